@@ -1,0 +1,159 @@
+"""One family of errors, split by fault. Each says what is wrong in a sentence and carries its data.
+
+`status` is the HTTP status it suggests, so that the parts below the server need not know a web framework; `field`,
+`value` and `rule` are filled where one input is to blame. Only `server/` turns these into answers.
+"""
+
+from __future__ import annotations
+
+
+class ClickcurveError(Exception):
+    """Parent of all errors that Clickcurve raises on purpose."""
+
+    status = 500
+    title = "internal error"
+
+    def __init__(self, detail: str, *, field: str | None = None, value: object = None, rule: str | None = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.field = field
+        self.value = value
+        self.rule = rule
+
+
+# --- the caller's fault ---------------------------------------------------------------------------------------------
+class HitRejected(ClickcurveError):
+    """One hit breaks a rule; the rest of its batch is not concerned."""
+
+    status = 422
+    title = "hit refused"
+
+
+class BodyUnreadable(ClickcurveError):
+    """The body as a whole cannot be read: not JSON, null, a number, a truncated gzip stream."""
+
+    status = 400
+    title = "unreadable body"
+
+
+class BodyTooLarge(ClickcurveError):
+    status = 413
+    title = "body too large"
+
+
+class MediaTypeUnsupported(ClickcurveError):
+    status = 415
+    title = "unsupported media type or encoding"
+
+
+class ParameterInvalid(ClickcurveError):
+    """A query parameter, header or path breaks a rule."""
+
+    status = 422
+    title = "invalid parameter"
+
+
+class NotAuthenticated(ClickcurveError):
+    status = 401
+    title = "token missing or unknown"
+
+
+class NotAllowed(ClickcurveError):
+    status = 403
+    title = "token lacks the scope"
+
+
+class ImportOutOfStep(ClickcurveError):
+    """An imported piece does not begin where its source stands; `value` is the position to continue at."""
+
+    status = 409
+    title = "import out of step"
+
+
+class ImportElsewhere(ClickcurveError):
+    """Another owner keeps the place in this source; ask again over a new connection."""
+
+    status = 421
+    title = "import belongs to another worker"
+
+
+# --- the store's fault ----------------------------------------------------------------------------------------------
+class StoreUnavailable(ClickcurveError):
+    """The store cannot answer now; asking again later may work."""
+
+    status = 503
+    title = "store unavailable"
+
+
+class RowCorrupt(ClickcurveError):
+    """Stored bytes are not a row of a known version."""
+
+    title = "corrupt row"
+
+
+class StoreMismatch(ClickcurveError):
+    """The store is not the one, or not of the schema or ladder, that this program can use. Refused at start."""
+
+    title = "wrong store"
+
+
+# --- the journal's fault --------------------------------------------------------------------------------------------
+class JournalError(ClickcurveError):
+    """Parent of what a journal raises; `retry_after_s` where the same request may work later."""
+
+    status = 503
+    title = "journal error"
+    retry_after_s = 5
+
+
+class JournalBehind(JournalError):
+    """More is accepted than can be written or flushed: certainly not counted."""
+
+    status = 429
+    title = "journal behind"
+    retry_after_s = 1
+
+
+class JournalFull(JournalError):
+    """The journal's bound or the disk is reached: certainly not counted."""
+
+    title = "journal full"
+
+
+class JournalBroken(JournalError):
+    """A write failed and was cancelled: certainly not counted."""
+
+    title = "journal write failed"
+
+
+class JournalUnknown(JournalError):
+    """A write failed and could not be cancelled: it may count or not. Close the connection, answer nothing."""
+
+    title = "journal outcome unknown"
+
+
+class JournalDamaged(JournalError):
+    """A record in the middle of the journal is damaged. The start stops, naming file and offset."""
+
+    title = "journal damaged"
+
+
+class JournalHeld(JournalError):
+    """Another process holds this journal."""
+
+    title = "journal held"
+
+
+class OwnerFenced(JournalError):
+    """The store says that another process has taken this owner over; nothing more is accepted here."""
+
+    title = "owner fenced"
+
+
+# --- the configuration's fault --------------------------------------------------------------------------------------
+class LadderInvalid(ClickcurveError):
+    title = "invalid ladder"
+
+
+class SettingInvalid(ClickcurveError):
+    title = "invalid setting"

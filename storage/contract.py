@@ -1,0 +1,162 @@
+"""What every store promises. A store holds rows as opaque bytes: it knows keys, owners, flushes and ids, never buckets.
+
+Words. An **owner** is a journal and the one process that holds it; it alone writes its rows, so a link's truth is the
+sum of its owners' rows. A **flush** has a number that only rises over an owner's life; each stored row carries, inside
+its bytes, the mark: the number of the last flush that it includes.
+
+Two sides use a store:
+
+- the flush (a worker thread of the owner) calls the plain methods; they may block. Each may be repeated after any
+  failure: the same call with the same arguments leaves the same state.
+- readers await `rows` and `claimed`, which must never block the event loop for long.
+
+Every method raises `StoreUnavailable` when the store cannot answer now; no error of a driver leaves a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+# The row of all links together. Keys have at least one byte, so the empty key is free.
+ALL_LINKS = ""
+
+
+def link_key(key: str) -> str:
+    """The stored key of a link: the key itself, but a leading NUL is doubled, which keeps namespaces apart."""
+    return "\0" + key if key.startswith("\0") else key
+
+
+def namespace_key(namespace: str, key: str) -> str:
+    """The stored key of a row that is not a link's, such as a rule's history. `namespace` is a plain word."""
+    return f"\0{namespace}:{key}"
+
+
+def link_of(stored: str) -> str | None:
+    """The link a stored key belongs to; None for the all-links row and for other namespaces."""
+    if stored.startswith("\0\0"):
+        return stored[1:]
+    return None if stored == ALL_LINKS or stored.startswith("\0") else stored
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRecord:
+    """What the store knows of an owner.
+
+    epoch rises with every claim; holder is the token of the process that claimed last; journal is that journal's uuid
+    and place its folder (for people to read); state is `open` or `closed` (closed = all it accepted is in the store);
+    begun is the number of the last flush that began; begun_at when, epoch seconds.
+    """
+
+    owner: int
+    epoch: int
+    holder: str
+    journal: str
+    place: str
+    state: str
+    begun: int
+    begun_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Who is writing: the fence that `begin` checks."""
+
+    owner: int
+    epoch: int
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRow:
+    owner: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLink:
+    """Everything stored of one key. Rows whose header knows an erasure older than `erased_at` count for nothing."""
+
+    erased_at: int  # epoch microseconds, 0 = never erased
+    rows: tuple[StoredRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRow:
+    data: bytes
+    due_day: int | None  # the fold day at which folding this row next changes it; None = never
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """How far an import has come: `position` bytes of the decompressed source, kept by one owner."""
+
+    owner: int
+    position: int
+    tail: str  # a fingerprint of the bytes just before position, to tell that the source is still the same
+
+
+class Store(Protocol):
+    shared: bool  # other machines may write it too: ids are decided at flush, and hits with ids show from then on
+
+    # --- owners -------------------------------------------------------------------------------------------------
+    def owners(self) -> list[OwnerRecord]:
+        """All owners, linearizable."""
+
+    def owner(self, owner: int) -> OwnerRecord | None: ...
+
+    def create_owner(self, record: OwnerRecord) -> bool:
+        """Insert if no owner has that number; False if one has."""
+
+    def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+        """Replace `before` by `after` if the stored epoch, holder, state and begun still equal those of `before`."""
+
+    def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
+        """Set begun = flush if held is the open holder and begun is `previous` (or `flush` already). False = fenced."""
+
+    def close_owner(self, held: Held) -> bool:
+        """Clean stop: state closed, if held is still the open holder."""
+
+    # --- a flush ------------------------------------------------------------------------------------------------
+    def claim_ids(self, held: Held, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
+        """Claim ids ({id: accepted_us}) for this owner and flush; returns those that belong to somebody else.
+
+        An id is free when no row has it, or when the row that has it was accepted more than `window_us` before.
+        """
+
+    def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, bytes]:
+        """This owner's rows of these stored keys; absent keys are left out."""
+
+    def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
+        """Replace these rows, whole, and raise these sources' positions: durable when it returns."""
+
+    def erasures(self, since_us: int) -> dict[str, int]:
+        """Stored keys erased at or after since_us, with their stamps."""
+
+    # --- erasing, ids, sources -----------------------------------------------------------------------------------
+    def erase(self, key: str, at_us: int) -> None:
+        """Record that everything counted for this stored key before at_us is gone; a later stamp wins. Durable."""
+
+    def forget_ids(self, before_us: int) -> None:
+        """Drop ids accepted before this."""
+
+    def source(self, source: str) -> Source | None: ...
+
+    def claim_source(self, source: str, held: Held, before: Source | None) -> bool:
+        """Give the source to this owner at its stored position (0 when new) if it is still as in `before`."""
+
+    # --- reading -------------------------------------------------------------------------------------------------
+    async def rows(self, key: str) -> StoredLink:
+        """Everything stored of one key."""
+
+    async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
+        """Those of the ids that are claimed with an accept stamp at or after since_us."""
+
+    def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
+        """Up to `limit` stored keys of this owner whose due day is <= fold_day, in key order, after `after`."""
+
+    def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
+        """Up to `limit` keys in key order after `after`, each with all its rows, from one consistent view."""
+
+    def close(self) -> None: ...
