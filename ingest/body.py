@@ -23,9 +23,9 @@ import msgspec
 from msgspec import Raw
 
 from buckets.errors import BodyUnreadable, HitRejected, MediaTypeUnsupported
-from ingest.element import FullHit, Judge, NotJson, Refusal, event_hit_in, hit_in, judged
+from ingest.element import Judge, NotJson, Refusal, event_hit_in, hit_in
 from ingest.hit import HIT_RULE, shown
-from ingest.tally import PlainHit, Tally
+from ingest.tally import FullHit, PlainHit, Tally
 
 PIECE_BYTES = 48 * 1024
 # An array without a cut in this many bytes is split exactly. Also the most that is read as one last piece.
@@ -139,14 +139,9 @@ class _Hits:
             raise _not_json(str(error)) from None
 
     def _add_full(self, hits: list[FullHit]) -> Pauses:
-        tally, moment, is_bot = self.tally, self.tally.moment, self.is_bot
-        for number, values in enumerate(hits, 1):
-            try:
-                tally.add(judged(values, moment, is_bot))
-            except Refusal as refusal:
-                tally.refuse(refusal.error, refusal.count)
-            if number % _SLOW_HITS == 0:
-                yield
+        for start in range(0, len(hits), _SLOW_HITS):
+            self.tally.add_full(hits[start : start + _SLOW_HITS], self.is_bot)
+            yield
 
     # --- lines --------------------------------------------------------------------------------------------------
     def read_lines(self, body: bytes, start: int) -> Pauses:

@@ -45,17 +45,6 @@ class Refusal(Exception):
         self.count = count
 
 
-class FullHit(Struct, gc=False, eq=False):
-    """A hit whose fields have types that may be right; read by the decoder in one go."""
-
-    key: str | None = None
-    ts: int | float | str | None = None
-    count: int | None = None
-    id: str | None = None
-    ua: str | None = None
-    bot: bool | None = None
-
-
 class AnyHit(Struct, gc=False, eq=False):
     """A hit whose fields are of any type."""
 
@@ -95,7 +84,7 @@ _Shape = TypeVar("_Shape", _RawHit, _RawEvent)
 Judge = Callable[[str], bool]
 
 
-def judged(values: FullHit | AnyHit, moment: Moment, is_bot: Judge) -> Hit:
+def _judged(values: AnyHit, moment: Moment, is_bot: Judge) -> Hit:
     """`hit_of`, with the count in the refusal."""
     try:
         return hit_of(values, moment, is_bot)
@@ -105,7 +94,7 @@ def judged(values: FullHit | AnyHit, moment: Moment, is_bot: Judge) -> Hit:
 
 def hit_in(element: bytes, moment: Moment, is_bot: Judge) -> Hit:
     """The hit in one JSON object."""
-    return judged(_hit_values(_fields(element, _RAW_HIT)), moment, is_bot)
+    return _judged(_hit_values(_fields(element, _RAW_HIT)), moment, is_bot)
 
 
 def event_hit_in(element: bytes, moment: Moment, is_bot: Judge) -> tuple[Hit, str]:
@@ -130,7 +119,7 @@ def event_hit_in(element: bytes, moment: Moment, is_bot: Judge) -> tuple[Hit, st
     values.key = event.get("subject") if values.key is None else values.key
     values.ts = event.get("time") if values.ts is None else values.ts
     values.id = None
-    hit = judged(values, moment, is_bot)
+    hit = _judged(values, moment, is_bot)
     return Hit(hit.key, hit.minute, hit.count, joined_id(source, event_id), hit.bot), event_id
 
 
