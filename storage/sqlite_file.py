@@ -99,10 +99,7 @@ class SqliteFile:
         except OSError:
             self.in_place = False
         if not self.in_place:
-            raise self.moved()
-
-    def moved(self) -> StoreUnavailable:
-        return StoreUnavailable(f"{self.path} was moved or replaced since it was opened; put it back or restart")
+            raise StoreUnavailable(f"{self.path} was moved or replaced since it was opened; put it back or restart")
 
     def wal_is_long(self) -> bool:
         try:

@@ -191,8 +191,8 @@ class SqliteStore:
 
     # --- reading --------------------------------------------------------------------------------------------------
     async def rows(self, key: str) -> StoredLink:
-        if not self._file.in_place:
-            raise self._file.moved()
+        if not self._file.in_place:  # a write has found out; looking each time would cost a fifth of the read
+            self._file.check_in_place()
         try:
             found = self._reader.execute(_LINK, (key,)).fetchall()
         except sqlite3.Error as error:
@@ -211,13 +211,13 @@ class SqliteStore:
         return found
 
     def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
-        with self._scanner_lock, told(self._file.path):
-            values = (after or "", owner, fold_day, limit)
-            return [key for (key,) in self._scanner.execute(_DUE.format(after=_after(after)), values)]
+        values = (after or "", owner, fold_day, limit)
+        with self._scanning() as db:
+            return [key for (key,) in db.execute(_DUE.format(after=_after(after)), values)]
 
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
-        with self._scanner_lock, told(self._file.path):
-            return _walk(self._scanner, after, limit)
+        with self._scanning() as db:
+            return _walk(db, after, limit)
 
     @contextmanager
     def view(self) -> Iterator[SqliteView]:
@@ -246,6 +246,12 @@ class SqliteStore:
             finally:
                 with suppress(sqlite3.Error):  # the error that brought us here is the one to tell
                     self._undo()
+
+    @contextmanager
+    def _scanning(self) -> Iterator[sqlite3.Connection]:
+        with self._scanner_lock, told(self._file.path):
+            self._file.check_in_place()
+            yield self._scanner
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
