@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, TypeAlias
 
 from query.keys import key_of
-from query.queries import Answer, Queries
+from query.queries import Queries
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -26,9 +26,7 @@ class HotQueries:
     refuse turns an error into an application that answers it; behind answers everything else.
     """
 
-    def __init__(
-        self, queries: Queries, refuse: Callable[[Exception], Application], behind: Application
-    ) -> None:
+    def __init__(self, queries: Queries, refuse: Callable[[Exception], Application], behind: Application) -> None:
         self._queries = queries
         self._refuse = refuse
         self._behind = behind
@@ -75,17 +73,16 @@ def accepts_csv(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 
 def _prefers_csv(accept: str) -> bool:
-    best: dict[str, float] = {}
-    order = []
+    """By quality; between equals by which stands first, and a type that is named beats a `*`."""
+    qualities: dict[str, float] = {}
     for part in accept.split(","):
         media, *parameters = (piece.strip() for piece in part.split(";"))
-        best[media] = next((_quality(text[2:]) for text in parameters if text.startswith("q=")), 1.0)
-        order.append(media)
-    csv = best.get("text/csv", 0.0)
-    json = next((best[media] for media in ("application/json", "application/*") if media in best), 0.0)
-    if csv == json and csv:
-        return order.index("text/csv") == min(order.index(media) for media in best if media.startswith(("text/csv", "app")))
-    return csv > json
+        qualities[media] = next((_quality(text[2:]) for text in parameters if text.startswith("q=")), 1.0)
+    csv = qualities.get("text/csv", 0.0)
+    json = next((qualities[media] for media in ("application/json", "application/*", "*/*") if media in qualities), 0.0)
+    named = list(qualities)
+    json_first = "application/json" in named and named.index("application/json") < named.index("text/csv")
+    return csv > json or (csv == json > 0 and not json_first)
 
 
 def _quality(text: str) -> float:
