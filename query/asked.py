@@ -5,7 +5,7 @@ Two steps, because the first depends on the text alone and can be remembered: `A
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
@@ -57,7 +57,7 @@ class Window:
 
 
 # --- parsing --------------------------------------------------------------------------------------------------------
-def parse_query(query: bytes, known: Iterable[str]) -> dict[str, str]:
+def parse_query(query: bytes, known: Sequence[str]) -> dict[str, str]:
     """The parameters of a raw query string: each known, at most once, percent-decoded as a form."""
     found: dict[str, str] = {}
     for part in query.split(b"&") if query else ():
@@ -67,7 +67,10 @@ def parse_query(query: bytes, known: Iterable[str]) -> dict[str, str]:
         name, value = _text(name_), _text(value_)
         if name not in known:
             raise ParameterInvalid(
-                f"parameter {name!r} is not known here", field=name, value=value, rule=f"one of {', '.join(known)}"
+                f"parameter {name!r} is not known here",
+                field=name,
+                value=value,
+                rule=f"one of {', '.join(known)}" if known else "no parameters",
             )
         if name in found:
             raise ParameterInvalid(

@@ -66,6 +66,10 @@ class Queries:
             return CSV, top_csv(top)
         return JSON, top_json(top)
 
+    def nothing_asked(self, query: bytes) -> None:
+        """Refuses parameters where there are none to give."""
+        parse_query(query, ())
+
     def erased(self) -> None:
         """A link was erased: what is remembered of rankings is out of date."""
         self._top_links.forget()

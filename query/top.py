@@ -23,7 +23,7 @@ from buckets.row import Delta, Pending, Row
 from query.asked import Asked, total_range
 from query.read import stored
 from query.total import lifetime
-from storage.contract import StoredLink, link_of
+from storage.contract import StoredLink, link_key, link_of
 
 Walk: TypeAlias = Callable[[str | None, int], list[tuple[str, StoredLink]]]
 Counts: TypeAlias = dict[str, tuple[int, Mapping[int, int]]]  # stored key -> its stored count, its rows' marks
@@ -103,8 +103,8 @@ class _Ranking:
 class TopLinks:
     """Answers `GET /v1/links`.
 
-    walk and rows are the store's. pending is the owner's; unflushed the stored keys for which it has any; flushes a
-    number that rises whenever a flush is complete.
+    walk and rows are the store's. pending is the owner's, of a stored key; buffered the links for which it has any;
+    flushes a number that rises whenever a flush is complete.
     """
 
     def __init__(
@@ -112,14 +112,14 @@ class TopLinks:
         walk: Walk,
         rows: Callable[[str], Awaitable[StoredLink]],
         pending: Callable[[str], Sequence[Pending]],
-        unflushed: Callable[[], Iterable[str]],
+        buffered: Callable[[], Iterable[str]],
         flushes: Callable[[], int],
         ladder: Ladder,
     ) -> None:
         self._walk = walk
         self._rows = rows
         self._pending = pending
-        self._unflushed = unflushed
+        self._buffered = buffered
         self._flushes = flushes
         self._ladder = ladder
         self._rankings: dict[tuple[tuple[int, int] | None, Bots, int], _Ranking] = {}
@@ -170,8 +170,9 @@ class TopLinks:
     async def _all_pending(self) -> dict[str, Sequence[Pending]]:
         """The pending hits of every link that has any."""
         pending: dict[str, Sequence[Pending]] = {}
-        for at, key in enumerate(list(self._unflushed())):
-            if link_of(key) is not None and (several := self._pending(key)):
+        for at, link in enumerate(list(self._buffered())):
+            key = link_key(link)
+            if several := self._pending(key):
                 pending[key] = several
             if at % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
