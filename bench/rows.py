@@ -1,0 +1,34 @@
+"""Bytes of typical rows, as stored."""
+
+from __future__ import annotations
+
+from time import time
+
+from bench.table import Line
+from buckets.codec import encode
+from buckets.ladder import CLICKS, DAY_S, fold_day
+from buckets.row import EMPTY, Delta, Row, apply
+
+WEEK_S = 7 * DAY_S
+
+
+def _row(minutes: dict[int, int], now: int) -> Row:
+    return apply(EMPTY, Delta(people=minutes, bots={}), 1_000_000, fold_day(now), 0, CLICKS)
+
+
+def bytes_per_row() -> list[Line]:
+    """Rows of one owner whose mark is a million; `full` has a bucket wherever the ladder can have one."""
+    now = int(time()) // 60 * 60
+    today = fold_day(now) * DAY_S
+    weekly = {now - week * WEEK_S: 1 for week in range(52)}
+    one_a_minute = {today + minute * 60: 1 for minute in range(1_440)}
+    year = range(now - 500 * DAY_S, now, 60)
+    full = {minute - minute % 60: 1_000 for minute in year}
+    cases = (
+        ("empty", {}, ""),
+        ("one hit a week for a year", weekly, "< 200"),
+        ("one hit a minute for a day", one_a_minute, ""),
+        ("full, one a minute for 500 days", dict.fromkeys(full, 1), ""),
+        ("full, 1,000 a minute for 500 days", full, "< 8,192"),
+    )
+    return [Line(f"row: {what}", f"{len(encode(_row(minutes, now))):,} B", "", aim) for what, minutes, aim in cases]
