@@ -24,7 +24,7 @@ def bytes_per_row() -> list[Line]:
     one_a_minute = {today + minute * 60: 1 for minute in range(1_440)}
     year = range(now - 500 * DAY_S, now, 60)
     full = {minute - minute % 60: 1_000 for minute in year}
-    cases = (
+    cases: tuple[tuple[str, dict[int, int], str], ...] = (
         ("empty", {}, ""),
         ("one hit a week for a year", weekly, "< 200"),
         ("one hit a minute for a day", one_a_minute, ""),
