@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from time import time
 
 from bench.table import Line
@@ -17,18 +18,19 @@ def _row(minutes: dict[int, int], now: int) -> Row:
 
 
 def bytes_per_row() -> list[Line]:
-    """Rows of one owner whose mark is a million; `full` has a bucket wherever the ladder can have one."""
+    """Rows of one owner whose mark is a million; `full` has a bucket wherever the ladder can have one, no two alike."""
     now = int(time()) // 60 * 60
     today = fold_day(now) * DAY_S
-    weekly = {now - week * WEEK_S: 1 for week in range(52)}
+    chance = random.Random(1)
+    weekly = {now - week * WEEK_S - chance.randrange(10_080) * 60: 1 for week in range(52)}
     one_a_minute = {today + minute * 60: 1 for minute in range(1_440)}
-    year = range(now - 500 * DAY_S, now, 60)
-    full = {minute - minute % 60: 1_000 for minute in year}
+    one_in_three = {now - minute * 60: 1 for minute in range(500 * 1_440) if not chance.randrange(3)}
+    full = {now - minute * 60: max(1, round(chance.gauss(1_000, 32))) for minute in range(500 * 1_440)}
     cases: tuple[tuple[str, dict[int, int], str], ...] = (
         ("empty", {}, ""),
-        ("one hit a week for a year", weekly, "< 200"),
+        ("one hit a week for a year", weekly, "< 200 B"),
         ("one hit a minute for a day", one_a_minute, ""),
-        ("full, one a minute for 500 days", dict.fromkeys(full, 1), ""),
-        ("full, 1,000 a minute for 500 days", full, "< 8,192"),
+        ("a hit in every third minute for 500 days", one_in_three, ""),
+        ("full: about 1,000 hits a minute for 500 days", full, "< 8,192 B"),
     )
     return [Line(f"row: {what}", f"{len(encode(_row(minutes, now))):,} B", "", aim) for what, minutes, aim in cases]
