@@ -148,10 +148,10 @@ class AccessLog:
         line = line.removesuffix("\r")
         if not line.strip():
             return "blank line"
-        if line.startswith("{"):
-            return self._parse_json(line)
         match = _LINE.match(line)
         if match is None:
+            if line.startswith("{"):
+                return self._parse_json(line)
             raise LineBad("not a line of an access log")
         minute = self._minute(match["stamp"])
         if minute is None:
