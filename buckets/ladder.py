@@ -31,7 +31,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, repeat
+from operator import mod
 
 from buckets.errors import LadderInvalid
 
@@ -104,11 +105,14 @@ class Tier:
             return [t - t % width_s for t in times]
         return [self.bucket(t)[0] for t in times]
 
-    def edges_up(self, times: Iterable[int]) -> list[int]:
-        """Each time itself where it is an edge between two buckets, else the end of the bucket that it falls inside."""
+    def edges_up(self, times: Sequence[int]) -> Sequence[int]:
+        """Each time itself where it is an edge between two buckets, else the end of the bucket that it falls inside.
+
+        If all are edges the sequence itself is returned: the usual case, found in C.
+        """
         width_s = self.width_s
         if width_s is not None:
-            return [t + -t % width_s for t in times]
+            return [t + -t % width_s for t in times] if any(map(mod, times, repeat(width_s))) else times
         return [t if start == t else end for t in times for start, end in (self.bucket(t),)]
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import astuple, replace
 from itertools import groupby
 from operator import itemgetter
@@ -63,14 +63,17 @@ class SqliteStore:
         """
         self._file = SqliteFile(path, ladder, create=not read_only)
         self._worker_lock, self._scanner_lock = Lock(), Lock()
-        with told(path):
-            self._worker = self._file.connect(read_only=read_only, busy_s=busy_s)
-            self._checkpointer = self._file.connect(read_only=read_only, busy_s=busy_s)
-            self._scanner = self._file.connect(read_only=True, busy_s=busy_s)
-            self._reader = self._file.connect(read_only=True, busy_s=LOOP_BUSY_S, cache_kib=LOOP_CACHE_KIB)
+        connect = self._file.connect
+        with ExitStack() as undo, told(path):
+            kept = undo.enter_context
+            self._worker = kept(closing(connect(read_only=read_only, busy_s=busy_s)))
+            self._checkpointer = kept(closing(connect(read_only=read_only, busy_s=busy_s)))
+            self._scanner = kept(closing(connect(read_only=True, busy_s=busy_s)))
+            self._reader = kept(closing(connect(read_only=True, busy_s=LOOP_BUSY_S, cache_kib=LOOP_CACHE_KIB)))
             if not read_only:
                 with self._writing():
                     pass  # a file that cannot be written is found now, not at the first flush
+            undo.pop_all()
 
     # --- owners ---------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:
@@ -191,8 +194,8 @@ class SqliteStore:
 
     # --- reading --------------------------------------------------------------------------------------------------
     async def rows(self, key: str) -> StoredLink:
-        if not self._file.in_place:
-            raise self._file.moved()
+        if not self._file.in_place:  # a write has found out; looking each time would cost a fifth of the read
+            self._file.check_in_place()
         try:
             found = self._reader.execute(_LINK, (key,)).fetchall()
         except sqlite3.Error as error:
@@ -211,13 +214,13 @@ class SqliteStore:
         return found
 
     def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
-        with self._scanner_lock, told(self._file.path):
-            values = (after or "", owner, fold_day, limit)
-            return [key for (key,) in self._scanner.execute(_DUE.format(after=_after(after)), values)]
+        values = (after or "", owner, fold_day, limit)
+        with self._scanning() as db:
+            return [key for (key,) in db.execute(_DUE.format(after=_after(after)), values)]
 
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
-        with self._scanner_lock, told(self._file.path):
-            return _walk(self._scanner, after, limit)
+        with self._scanning() as db:
+            return _walk(db, after, limit)
 
     @contextmanager
     def view(self) -> Iterator[SqliteView]:
@@ -246,6 +249,12 @@ class SqliteStore:
             finally:
                 with suppress(sqlite3.Error):  # the error that brought us here is the one to tell
                     self._undo()
+
+    @contextmanager
+    def _scanning(self) -> Iterator[sqlite3.Connection]:
+        with self._scanner_lock, told(self._file.path):
+            self._file.check_in_place()
+            yield self._scanner
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
