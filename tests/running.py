@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -145,15 +146,22 @@ class RunningServer:
             raise ServerDied(f"the server did not end within {timeout_s} s:\n{self.output()[-4000:]}") from None
 
     def kill(self) -> None:
-        """kill -9 of the whole process group: the server and its workers."""
+        """kill -9 of the whole process group, the server and its workers; returns when all of them are gone."""
         if self._process is not None:
+            ends = [end for pid in self.workers() if (end := _end_of(pid)) is not None]
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
+            for end in ends:
+                select.select([end], [], [])
+                os.close(end)
 
     def workers(self) -> list[int]:
         """The process ids of its direct children."""
-        listed = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
+        try:
+            listed = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
+        except OSError:  # it is gone already
+            return []
         return [int(pid) for pid in listed.split()]
 
     def __enter__(self) -> Self:
@@ -166,3 +174,11 @@ class RunningServer:
             self.stop()
         elif self.running:
             self.kill()
+
+
+def _end_of(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends; None if it has ended."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
