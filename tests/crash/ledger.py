@@ -68,7 +68,7 @@ class Ledger:
         return Sent(key, len(outcomes) - 1)
 
     def settle(self, hits: Sequence[Sent], outcome: Outcome) -> None:
-        """Writes down what became of one request. Until then its hits are unknown. Unknown hits of one count together."""
+        """Writes down what became of one request. Until then its hits are unknown."""
         for hit in hits:
             self.outcomes[hit.key][hit.digit] = outcome
         if outcome is Outcome.unknown and len(hits) > 1:
