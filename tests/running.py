@@ -16,6 +16,7 @@ from typing import Self
 import httpx
 
 ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = "server.cli.main"
 START_TRIES = 1500
 TRY_EVERY_S = 0.02
 STOP_WITHIN_S = 20.0
@@ -39,9 +40,9 @@ def plain_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **(extra or {})}
 
 
-def command(*arguments: str) -> list[str]:
-    """The command line that runs the program from this source tree."""
-    return [sys.executable, "-m", "server.cli.main", *arguments]
+def command(*arguments: str, module: str = PROGRAM) -> list[str]:
+    """The command line that runs the program (or another module) from this source tree."""
+    return [sys.executable, "-m", module, *arguments]
 
 
 def run(*arguments: str, timeout_s: float = 60.0, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -60,13 +61,19 @@ class RunningServer:
     """`clickcurve serve` as a process group of its own. Use it with `with`, or call `start` and `stop`."""
 
     def __init__(
-        self, data: Path, *flags: str, settings: Mapping[str, str] | None = None, port: int | None = None
+        self,
+        data: Path,
+        *flags: str,
+        settings: Mapping[str, str] | None = None,
+        port: int | None = None,
+        module: str = PROGRAM,
     ) -> None:
         self.data = data
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = data.parent / f"{data.name}-{self.port}.log"
-        self._command = command("serve", "--data", str(data), "--host", "127.0.0.1", "--port", str(self.port), *flags)
+        serve = ("serve", "--data", str(data), "--host", "127.0.0.1", "--port", str(self.port))
+        self._command = command(*serve, *flags, module=module)
         self._settings = dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
 

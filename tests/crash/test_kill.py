@@ -52,6 +52,9 @@ class Campaign:
         await self._start(load)
         await load.stop()
         self.repeats = load.repeats
+
+    def stop(self) -> None:
+        """End the server cleanly, so that all it accepted is in the store."""
         assert self.server.stop() == 0, self.server.output()[-4000:]
 
     async def _start(self, load: Load) -> None:
@@ -122,6 +125,7 @@ def play(
     campaign = Campaign(server, seed)
     try:
         asyncio.run(campaign.run(kills, several_workers=workers > 1))
+        campaign.stop()
         audit(campaign, *flags)
     except ServerDied as died:
         pytest.fail(str(died))
@@ -150,3 +154,13 @@ def test_every_acknowledged_hit_counts_once_with_two_workers(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     play(tmp_path, seed, 15, capsys, workers=2)
+
+
+def test_a_server_that_answers_before_it_stores_is_caught(tmp_path: Path, seed: int) -> None:
+    server = RunningServer(tmp_path / "data", module="tests.crash.forgetful")
+    campaign = Campaign(server, seed)
+    try:
+        with pytest.raises(AssertionError, match="was acknowledged and counted 0 times"):
+            asyncio.run(campaign.run(20, several_workers=False))
+    finally:
+        server.kill()
