@@ -80,7 +80,8 @@ class Campaign:
     def _check_sample(self) -> None:
         """Some totals over HTTP, right after a restart. The clients stand still meanwhile: this blocks their loop."""
         known = list(self.ledger.outcomes)
-        keys = self.chance.sample(known, min(SAMPLED_KEYS, len(known)))
+        recent = known[-200:]
+        keys = {*self.chance.sample(known, min(SAMPLED_KEYS, len(known))), *recent[:: len(recent) // SAMPLED_KEYS + 1]}
         with Clickcurve(self.server.url) as client:
             wrong = self.ledger.judge(client.lifetimes(keys, bots="include"), keys)
         assert not wrong, "\n".join(wrong[:20])
