@@ -12,14 +12,19 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from buckets.errors import ClickcurveError, JournalError, NotAllowed, NotAuthenticated, StoreUnavailable
+from buckets.errors import (
+    ClickcurveError,
+    JournalError,
+    JournalUnknown,
+    NotAllowed,
+    NotAuthenticated,
+    ParameterInvalid,
+    StoreUnavailable,
+)
 from server.logs import log
 
 PROBLEM = "application/problem+json"
 STORE_RETRY_S = 5
-
-# Refused requests by (status, title), for /metrics. Titles come from classes and routes, so there are few.
-refused: Counter[tuple[int, str]] = Counter()
 
 
 def problem(
@@ -33,7 +38,6 @@ def problem(
     headers: dict[str, str] | None = None,
 ) -> Response:
     """One answer that says what is wrong; `field`, `value` and `rule` only where there is one."""
-    refused[status, title] += 1
     body: dict[str, Any] = {"title": title, "status": status, "detail": detail}
     if field is not None:
         body["field"] = field
@@ -45,11 +49,41 @@ def problem(
     return Response(content, status_code=status, media_type=PROBLEM, headers=headers)
 
 
-def answer(error: Exception) -> Response:
-    """The answer to an error of our own family, or to one that nobody expected (500, told only to the log)."""
-    if not isinstance(error, ClickcurveError):
-        log.error("unexpected error", exc_info=error)
-        return problem(500, "internal error", "something went wrong here; the log has the details")
+class Problems:
+    """Turns errors into answers and counts them. Titles come from classes and status phrases, so there are few."""
+
+    def __init__(self) -> None:
+        self.refused: Counter[tuple[int, str]] = Counter()  # (status, title) -> requests
+
+    def answer(self, error: Exception) -> Response:
+        """The answer to an error of our own family, or to one that nobody expected (500, told only to the log)."""
+        if isinstance(error, ClickcurveError):
+            response, title = _ours(error), error.title
+        else:
+            log.error("unexpected error", exc_info=error)
+            detail, title = "something went wrong here; the log has the details", "internal error"
+            response = problem(500, title, detail)
+        self.refused[response.status_code, title] += 1
+        return response
+
+    def install(self, app: FastAPI) -> None:
+        """Makes every error of the app a problem document."""
+
+        async def on_error(request: Request, error: Exception) -> Response:
+            if isinstance(error, JournalUnknown):
+                raise error  # nothing may be answered: the front closes the connection
+            if isinstance(error, RequestValidationError):
+                return self.answer(_validation(error))
+            if isinstance(error, HTTPException):
+                self.refused[error.status_code, _phrase(error)] += 1
+                return _http(error, request)
+            return self.answer(error)
+
+        for kind in (ClickcurveError, RequestValidationError, HTTPException, Exception):
+            app.add_exception_handler(kind, on_error)
+
+
+def _ours(error: ClickcurveError) -> Response:
     headers: dict[str, str] = {}
     if isinstance(error, JournalError) and error.status in (429, 503):
         headers["Retry-After"] = str(error.retry_after_s)
@@ -61,37 +95,27 @@ def answer(error: Exception) -> Response:
         headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{error.rule}"'
     if error.status >= 500:
         log.warning("request failed", extra={"title": error.title, "reason": error.detail})
-    shown = {"field": error.field, "value": error.value, "rule": error.rule}
-    return problem(error.status, error.title, error.detail, headers=headers, **shown)  # type: ignore[arg-type]
+    return problem(
+        error.status, error.title, error.detail, field=error.field, value=error.value, rule=error.rule, headers=headers
+    )
+
+
+def _phrase(error: HTTPException) -> str:
+    return HTTPStatus(error.status_code).phrase.lower()
 
 
 def _http(error: HTTPException, request: Request) -> Response:
-    phrase = HTTPStatus(error.status_code).phrase.lower()
     detail = str(error.detail)
     if error.status_code == 404:
         detail = f"there is no {request.url.path} here; /docs lists what there is"
     elif error.status_code == 405:
         detail = f"{request.method} is not possible at {request.url.path}"
-    return problem(error.status_code, phrase, detail, headers=dict(error.headers or {}))
+    return problem(error.status_code, _phrase(error), detail, headers=dict(error.headers or {}))
 
 
-def _validation(error: RequestValidationError) -> Response:
+def _validation(error: RequestValidationError) -> ParameterInvalid:
     first = error.errors()[0]
     where = [str(part) for part in first["loc"]]
     field = ".".join(where[1:]) or where[0]
     detail = f"{field}: {first['msg'][:1].lower()}{first['msg'][1:]}"
-    return problem(422, "invalid parameter", detail, field=field, value=first.get("input"), rule=first["type"])
-
-
-def install(app: FastAPI) -> None:
-    """Makes every error of the app a problem document."""
-
-    async def on_error(request: Request, error: Exception) -> Response:
-        if isinstance(error, RequestValidationError):
-            return _validation(error)
-        if isinstance(error, HTTPException):
-            return _http(error, request)
-        return answer(error)
-
-    for kind in (ClickcurveError, RequestValidationError, HTTPException, Exception):
-        app.add_exception_handler(kind, on_error)
+    return ParameterInvalid(detail, field=field, value=first.get("input"), rule=first["type"])

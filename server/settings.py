@@ -1,4 +1,4 @@
-"""The settings: one table, read once, frozen. Parts are handed values; nobody else looks at flags, environment or files.
+"""The settings: one table, read once, frozen. Parts are handed values; nobody else looks where settings come from.
 
 A setting has one name. As a flag it is `--journal-mib`, in the environment `CLICKCURVE_JOURNAL_MIB`, in the TOML file
 `journal_mib`. A flag beats the environment, which beats the file, which beats the default. A name that nobody knows and
@@ -87,6 +87,7 @@ class Setting:
     default: str
     parse: Callable[[str], Any]
     help: str
+    shown: str  # what the help calls its value; nothing for a switch that is off unless named
     side: str = "server"
     secret: bool = False
 
@@ -99,36 +100,49 @@ class Setting:
         return PREFIX + self.name.upper()
 
     @property
-    def is_switch(self) -> bool:
-        return self.parse is _switch
+    def is_bare(self) -> bool:
+        """Is it a flag without a value?"""
+        return not self.shown
 
 
 TABLE: tuple[Setting, ...] = (
-    Setting("data", "./clickcurve-data", _path, "Folder of the journal, the tokens and, by default, the database."),
-    Setting("host", "127.0.0.1", _text, "Address to listen on. Other than loopback needs tokens, or --insecure."),
-    Setting("port", "8080", _whole(0, 65_535), "Port to listen on; 0 takes a free one and says which."),
+    Setting(
+        "data", "./clickcurve-data", _path, "Folder of the journal, the tokens and, by default, the database.", "DIR"
+    ),
+    Setting(
+        "host", "127.0.0.1", _text, "Address to listen on. Other than loopback needs tokens, or --insecure.", "ADDRESS"
+    ),
+    Setting("port", "8080", _whole(0, 65_535), "Port to listen on; 0 takes a free one and says which.", "PORT"),
     Setting(
         "store",
         "",
         _store,
-        "Where rows live: sqlite:///FILE, cassandra://HOST,HOST:9042/KEYSPACE or memory://. "
+        "Where rows live: sqlite:///file, cassandra://host,host:9042/keyspace or memory://. "
         "Without one, clickcurve.db in the data folder.",
+        "URI",
     ),
-    Setting("config", "", _maybe_path, "TOML file with settings under these names."),
-    Setting("workers", "1", _whole(1, limits.WORKERS.value), "Worker processes on one port; each is an owner."),
-    Setting("insecure", "off", _switch, "Listen beyond loopback though there are no tokens: anybody may write and read."),
-    Setting("flush_s", "15", _whole(1, 3_600), "Seconds from one flush to the next."),
+    Setting("config", "", _maybe_path, "TOML file with settings under these names.", "FILE"),
+    Setting("workers", "1", _whole(1, limits.WORKERS.value), "Worker processes on one port; each is an owner.", "N"),
+    Setting(
+        "insecure", "off", _switch, "Listen beyond loopback though there are no tokens: anybody may write and read.", ""
+    ),
+    Setting("flush_s", "15", _whole(1, 3_600), "Seconds from one flush to the next.", "SECONDS"),
     Setting(
         "sync",
         "on",
         _switch,
         "Sync the journal before an answer. Off: faster, but a crash of the machine loses what was accepted "
         "in the seconds before it; a crash of the program loses nothing.",
+        "on|off",
     ),
-    Setting("journal_mib", str(limits.JOURNAL_MIB.value), _whole(4, 1_048_576), "Most that one journal may hold, in MiB."),
-    Setting("ladder", LADDER, _text, "Tiers, finest first: width in seconds (or week, month), then days kept."),
-    Setting("url", "http://127.0.0.1:8080", _url, "The server to ask.", side="client"),
-    Setting("token", "", _maybe, "The token to show it.", side="client", secret=True),
+    Setting(
+        "journal_mib", str(limits.JOURNAL_MIB.value), _whole(4, 1_048_576), "Most that one journal may hold.", "MIB"
+    ),
+    Setting(
+        "ladder", LADDER, _text, "Tiers, finest first: width in seconds (or week, month), then days kept.", "TIERS"
+    ),
+    Setting("url", "http://127.0.0.1:8080", _url, "The server to ask.", "URL", side="client"),
+    Setting("token", "", _maybe, "The token to show it.", "TOKEN", side="client", secret=True),
 )
 _BY_NAME = {setting.name: setting for setting in TABLE}
 
@@ -201,7 +215,9 @@ def _from_file(path: Path) -> dict[str, tuple[str, str]]:
         reason = f"the settings file {path} cannot be read: {error.strerror}"
         raise SettingInvalid(reason, field="config", value=str(path)) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingInvalid(f"the settings file {path} is not TOML: {error}", field="config", value=str(path)) from error
+        raise SettingInvalid(
+            f"the settings file {path} is not TOML: {error}", field="config", value=str(path)
+        ) from error
     found = {}
     for name, value in document.items():
         setting = _known(name, f"name in {path}")
@@ -209,7 +225,9 @@ def _from_file(path: Path) -> dict[str, tuple[str, str]]:
             raise SettingInvalid(f"{path} names a further settings file; give it by --config instead", field="config")
         if not isinstance(value, str | int | bool):
             shown = type(value).__name__
-            raise SettingInvalid(f"{name} in {path} is a {shown}: it must be a text, a number or true or false", field=name)
+            raise SettingInvalid(
+                f"{name} in {path} is a {shown}: it must be a text, a number or true or false", field=name
+            )
         text = ("on" if value else "off") if isinstance(value, bool) else str(value)
         found[setting.name] = (text, f"file {path}")
     return found
