@@ -48,7 +48,7 @@ class Schedule:
     """Runs a table of jobs on the running loop, between `start` and `stop`."""
 
     def __init__(self, jobs: Sequence[Job], clock: Callable[[], float]) -> None:
-        self._jobs = jobs
+        self.jobs = {job.name: job for job in jobs}
         self._clock = clock
         self._scheduler = AsyncIOScheduler(timezone=UTC)
         self._under_way: dict[str, asyncio.Task[None]] = {}
@@ -56,21 +56,23 @@ class Schedule:
         self.status = {job.name: JobStatus() for job in jobs}
 
     def start(self) -> None:
-        for job in self._jobs:
+        for job in self.jobs.values():
             self._scheduler.add_job(
-                self._due,
+                self.due,
                 trigger(job),
-                (job,),
+                (job.name,),
                 id=job.name,
                 coalesce=True,
                 misfire_grace_time=None,  # a late run is better than none
             )
         self._scheduler.start()
-        for job in self._jobs:
+        for job in self.jobs.values():
             if job.at_start:
                 self._begin(job)
 
-    async def _due(self, job: Job) -> None:
+    async def due(self, name: str) -> None:
+        """Begins a run now, as at a due time."""
+        job = self.jobs[name]
         self.status[job.name].lag_s = (self._clock() - job.since_s) % job.period_s
         self._begin(job)
 
