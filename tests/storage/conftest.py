@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from storage.contract import Store
+from tests.storage.stores import OUTAGES, STORES, Outage, StoreFactory
+
+
+@pytest.fixture(params=STORES)
+def store_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreFactory]:
+    factory = STORES[request.param](tmp_path)
+    yield factory
+    factory.close()
+
+
+@pytest.fixture
+def store(store_factory: StoreFactory) -> Store:
+    return store_factory()
+
+
+@pytest.fixture(params=OUTAGES, ids=lambda outage: f"{outage.store}: {outage.name}")
+def outage(request: pytest.FixtureRequest) -> Outage:
+    found: Outage = request.param
+    return found
+
+
+@pytest.fixture
+def failing_factory(outage: Outage, tmp_path: Path) -> Iterator[StoreFactory]:
+    factory = STORES[outage.store](tmp_path)
+    yield factory
+    factory.close()
