@@ -160,13 +160,17 @@ class Gate:
         self.closed = self.closed or bool(tokens)
         log.info("tokens read", extra={"tokens": len(tokens)})
 
-    def check(self, scope: Scope, authorization: bytes | None) -> None:
-        """Passes a request whose Authorization header allows the scope; raises NotAuthenticated or NotAllowed."""
+    def asks(self) -> bool:
+        """Are tokens asked for? Looks at the file again when it is time."""
         now = self._monotonic()
         if now - self._checked_at >= RECHECK_S:
             self._checked_at = now
             self._reread()
-        if not self.closed:
+        return self.closed
+
+    def check(self, scope: Scope, authorization: bytes | None) -> None:
+        """Passes a request whose Authorization header allows the scope; raises NotAuthenticated or NotAllowed."""
+        if not self.asks():
             return
         if authorization is None:
             self.refused["missing"] += 1

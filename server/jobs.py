@@ -41,8 +41,8 @@ async def flush(owner: Owner, journal: str) -> None:
 async def forget_ids(store: Store, owner: Owner, clock: Callable[[], float]) -> None:
     """Drops ids that no repeat can meet any more.
 
-    Twice the window is kept, counted from the oldest hit that is not in the store: the ids of an unfinished flush must be
-    judged the same each time it is tried.
+    Twice the window is kept, counted from the oldest hit that is not in the store: the ids of an unfinished flush
+    must be judged the same each time it is tried.
     """
     horizon_s = clock() - owner.status.lag_s - 2 * limits.IDS_WINDOW_S.value
     await asyncio.to_thread(store.forget_ids, int(horizon_s * 1e6))

@@ -44,11 +44,15 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_hits_total": Family(
         COUNTER, "Hits by outcome: counted, late (counted as well), duplicate, refused.", ("outcome",)
     ),
-    "clickcurve_refused_hits_total": Family(COUNTER, "Hits that were refused, by the rule they break.", ("rule",)),
-    "clickcurve_requests_total": Family(COUNTER, "Requests answered.", ("method", "status")),
-    "clickcurve_refused_requests_total": Family(COUNTER, "Requests refused whole.", ("status", "title")),
+    "clickcurve_refused_hits_total": Family(COUNTER, "Hits refused, by the field to blame.", ("field",)),
+    "clickcurve_writes_total": Family(COUNTER, "Requests that were answered with a receipt.", ("kind",)),
+    "clickcurve_write_bytes_total": Family(COUNTER, "Decompressed bytes of their bodies."),
+    "clickcurve_refused_writes_total": Family(COUNTER, "Requests with hits that were refused whole.", ("status",)),
+    "clickcurve_unanswered_writes_total": Family(COUNTER, "Connections closed because the outcome is unknown."),
+    "clickcurve_abandoned_writes_total": Family(COUNTER, "Clients that left in the middle of a body."),
+    "clickcurve_answers_total": Family(COUNTER, "Answers to all other requests.", ("status",)),
+    "clickcurve_refused_requests_total": Family(COUNTER, "Of those, the refused ones.", ("status", "title")),
     "clickcurve_refused_tokens_total": Family(COUNTER, "Requests without a token that allows them.", ("reason",)),
-    "clickcurve_aborted_connections_total": Family(COUNTER, "Connections closed because an outcome is unknown."),
     "clickcurve_owner_info": Family(GAUGE, "1 for the state that the owner is in.", ("owner", "state")),
     "clickcurve_store_up": Family(GAUGE, "1 if the store answered the last flush."),
     "clickcurve_buffered_hits": Family(GAUGE, "Accepted hits that are not in the store yet."),
@@ -67,7 +71,7 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_job_skipped_total": Family(COUNTER, "Due times that passed while the job still ran.", ("job",)),
     "clickcurve_job_lag_seconds": Family(GAUGE, "How long after its due time the job last began.", ("job",)),
     "clickcurve_job_seconds": Family(GAUGE, "How long the job's last run took.", ("job",)),
-    "clickcurve_folded_rows_total": Family(COUNTER, "Quiet rows that the retention pass visited."),
+    "clickcurve_folded_rows_total": Family(COUNTER, "Quiet rows that the retention pass folded."),
     "clickcurve_build_info": Family(GAUGE, "1; the label says which version runs.", ("version",)),
 }
 

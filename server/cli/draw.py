@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 BLOCKS = "▏▎▍▌▋▊▉█"  # eighths of a character
 PLAIN = "#"
 DAY_S = 86_400
-LEAST_BAR = 10
+LEAST_BAR = 4
 UNKNOWN = "·"  # in place of a zero before the first hit
 
 
