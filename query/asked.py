@@ -5,7 +5,7 @@ Two steps, because the first depends on the text alone and can be remembered: `A
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
@@ -57,7 +57,7 @@ class Window:
 
 
 # --- parsing --------------------------------------------------------------------------------------------------------
-def parse_query(query: bytes, known: Iterable[str]) -> dict[str, str]:
+def parse_query(query: bytes, known: Sequence[str]) -> dict[str, str]:
     """The parameters of a raw query string: each known, at most once, percent-decoded as a form."""
     found: dict[str, str] = {}
     for part in query.split(b"&") if query else ():
@@ -67,7 +67,10 @@ def parse_query(query: bytes, known: Iterable[str]) -> dict[str, str]:
         name, value = _text(name_), _text(value_)
         if name not in known:
             raise ParameterInvalid(
-                f"parameter {name!r} is not known here", field=name, value=value, rule=f"one of {', '.join(known)}"
+                f"parameter {name!r} is not known here",
+                field=name,
+                value=value,
+                rule=f"one of {', '.join(known)}" if known else "no parameters",
             )
         if name in found:
             raise ParameterInvalid(
@@ -143,32 +146,34 @@ def _check_order(start: int, end: int, value: object) -> None:
 
 
 # --- resolving ------------------------------------------------------------------------------------------------------
-def window(asked: Asked, now: int, first: int | None, ladder: Ladder, default: Last = DEFAULT_LAST) -> Window:
-    """The range and step that are meant at `now` for a link whose first hit was in the minute `first`.
+def window(asked: Asked, now: int, first: int | None, ladder: Ladder) -> Window:
+    """The range and step that are meant at `now`, for a link whose first hit was in the minute `first`.
 
-    `last` and the default run to the end of the step that holds now; a `from` alone runs to now; a `to` alone begins at
-    the first hit, or is empty when there is none before it.
+    Without a range it is the last 24 hours. `last` runs to the end of the step that holds now.
     """
-    if asked.start is None and asked.end is None:
-        return _recent(asked.last or default, asked.step, now, asked.zone, ladder)
+    if asked.start is not None or asked.end is not None:
+        start, end = _from_to(asked, now, first)
+        return Window(start, end, asked.step or auto_step(start, end, asked.zone), asked.zone)
+    last = asked.last or DEFAULT_LAST
+    start = last.start(now, asked.zone)
+    step = asked.step or auto_step(start, last.end(now, asked.zone), asked.zone)
+    end = step.unit.after(now, asked.zone) if step.unit else ladder.kept(now, fold_day(now))[1]
+    return Window(start, end, step, asked.zone)
+
+
+def total_range(asked: Asked, now: int, first: int | None) -> tuple[int, int]:
+    """[start, end) of a range that is asked without a step: `last` is whole units then."""
+    if asked.last is None:
+        return _from_to(asked, now, first)
+    return asked.last.start(now, asked.zone), asked.last.end(now, asked.zone)
+
+
+def _from_to(asked: Asked, now: int, first: int | None) -> tuple[int, int]:
+    """A `from` alone runs to now; a `to` alone begins at the first hit, or is empty when there is none before it."""
     if asked.end is not None:
-        end, start = asked.end, asked.start
-        if start is None:
-            start = end if first is None else min(first, end)
-    else:
-        assert asked.start is not None
-        start, end = asked.start, now
-        _check_order(start, end, start)
-    return Window(start, end, asked.step or auto_step(start, end, asked.zone), asked.zone)
-
-
-def _recent(last: Last, step: Step | None, now: int, zone: Zone, ladder: Ladder) -> Window:
-    start = last.start(now, zone)
-    step = step or auto_step(start, last.end(now, zone), zone)
-    end = step.unit.after(now, zone) if step.unit else ladder.kept(now, fold_day(now))[1]
-    return Window(start, end, step, zone)
-
-
-def whole_units(asked: Asked, now: int) -> tuple[int, int] | None:
-    """[start, end) of `last` in whole units, for answers without a step; None when `last` was not asked."""
-    return (asked.last.start(now, asked.zone), asked.last.end(now, asked.zone)) if asked.last else None
+        if asked.start is not None:
+            return asked.start, asked.end
+        return asked.end if first is None else min(first, asked.end), asked.end
+    assert asked.start is not None
+    _check_order(asked.start, now, asked.start)
+    return asked.start, now

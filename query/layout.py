@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from buckets.curve import State
 from buckets.errors import ParameterInvalid
 from buckets.ladder import DAY_S, Ladder, Tier
 from query.asked import Window
@@ -25,7 +26,6 @@ from query.times import STEPS, Step
 from query.zones import Calendar, Fixed, Unit, Zone
 
 MAX_POINTS = 10_000
-COMPLETE, PARTIAL, OPEN = "complete", "partial", "open"
 
 # What "which step would fit" may answer, finest first.
 _OFFERED = ("5m", "1h", "1d", "1w", "1mo", "1y")
@@ -39,6 +39,7 @@ class Layout:
     of which the asked range holds only a part: none, one or two."""
 
     window: Window
+    fold_day: int
     edges: tuple[int, ...]
     cut: tuple[tuple[int, int], ...]
 
@@ -46,17 +47,17 @@ class Layout:
         """The index of the first point that ends after now."""
         return max(0, bisect_right(self.edges, now) - 1)
 
-    def states(self, open_from: int) -> list[str]:
+    def states(self, open_from: int) -> list[State]:
         """One state per point: open, else partial, else complete."""
         points = len(self.edges) - 1
         if points < 1:
             return []
-        states = [COMPLETE] * points
+        states = [State.complete] * points
         if self.edges[0] < self.window.start:
-            states[0] = PARTIAL
+            states[0] = State.partial
         if self.edges[-1] > self.window.end:
-            states[-1] = PARTIAL
-        states[open_from:] = [OPEN] * (points - open_from)
+            states[-1] = State.partial
+        states[open_from:] = [State.open] * (points - open_from)
         return states
 
 
@@ -67,12 +68,12 @@ class _TooMany(Exception):
 def layout(window: Window, ladder: Ladder, fold_day: int) -> Layout:
     """The points of a window on a fold day; ParameterInvalid when there are more than MAX_POINTS."""
     if window.start >= window.end:
-        return Layout(window, (), ())
+        return Layout(window, fold_day, (), ())
     try:
         edges = _edges(window, window.step, ladder, fold_day)
     except _TooMany:
         raise _too_many(window, ladder, fold_day) from None
-    return Layout(window, edges, _cut(window, edges, ladder, fold_day))
+    return Layout(window, fold_day, edges, _cut(window, edges, ladder, fold_day))
 
 
 def _edges(window: Window, step: Step, ladder: Ladder, fold_day: int) -> tuple[int, ...]:

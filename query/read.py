@@ -7,43 +7,58 @@ The row is folded to `now` here, in memory, so an answer depends on the hits and
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from buckets.codec import decode, decode_header
 from buckets.ladder import Ladder, fold_day
-from buckets.row import Delta, Pending, Row, add, fold, merge
+from buckets.row import Pending, Row, add, fold, merge
 from storage.contract import StoredLink
 
-_ASKED_MAX = 10_000
+_REVISITS_REMEMBERED = 10_000
 
 
-def current(
-    link: StoredLink, pending: Sequence[Pending], now: int, ladder: Ladder, *, cells: bool = True
-) -> tuple[Row, bool]:
-    """The row of everything counted, folded to now, and whether a stored row is fat: folding it drops buckets.
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a store has of one key, merged and folded to now.
 
-    cells=False leaves the stored buckets out, for who needs only the head (lifetime, first and last hit); it is quick.
+    marks: owner -> the last flush that its row includes. fat: folding a stored row drops buckets.
+    """
+
+    row: Row
+    marks: Mapping[int, int]
+    fat: bool
+
+
+def stored(link: StoredLink, now: int, ladder: Ladder, *, cells: bool = True) -> Stored:
+    """The sum of the stored rows, without those that an erasure has emptied.
+
+    cells=False leaves the buckets out, for who needs only the head (lifetime, first and last hit): quicker.
     """
     day = fold_day(now)
     read = decode if cells else decode_header
     marks: dict[int, int] = {}
     rows: list[Row] = []
     fat = False
-    for stored in link.rows:
-        row = read(stored.data)
-        marks[stored.owner] = row.mark
+    for each in link.rows:
+        row = read(each.data)
+        marks[each.owner] = row.mark
         if row.erased_at < link.erased_at:
             continue
         if row.fold_day < day:
-            folded = fold(row, day, ladder)
-            fat = fat or folded.people_cells != row.people_cells or folded.bot_cells != row.bot_cells
-            row = folded
+            older, row = row, fold(row, day, ladder)
+            fat = fat or (cells and (row.people_cells, row.bot_cells) != (older.people_cells, older.bot_cells))
         rows.append(row)
-    total = rows[0] if len(rows) == 1 else fold(merge(rows, ladder), day, ladder)
+    whole = rows[0] if len(rows) == 1 else fold(merge(rows, ladder), day, ladder)
+    return Stored(whole, marks, fat)
+
+
+def unstored(pending: Sequence[Pending], marks: Mapping[int, int], onto: Row, ladder: Ladder) -> Row:
+    """`onto` with those pending hits added that the rows with these marks do not include."""
     for each in pending:
         if each.flush is None or each.flush > marks.get(each.owner, 0):
-            total = add(total, each.delta, ladder)
-    return total, fat and cells
+            onto = add(onto, each.delta, ladder)
+    return onto
 
 
 class Reader:
@@ -66,28 +81,18 @@ class Reader:
         self._revisited: set[str] = set()
         self._day = -1
 
-    async def row(self, stored: str, now: int, *, cells: bool = True) -> Row:
+    async def row(self, key: str, now: int, *, cells: bool = True) -> Row:
         """The current row of a stored key. Raises StoreUnavailable, RowCorrupt."""
-        pending = self._pending(stored)
-        link = await self._rows(stored)
-        row, fat = current(link, pending, now, self.ladder, cells=cells)
-        if fat:
-            self._revisit_once(stored, fold_day(now))
-        return row
+        pending = self._pending(key)
+        found = stored(await self._rows(key), now, self.ladder, cells=cells)
+        if found.fat:
+            self._revisit_once(key, fold_day(now))
+        return unstored(pending, found.marks, found.row, self.ladder) if pending else found.row
 
-    def _revisit_once(self, stored: str, day: int) -> None:
-        if day != self._day or len(self._revisited) >= _ASKED_MAX:
+    def _revisit_once(self, key: str, day: int) -> None:
+        if day != self._day or len(self._revisited) >= _REVISITS_REMEMBERED:
             self._revisited.clear()
             self._day = day
-        if stored not in self._revisited:
-            self._revisited.add(stored)
-            self._revisit((stored,))
-
-
-def people_and_bots(deltas: Iterable[Delta]) -> tuple[int, int]:
-    """Lifetime counts that some deltas add."""
-    people = bots = 0
-    for delta in deltas:
-        people += delta.opening + sum(delta.people.values())
-        bots += sum(delta.bots.values())
-    return people, bots
+        if key not in self._revisited:
+            self._revisited.add(key)
+            self._revisit((key,))

@@ -70,7 +70,7 @@ class SqliteFile:
         """A connection that never checkpoints by itself and may be handed from thread to thread."""
         self.check_in_place()
         db = sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}",
+            f"{self.path.absolute().as_uri()}?mode=rw",  # a connection in mode `ro` leaves its WAL files behind
             uri=True,
             timeout=busy_s,
             isolation_level=None,
@@ -78,7 +78,9 @@ class SqliteFile:
         )
         db.execute("PRAGMA wal_autocheckpoint = 0")
         db.execute(f"PRAGMA cache_size = -{cache_kib}")
-        if not read_only:
+        if read_only:
+            db.execute("PRAGMA query_only = 1")
+        else:
             db.execute("PRAGMA synchronous = FULL")
             db.execute("PRAGMA fullfsync = 1")
             db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
@@ -184,7 +186,8 @@ def _recognise(db: sqlite3.Connection, path: Path, ladder: str) -> None:
     if db.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
         raise refuse("is an SQLite database, but not one that Clickcurve made")
     meta = dict(db.execute("SELECT name, value FROM meta"))
-    if meta["schema"] != SCHEMA_VERSION:
-        raise refuse(f"has schema {meta['schema']}, this program uses schema {SCHEMA_VERSION}")
-    if meta["ladder"] != ladder:
-        raise refuse(f"was made with the ladder {meta['ladder']}, but {ladder} is configured; the tiers cannot change")
+    schema, made_with = meta.get("schema", "of no version"), meta.get("ladder")
+    if schema != SCHEMA_VERSION:
+        raise refuse(f"has schema {schema}, this program uses schema {SCHEMA_VERSION}")
+    if made_with != ladder:
+        raise refuse(f"was made with the ladder {made_with}, but {ladder} is configured; the tiers cannot change")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import astuple, replace
 from itertools import groupby
 from operator import itemgetter
@@ -63,14 +63,17 @@ class SqliteStore:
         """
         self._file = SqliteFile(path, ladder, create=not read_only)
         self._worker_lock, self._scanner_lock = Lock(), Lock()
-        with told(path):
-            self._worker = self._file.connect(read_only=read_only, busy_s=busy_s)
-            self._checkpointer = self._file.connect(read_only=read_only, busy_s=busy_s)
-            self._scanner = self._file.connect(read_only=True, busy_s=busy_s)
-            self._reader = self._file.connect(read_only=True, busy_s=LOOP_BUSY_S, cache_kib=LOOP_CACHE_KIB)
+        connect = self._file.connect
+        with ExitStack() as undo, told(path):
+            kept = undo.enter_context
+            self._worker = kept(closing(connect(read_only=read_only, busy_s=busy_s)))
+            self._checkpointer = kept(closing(connect(read_only=read_only, busy_s=busy_s)))
+            self._scanner = kept(closing(connect(read_only=True, busy_s=busy_s)))
+            self._reader = kept(closing(connect(read_only=True, busy_s=LOOP_BUSY_S, cache_kib=LOOP_CACHE_KIB)))
             if not read_only:
                 with self._writing():
                     pass  # a file that cannot be written is found now, not at the first flush
+            undo.pop_all()
 
     # --- owners ---------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:
