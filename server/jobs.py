@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from buckets.errors import JournalHeld
 from buckets.ladder import DAY_S, GRACE_S
-from ingest.owner import Owner
+from ingest.owner import Owner, OwnerStatus
 from server import limits
 from server.logs import log
 from server.schedule import Job
@@ -20,20 +20,24 @@ FOLD_AT_S = GRACE_S + 30
 
 
 async def flush(owner: Owner, journal: str) -> None:
-    """One flush, and one line of log if it moved anything."""
+    """One flush, told to the log if it moved anything."""
     before = owner.status.flushes
     await owner.flush()
-    after = owner.status
-    if after.flushes > before:
+    tell_flush(before, owner.status, journal)
+
+
+def tell_flush(flushes_before: int, now: OwnerStatus, journal: str) -> None:
+    """One line of log, if there was a flush since."""
+    if now.flushes > flushes_before:
         log.info(
             "flush",
             extra={
                 "journal": journal,
-                "owner": after.owner,
-                "hits": after.last_flush_hits,
-                "rows": after.last_flush_rows,
-                "seconds": round(after.last_flush_s, 3),
-                "journal_bytes": after.journal_bytes,
+                "owner": now.owner,
+                "hits": now.last_flush_hits,
+                "rows": now.last_flush_rows,
+                "seconds": round(now.last_flush_s, 3),
+                "journal_bytes": now.journal_bytes,
             },
         )
 
@@ -46,6 +50,10 @@ async def forget_ids(store: Store, owner: Owner, clock: Callable[[], float]) -> 
     """
     horizon_s = clock() - owner.status.lag_s - 2 * limits.IDS_WINDOW_S.value
     await asyncio.to_thread(store.forget_ids, int(horizon_s * 1e6))
+
+
+async def no_fold(owner: Owner) -> None:
+    """Visits nothing."""
 
 
 class FormerJournals:

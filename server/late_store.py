@@ -39,8 +39,9 @@ class LateStore:
             raise StoreUnavailable(f"the store has not been reached since the start: {self._reason}")
         return self._opened
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store(), name)
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Any plain verb of the contract; the store is opened when it is called, not when it is named."""
+        return lambda *args, **named: getattr(self._store(), name)(*args, **named)
 
     async def rows(self, key: str) -> StoredLink:
         return await self._ready().rows(key)

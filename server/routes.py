@@ -71,7 +71,9 @@ def router(readiness: Readiness, metrics: Metrics) -> APIRouter:
 
     @routes.get("/readyz", summary="Can it accept hits, or answer questions?", responses=not_ready)
     async def readyz(
-        purpose: Annotated[Literal["write", "read"], Query(alias="for", description="Accept hits, or answer questions.")] = "write",
+        purpose: Annotated[
+            Literal["write", "read"], Query(alias="for", description="Accept hits, or answer questions.")
+        ] = "write",
     ) -> Response:
         """200 if hits are accepted. The store may be down meanwhile (`"store": "down"`): the journal keeps the hits.
 

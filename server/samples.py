@@ -75,4 +75,3 @@ def of_requests(problems: Problems, gate: Gate, answers: Counter[int]) -> Iterat
 def of_build() -> Callable[[], Iterator[Sample]]:
     running = program_version()
     return lambda: iter([Sample("clickcurve_build_info", 1, (running,))])
-
