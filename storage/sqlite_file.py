@@ -52,13 +52,14 @@ CREATE TABLE sources (
 class SqliteFile:
     """An existing database of this schema and ladder."""
 
-    def __init__(self, path: Path, ladder: str, *, create: bool) -> None:
-        """Raises StoreUnavailable when it cannot be opened or made, StoreMismatch when it is not what is expected."""
+    def __init__(self, path: Path, ladder: str | None, *, create: bool = False) -> None:
+        """ladder None: any will do. Raises StoreUnavailable when it cannot be opened or made, StoreMismatch when it is
+        not what is expected."""
         self.path = path
         self._wal = path.with_name(f"{path.name}-wal")
         self.in_place = True
         with told(path):
-            if create and not path.exists():
+            if create and ladder is not None and not path.exists():
                 _make(path, ladder)
             elif not path.exists():
                 raise StoreUnavailable(f"there is no database at {path}", field="store", value=str(path))
@@ -179,7 +180,7 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _recognise(db: sqlite3.Connection, path: Path, ladder: str) -> None:
+def _recognise(db: sqlite3.Connection, path: Path, ladder: str | None) -> None:
     def refuse(what: str) -> StoreMismatch:
         return StoreMismatch(f"{path} {what}", field="store", value=str(path))
 
@@ -189,5 +190,5 @@ def _recognise(db: sqlite3.Connection, path: Path, ladder: str) -> None:
     schema, made_with = meta.get("schema", "of no version"), meta.get("ladder")
     if schema != SCHEMA_VERSION:
         raise refuse(f"has schema {schema}, this program uses schema {SCHEMA_VERSION}")
-    if made_with != ladder:
+    if ladder is not None and made_with != ladder:
         raise refuse(f"was made with the ladder {made_with}, but {ladder} is configured; the tiers cannot change")

@@ -57,8 +57,7 @@ MISFITS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("name", MISFITS)
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_file_that_does_not_fit_is_refused_and_left_as_it_is(tmp_path: Path, name: str, read_only: bool) -> None:
-    path = tmp_path / "clickcurve.db"
+def test_a_file_that_does_not_fit_is_refused_and_left_as_it_is(path: Path, name: str, read_only: bool) -> None:
     prepare, sentence = MISFITS[name]
     prepare(path)
     before = path.read_bytes()
