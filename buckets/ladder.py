@@ -211,6 +211,9 @@ def _broken_rule(tiers: Sequence[Tier]) -> str | None:
             return f"tier {tier.name!r} has no width"
         if tier.width_s is not None and (tier.width_s < 1 or tier.name in (WEEK, MONTH)):
             return f"tier {tier.name!r} cannot have a width of {tier.width_s} s"
+    names = [tier.name for tier in tiers]
+    if len(set(names)) < len(names):
+        return f"two tiers have one name: {', '.join(names)}"
     if (tiers[0].width_s or DAY_S) % MINUTE_S:
         return f"hits are counted by the minute, so the finest width must be whole minutes, not {tiers[0].width_s} s"
     for fine, coarse in pairwise(tiers):
@@ -225,7 +228,7 @@ def _broken_rule(tiers: Sequence[Tier]) -> str | None:
         return f"the last tier is kept for ever, so it must be a day or wider, not {last.width_s} s"
     kept = sum(-(-(tier.kept_days or 0) * DAY_S // (tier.width_s or DAY_S)) for tier in tiers[:-1])
     if kept > MAX_KEPT_BUCKETS:
-        return f"a row would hold up to {kept} buckets, the limit is {MAX_KEPT_BUCKETS}"
+        return f"a row would hold about {kept} buckets, the limit is {MAX_KEPT_BUCKETS}"
     return None
 
 

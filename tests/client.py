@@ -61,6 +61,10 @@ class Clickcurve:
         samples = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
         return {name: float(value) for name, _, value in samples}
 
+    def metric(self, name: str) -> float:
+        """The sum of one metric over all its labels; 0 when it has no sample yet."""
+        return sum(value for full, value in self.metrics().items() if full.partition("{")[0] == name)
+
     def _get(self, path: str, query: Query) -> JSON:
         return _json(self.http.get(path, params={name.rstrip("_"): value for name, value in query.items()}))
 
