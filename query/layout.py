@@ -27,7 +27,7 @@ from query.zones import Calendar, Fixed, Unit, Zone
 
 MAX_POINTS = 10_000
 
-# What "which step would fit" may answer, finest first.
+# What "which step would fit" may answer, finest first. Years always fit: time ends in the year 9999.
 _OFFERED = ("5m", "1h", "1d", "1w", "1mo", "1y")
 # No bucket of a calendar tier is longer than this: what a step must exceed for its edges to matter there.
 _CALENDAR_S = {"week": 7 * DAY_S, "month": 28 * DAY_S}
@@ -168,20 +168,19 @@ def _cut(window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int) 
 
 
 def _too_many(window: Window, ladder: Ladder, fold_day: int) -> ParameterInvalid:
-    for name in _OFFERED:
-        step = STEPS[name]
-        if step.usual_s > window.step.usual_s:
-            try:
-                points = len(_edges(window, step, ladder, fold_day)) - 1
-            except _TooMany:
-                continue
-            advice = f"step={name} would fit, with {points} points"
-            break
-    else:
-        advice = "no step would fit: ask for a shorter range"
+    coarser = (STEPS[name] for name in _OFFERED if STEPS[name].usual_s > window.step.usual_s)
+    fits, points = next(found for step in coarser if (found := _fit(window, step, ladder, fold_day)))
     return ParameterInvalid(
-        f"this range has more than {MAX_POINTS} points at step={window.step.name}; {advice}",
+        f"this range has more than {MAX_POINTS} points at step={window.step.name};"
+        f" step={fits.name} would fit, with {points} points",
         field="step",
         value=window.step.name,
         rule=f"at most {MAX_POINTS} points",
     )
+
+
+def _fit(window: Window, step: Step, ladder: Ladder, fold_day: int) -> tuple[Step, int] | None:
+    try:
+        return step, len(_edges(window, step, ladder, fold_day)) - 1
+    except _TooMany:
+        return None

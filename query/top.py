@@ -29,7 +29,7 @@ Walk: TypeAlias = Callable[[str | None, int], list[tuple[str, StoredLink]]]
 Counts: TypeAlias = dict[str, tuple[int, Mapping[int, int]]]  # stored key -> its stored count, its rows' marks
 
 _PAGE = 200  # links a page: about a millisecond of a thread that shares the interpreter with the event loop
-_KEPT = 10_000  # links a ranking remembers
+_KEPT = 10_000  # links a ranking remembers; at least as many as may be asked for
 _RANKINGS = 8  # rankings remembered
 _FRESH_S = 15  # other owners' flushes show after this long at the latest
 _SLICE = 100  # keys that are looked at before the event loop has its turn

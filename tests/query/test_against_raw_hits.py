@@ -133,7 +133,9 @@ def inner_edges(unit: Unit, asked: Asked, where: Zone, now: int) -> list[int]:
     low = asked.start
     if isinstance(unit, Fixed):
         wider = [
-            cut for tier, cut in zip(CLICKS.tiers[1:], CLICKS.cuts(fold_day(now))) if WIDTHS[tier.name] >= unit.width_s
+            cut
+            for tier, cut in zip(CLICKS.tiers[1:], CLICKS.cuts(fold_day(now)), strict=False)
+            if WIDTHS[tier.name] >= unit.width_s
         ]
         low = max(low, wider[0] - 1)
     return list(step_edges(unit, low, asked.end - 1, where))
