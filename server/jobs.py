@@ -20,27 +20,19 @@ PUBLISH_S = 5
 FOLD_AT_S = GRACE_S + 30
 
 
-async def flush(owner: Owner, journal: str) -> None:
-    """One flush, told to the log if it moved anything."""
-    before = owner.status.flushes
-    await owner.flush()
-    tell_flush(before, owner.status, journal)
-
-
-def tell_flush(flushes_before: int, now: OwnerStatus, journal: str) -> None:
-    """One line of log, if there was a flush since."""
-    if now.flushes > flushes_before:
-        log.info(
-            "flush",
-            extra={
-                "journal": journal,
-                "owner": now.owner,
-                "hits": now.last_flush_hits,
-                "rows": now.last_flush_rows,
-                "seconds": round(now.last_flush_s, 3),
-                "journal_bytes": now.journal_bytes,
-            },
-        )
+def tell_flush(journal: str, status: OwnerStatus) -> None:
+    """One line of log for a flush that went through."""
+    log.info(
+        "flush",
+        extra={
+            "journal": journal,
+            "owner": status.owner,
+            "hits": status.last_flush_hits,
+            "rows": status.last_flush_rows,
+            "seconds": round(status.last_flush_s, 3),
+            "journal_bytes": status.journal_bytes,
+        },
+    )
 
 
 async def forget_ids(store: Store, owner: Owner, clock: Callable[[], float]) -> None:

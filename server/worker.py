@@ -77,9 +77,17 @@ def open_journal(settings: Settings, number: int) -> Journal:
 
 def open_owner(settings: Settings, journal: Journal, store: Store, ladder: Ladder, alone: bool) -> Owner:
     """An owner over a journal, with what the journal holds in its buffer. Needs a running event loop."""
-    place = f"{socket.gethostname()}:{journal.folder.absolute()}"
-    pace = Pace(clock.pause, settings.flush_s)
-    return Owner(journal, store, ladder, clock.now, lambda: secrets.token_hex(16), pace, place, alone)
+    return Owner(
+        journal,
+        store,
+        ladder,
+        clock.now,
+        token=lambda: secrets.token_hex(16),
+        pace=Pace(clock.pause, settings.flush_s),
+        place=f"{socket.gethostname()}:{journal.folder.absolute()}",
+        alone=alone,
+        flushed=lambda status: jobs.tell_flush(journal.folder.name, status),
+    )
 
 
 def today() -> int:
@@ -128,7 +136,7 @@ class Worker:
 
     def _schedule(self) -> Schedule:
         functions: dict[str, Callable[[], Awaitable[None]]] = {
-            "flush": lambda: jobs.flush(self.owner, self.name),
+            "flush": self.owner.flush,
             "fold": lambda: self.fold.visit(self.owner, self.store),
             "forget_ids": lambda: jobs.forget_ids(self.store, self.owner, clock.now),
         }
@@ -150,10 +158,8 @@ class Worker:
     async def close(self) -> None:
         """Flushes and lets go of everything, within seconds; what the store does not take stays in the journal."""
         await self.schedule.stop(limits.LAST_FLUSH_S.value / 2)
-        flushes = self.owner.status.flushes
         try:
             await asyncio.wait_for(self.owner.close(), limits.LAST_FLUSH_S.value)
-            jobs.tell_flush(flushes, self.owner.status, self.name)
         except ClickcurveError as error:
             log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
         except TimeoutError:
