@@ -11,7 +11,8 @@ What breaks a rule is refused one by one, with the reason; the rest counts, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -21,9 +22,13 @@ from msgspec import Meta
 from buckets.errors import BodyUnreadable, HitRejected
 from buckets.ladder import Ladder
 from ingest.batch import Batch, Counts, SourceStep, sum_counts
+from ingest.counters import IngestCounters, refusal_class
 from ingest.history import Wide, history_of
 from ingest.hit import COUNT_MAX, HIT_RULE, KEY_BYTES, Moment, bot_of, count_of, key_of, minute_start, shown, ts_of
 from ingest.receipt import RECEIPT_ITEMS, Item, Receipt
+
+_PIECE_BYTES = 48 * 1024  # decoded at once: more falls out of the processor's cache
+_VALUES_PER_PAUSE = 128
 
 
 @dataclass(slots=True)
@@ -61,7 +66,6 @@ class _Values(msgspec.Struct):
 
 
 _hits_decoder = msgspec.json.Decoder(_Hits)
-_hits_list_decoder = msgspec.json.Decoder(list[_Hits])
 _values_decoder = msgspec.json.Decoder(_Values)
 _raws_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -78,17 +82,35 @@ class Taking:
         self._bots: Counts = {}
         self._openings: dict[str, int] = {}
         self._read = 0  # objects so far: the index of the next
-        self._refused_sum = 0
+        self._refused_sums: Counter[str] = Counter()
         self._refused: list[Item] = []
         self._refused_items = 0
 
-    def take_body(self, body: bytes, is_array: bool = False) -> None:
-        """Add every object of a body. BodyUnreadable if an array as a whole is none; a line that is none is refused."""
-        try:
-            hits = _hits_list_decoder.decode(body) if is_array else _hits_decoder.decode_lines(body)
-        except _UNREADABLE:
-            for value in _array(body) if is_array else _lines(body):
+    def take_body(self, body: bytes, is_array: bool = False) -> Iterator[None]:
+        """Add every object of a body; yields between steps of some milliseconds, for others to run.
+
+        BodyUnreadable if an array as a whole is none; a line that is none is refused.
+        """
+        if is_array:
+            for number, value in enumerate(_array(body), 1):
                 self._take_value(value)
+                if number % _VALUES_PER_PAUSE == 0:
+                    yield
+            return
+        start = 0
+        while start < len(body):
+            end = body.find(b"\n", start + _PIECE_BYTES) + 1 or len(body)
+            self._take_lines(body[start:end])
+            start = end
+            yield
+
+    def _take_lines(self, lines: bytes) -> None:
+        try:
+            hits = _hits_decoder.decode_lines(lines)
+        except _UNREADABLE:
+            for line in lines.split(b"\n"):
+                if line.strip():
+                    self._take_value(line)
         else:
             self.take_hits((hit.key, hit.ts, hit.count, hit.bot) for hit in hits)
 
@@ -122,20 +144,21 @@ class Taking:
     def _take_value(self, value: bytes) -> None:
         index = self._read
         self._read += 1
-        amount = 1
+        amount, is_history = 1, False
         try:
             try:
                 values = _values_decoder.decode(value)
             except _UNREADABLE as error:
                 raise HitRejected(f"not an object: {error}", field="hit", value=shown(value), rule=HIT_RULE) from None
-            if values.is_history():
+            is_history = values.is_history()
+            if is_history:
                 amount = values.total if isinstance(values.total, int) and values.total > 0 else 1
                 self._take_history(value)
             else:
                 amount = values.count if isinstance(values.count, int) and 0 < values.count <= COUNT_MAX else 1
                 self._take_one(values)
         except HitRejected as error:
-            self._refuse(error, amount, index)
+            self._refuse(error, amount, index, is_history)
 
     def _take_one(self, values: _Values) -> None:
         key = key_of(values.key)
@@ -154,8 +177,8 @@ class Taking:
                 cell = counts.setdefault(minute, {})
                 cell[history.key] = cell.get(history.key, 0) + count
 
-    def _refuse(self, error: HitRejected, amount: int, index: int) -> None:
-        self._refused_sum += amount
+    def _refuse(self, error: HitRejected, amount: int, index: int, is_history: bool = False) -> None:
+        self._refused_sums["history" if is_history else refusal_class(error)] += amount
         self._refused_items += 1
         if len(self._refused) < RECEIPT_ITEMS:
             self._refused.append(Item.refused(index, error))
@@ -173,11 +196,16 @@ class Taking:
         )
         counted = dated + sum(self._openings.values())
         omitted = self._refused_items - len(self._refused)
-        return Receipt(counted, 0, late, self._refused_sum, tuple(self._refused), omitted)
+        return Receipt(counted, 0, late, self._refused_sums.total(), tuple(self._refused), omitted)
 
-
-def _lines(body: bytes) -> Sequence[bytes]:
-    return [line for line in body.split(b"\n") if line.strip()]
+    def count_into(self, counters: IngestCounters, receipt: Receipt, body_bytes: int) -> None:
+        """Add this piece, as its receipt has it, to the counters."""
+        counters.batches += 1
+        counters.body_bytes += body_bytes
+        counters.counted += receipt.counted
+        counters.late += receipt.late
+        for reason, count in self._refused_sums.items():
+            counters.refused[reason] = counters.refused.get(reason, 0) + count
 
 
 def _array(body: bytes) -> Sequence[bytes]:

@@ -196,7 +196,7 @@ class Stream:
         return self._ahead[:size]
 
     def take(self, size: int) -> bytes:
-        """The next bytes, `size` or fewer; b"" at what is the end for now. SourceChanged if the file was written anew."""
+        """The next bytes, `size` or fewer; b"" at the end for now. SourceChanged if the file was written anew."""
         if self._ahead:
             data, self._ahead = self._ahead[:size], self._ahead[size:]
         else:

@@ -11,6 +11,7 @@ Both speak one language. `send` returns a receipt, or raises what says whether t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -91,7 +92,7 @@ class HttpTarget:
 
     async def send(self, piece: Piece) -> Taken:
         step = piece.step
-        query = {"from": step.start, "to": step.end, "tail": step.tail, "wide": self._wide.value}
+        query: dict[str, str | int] = {"from": step.start, "to": step.end, "tail": step.tail, "wide": self._wide.value}
         headers = {"Content-Type": "application/x-ndjson"}
         try:
             answer = await self._client.post(
@@ -129,7 +130,7 @@ def _checked(answer: httpx.Response) -> Mapping[str, Any]:
     problem = said if isinstance(said, dict) else {}
     detail = str(problem.get("detail") or f"{answer.request.url} answered {answer.status_code}")
     if answer.status_code == 409:
-        raise ImportOutOfStep(detail, value=int(problem.get("position", 0)))
+        raise ImportOutOfStep(detail, value=int(problem.get("value", 0)))
     if answer.status_code == 421:
         raise ImportElsewhere(detail)
     if answer.status_code in (429, 502, 503, 504):
@@ -167,8 +168,8 @@ class OwnerTarget:
 
     async def send(self, piece: Piece) -> Taken:
         taking = Taking(self._moment(), self._ladder, self._wide)
-        if piece.history:
-            taking.take_body(piece.history)
+        for _ in taking.take_body(piece.history):
+            await asyncio.sleep(0)
         taking.take_counts(piece.people, piece.bots)
         try:
             await self._accept(taking.batch(piece.step))
