@@ -84,6 +84,7 @@ class Owner:
         place: str,
         alone: bool,
         buffer_entries: int = BUFFER_ENTRIES,
+        flushed: Callable[[OwnerStatus], None] = lambda status: None,
     ) -> None:
         self._journal = journal
         self._store = store
@@ -93,6 +94,7 @@ class Owner:
         self._pace = pace
         self._place = place
         self._buffer_entries = buffer_entries
+        self._flushed = flushed  # hears of every flush that went through
         self._held: Held | None = None
         self._rewrite = True  # until one flush after the claim has gone through
         self._closed: ClickcurveError | None = None  # why nothing is accepted any more
@@ -330,6 +332,7 @@ class Owner:
             last_flush_rows=rows,
             last_flush_hits=hits,
         )
+        self._flushed(self.status)
 
     async def _in_store_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._store_thread, call)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from buckets.errors import JournalHeld
-from buckets.ladder import DAY_S, GRACE_S
+from buckets.errors import JournalHeld, StoreUnavailable
+from buckets.ladder import GRACE_S
 from ingest.owner import Owner, OwnerStatus
+from retention.run import run_pass
 from server import limits
 from server.logs import log
 from server.schedule import Job
@@ -19,27 +20,19 @@ PUBLISH_S = 5
 FOLD_AT_S = GRACE_S + 30
 
 
-async def flush(owner: Owner, journal: str) -> None:
-    """One flush, told to the log if it moved anything."""
-    before = owner.status.flushes
-    await owner.flush()
-    tell_flush(before, owner.status, journal)
-
-
-def tell_flush(flushes_before: int, now: OwnerStatus, journal: str) -> None:
-    """One line of log, if there was a flush since."""
-    if now.flushes > flushes_before:
-        log.info(
-            "flush",
-            extra={
-                "journal": journal,
-                "owner": now.owner,
-                "hits": now.last_flush_hits,
-                "rows": now.last_flush_rows,
-                "seconds": round(now.last_flush_s, 3),
-                "journal_bytes": now.journal_bytes,
-            },
-        )
+def tell_flush(journal: str, status: OwnerStatus) -> None:
+    """One line of log for a flush that went through."""
+    log.info(
+        "flush",
+        extra={
+            "journal": journal,
+            "owner": status.owner,
+            "hits": status.last_flush_hits,
+            "rows": status.last_flush_rows,
+            "seconds": round(status.last_flush_s, 3),
+            "journal_bytes": status.journal_bytes,
+        },
+    )
 
 
 async def forget_ids(store: Store, owner: Owner, clock: Callable[[], float]) -> None:
@@ -52,26 +45,50 @@ async def forget_ids(store: Store, owner: Owner, clock: Callable[[], float]) -> 
     await asyncio.to_thread(store.forget_ids, int(horizon_s * 1e6))
 
 
-async def no_fold(owner: Owner) -> None:
-    """Visits nothing."""
+class DailyFold:
+    """The retention pass over an owner's quiet rows, once a fold day: one that was stopped goes on at the next run.
+
+    `folded` is how many rows it has visited since the start, for /metrics.
+    """
+
+    def __init__(self, fold_day: Callable[[], int]) -> None:
+        self._fold_day = fold_day
+        self._done_day = -1
+        self.folded = 0
+
+    async def visit(self, owner: Owner, store: Store) -> None:
+        day = self._fold_day()
+        if day != self._done_day and await self._pass(owner, store, day):
+            self._done_day = day
+
+    async def _pass(self, owner: Owner, store: Store, day: int) -> bool:
+        def due(fold_day: int, after: str | None, limit: int, /) -> list[str]:
+            return store.due(owner.status.owner, fold_day, after, limit)
+
+        report = await run_pass(owner, due, day)
+        self.folded += report.rows
+        if report.stopped is not None:
+            raise StoreUnavailable(f"the retention pass stopped after {report.rows} rows: {report.stopped}")
+        log.info("fold", extra={"owner": owner.status.owner, "fold_day": day, "rows": report.rows})
+        return True
 
 
 class FormerJournals:
     """Journals of workers that there no longer are: what they hold is flushed, and their rows are folded, once a day.
 
-    `open_owner` gives an owner for journal n, or raises JournalHeld; `fold` visits its quiet rows.
+    `open_owner` gives an owner for journal n, or raises JournalHeld.
     """
 
     def __init__(
         self,
         numbers: Callable[[], list[int]],
         open_owner: Callable[[int], Owner],
-        fold: Callable[[Owner], Awaitable[None]],
+        store: Store,
         fold_day: Callable[[], int],
     ) -> None:
         self._numbers = numbers
         self._open_owner = open_owner
-        self._fold = fold
+        self._store = store
         self._fold_day = fold_day
         self._done: dict[int, int] = {}  # journal -> fold day of its last visit
 
@@ -85,8 +102,7 @@ class FormerJournals:
             except JournalHeld:
                 continue
             try:
-                await owner.flush()
-                await self._fold(owner)
+                await DailyFold(self._fold_day).visit(owner, self._store)  # begins with a flush
             finally:
                 await owner.close()
             self._done[number] = today
@@ -102,7 +118,7 @@ def table(
     """
     due: dict[str, tuple[float, float, bool]] = {  # name -> (period, any due time, run at the start too)
         "flush": (flush_s, now + flush_s * phase, True),
-        "fold": (DAY_S, FOLD_AT_S, True),
+        "fold": (HOUR_S, FOLD_AT_S, True),  # once a day; hourly, to go on where a pass was stopped
         "forget_ids": (HOUR_S, HOUR_S / 2, False),
         "former_journals": (HOUR_S, FOLD_AT_S + 60, True),
         "publish_metrics": (PUBLISH_S, now, False),

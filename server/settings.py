@@ -117,7 +117,7 @@ TABLE: tuple[Setting, ...] = (
         "store",
         "",
         _store,
-        "Where rows live: sqlite:///file, cassandra://host,host:9042/keyspace or memory://. "
+        "Where rows live: sqlite:///file, cassandra://host,host:9042/keyspace, or memory:// to keep nothing. "
         "Without one, clickcurve.db in the data folder.",
         "URI",
     ),

@@ -8,7 +8,7 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 import uvicorn
@@ -25,7 +25,7 @@ from server.auth import Gate
 from server.errors import Problems
 from server.late_store import open_or_later
 from server.logs import log
-from server.metrics import Metrics, process_samples
+from server.metrics import Metrics, Sample, process_samples
 from server.routes import Readiness
 from server.schedule import Schedule
 from server.settings import Settings
@@ -77,9 +77,22 @@ def open_journal(settings: Settings, number: int) -> Journal:
 
 def open_owner(settings: Settings, journal: Journal, store: Store, ladder: Ladder, alone: bool) -> Owner:
     """An owner over a journal, with what the journal holds in its buffer. Needs a running event loop."""
-    place = f"{socket.gethostname()}:{journal.folder.absolute()}"
-    pace = Pace(clock.pause, settings.flush_s)
-    return Owner(journal, store, ladder, clock.now, lambda: secrets.token_hex(16), pace, place, alone)
+    return Owner(
+        journal,
+        store,
+        ladder,
+        clock.now,
+        token=lambda: secrets.token_hex(16),
+        pace=Pace(clock.pause, settings.flush_s),
+        place=f"{socket.gethostname()}:{journal.folder.absolute()}",
+        alone=alone,
+        flushed=lambda status: jobs.tell_flush(journal.folder.name, status),
+    )
+
+
+def today() -> int:
+    """The fold day of now."""
+    return fold_day(int(clock.now()))
 
 
 class Worker:
@@ -93,6 +106,7 @@ class Worker:
         self.ladder = ladder
         self.owner = open_owner(settings, journal, store, ladder, self._alone())
         self.stopping = False
+        self.fold = jobs.DailyFold(today)
         self.schedule = self._schedule()
         journal_limit = settings.journal_mib * MIB
         readiness = Readiness(lambda: self.owner.status, journal_limit, store.rows, lambda: self.stopping)
@@ -105,6 +119,7 @@ class Worker:
                 lambda: samples.of_owner(self.owner.status, journal_limit),
                 lambda: samples.of_jobs(self.schedule.status),
                 lambda: samples.of_requests(counting.problems, gate, self.front.answers),
+                lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
                 samples.of_build(),
                 process_samples,
             ],
@@ -120,13 +135,14 @@ class Worker:
         return [number for number in folder.journal_numbers(self.settings.data) if number > self.settings.workers]
 
     def _schedule(self) -> Schedule:
-        functions = {
-            "flush": lambda: jobs.flush(self.owner, self.name),
+        functions: dict[str, Callable[[], Awaitable[None]]] = {
+            "flush": self.owner.flush,
+            "fold": lambda: self.fold.visit(self.owner, self.store),
             "forget_ids": lambda: jobs.forget_ids(self.store, self.owner, clock.now),
         }
         if self.number == 1:
             functions["former_journals"] = jobs.FormerJournals(
-                self._former_journals, self._former_owner, jobs.no_fold, lambda: fold_day(int(clock.now()))
+                self._former_journals, self._former_owner, self.store, today
             ).visit
         if self.settings.workers > 1:
             functions["publish_metrics"] = self._publish
@@ -142,10 +158,8 @@ class Worker:
     async def close(self) -> None:
         """Flushes and lets go of everything, within seconds; what the store does not take stays in the journal."""
         await self.schedule.stop(limits.LAST_FLUSH_S.value / 2)
-        flushes = self.owner.status.flushes
         try:
             await asyncio.wait_for(self.owner.close(), limits.LAST_FLUSH_S.value)
-            jobs.tell_flush(flushes, self.owner.status, self.name)
         except ClickcurveError as error:
             log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
         except TimeoutError:
@@ -155,6 +169,24 @@ class Worker:
             os._exit(0)
         self.store.close()
         log.info("stopped", extra={"journal": self.name, "hits_left": self.owner.status.buffered_hits})
+
+
+@asynccontextmanager
+async def owning(settings: Settings, number: int) -> AsyncIterator[tuple[Owner, Store]]:
+    """The owner of journal `number` without a server, for commands: flushed and closed when the block ends.
+
+    The caller holds the data folder. Raises ClickcurveError, StoreUnavailable as well: nobody waits for hits here.
+    """
+    ladder = Ladder.parse(settings.ladder)
+    store = open_store(settings.store, str(ladder))
+    owner = open_owner(settings, open_journal(settings, number), store, ladder, alone=False)
+    try:
+        yield owner, store
+    finally:
+        try:
+            await owner.close()
+        finally:
+            store.close()
 
 
 @asynccontextmanager

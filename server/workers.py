@@ -102,9 +102,7 @@ class Parent:
                 self._code = REFUSED
                 self._stop(signal.SIGTERM)
             else:
-                log.error(
-                    "worker died", extra={"process": child, "code": code, "then": "another one takes its journal"}
-                )
+                log.error("worker died", extra={"worker": child, "code": code, "then": "another one takes its journal"})
                 self._replace_at = clock.monotonic() + PAUSE_S
 
     def _stop(self, number: int) -> None:

@@ -11,7 +11,6 @@ Rules that keep the file whole while several processes write it:
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sqlite3
 import uuid
@@ -109,19 +108,6 @@ class SqliteFile:
             return self._wal.stat().st_size > WAL_BYTES
         except FileNotFoundError:
             return False
-
-    def close(self, connections: list[sqlite3.Connection]) -> None:
-        """The last connection to close deletes the WAL by its name. If another database stands in our place, that is
-        not ours to delete: such connections are left to the end of the process."""
-        try:
-            replaced = _inode(self.path) != self._inode
-        except OSError:
-            replaced = False
-        for db in connections:
-            if replaced:
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(db))
-            else:
-                db.close()
 
 
 @contextmanager

@@ -16,7 +16,7 @@ Event = dict[str, Any]
 
 def events(server: RunningServer, name: str | None = None) -> list[Event]:
     """The log so far, or the lines of one event. Every line is one JSON object."""
-    lines = [json.loads(line) for line in server.output().splitlines()]
+    lines = [json.loads(line) for line in server.output().rpartition("\n")[0].splitlines()]
     return [line for line in lines if name is None or line["event"] == name]
 
 

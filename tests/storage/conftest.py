@@ -22,7 +22,7 @@ def store(store_factory: StoreFactory) -> Store:
     return store_factory()
 
 
-@pytest.fixture(params=OUTAGES, ids=lambda outage: f"{outage.store}: {outage.name}")
+@pytest.fixture(params=OUTAGES, ids=str)
 def outage(request: pytest.FixtureRequest) -> Outage:
     found: Outage = request.param
     return found
