@@ -68,9 +68,7 @@ class _Counter:
 
     def pending(self, pending: Sequence[Pending], marks: Mapping[int, int]) -> int:
         """What the pending hits add that rows with these marks do not have."""
-        return sum(
-            self._delta(each.delta) for each in pending if each.flush is None or each.flush > marks.get(each.owner, 0)
-        )
+        return sum(self._delta(each.delta) for each in pending if each.is_missing(marks.get(each.owner, 0)))
 
     def _delta(self, delta: Delta) -> int:
         count = 0

@@ -81,7 +81,7 @@ class FakeOwner:
         buffers = [(self.flushes + 1, self._taken), (self.flushes + 2, self._buffer)]
         if self._taken is None:
             buffers = [(self.flushes + 1, self._buffer)]
-        return [Pending(self.number, flush, b.delta(key)) for flush, b in buffers if b and b.has(key)]
+        return [Pending(self.number, lambda n=flush: n, b.delta(key)) for flush, b in buffers if b and b.has(key)]  # type: ignore[misc]
 
     def buffered_links(self) -> set[str]:
         keys = self._buffer.keys() | (self._taken.keys() if self._taken else set())
