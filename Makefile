@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 # What the tests run for real beside Python packages, and what the benches drive the server with.
-TEST_SYSTEM := nginx
+TEST_SYSTEM := nginx curl
 BENCH_SYSTEM := wrk
 SOURCES := buckets ingest storage query retention server tests bench examples
 ARGS ?=

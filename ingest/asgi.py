@@ -17,10 +17,10 @@ import msgspec
 from buckets.errors import BodyUnreadable, ClickcurveError, HitRejected, JournalBehind, JournalUnknown, ParameterInvalid
 from ingest.answer import Answer, Send, answer, close_unanswered, problem, problem_answer
 from ingest.batch import Batch
-from ingest.body import Media, media_of, read
+from ingest.body import media_of, read
 from ingest.counters import IngestCounters
 from ingest.encoding import BODY_BYTES, coding_of, decoded, too_large
-from ingest.hit import FUTURE_S, ID_CHARACTERS, ID_RULE, Hit, Moment, minute_start, shown
+from ingest.hit import FUTURE_S, ID_RULE, Hit, Moment, is_id, minute_start, shown
 from ingest.path_key import key_in
 from ingest.receipt import ONE_COUNTED, RECEIPT_ITEMS, Receipt
 from ingest.tally import IDENTIFIED_HITS, NO_TIME, PlainHit, Tally
@@ -33,15 +33,16 @@ WAITING_BYTES = 256 * 1024 * 1024
 _SMALL_BODY = 1024 * 1024
 _STEP_BYTES = 256 * 1024
 
-# Headers with which a hit by path is more than one hit now.
-_NOT_PLAIN = frozenset((b"content-length", b"transfer-encoding", b"idempotency-key"))
-_VISIBLE = re.compile(rb"[!-~]{1,%d}" % ID_CHARACTERS)
-_LEAN_BYTES = 4096
+# With one of these headers a request is more than one plain hit.
+_ODD = frozenset((b"transfer-encoding", b"content-encoding", b"idempotency-key", b"expect"))
+_PLAIN_PATH = re.compile(rb"/v1/hits/[!-$&-.0-~]{1,256}").fullmatch
+_JSON = b"application/json"
 _LEAN = msgspec.json.Decoder(PlainHit)
 _ONE_COUNTED = answer(200, ONE_COUNTED)
 
 Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
 
 
 class Intake(Protocol):
@@ -62,37 +63,28 @@ class _ClientGone(Exception):
 
 
 class _Request:
-    """The headers that matter here, and what is held for the request."""
+    """The headers that matter here, the part of the body that was received already, and the bytes held for it."""
 
-    def __init__(self, scope: Scope) -> None:
-        self.type = b""
-        self.coding = b""
-        self.length = 0
-        self.chunked = False
-        self.names: list[bytes] = []
-        self.expects = False
-        self.unread = True
+    def __init__(self, scope: Scope, first: Message | None) -> None:
+        self.first = first
+        pairs: list[tuple[bytes, bytes]] = scope["headers"]
+        headers = dict(pairs)
+        length = headers.get(b"content-length", b"0")
+        self.type = headers.get(b"content-type", b"").decode("latin-1")
+        self.coding = b",".join([value for name, value in pairs if name == b"content-encoding"]).decode("latin-1")
+        self.length = int(length) if length.isdigit() and len(length) < 20 else 0
+        self.chunked = b"transfer-encoding" in headers
+        self.names = [value for name, value in pairs if name == b"idempotency-key"]
+        self.expects = b"expect" in headers
+        self.unread = first is None
         self.held = 0
-        for name, value in scope["headers"]:
-            if name == b"content-type":
-                self.type = value if not self.type else self.type + b", " + value
-            elif name == b"content-encoding":
-                self.coding = value if not self.coding else self.coding + b"," + value
-            elif name == b"content-length":
-                self.length = int(value) if value.isdigit() else 0
-            elif name == b"transfer-encoding":
-                self.chunked = True
-            elif name == b"idempotency-key":
-                self.names.append(value)
-            elif name == b"expect":
-                self.expects = True
 
     @property
     def name(self) -> str | None:
         """The Idempotency-Key."""
         if not self.names:
             return None
-        if len(self.names) > 1 or not _VISIBLE.fullmatch(self.names[0]):
+        if len(self.names) > 1 or not is_id(self.names[0].decode("latin-1")):
             value = shown(b", ".join(self.names))
             detail = "the Idempotency-Key is empty, too long, not visible ASCII, or given twice"
             raise ParameterInvalid(detail, field="Idempotency-Key", value=value, rule=ID_RULE)
@@ -131,24 +123,30 @@ class HitRoutes:
         self._receipt_items = receipt_items
         self._waiting_bytes = waiting_bytes
         self._held = 0
+        self._now = Moment.at(clock(), minutes_since, future_s)
 
     @staticmethod
     def serves(raw_path: bytes) -> bool:
         return raw_path.startswith(HITS) and (len(raw_path) == len(HITS) or raw_path.startswith(HIT))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        raw = scope["raw_path"][len(HIT) :]
+        """Answer a request of a path that `serves` allows. Here is one plain hit; the rest is in `_answer`."""
+        first: Message | None = None
+        counting: Awaitable[object] | None = None
         try:
-            if (
-                raw
-                and scope["method"] == "POST"
-                and len(raw) <= 256
-                and b"%" not in raw
-                and b"/" not in raw
-                and raw.isascii()
-                and _NOT_PLAIN.isdisjoint([name for name, _ in scope["headers"]])
-            ):
-                await self.intake.accept_one(raw.decode("ascii"))
+            if scope["method"] == "POST":
+                path: bytes = scope["raw_path"]
+                headers = dict(scope["headers"])
+                if not _ODD.isdisjoint(headers):
+                    pass
+                elif len(path) > len(HIT):
+                    if headers.get(b"content-length", b"0") == b"0" and _PLAIN_PATH(path):
+                        counting = self.intake.accept_one(path[len(HIT) :].decode("ascii"))
+                elif len(path) == len(HITS) and _is_short_json(headers):
+                    first = await receive()
+                    counting = self._count_one(first)
+            if counting is not None:
+                await counting
                 self.counters.singles += 1
                 await send(_ONE_COUNTED.start)
                 await send(_ONE_COUNTED.body)
@@ -156,11 +154,35 @@ class HitRoutes:
         except ClickcurveError as error:
             await self._fail(error, send)
             return
-        await self._answer(scope, receive, send)
+        await self._answer(scope, receive, send, first)
+
+    def _count_one(self, message: Message) -> Awaitable[object] | None:
+        """Start to count the one hit of a person that this body is; None if it is more or less than that."""
+        body = message.get("body", b"")
+        if message.get("more_body", False) or not body.startswith(b"{") or len(body) > self._body_bytes:
+            return None
+        try:
+            hit = _LEAN.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        if hit.count != 1:
+            return None
+        if hit.ts == NO_TIME:
+            return self.intake.accept_one(hit.key)
+        moment = self._moment()
+        if not moment.late_before <= hit.ts <= moment.latest:
+            return None
+        return self.intake.accept(Batch({minute_start(hit.ts): {hit.key: 1}}, {}, [], {}, None))
+
+    def _moment(self) -> Moment:
+        now = self._clock()
+        if not self._now.now <= now < self._now.now + 1:
+            self._now = Moment.at(now, self._minutes_since, self._future_s)
+        return self._now
 
     # --- one request --------------------------------------------------------------------------------------------
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = _Request(scope)
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, first: Message | None) -> None:
+        request = _Request(scope, first)
         try:
             found = await self._take(scope, request, receive)
         except _ClientGone:
@@ -197,7 +219,7 @@ class HitRoutes:
 
     async def _take_path(self, raw: bytes, request: _Request, receive: Receive) -> Answer:
         """One hit now, that carries an Idempotency-Key, or an odd key, or perhaps a body."""
-        if request.length or (request.chunked and await self._body(request, receive)):
+        if request.length or (request.chunked and not await _is_empty(receive)):
             detail = "one hit by path has no body; hits with time, count or id are sent to /v1/hits"
             raise BodyUnreadable(detail, rule="an empty body")
         tally = self._tally(request.name)
@@ -215,17 +237,11 @@ class HitRoutes:
 
     async def _take_body(self, request: _Request, receive: Receive) -> Answer:
         name = request.name
-        media = media_of(request.type.decode("latin-1"))
-        coding = coding_of(request.coding.decode("latin-1"))
+        media = media_of(request.type)
+        coding = coding_of(request.coding)
         body = await self._body(request, receive)
         if coding is not None:
             body = await self._decode(request, body, coding)
-        if media is Media.json and name is None and len(body) <= _LEAN_BYTES and body.startswith(b"{"):
-            plain = _plain_now(body)
-            if plain is not None:
-                await self.intake.accept_one(plain)
-                self.counters.singles += 1
-                return _ONE_COUNTED
         tally = self._tally(name)
         for _ in read(body, media, tally, self._is_bot):
             await asyncio.sleep(0)
@@ -233,8 +249,7 @@ class HitRoutes:
         return await self._settle(tally)
 
     def _tally(self, name: str | None) -> Tally:
-        moment = Moment.at(self._clock(), self._minutes_since, self._future_s)
-        return Tally(moment, name, self._identified_hits, self._receipt_items)
+        return Tally(self._moment(), name, self._identified_hits, self._receipt_items)
 
     async def _settle(self, tally: Tally) -> Answer:
         batch = tally.batch()
@@ -251,7 +266,7 @@ class HitRoutes:
         chunks: list[bytes] = []
         size = 0
         while True:
-            message = await receive()
+            message, request.first = request.first or await receive(), None
             if message["type"] != "http.request":
                 raise _ClientGone
             chunk: bytes = message.get("body", b"")
@@ -282,10 +297,18 @@ class HitRoutes:
             raise BodiesBusy(f"more than {self._waiting_bytes:,} bytes of bodies are being read; send this one again")
 
 
-def _plain_now(body: bytes) -> str | None:
-    """The key, if the body is one hit of a person now and nothing else."""
-    try:
-        hit = _LEAN.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return hit.key if hit.ts == NO_TIME and hit.count == 1 else None
+def _is_short_json(headers: dict[bytes, bytes]) -> bool:
+    """Whether the headers announce JSON of less than 10,000 bytes."""
+    return 0 < len(headers.get(b"content-length", b"")) < 5 and headers.get(b"content-type", _JSON) == _JSON
+
+
+async def _is_empty(receive: Receive) -> bool:
+    """Whether a body of unknown length turns out to have none."""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise _ClientGone
+        if message.get("body", b""):
+            return False
+        if not message.get("more_body", False):
+            return True

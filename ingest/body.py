@@ -23,13 +23,13 @@ import msgspec
 from msgspec import Raw
 
 from buckets.errors import BodyUnreadable, HitRejected, MediaTypeUnsupported
-from ingest.element import FullHit, Judge, NotJson, Refusal, event_hit_in, hit_in, judged
+from ingest.element import Judge, NotJson, Refusal, event_hit_in, hit_in
 from ingest.hit import HIT_RULE, shown
-from ingest.tally import PlainHit, Tally
+from ingest.tally import FullHit, PlainHit, Tally
 
 PIECE_BYTES = 48 * 1024
-# An array without a cut in this many bytes is split exactly. Also the most that is read as one last piece.
-_WINDOW_BYTES = 3 * PIECE_BYTES
+# An array without a cut in so many pieces' length is split exactly. Also the most that is read as one last piece.
+_WINDOW_PIECES = 3
 _SLOW_HITS = 128  # between two pauses, where hits are read one by one
 _SLOW_TOKENS = 4096
 
@@ -41,7 +41,10 @@ _SPACE = re.compile(rb"[ \t\r\n]*+")
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},"]', re.DOTALL)
 
 _SPACES = b" \t\r\n"
+_NO_END = "the array has no end"
 _BODY_RULE = "a hit, an array of hits, or one hit a line, as the Content-Type says"
+
+_QUOTE, _COMMA, _END, _OPENING, _CLOSING = *b'",]', b"[{", b"]}"
 
 _PLAIN = msgspec.json.Decoder(PlainHit)
 _PLAIN_LIST = msgspec.json.Decoder(list[PlainHit])
@@ -83,12 +86,12 @@ def _unsupported(detail: str, header: str) -> MediaTypeUnsupported:
     return MediaTypeUnsupported(detail, field="Content-Type", value=shown(header), rule=rule)
 
 
-def read(body: bytes, media: Media, tally: Tally, is_bot: Judge) -> Pauses:
+def read(body: bytes, media: Media, tally: Tally, is_bot: Judge, piece_bytes: int = PIECE_BYTES) -> Pauses:
     """Add every hit of the body to the tally. BodyUnreadable if the body as a whole is not what its type says."""
     if body.startswith(_UTF16_BOMS):
         raise BodyUnreadable("the body is UTF-16; JSON is UTF-8")
     start = _behind_space(body, len(_BOM) if body.startswith(_BOM) else 0)
-    reader = _Events(tally, is_bot) if media is Media.events else _Hits(tally, is_bot)
+    reader = (_Events if media is Media.events else _Hits)(tally, is_bot, piece_bytes)
     if media is Media.lines:
         return reader.read_lines(body, start)
     if body.startswith(b"[", start):
@@ -101,9 +104,11 @@ class _Hits:
 
     typed = True  # elements are hits themselves, so that whole pieces can be decoded into fields
 
-    def __init__(self, tally: Tally, is_bot: Judge) -> None:
+    def __init__(self, tally: Tally, is_bot: Judge, piece_bytes: int) -> None:
         self.tally = tally
         self.is_bot = is_bot
+        self.piece = piece_bytes
+        self.window = piece_bytes * _WINDOW_PIECES
 
     def add_value(self, value: bytes) -> None:
         """One value, read by itself. NotJson if it is none."""
@@ -139,20 +144,16 @@ class _Hits:
             raise _not_json(str(error)) from None
 
     def _add_full(self, hits: list[FullHit]) -> Pauses:
-        tally, moment, is_bot = self.tally, self.tally.moment, self.is_bot
-        for number, values in enumerate(hits, 1):
-            try:
-                tally.add(judged(values, moment, is_bot))
-            except Refusal as refusal:
-                tally.refuse(refusal.error, refusal.count)
-            if number % _SLOW_HITS == 0:
+        for start in range(0, len(hits), _SLOW_HITS):
+            if start:
                 yield
+            self.tally.add_full(hits[start : start + _SLOW_HITS], self.is_bot)
 
     # --- lines --------------------------------------------------------------------------------------------------
     def read_lines(self, body: bytes, start: int) -> Pauses:
         """One value a line; a line that is none is a refused hit."""
         while start < len(body):
-            end = body.find(b"\n", start + PIECE_BYTES) + 1 or len(body)
+            end = body.find(b"\n", start + self.piece) + 1 or len(body)
             piece = body[start:end]
             start = end
             if (plain := self._plain(_PLAIN.decode_lines, piece)) is not None and _one_a_line(piece, len(plain)):
@@ -182,15 +183,17 @@ class _Hits:
         if body.startswith(b"]", start):
             _check_end(body, start + 1)
             return
+        if start == len(body):
+            raise _not_json(_NO_END)
         while start < len(body):
             left, cut = len(body) - start, None
-            if left > 2 * PIECE_BYTES:
-                cut = _CUT.search(body, start + PIECE_BYTES, start + _WINDOW_BYTES)
+            if left > 2 * self.piece:
+                cut = _CUT.search(body, start + self.piece, start + self.window)
             if cut is not None:
                 piece, behind = b"[" + body[start : cut.start() + 1] + b"]", cut.end() - 1
             else:
-                piece, behind = b"[" + body[start : start + _WINDOW_BYTES], len(body)
-            read = (cut is not None or left <= _WINDOW_BYTES) and (yield from self._add_piece(piece))
+                piece, behind = b"[" + body[start : start + self.window], len(body)
+            read = (cut is not None or left <= self.window) and (yield from self._add_piece(piece))
             start = behind if read else (yield from self._add_exactly(body, start))
             if start < len(body):
                 yield
@@ -218,24 +221,25 @@ class _Hits:
         for number, token in enumerate(_TOKEN.finditer(body, start), 1):
             if number % _SLOW_TOKENS == 0:
                 yield
-            mark = token[0]
-            if mark in (b"{", b"["):
+            mark = body[token.start()]
+            if mark == _QUOTE:
+                if token.end() - token.start() == 1:
+                    break  # a string without an end
+            elif mark in _OPENING:
                 depth += 1
-            elif mark == b'"':
-                break
-            elif depth == 0 and not mark.startswith(b'"'):
+            elif depth and mark in _CLOSING:
+                depth -= 1
+            elif depth == 0:
                 self._add_element(body[element : token.start()])
                 element = _behind_space(body, token.end())
-                if mark == b"]":
+                if mark == _END:
                     _check_end(body, element)
                     return len(body)
-                if mark == b"}" or body.startswith(b"]", element):
-                    raise _not_json(f"a value is expected (byte {element})")
-                if element - start > PIECE_BYTES:
+                if mark != _COMMA or body[element : element + 1] in (b"]", b""):
+                    raise _not_json(f"a value is missing (byte {element})")
+                if element - start > self.piece:
                     return element
-            elif mark in (b"}", b"]"):
-                depth -= 1
-        raise _not_json("the array has no end")
+        raise _not_json(_NO_END)
 
 
 class _Events(_Hits):

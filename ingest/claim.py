@@ -72,7 +72,7 @@ def _next_claim(
     journal: Journal, store: Store, place: str, token: str, now: int
 ) -> tuple[OwnerRecord | None, OwnerRecord]:
     identity = journal.state.identity
-    stored = store.owner(identity.owner) if identity.owner else None
+    stored = _record_of(journal, store)
     if stored is not None and _is_superseded(journal, stored):
         if not _is_empty(journal):
             raise JournalSuperseded(
@@ -97,6 +97,14 @@ def _next_claim(
     return None, _open(number, identity.epoch + 1, token, journal, place, now)
 
 
+def _record_of(journal: Journal, store: Store) -> OwnerRecord | None:
+    """What the store knows of this journal's owner. One that has no owner yet may have a copy that has."""
+    owner = journal.state.identity.owner
+    if owner:
+        return store.owner(owner)
+    return next((other for other in store.owners() if other.journal == journal.recovered.journal), None)
+
+
 def _open(owner: int, epoch: int, token: str, journal: Journal, place: str, now: int) -> OwnerRecord:
     return OwnerRecord(owner, epoch, token, journal.recovered.journal, place, OPEN, journal.state.last_flush, now)
 
@@ -114,7 +122,8 @@ def _is_superseded(journal: Journal, stored: OwnerRecord) -> bool:
     identity = journal.state.identity
     known = {(identity.epoch, identity.holder), *identity.attempts}
     newest = max(epoch for epoch, _ in known)
-    if stored.epoch > newest or (stored.epoch == newest and (stored.epoch, stored.holder) not in known):
+    goes_on = stored.epoch < newest or (stored.epoch, stored.holder) in known
+    if identity.owner and not goes_on:
         return True
     if stored.state == COPIED and journal.state.flush is not None:
         return stored.begun >= journal.state.flush.number  # the copy may hold a part of that flush

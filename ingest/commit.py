@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from buckets.errors import ClickcurveError, JournalBehind
+from buckets.errors import JournalBehind
 from ingest.batch import Batch, encode_batch, encode_singles
 
 GROUP_FULL = 512  # members that close a group at once
@@ -147,7 +147,7 @@ class GroupCommit:
             return
         try:
             self._journal.append(payloads, accepted_us)
-        except ClickcurveError as error:
+        except BaseException as error:  # whatever it is, nobody of the group may wait for ever
             _fail(group, error)
         else:
             self._settle(group, minute, accepted_us)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable
 from typing import TypeVar
@@ -23,9 +22,6 @@ SPECVERSION = "1.0"
 EVENT_TEXT_RULE = "a string that is not empty"
 
 _ABSENT = Raw(b"")
-_INTEGER_DIGITS = 40
-_INTEGER = re.compile(rb"-?\d{1,%d}" % _INTEGER_DIGITS)
-_NUMBER_BYTES = 400
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 # The longest value that is read by a parser which builds all of it: the only one here that knows half surrogate pairs.
 _WHOLE_BYTES = 64 * 1024
@@ -43,17 +39,6 @@ class Refusal(Exception):
         super().__init__(error.detail)
         self.error = error
         self.count = count
-
-
-class FullHit(Struct, gc=False, eq=False):
-    """A hit whose fields have types that may be right; read by the decoder in one go."""
-
-    key: str | None = None
-    ts: int | float | str | None = None
-    count: int | None = None
-    id: str | None = None
-    ua: str | None = None
-    bot: bool | None = None
 
 
 class AnyHit(Struct, gc=False, eq=False):
@@ -89,13 +74,14 @@ class _RawEvent(Struct, gc=False, eq=False):
 _RAW_HIT = msgspec.json.Decoder(_RawHit)
 _RAW_EVENT = msgspec.json.Decoder(_RawEvent)
 _ANY_JSON = msgspec.json.Decoder(Raw)
+_NUMBER: msgspec.json.Decoder[int | float] = msgspec.json.Decoder(int | float)
 _TEXT = msgspec.json.Decoder(str)
 
 _Shape = TypeVar("_Shape", _RawHit, _RawEvent)
 Judge = Callable[[str], bool]
 
 
-def judged(values: FullHit | AnyHit, moment: Moment, is_bot: Judge) -> Hit:
+def _judged(values: AnyHit, moment: Moment, is_bot: Judge) -> Hit:
     """`hit_of`, with the count in the refusal."""
     try:
         return hit_of(values, moment, is_bot)
@@ -105,7 +91,7 @@ def judged(values: FullHit | AnyHit, moment: Moment, is_bot: Judge) -> Hit:
 
 def hit_in(element: bytes, moment: Moment, is_bot: Judge) -> Hit:
     """The hit in one JSON object."""
-    return judged(_hit_values(_fields(element, _RAW_HIT)), moment, is_bot)
+    return _judged(_hit_values(_fields(element, _RAW_HIT)), moment, is_bot)
 
 
 def event_hit_in(element: bytes, moment: Moment, is_bot: Judge) -> tuple[Hit, str]:
@@ -130,7 +116,7 @@ def event_hit_in(element: bytes, moment: Moment, is_bot: Judge) -> tuple[Hit, st
     values.key = event.get("subject") if values.key is None else values.key
     values.ts = event.get("time") if values.ts is None else values.ts
     values.id = None
-    hit = judged(values, moment, is_bot)
+    hit = _judged(values, moment, is_bot)
     return Hit(hit.key, hit.minute, hit.count, joined_id(source, event_id), hit.bot), event_id
 
 
@@ -201,7 +187,8 @@ def _prove(element: bytes) -> None:
 def _whole(element: bytes, names: tuple[str, ...]) -> dict[str, object]:
     """Like `_fields`, by the parser that takes half surrogate pairs as they come."""
     try:
-        found = json.loads(element.decode("utf-8", "surrogateescape"), parse_constant=_no_constant, parse_int=_integer)
+        text = element.decode("utf-8", "surrogateescape")
+        found = json.loads(text, parse_constant=_no_constant, parse_int=_number, parse_float=_number)
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error)) from None
     if not isinstance(found, dict):
@@ -212,10 +199,6 @@ def _whole(element: bytes, names: tuple[str, ...]) -> dict[str, object]:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
-
-
-def _integer(text: str) -> object:
-    return int(text) if len(text) <= _INTEGER_DIGITS else text.encode()
 
 
 def _value(text: bytes) -> object:
@@ -232,7 +215,12 @@ def _value(text: bytes) -> object:
         return start == b"t"
     if start in (b"{", b"["):
         return text
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    number = float(text) if len(text) <= _NUMBER_BYTES else math.inf
-    return number if math.isfinite(number) and not text.lstrip(b"-").isdigit() else text
+    return _number(text)
+
+
+def _number(text: bytes | str) -> int | float | bytes:
+    """As the decoder of whole pieces reads it; a number that it finds out of range stays bytes."""
+    try:
+        return _NUMBER.decode(text)
+    except msgspec.ValidationError:
+        return text if isinstance(text, bytes) else text.encode()

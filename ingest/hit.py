@@ -13,7 +13,6 @@ hold (an object, a list, a number without end) may be given as its bytes.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -40,7 +39,6 @@ UA_RULE = "a string"
 BOT_RULE = "true or false"
 HIT_RULE = "a JSON object with a key"
 
-_ID = re.compile(rf"[!-~]{{1,{ID_CHARACTERS}}}")
 _SHOWN_CHARACTERS = 200
 
 
@@ -180,9 +178,14 @@ def id_of(value: object) -> str | None:
         return None
     if not isinstance(value, str):
         raise HitRejected("id must be a string", field="id", value=shown(value), rule=ID_RULE)
-    if not _ID.fullmatch(value):
+    if not is_id(value):
         raise HitRejected("id is empty, too long, or not visible ASCII", field="id", value=shown(value), rule=ID_RULE)
     return value
+
+
+def is_id(text: str) -> bool:
+    """Whether it is 1 to 128 visible ASCII characters."""
+    return 0 < len(text) <= ID_CHARACTERS and text.isascii() and text.isprintable() and " " not in text
 
 
 def ua_of(value: object) -> str | None:

@@ -9,8 +9,8 @@ after a stop, `ingest/segment_files.py` how they are written. Rules that keep it
 3. If the new segment cannot be made either, that one group may count or not (JournalUnknown), and the journal is
    **unsettled**: it holds no segment that it may write to. Whatever comes next first tries again to make one.
 4. The header of a segment repeats the whole state, so old segments can go as soon as a complete flush covers them.
-5. Hits are accepted only while a spare file with reserved room lies ready, so that on a full disk a flush can still be
-   recorded and completed, which is what makes room again. The bound concerns hits only, for the same reason.
+5. Hits are accepted only while a spare file with reserved room lies ready for the next segment, so that on a full disk
+   a flush can still be recorded and completed, which makes room again. The bound concerns hits only, to the same end.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class Journal:
             self._record(replace(self._state, identity=identity))
 
     def record_flush(self, number: int, fold_day: int) -> FlushRecord:
-        """Begin a flush of all hits that are here: close the current segment, record the flush in the next header.
+        """Begin a flush of all hits that are here, by closing the current segment.
 
         Durable when this returns. After an error this journal has no such flush, though a recovery may find it begun.
         ValueError: a flush is unfinished, or the number does not rise.
@@ -232,13 +232,11 @@ class Journal:
                 raise ValueError(f"flush {state.flush.number} is not complete")
             if number <= state.last_flush:
                 raise ValueError(f"flush {number} does not come after flush {state.last_flush}")
-            flush = FlushRecord(number, state.last_flush, files.next_number - 1, fold_day)
-            state = replace(state, flush=flush)
-            try:
-                files.open_next(state)
-            except OSError as error:
-                raise _refusal(f"flush {number} could not be recorded", error) from error
-            self._state = state
+            # A segment without hits need not be closed. So a flush can be recorded where no further file can be had.
+            without_hits = files.current is not None and not files.current.hits
+            last_segment = files.next_number - (2 if without_hits else 1)
+            flush = FlushRecord(number, state.last_flush, last_segment, fold_day)
+            self._record(replace(state, flush=flush), as_frame=without_hits)
             return flush
 
     def complete_flush(self, number: int) -> None:
@@ -251,10 +249,10 @@ class Journal:
                 raise ValueError(f"flush {number} is not the unfinished one")
             self._record(replace(self._state, last_flush=number, covered=flush.last_segment, flush=None))
 
-    def _record(self, state: State) -> None:
+    def _record(self, state: State, *, as_frame: bool = True) -> None:
         """Make a state durable: as a frame or, where that fails, in the header of a new segment."""
         self._check_open()
-        if not self._put_state(state):
+        if not as_frame or not self._put_state(state):
             try:
                 self._files.open_next(state)
             except OSError as error:

@@ -49,7 +49,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class FlushRecord:
-    """A flush as recorded before its first attempt: all of the segments up to `last_segment` that none before covers."""
+    """A flush as recorded before its first attempt: all segments up to `last_segment` that none before covers."""
 
     number: int
     previous: int

@@ -57,7 +57,7 @@ class SegmentFiles:
         self._doomed = remains.strays
 
     def put(self, encode: Encode, size: int, *, durable: bool) -> None:
-        """Write a frame of `size` bytes at the end of the current segment; if that fails, the segment ends before it."""
+        """Write a frame of `size` bytes to the current segment; if that fails, the segment is closed before it."""
         current = self.current
         assert current is not None
         self.make_room(size)
@@ -116,7 +116,7 @@ class SegmentFiles:
         self._fd, self._reserved = fd, max(self._chunk_bytes, len(header))
         self.current = Segment(number, salt, len(header), len(header), len(header), doubted=False)
         self.remove(state.covered)
-        if last:
+        if last in self.closed:
             self._trim(last)
         with suppress(OSError):  # Missed at the next group of hits, which is then refused.
             self.make_spare()

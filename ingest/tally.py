@@ -7,8 +7,7 @@ has counted nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import chain, islice
 from typing import Annotated
 
@@ -17,8 +16,9 @@ from msgspec import Meta, Struct
 from buckets.errors import BodyTooLarge, HitRejected
 from ingest.batch import Batch, Counts, Identified
 from ingest.counters import IngestCounters, refusal_class
-from ingest.hit import COUNT_MAX, KEY_BYTES, MINUTE_S, Hit, Moment, minute_start, ts_of
+from ingest.hit import COUNT_MAX, ID_CHARACTERS, KEY_BYTES, MINUTE_S, Hit, Moment, hit_of, is_id, minute_start, ts_of
 from ingest.receipt import RECEIPT_ITEMS, Item, Receipt
+from ingest.timestamp import iso_seconds
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
 IDENTIFIED_HITS = 100_000
@@ -34,8 +34,18 @@ class PlainHit(Struct, forbid_unknown_fields=True, gc=False, eq=False):
     count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
+class FullHit(Struct, gc=False, eq=False):
+    """A hit whose fields have the right types and bounds; times and the characters of the id are yet to be checked."""
+
+    key: Annotated[str, Meta(min_length=1, max_length=KEY_BYTES // 4)]
+    ts: int | float | str | None = None
+    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] | None = None
+    id: Annotated[str, Meta(min_length=1, max_length=ID_CHARACTERS)] | None = None
+    ua: str | None = None
+    bot: bool | None = None
+
+
+class _Named(Struct, frozen=True, gc=False):
     """A good hit with an id of its own."""
 
     index: int
@@ -73,51 +83,92 @@ class Tally:
     # --- reading ------------------------------------------------------------------------------------------------
     def add_plain(self, hits: Sequence[PlainHit]) -> None:
         """Add a piece of plain hits. The loop only sums: the decoder checked, or a new minute does."""
-        people = self._people
+        people, limit = self._people, self.moment.latest + 1
         start = end = 0
         cell: dict[str, int] = {}
         get = cell.get
         for hit in hits:
             ts = hit.ts
             if not start <= ts < end:
+                minute = start = ts - ts % MINUTE_S
+                # The minute that the last tolerated second lies in ends there: later hits of it are judged again.
+                end = start + MINUTE_S if start + MINUTE_S < limit else limit
                 if ts == NO_TIME:
                     minute, start, end = minute_start(self.moment.now), NO_TIME, NO_TIME + 1
-                else:
-                    try:
-                        minute = start = minute_start(ts_of(ts, self.moment))
-                    except HitRejected as error:
-                        self.refuse(error, hit.count, self._hits + hits.index(hit))  # by identity: found in C
-                        continue
-                    # The minute that the last tolerated second lies in ends there: later hits of it are judged again.
-                    end = min(start + MINUTE_S, self.moment.latest + 1)
-                cell = people.setdefault(minute, {})
+                elif ts >= limit:
+                    self._refuse_ahead(hit, self._hits + hits.index(hit))  # found by identity, in C
+                    continue
+                found = people.get(minute)
+                cell = people.setdefault(minute, {}) if found is None else found
                 get = cell.get
             key = hit.key
             cell[key] = get(key, 0) + hit.count
         self._hits += len(hits)
 
+    def add_full(self, hits: Sequence[FullHit], is_bot: Callable[[str], bool]) -> None:
+        """Add hits with any fields. What the loop finds odd is judged again by the rules, which say what is wrong."""
+        people, bots, limit = self._people, self._bots, self.moment.latest + 1
+        start = end = 0
+        for index, hit in enumerate(hits, self._hits):
+            ts, id_, bot = hit.ts, hit.id, hit.bot
+            if ts is None:
+                ts = self.moment.now
+            elif isinstance(ts, str):
+                ts = iso_seconds(ts)
+            if ts is None or not 0 <= ts < limit or (id_ is not None and not is_id(id_)):
+                self._refuse_odd(hit, is_bot, index)
+                continue
+            if not start <= ts < end:
+                start = minute_start(int(ts))
+                end = start + MINUTE_S
+            if bot is None:
+                bot = hit.ua is not None and is_bot(hit.ua)
+            if id_ is not None:
+                self._add_named(index, id_, id_, start, hit.key, hit.count or 1, bot)
+                continue
+            counts = bots if bot else people
+            cell = counts.get(start)
+            if cell is None:
+                cell = counts[start] = {}
+            cell[hit.key] = cell.get(hit.key, 0) + (hit.count or 1)
+        self._hits += len(hits)
+
     def add(self, hit: Hit, shown_id: str | None = None) -> None:
         """Add one hit. `shown_id`: its id as the sender knows it, if that is not how it is kept."""
         if hit.id is not None:
-            self._add_named(hit, shown_id or hit.id)
+            self._add_named(self._hits, hit.id, shown_id or hit.id, hit.minute, hit.key, hit.count, hit.bot)
         else:
             cell = (self._bots if hit.bot else self._people).setdefault(hit.minute, {})
             cell[hit.key] = cell.get(hit.key, 0) + hit.count
         self._hits += 1
 
-    def _add_named(self, hit: Hit, shown_id: str) -> None:
-        assert hit.id is not None
-        named = _Named(self._hits, hit.id, shown_id, hit.count, hit.minute < self.moment.late_before)
-        if hit.id in self._ids:
+    def _add_named(self, index: int, id_: str, shown_id: str, minute: int, key: str, count: int, bot: bool) -> None:
+        named = _Named(index, id_, shown_id, count, minute < self.moment.late_before)
+        if id_ in self._ids:
             self._repeated.append(named)
+            return
+        if len(self._named) >= self._identified_hits:
+            rule = f"at most {self._identified_hits:,} ids in one request"
+            raise BodyTooLarge("too many ids; an Idempotency-Key names many hits at once", field="id", rule=rule)
+        counts: Counts = {minute: {key: count}}
+        self._ids.add(id_)
+        self._named.append(named)
+        self._identified.append(Identified(id_, {}, counts) if bot else Identified(id_, counts, {}))
+
+    def _refuse_ahead(self, hit: PlainHit, index: int) -> None:
+        try:
+            ts_of(hit.ts, self.moment)
+        except HitRejected as error:
+            self.refuse(error, hit.count, index)
+
+    def _refuse_odd(self, hit: FullHit, is_bot: Callable[[str], bool], index: int) -> None:
+        count = hit.count or 1
+        try:
+            hit_of(hit, self.moment, is_bot)
+        except HitRejected as error:
+            self.refuse(error, count, index)
         else:
-            if len(self._named) >= self._identified_hits:
-                rule = f"at most {self._identified_hits:,} ids in one request"
-                raise BodyTooLarge("too many ids; an Idempotency-Key names many hits at once", field="id", rule=rule)
-            counts: Counts = {hit.minute: {hit.key: hit.count}}
-            self._ids.add(hit.id)
-            self._named.append(named)
-            self._identified.append(Identified(hit.id, {}, counts) if hit.bot else Identified(hit.id, counts, {}))
+            raise AssertionError("a hit that the rules allow was found odd")
 
     def refuse(self, error: HitRejected, count: int = 1, index: int | None = None) -> None:
         """Note a hit that breaks a rule. With an index it is one of a piece that is counted as read elsewhere."""

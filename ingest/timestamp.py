@@ -14,8 +14,7 @@ from functools import lru_cache
 
 _SHAPE = re.compile(
     r"(\d{4})(-?)(\d\d)\2(\d\d)"
-    r"(?:[Tt ](\d\d)(?:(:?)(\d\d)(?:\6(\d\d)(?:[.,]\d+)?)?)?)?"
-    r" ?(?:[Zz]|([+-])(\d\d)(?::?(\d\d))?)?",
+    r"(?:[Tt ](\d\d)(?:(:?)(\d\d)(?:\6(\d\d)(?:[.,]\d+)?)?)? ?(?:[Zz]|([+-])(\d\d)(?::?(\d\d))?)?)?",
     re.ASCII,
 )
 _LONGEST = 64
@@ -32,8 +31,6 @@ def iso_seconds(text: str) -> int | None:
     h, m, s, oh, om = int(hour), int(minute), int(second), int(offset_hour), int(offset_minute)
     if h > 24 or m > 59 or s > 60 or oh > 23 or om > 59 or (h == 24 and (m or s)):
         return None
-    if sign != "0" and shape[5] is None:
-        return None  # a date alone has no offset
     try:
         days = date(int(year), int(month), int(day)).toordinal() - _EPOCH_DAY
     except ValueError:

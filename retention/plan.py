@@ -64,7 +64,7 @@ def plan(row: Row, fold_day: int, ladder: Ladder) -> list[Fold]:
 
 
 def summary(plans: Iterable[Sequence[Fold]], ladder: Ladder) -> list[TierSummary]:
-    """Per tier, finest first, what the plans of any number of rows take out and put in; the counts of both are equal."""
+    """Per tier, finest first, what the plans of any number of rows take out and put in: the same counts in all."""
     out = {tier.name: [0, 0, 0] for tier in ladder.tiers}
     into = {tier.name: [0, 0, 0] for tier in ladder.tiers}
     for folds in plans:

@@ -228,4 +228,16 @@ def lock(root: Path) -> list[str]:
     return broken
 
 
-RULES = (import_directions, third_party, clock_use, sizes, leftovers, outside, addresses, lock)
+def packaged(root: Path) -> list[str]:
+    """Every folder of a part is a package that the installed program has."""
+    tools = tomllib.loads((root / "pyproject.toml").read_text()).get("tool", {})
+    included = tools.get("setuptools", {}).get("packages", {}).get("find", {}).get("include", [])
+    folders = {path.parent for path in files(root, *(part for part in PARTS if (root / part).is_dir()))}
+    broken = [
+        f"{_name(root, folder)} has no __init__.py" for folder in folders if not (folder / "__init__.py").exists()
+    ]
+    parts = {folder.relative_to(root).parts[0] for folder in folders}
+    return broken + [f"pyproject.toml does not include {part}" for part in parts if f"{part}*" not in included]
+
+
+RULES = (import_directions, third_party, clock_use, sizes, leftovers, outside, addresses, lock, packaged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from typing import Self
 import httpx
 
 ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = "server.cli.main"
 START_TRIES = 1500
 TRY_EVERY_S = 0.02
 STOP_WITHIN_S = 20.0
@@ -38,9 +40,9 @@ def plain_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **(extra or {})}
 
 
-def command(*arguments: str) -> list[str]:
-    """The command line that runs the program from this source tree."""
-    return [sys.executable, "-m", "server.cli.main", *arguments]
+def command(*arguments: str, module: str = PROGRAM) -> list[str]:
+    """The command line that runs the program (or another module) from this source tree."""
+    return [sys.executable, "-m", module, *arguments]
 
 
 def run(*arguments: str, timeout_s: float = 60.0, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -59,13 +61,19 @@ class RunningServer:
     """`clickcurve serve` as a process group of its own. Use it with `with`, or call `start` and `stop`."""
 
     def __init__(
-        self, data: Path, *flags: str, settings: Mapping[str, str] | None = None, port: int | None = None
+        self,
+        data: Path,
+        *flags: str,
+        settings: Mapping[str, str] | None = None,
+        port: int | None = None,
+        module: str = PROGRAM,
     ) -> None:
         self.data = data
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = data.parent / f"{data.name}-{self.port}.log"
-        self._command = command("serve", "--data", str(data), "--host", "127.0.0.1", "--port", str(self.port), *flags)
+        serve = ("serve", "--data", str(data), "--host", "127.0.0.1", "--port", str(self.port))
+        self._command = command(*serve, *flags, module=module)
         self._settings = dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -145,15 +153,22 @@ class RunningServer:
             raise ServerDied(f"the server did not end within {timeout_s} s:\n{self.output()[-4000:]}") from None
 
     def kill(self) -> None:
-        """kill -9 of the whole process group: the server and its workers."""
+        """kill -9 of the whole process group, the server and its workers; returns when all of them are gone."""
         if self._process is not None:
+            ends = [end for pid in self.workers() if (end := _end_of(pid)) is not None]
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
+            for end in ends:
+                select.select([end], [], [])
+                os.close(end)
 
     def workers(self) -> list[int]:
         """The process ids of its direct children."""
-        listed = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
+        try:
+            listed = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
+        except OSError:  # it is gone already
+            return []
         return [int(pid) for pid in listed.split()]
 
     def __enter__(self) -> Self:
@@ -166,3 +181,11 @@ class RunningServer:
             self.stop()
         elif self.running:
             self.kill()
+
+
+def _end_of(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends; None if it has ended."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None

@@ -12,6 +12,7 @@ from tests.running import ROOT
 
 Rule = Callable[[Path], list[str]]
 PYPROJECT = '[project]\ndependencies = ["fastapi>=0.1", "apscheduler", "cassandra-driver"]\n'
+PYPROJECT += '[tool.setuptools.packages.find]\ninclude = ["query*", "server*", "storage*"]\n'
 
 
 @pytest.mark.parametrize("rule", layout.RULES, ids=lambda rule: str(rule.__name__))
@@ -55,6 +56,8 @@ BREACHES: list[tuple[Rule, str, str, str]] = [
     (layout.addresses, "README.md", "https://elsewhere.org/x", "README.md:1: address of elsewhere.org"),
     (layout.lock, "requirements.lock", "--index-url somewhere", "requirements.lock:1: neither a pin nor a hash"),
     (layout.lock, "requirements.lock", "fastapi==1.0", "no pin of apscheduler"),
+    (layout.packaged, "query/deep/a.py", "", "query/deep has no __init__.py"),
+    (layout.packaged, "retention/__init__.py", "", "pyproject.toml does not include retention"),
 ]
 
 
@@ -69,6 +72,9 @@ def test_what_is_allowed_is_not_complained_of(tmp_path: Path) -> None:
         "requirements.lock": lock,
         "query/routes.py": "import fastapi\nfrom buckets.row import Row\nfrom storage.contract import Store\n",
         "query/curves.py": "import query.routes",
+        "query/__init__.py": "",
+        "server/__init__.py": "",
+        "storage/__init__.py": "",
         "server/app.py": "import fastapi\nimport query.routes",
         "server/schedule.py": "import apscheduler",
         "server/clock.py": "import time\nimport datetime\nnow = datetime.datetime.now()",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -91,4 +92,4 @@ def test_no_tiling_has_fewer_buckets(span: tuple[int, int, list[int]]) -> None:
 @given(spans())
 def test_neighbouring_runs_differ_in_width(span: tuple[int, int, list[int]]) -> None:
     runs = cover(*span)
-    assert all(left.width_s != right.width_s for left, right in zip(runs, runs[1:], strict=False))
+    assert all(left.width_s != right.width_s for left, right in pairwise(runs))

@@ -155,11 +155,8 @@ def test_points_tile_on_kept_edges_and_hold_their_buckets(
     assert [point.start for point in points[1:]] == ends[:-1]
     buckets = buckets_of(row, ladder)
     for point in points:
-        assert point.count == sum(
-            count
-            for (since, until, bot), count in buckets.items()
-            if point.start <= since and until <= point.end and bots in (Bots.include, Bots.only if bot else Bots.exclude)
-        )
+        held = [(bot, n) for (since, until, bot), n in buckets.items() if point.start <= since and until <= point.end]
+        assert point.count == sum(n for bot, n in held if bots is Bots.include or bot == (bots is Bots.only))
         cut = point.start < start or point.end > end
         assert point.state == ("open" if point.end > now else "partial" if cut else "complete")
 
@@ -179,7 +176,8 @@ def test_sums_survive_any_steps_and_bound_the_raw_hits(
     wanted = [hit for hit in found if bots is Bots.include or hit.bot == (bots is Bots.only)]
     raw = sum(hit.count for hit in wanted if start <= hit.t < end)
     assert span.at_least <= raw <= span.at_most
-    inside = [hit for hit in wanted for kept in (ladder.kept(hit.t, row.fold_day),) if start <= kept[0] < kept[1] <= end]
+    kept = {hit.t: ladder.kept(hit.t, row.fold_day) for hit in wanted}
+    inside = [hit for hit in wanted if start <= kept[hit.t][0] and kept[hit.t][1] <= end]
     assert span.at_least == sum(hit.count for hit in inside)
 
 

@@ -179,7 +179,7 @@ def test_names_of_widths() -> None:
         ("60,86400", "'minute' must be kept 1 day or more, not None"),
         ("60:1,86400:9", "'day', is kept for ever, not 9 days"),
         ("60:1,3600", "a day or wider, not 3600 s"),
-        ("60:90,86400", "about 129600 buckets, the limit is 50000"),
+        ("60:90,86400", "up to 131040 buckets, the limit is 50000"),
         ("60:1,120:1,240:1,480:1,960:1,1920:1,3840:1,7680:1,month", "1 to 8 tiers, this one has 9"),
     ],
 )

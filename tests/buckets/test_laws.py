@@ -101,7 +101,9 @@ def test_folding_again_gives_the_same_bytes(history: History, ladder: Ladder) ->
 
 @law
 @given(hits(moments), any_ladder, moments, st.lists(st.integers(1, 200), max_size=8))
-def test_fine_to_coarse_at_once_equals_step_by_step(found: list[Hit], ladder: Ladder, now: int, days: list[int]) -> None:
+def test_fine_to_coarse_at_once_equals_step_by_step(
+    found: list[Hit], ladder: Ladder, now: int, days: list[int]
+) -> None:
     start = row_of(found, fold_day(now), ladder)
     row = start
     for step in days:

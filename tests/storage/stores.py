@@ -43,7 +43,7 @@ class SqliteFactory:
         self.opened: list[SqliteStore] = []
 
     def __call__(self) -> Store:
-        self.opened.append(SqliteStore(self.path, LADDER, busy_s=0.2))
+        self.opened.append(SqliteStore(self.path, LADDER))
         return self.opened[-1]
 
     def close(self) -> None:
@@ -63,10 +63,15 @@ class Outage:
     down: Callable[[StoreFactory], AbstractContextManager[None]]
     stops_all: bool
 
+    def __str__(self) -> str:
+        return f"{self.store}: {self.name}"
+
 
 @contextmanager
 def _locked_by_another(factory: StoreFactory) -> Iterator[None]:
     assert isinstance(factory, SqliteFactory)
+    for store in factory.opened:
+        store._worker.execute("PRAGMA busy_timeout = 20")
     other = sqlite3.connect(factory.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     try:

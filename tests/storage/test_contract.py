@@ -29,7 +29,7 @@ from storage.contract import (
     namespace_key,
 )
 from storage.memory_store import MemoryStore
-from tests.storage.stores import Outage, StoreFactory, in_flush, record, saved
+from tests.storage.stores import OUTAGES, Outage, StoreFactory, in_flush, record, saved
 
 ODD_KEYS = [
     ALL_LINKS,
@@ -280,7 +280,7 @@ def test_a_flush_that_is_redone_after_its_id_was_used_again_still_has_it(store: 
     assert store.claim_ids(first, 1, {"a": 100}, 50) == set()
     assert store.claim_ids(second, 1, {"a": 200}, 50) == set()  # long after; the first flush still is not through
     assert store.claim_ids(first, 1, {"a": 100}, 50) == set()
-    assert store.claim_ids(second, 1, {"a": 200}, 50) == set()
+    assert store.claim_ids(second, 1, {"a": 200}, 500) == set()
 
 
 def test_of_many_that_claim_an_id_at_once_one_gets_it(store_factory: StoreFactory) -> None:
@@ -443,6 +443,7 @@ WRITES: dict[str, Callable[[Store, Held], object]] = {
 
 
 @pytest.mark.parametrize("verb", WRITES)
+@pytest.mark.parametrize("outage", [outage for outage in OUTAGES if outage.stops_all], indirect=True, ids=str)
 def test_a_store_that_is_down_says_so_and_takes_it_later(
     outage: Outage, failing_factory: StoreFactory, verb: str
 ) -> None:
@@ -450,14 +451,13 @@ def test_a_store_that_is_down_says_so_and_takes_it_later(
     held = in_flush(store)
     store.create_owner(record(2))
     store.save_own(held, 1, saved("a", data=b"before"), {})
-    if outage.stops_all:
-        with outage.down(failing_factory):
-            for _ in range(2):
-                with pytest.raises(StoreUnavailable):
-                    WRITES[verb](store, held)
-        assert rows(store, "a") == StoredLink(0, (StoredRow(1, b"before"),))
-        assert store.owners() == [record(begun=1), record(2)]
-        assert store.source("log") is None
+    with outage.down(failing_factory):
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable):
+                WRITES[verb](store, held)
+    assert rows(store, "a") == StoredLink(0, (StoredRow(1, b"before"),))
+    assert store.owners() == [record(begun=1), record(2)]
+    assert store.source("log") is None
     assert WRITES[verb](store, held) in (True, None, set())
 
 
@@ -495,11 +495,11 @@ def test_reads_of_a_store_that_is_down_are_right_or_refused(outage: Outage, fail
 
 
 # --- any history ----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_any_history_leaves_what_it_leaves_in_memory(store: Store, seed: int) -> None:
     """The memory store is the model: every call gives the same answer, or the same error, and the end is the same."""
     model, rnd = MemoryStore(), random.Random(seed)
-    for _ in range(250):
+    for _ in range(200):
         call = _random_call(rnd)
         answers = []
         for either in (model, store):
