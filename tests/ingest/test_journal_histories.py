@@ -77,7 +77,7 @@ def open_again(auditor: Auditor, rng: random.Random) -> None:
         auditor.disk.fault = random_fault(rng) if rng.random() < chance else None
         try:
             auditor.open()
-        except (JournalError, OSError, Stopped):
+        except (JournalError, Stopped):
             assert auditor.disk.fault and auditor.disk.fault.fired
             continue
         auditor.disk.fault = None
