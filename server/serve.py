@@ -21,6 +21,7 @@ def serve(settings: Settings) -> int:
     with folder.held(settings.data, "clickcurve serve"):
         tokens = auth.load(folder.tokens_file(settings.data))
         auth.check_reach(settings.host, bool(tokens), settings.insecure)
+        listener = bind(settings.host, settings.port)
         logs.start()
         if in_memory:
             log.warning("memory store", extra={"then": "nothing that is counted survives the end of this process"})
@@ -29,7 +30,6 @@ def serve(settings: Settings) -> int:
         if not tokens and not auth.is_loopback(settings.host):
             log.warning("insecure", extra={"host": settings.host, "then": "anybody who reaches it may write and read"})
         metrics.clear(folder.samples_folder(settings.data))
-        listener = bind(settings.host, settings.port)
         if settings.workers == 1:
             return worker.run(settings, listener)
         return workers.Parent(settings.workers, listener, lambda alarm: _work(settings, listener, alarm)).run()

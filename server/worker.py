@@ -173,7 +173,7 @@ class Worker:
 
 @asynccontextmanager
 async def owning(settings: Settings, number: int) -> AsyncIterator[tuple[Owner, Store]]:
-    """The owner of journal `number` without a server, for commands: flushed and closed when the block ends.
+    """The owner of journal `number` without a server, for commands: flushed when the block begins and when it ends.
 
     The caller holds the data folder. Raises ClickcurveError, StoreUnavailable as well: nobody waits for hits here.
     """
@@ -181,6 +181,7 @@ async def owning(settings: Settings, number: int) -> AsyncIterator[tuple[Owner, 
     store = open_store(settings.store, str(ladder))
     owner = open_owner(settings, open_journal(settings, number), store, ladder, alone=False)
     try:
+        await owner.flush()  # claims the owner: imports ask the store for their place
         yield owner, store
     finally:
         try:
