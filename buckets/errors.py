@@ -77,6 +77,13 @@ class ImportElsewhere(ClickcurveError):
     title = "import belongs to another worker"
 
 
+class CountTooLarge(ClickcurveError):
+    """A row's sum would pass the largest count that a row can hold; `value` is that sum."""
+
+    status = 422
+    title = "count too large"
+
+
 # --- the store's fault ----------------------------------------------------------------------------------------------
 class StoreUnavailable(ClickcurveError):
     """The store cannot answer now; asking again later may work."""
@@ -142,6 +149,12 @@ class JournalHeld(JournalError):
     """Another process holds this journal."""
 
     title = "journal held"
+
+
+class JournalSuperseded(JournalError):
+    """The store is further on than this journal: its hits may be counted already. It must be set aside."""
+
+    title = "journal superseded"
 
 
 class OwnerFenced(JournalError):

@@ -1,25 +1,29 @@
-"""What one request adds, checked and summed, on its way to the owner."""
+"""What one request asks to be counted, and its form in the journal.
+
+A batch is valid by the time it exists: times are floored to the starts of their minutes, counts are positive and
+summed. Hits without an id are only counts; what stands under an id is kept apart, because whether it counts is
+decided by whoever claims the id first.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
-# minute start -> key -> count
-Counts = dict[int, dict[str, int]]
+import msgspec
+
+Counts = dict[int, dict[str, int]]  # minute start -> key -> count
 
 
-@dataclass(slots=True)
-class Identified:
-    """What one id stands for: one hit, or a whole batch under an Idempotency-Key."""
+class Identified(msgspec.Struct, array_like=True):
+    """What one id stands for: one hit, or all hits of a batch sent under an `Idempotency-Key`."""
 
     id: str
     people: Counts
     bots: Counts
 
 
-@dataclass(frozen=True, slots=True)
-class SourceStep:
-    """A piece of an import: bytes [start, end) of that source. `tail` is a fingerprint of the bytes before `end`."""
+class SourceStep(msgspec.Struct, array_like=True, frozen=True):
+    """A piece of an import: bytes [start, end) of a source. `tail` is a fingerprint of the bytes before `end`."""
 
     source: str
     start: int
@@ -27,15 +31,53 @@ class SourceStep:
     tail: str
 
 
-@dataclass(slots=True)
-class Batch:
-    """Hits to be counted together: all of them lie in one flush.
+class Batch(msgspec.Struct, array_like=True):
+    """The hits of one request; it lies whole in one journal frame, hence in one flush."""
 
-    people and bots hold the hits without an id, floored to minute starts; openings are imported totals without dates.
-    """
+    people: Counts = msgspec.field(default_factory=dict)
+    bots: Counts = msgspec.field(default_factory=dict)
+    identified: list[Identified] = msgspec.field(default_factory=list)
+    openings: dict[str, int] = msgspec.field(default_factory=dict)
+    source: SourceStep | None = None
 
-    people: Counts
-    bots: Counts
-    identified: list[Identified]
-    openings: dict[str, int]
-    source: SourceStep | None
+    def is_empty(self) -> bool:
+        return not (self.people or self.bots or self.identified or self.openings or self.source)
+
+
+class _Singles(msgspec.Struct, array_like=True):
+    """One person's hit each, all in one minute: what a group of single POSTs adds up to."""
+
+    minute: int
+    keys: list[str]
+
+
+_encoder = msgspec.msgpack.Encoder()
+_batch_decoder = msgspec.msgpack.Decoder(Batch)
+_singles_decoder = msgspec.msgpack.Decoder(_Singles)
+_SINGLES, _BATCH = b"s", b"b"
+
+
+def encode_singles(minute: int, keys: list[str]) -> bytes:
+    return _SINGLES + _encoder.encode((minute, keys))
+
+
+def encode_batch(batch: Batch) -> bytes:
+    return _BATCH + _encoder.encode(batch)
+
+
+def decode(payload: bytes | memoryview) -> Batch | tuple[int, Sequence[str]]:
+    """A journal payload: a batch, or (minute, keys) of single hits."""
+    kind, body = bytes(payload[:1]), payload[1:]
+    if kind == _BATCH:
+        return _batch_decoder.decode(body)
+    assert kind == _SINGLES, f"unknown journal payload {kind!r}"
+    singles = _singles_decoder.decode(body)
+    return singles.minute, singles.keys
+
+
+def sum_counts(counts: Counts) -> int:
+    return sum(sum(by_key.values()) for by_key in counts.values())
+
+
+def keys_of(*counts: Mapping[int, Mapping[str, int]]) -> set[str]:
+    return {key for by_minute in counts for by_key in by_minute.values() for key in by_key}
