@@ -108,25 +108,24 @@ def curve_columns(
 
 
 class _Touched(NamedTuple):
-    """The kept buckets that a span touches: where they begin and end, the first and last one's edges between them, and
-    for each series asked for the starts and counts of those that are not empty, all tiers in one."""
+    """The kept buckets that a span touches: where the first begins, where the last begins and ends; and for each series
+    asked for the starts and counts of those that are not empty, all tiers in one."""
 
     start: int
-    start_end: int
-    end_start: int
+    last_start: int
     end: int
     series: list[tuple[list[int], list[int]]]
 
 
 def _touched(row: Row, start: int, end: int, bots: Bots, ladder: Ladder) -> _Touched:
-    since, since_end = ladder.kept(start, row.fold_day)
-    until_start, until = ladder.kept(end - 1, row.fold_day)
+    since = ladder.kept(start, row.fold_day)[0]
+    last_start, until = ladder.kept(end - 1, row.fold_day)
     series = []
     if bots is not Bots.only:
         series.append(_joined(row.people_cells, since, until))
     if bots is not Bots.exclude:
         series.append(_joined(row.bot_cells, since, until))
-    return _Touched(since, since_end, until_start, until, series)
+    return _Touched(since, last_start, until, series)
 
 
 def _joined(cells: tuple[Cells, ...], since: int, until: int) -> tuple[list[int], list[int]]:
@@ -154,10 +153,10 @@ def _rebucketed(starts: list[int], of_bucket: list[int], at: list[int], counts: 
 def _span(touched: _Touched, count: int, start: int, end: int) -> Span:
     """The bounds: what is counted in the first and the last bucket is uncertain where the span cuts them."""
     cut = set()
-    if touched.start < start or touched.start_end > end:
+    if touched.start < start:
         cut.add(touched.start)
     if touched.end > end:
-        cut.add(touched.end_start)
+        cut.add(touched.last_start)
     uncertain = 0
     for bucket in cut:
         for starts, counts in touched.series:
