@@ -107,6 +107,19 @@ def curve_columns(
     return Columns(at, counts, _states(at, start, end, now)), _span(touched, sum(counts), start, end)
 
 
+def between(row: Row, edges: Sequence[int], bots: Bots) -> list[int]:
+    """The count in each [edges[i], edges[i + 1]), for edges that are edges of the row's kept buckets already."""
+    counts = [0] * (len(edges) - 1) if edges else []
+    series = []
+    if bots is not Bots.only:
+        series.append(row.people_cells)
+    if bots is not Bots.exclude:
+        series.append(row.bot_cells)
+    for cells in series if counts else ():
+        counts = _rebucketed(*_joined(cells, edges[0], edges[-1]), edges, counts)
+    return counts
+
+
 class _Touched(NamedTuple):
     """The kept buckets that a span touches: where the first begins, where the last begins and ends; and for each series
     asked for the starts and counts of those that are not empty, all tiers in one."""
@@ -139,7 +152,7 @@ def _joined(cells: tuple[Cells, ...], since: int, until: int) -> tuple[list[int]
     return joined
 
 
-def _rebucketed(starts: list[int], of_bucket: list[int], at: list[int], counts: list[int]) -> list[int]:
+def _rebucketed(starts: list[int], of_bucket: list[int], at: Sequence[int], counts: list[int]) -> list[int]:
     """`counts` with each bucket's count added to the point, between the edges `at`, that holds the bucket."""
     if len(starts) < len(counts):
         for start, count in zip(starts, of_bucket, strict=True):

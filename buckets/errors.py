@@ -151,6 +151,12 @@ class JournalHeld(JournalError):
     title = "journal held"
 
 
+class JournalSuperseded(JournalError):
+    """The store is further on than this journal: its hits may be counted already. It must be set aside."""
+
+    title = "journal superseded"
+
+
 class OwnerFenced(JournalError):
     """The store says that another process has taken this owner over; nothing more is accepted here."""
 

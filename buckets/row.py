@@ -31,7 +31,7 @@ be encoded (it never is: owners only store their own rows).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -55,7 +55,7 @@ class Row(NamedTuple):
     first, last  the starts of the minutes of the first and last hit, of people or bots; None = no dated hit.
     lifetime  count of people, opening included. bots: lifetime count of bots. opening: imported count without dates.
     erased_at  stamp in microseconds of the erasure that this row knows of, 0 = none.
-    erased, erased_bots  only in the row of all links: how much of its lifetime and bots belongs to erased links.
+    erased, erased_bots  how much was counted here before an erasure; part of no total, for `verify` to add up.
     people_cells, bot_cells  one Cells per tier, finest first; () = none at all, in a row that was never written.
     """
 
@@ -86,14 +86,26 @@ class Delta:
     erased: int = 0
     erased_bots: int = 0
 
+    def adds_anything(self) -> bool:
+        return bool(self.people or self.bots or self.opening or self.erased or self.erased_bots)
+
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Hits of an owner that are not known to be in its stored row. flush None: not yet part of any flush."""
+    """Hits of an owner that may not be in its stored row yet.
+
+    flush answers the number of the flush that took them, None as long as none has. It is a question because they may be
+    taken, and stored, between the moment they were looked up and the moment the row was read.
+    """
 
     owner: int
-    flush: int | None
+    flush: Callable[[], int | None]
     delta: Delta
+
+    def is_missing(self, mark: int) -> bool:
+        """Are they missing in a row of this owner with this mark, read after they were looked up?"""
+        flush = self.flush()
+        return flush is None or flush > mark
 
 
 def add(row: Row, delta: Delta, ladder: Ladder) -> Row:
@@ -146,14 +158,15 @@ def fold(row: Row, fold_day: int, ladder: Ladder) -> Row:
 def apply(row: Row, delta: Delta, mark: int, fold_day: int, erased_at: int, ladder: Ladder) -> Row:
     """The row with flush number `mark` in it: folded to fold_day, the delta added, the mark set. Repeating is harmless.
 
-    A row that does not know of the link's latest erasure (erased_at, microseconds) starts again empty, before anything
-    else; the caller leaves out of the delta what was accepted before it. A row that has the mark already is returned
-    as it is.
+    A row that does not know of the link's latest erasure (erased_at, microseconds) starts again empty and keeps only
+    how much went; the caller leaves out of the delta's people and bots what was accepted before it. A row that has the
+    mark already is returned as it is.
     """
-    if row.erased_at < erased_at:
-        row = Row(row.fold_day, 0, None, None, 0, 0, 0, erased_at, 0, 0, (), ())
     if mark <= row.mark:
         return row
+    if row.erased_at < erased_at:
+        erased, erased_bots = row.erased + row.lifetime, row.erased_bots + row.bots
+        row = Row(row.fold_day, 0, None, None, 0, 0, 0, erased_at, erased, erased_bots, (), ())
     return _add(fold(row, fold_day, ladder), delta, mark, ladder)
 
 
@@ -201,8 +214,6 @@ def check(row: Row, ladder: Ladder) -> list[str]:
         broken.append(f"bots is {row.bots}, but the buckets of bots hold {bots}")
     sums = ("mark", "lifetime", "bots", "opening", "erased_at", "erased", "erased_bots")
     broken += [f"{name} is {getattr(row, name)}, below 0" for name in sums if getattr(row, name) < 0]
-    if row.erased > row.lifetime or row.erased_bots > row.bots:
-        broken.append(f"erased {row.erased} of {row.lifetime} people and {row.erased_bots} of {row.bots} bots")
     for series, cells in (("people", row.people_cells), ("bots", row.bot_cells)):
         broken += _broken_cells(series, cells, row, ladder)
     return broken + _broken_ends(row, ladder)

@@ -7,20 +7,29 @@ its bytes, the mark: the number of the last flush that it includes.
 Two sides use a store:
 
 - the flush (a worker thread of the owner) calls the plain methods; they may block. Each may be repeated after any
-  failure: the same call with the same arguments leaves the same state.
+  failure: the same call with the same arguments leaves the same state, and one that has succeeded succeeds again.
 - readers await `rows` and `claimed`, which must never block the event loop for long.
 
-Every method raises `StoreUnavailable` when the store cannot answer now; no error of a driver leaves a store.
+Every method raises `StoreUnavailable` when the store cannot answer now, and works again when the store does; no error
+of a driver leaves a store. Keys come in code-point order, which is that of their UTF-8 bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from buckets.errors import OwnerFenced
+
 # The row of all links together. Keys have at least one byte, so the empty key is free.
 ALL_LINKS = ""
+
+# What an owner's record can say (OwnerRecord.state).
+OPEN = "open"
+CLOSED = "closed"  # all that it accepted is in the store: a new journal may take the number
+COPIED = "copied"  # this store is a copy and the owner's journal stayed with the original: never claimed again
 
 
 def link_key(key: str) -> str:
@@ -45,8 +54,8 @@ class OwnerRecord:
     """What the store knows of an owner.
 
     epoch rises with every claim; holder is the token of the process that claimed last; journal is that journal's uuid
-    and place its folder (for people to read); state is `open` or `closed` (closed = all it accepted is in the store);
-    begun is the number of the last flush that began; begun_at when, epoch seconds.
+    and place its folder (for people to read); state is OPEN, CLOSED or COPIED; begun is the number of the last flush
+    that began; begun_at when, epoch seconds.
     """
 
     owner: int
@@ -61,11 +70,19 @@ class OwnerRecord:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Who is writing: the fence that `begin` checks."""
+    """Who is writing: the fence that `begin` and all writes of a flush check."""
 
     owner: int
     epoch: int
     holder: str
+
+
+def fenced(held: Held, flush: int, stored: OwnerRecord | None) -> OwnerFenced:
+    """The error of a store that finds `stored` where `held` wants to write flush `flush`."""
+    now = "unknown to the store"
+    if stored is not None:
+        now = f"{stored.state}, epoch {stored.epoch}, flush {stored.begun}"
+    return OwnerFenced(f"flush {flush} of owner {held.owner} at epoch {held.epoch} may not write: the owner is {now}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +93,17 @@ class StoredRow:
 
 @dataclass(frozen=True, slots=True)
 class StoredLink:
-    """Everything stored of one key. Rows whose header knows an erasure older than `erased_at` count for nothing."""
+    """Everything stored of one key, rows by owner. Those whose header knows only of older erasures than `erased_at`
+    count for nothing."""
 
     erased_at: int  # epoch microseconds, 0 = never erased
     rows: tuple[StoredRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRow:
+    data: bytes | None
+    erased_at: int  # epoch microseconds, 0 = never erased
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +119,16 @@ class Source:
     owner: int
     position: int
     tail: str  # a fingerprint of the bytes just before position, to tell that the source is still the same
+    epoch: int = 0  # the owner's epoch when it claimed the source; filled in by the store
+
+
+class View(Protocol):
+    """The store at one moment, as far as it can: SQLite and memory show a single state until the view is left."""
+
+    def owners(self) -> list[OwnerRecord]: ...
+
+    def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
+        """Up to `limit` keys in key order after `after` (None: from the first), each with all its rows."""
 
 
 class Store(Protocol):
@@ -102,49 +136,65 @@ class Store(Protocol):
 
     # --- owners -------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:
-        """All owners, linearizable."""
+        """All owners by number, linearizable."""
 
     def owner(self, owner: int) -> OwnerRecord | None: ...
 
     def create_owner(self, record: OwnerRecord) -> bool:
-        """Insert if no owner has that number; False if one has."""
+        """Insert if no owner has that number; False if another has (True if this very record is there)."""
 
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        """Replace `before` by `after` if the stored epoch, holder, state and begun still equal those of `before`."""
+        """Replace `before` by `after` if the stored epoch, holder, state and begun still equal those of `before`.
+
+        True too if `after` is stored already. False for a COPIED owner, always.
+        """
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         """Set begun = flush if held is the open holder and begun is `previous` (or `flush` already). False = fenced."""
 
     def close_owner(self, held: Held) -> bool:
-        """Clean stop: state closed, if held is still the open holder."""
+        """Clean stop: state CLOSED, if held is still the open holder (or has closed it already)."""
 
     # --- a flush ------------------------------------------------------------------------------------------------
+    # `claim_ids` and `save_own` belong to the flush that began last. Where the store can tell that `held` is no longer
+    # the open holder, or that another flush began, they raise OwnerFenced and write nothing; where it cannot, what they
+    # write must lose against anything a newer epoch writes.
+
     def claim_ids(self, held: Held, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
         """Claim ids ({id: accepted_us}) for this owner and flush; returns those that belong to somebody else.
 
-        An id is free when no row has it, or when the row that has it was accepted more than `window_us` before.
+        An id is somebody else's when another owner or flush has claimed it with an accept stamp at most `window_us`
+        away from this one, on either side. What was claimed once stays this flush's, however often it asks.
         """
 
-    def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, bytes]:
-        """This owner's rows of these stored keys; absent keys are left out."""
+    def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
+        """This owner's rows of these stored keys; a key that has neither a row nor an erasure is left out."""
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
-        """Replace these rows, whole, and raise these sources' positions: durable when it returns."""
+        """Replace these rows, whole, and raise these sources' positions: durable when it returns, all or nothing per
+        row. A source that another owner keeps, or that stands further already, is left as it is.
 
-    def erasures(self, since_us: int) -> dict[str, int]:
-        """Stored keys erased at or after since_us, with their stamps."""
+        A flush may be saved in many calls. Its last one holds the ALL_LINKS row, in every flush, and the sources: so
+        an owner whose ALL_LINKS row has the mark `begun` is between two flushes, which `verify` and `backup` look for.
+        """
 
     # --- erasing, ids, sources -----------------------------------------------------------------------------------
     def erase(self, key: str, at_us: int) -> None:
         """Record that everything counted for this stored key before at_us is gone; a later stamp wins. Durable."""
 
     def forget_ids(self, before_us: int) -> None:
-        """Drop ids accepted before this."""
+        """Drop ids accepted before this. Keep those that an unfinished flush may still ask for: its claims must come
+        out the same each time."""
 
     def source(self, source: str) -> Source | None: ...
 
     def claim_source(self, source: str, held: Held, before: Source | None) -> bool:
-        """Give the source to this owner at its stored position (0 when new) if it is still as in `before`."""
+        """Give the source to this owner and epoch, at its stored position (0 when new), if it still equals `before`.
+
+        True too if this owner and epoch have it already. Only a source whose keeper is CLOSED may be taken from it, and
+        an owner claims its own sources again in each epoch before it moves them: so whoever read "closed" before the
+        keeper came back is refused.
+        """
 
     # --- reading -------------------------------------------------------------------------------------------------
     async def rows(self, key: str) -> StoredLink:
@@ -157,6 +207,12 @@ class Store(Protocol):
         """Up to `limit` stored keys of this owner whose due day is <= fold_day, in key order, after `after`."""
 
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
-        """Up to `limit` keys in key order after `after`, each with all its rows, from one consistent view."""
+        """Up to `limit` keys in key order after `after` (None: from the first), each with all its rows, from one
+        consistent view per call. Keys that are only erased do not show."""
 
-    def close(self) -> None: ...
+    def view(self) -> AbstractContextManager[View]:
+        """The store as of now, for tools that must add up what they see. Leave it soon: a database keeps what changes
+        meanwhile apart."""
+
+    def close(self) -> None:
+        """Let go of connections. Changes nothing that is stored."""

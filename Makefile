@@ -1,0 +1,68 @@
+# Clickcurve. `make install`, `make serve`, `make test`, `make check`, `make bench`, `make lock`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+# What the tests run for real beside Python packages, and what the benches drive the server with.
+TEST_SYSTEM := nginx curl
+BENCH_SYSTEM := wrk
+SOURCES := buckets ingest storage query retention server tests bench examples
+ARGS ?=
+
+.PHONY: help install serve test test-system check format bench bench-system lock clean
+
+help:
+	@echo "make install   .venv with the pinned dependencies and the program at $(BIN)/clickcurve"
+	@echo "make serve     the server on 127.0.0.1:8080 with its data in ./clickcurve-data   (ARGS='--port 9000')"
+	@echo "make test      all tests                                                        (ARGS='tests/storage -x')"
+	@echo "make check     formatting, lint, types, layout"
+	@echo "make bench     the measurements, one table at the end"
+	@echo "make lock      renew requirements.lock from pyproject.toml"
+
+install: $(STAMP)
+
+# An editable install: the source tree is the program. Hashes in the lock make pip refuse anything but the pinned files.
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Clickcurve needs Python 3.11 or newer: make install PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv \
+		|| { echo "Python's venv module is missing: install the package python3-venv."; rm -rf .venv; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+serve: install
+	exec $(BIN)/clickcurve serve $(ARGS)
+
+test: install test-system
+	$(BIN)/python -m pytest $(ARGS)
+
+check: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_layout.py
+
+format: install
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: install bench-system
+	$(BIN)/python -m bench $(ARGS)
+
+test-system:
+	@sh tests/system.sh $(TEST_SYSTEM)
+
+bench-system:
+	@sh tests/system.sh $(BENCH_SYSTEM)
+
+# Resolved on Python 3.11, the oldest that is supported, with a tool that lives in an environment of its own.
+# No option, address or path is written into the file.
+lock:
+	@test -x .venv/lock/bin/pip-compile || { $(PYTHON) -m venv .venv/lock && .venv/lock/bin/pip install --quiet pip-tools; }
+	.venv/lock/bin/pip-compile --quiet --extra test --strip-extras --allow-unsafe --generate-hashes --upgrade \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
+		--output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,92 @@
+"""The servers that are measured: Clickcurve as users run it, and the bare answer under the same options."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from tests.running import ROOT, RunningServer, free_port, plain_environment
+
+# What Clickcurve runs uvicorn with, as options of its command line.
+UVICORN = ("--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning", "--backlog", "2048")
+
+
+@contextmanager
+def cores(mine: int, theirs: int) -> Iterator[None]:
+    """Processes started inside run on core `theirs`, this one and what it starts later on `mine`; no-op on one core."""
+    before = os.sched_getaffinity(0)
+    order = sorted(before)
+    if len(order) < 2:
+        yield
+        return
+    os.sched_setaffinity(0, {order[theirs]})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, {order[mine]})
+
+
+@contextmanager
+def any_core() -> Iterator[None]:
+    """Undoes `cores` at the end."""
+    before = os.sched_getaffinity(0)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@contextmanager
+def clickcurve(data: Path, settings: Mapping[str, str] | None = None, pinned: bool = False) -> Iterator[RunningServer]:
+    """Clickcurve with one worker; pinned = on the second core, the load on the first."""
+    server = RunningServer(data, settings=settings)
+    with any_core():
+        if pinned:
+            with cores(0, 1):
+                server.launch()
+        else:
+            server.launch()
+        try:
+            server.wait_ready()
+            yield server
+        finally:
+            if server.running:
+                server.stop(timeout_s=120.0)
+
+
+@contextmanager
+def bare(body: str, media: str) -> Iterator[str]:
+    """The bare answer, pinned like Clickcurve; yields its address."""
+    port = free_port()
+    command = [sys.executable, "-m", "uvicorn", "bench.bare:app", "--port", str(port), *UVICORN]
+    environment = plain_environment({"BARE_BODY": body, "BARE_TYPE": media})
+    with any_core():
+        with cores(0, 1):
+            process = subprocess.Popen(command, cwd=ROOT, env=environment)
+        try:
+            url = f"http://127.0.0.1:{port}"
+            _wait(process, url)
+            yield url
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def _wait(process: subprocess.Popen[bytes], url: str) -> None:
+    for _ in range(500):
+        try:
+            httpx.get(url, trust_env=False)
+        except httpx.TransportError:
+            try:
+                process.wait(0.02)
+            except subprocess.TimeoutExpired:
+                continue
+            raise RuntimeError("the bare server ended") from None
+        return
+    raise RuntimeError("the bare server never answered")

@@ -1,0 +1,77 @@
+"""What is sent: 100,000 links, popular by Zipf's law, and 10 million hits of theirs over 400 days, from one seed."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from bisect import bisect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """`links` links share `hits` hits of the `days` days before `end` (epoch seconds)."""
+
+    links: int
+    hits: int
+    days: int
+    end: int
+    skew: float = 1.0
+    seed: int = 20_260_101
+
+    def key(self, rank: int) -> str:
+        """The key of the link of this popularity rank, scattered: neighbours in the store are not alike."""
+        return f"k{rank * 7_919 % self.links:05d}"
+
+    def shares(self) -> list[int]:
+        """Hits of each link by rank; at least one each, `hits` in all."""
+        weights = [1 / (rank + 1) ** self.skew for rank in range(self.links)]
+        scale = (self.hits - self.links) / sum(weights)
+        sums = [round(weight) for weight in accumulate(weight * scale for weight in weights)]
+        return [1 + upto - before for before, upto in pairwise([0, *sums])]
+
+    def draw(self, count: int, seed: int = 0) -> list[str]:
+        """Keys by popularity, `count` draws."""
+        chance = random.Random(self.seed + seed)
+        sums = list(accumulate(1 / (rank + 1) ** self.skew for rank in range(self.links)))
+        return [self.key(bisect(sums, chance.random() * sums[-1])) for _ in range(count)]
+
+    def distinct(self, count: int, seed: int = 0) -> list[str]:
+        """`count` different keys, the first that a draw by popularity meets."""
+        found: dict[str, None] = {}
+        while len(found) < count:
+            found.update(dict.fromkeys(self.draw(count, seed)))
+            seed += 1
+        return list(found)[:count]
+
+    def bodies(self, hits_each: int) -> Iterator[bytes]:
+        """All hits as NDJSON bodies: every link's first half, link by link in scattered order, then every second half.
+
+        So each row is written at half its size and replaced later, as rows are in life.
+        """
+        chance = random.Random(self.seed)
+        ranks = list(range(self.links))
+        chance.shuffle(ranks)
+        shares = self.shares()
+        start, minutes = self.end - self.days * DAY_S, self.days * DAY_S // 60
+        lines: list[str] = []
+        for half in (0, 1):
+            for rank in ranks:
+                count = shares[rank] // 2 + half * (shares[rank] % 2)
+                key = self.key(rank)
+                ticks = array("I", chance.randbytes(4 * count))
+                lines += [f'{{"key":"{key}","ts":{start + tick % minutes * 60}}}\n' for tick in ticks]
+                while len(lines) >= hits_each:
+                    yield "".join(lines[:hits_each]).encode()
+                    del lines[:hits_each]
+        if lines:
+            yield "".join(lines).encode()
+
+
+def batch(keys: list[str], at: int) -> list[str]:
+    """One hit a key as JSON texts, spread over the last minutes before `at`."""
+    return [f'{{"key":"{key}","ts":{at - index % 240}}}' for index, key in enumerate(keys)]

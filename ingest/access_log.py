@@ -1,0 +1,363 @@
+"""Access logs of web servers as hits: the combined and the common format, and the JSON lines of nginx and of Caddy.
+
+Pure: bytes in, counts out. The format is told apart line by line. A line ends in one of three ways, and a `Reading`
+adds up: it is a hit (a person's or a bot's), it is skipped with a reason (another status, another method, no key), or
+it is bad (not a line of any known format).
+
+The rules of the text formats stand in `_LINE`. Most lines need no regular expression: a line without a backslash that
+splits at its quotes as expected is read by lookups in dicts of times, requests and agents seen before, ten times as
+quick; whatever a dict does not know is decided by the same functions that the slow path calls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import msgspec
+
+from ingest.batch import Counts, sum_counts
+
+REDIRECTS = frozenset((301, 302, 303, 307, 308))
+MAX_KEY_BYTES = 1024
+SHOWN_BAD_LINES = 5
+_SHOWN_CHARS = 200
+_MAX_KNOWN = 65_536  # times, requests or agents kept; then the dict starts again
+_LATEST = 253_402_300_800  # the year 10000
+_METHODS = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND"])
+_MONTHS = {"JanFebMarAprMayJunJulAugSepOctNovDec"[3 * n : 3 * n + 3]: n + 1 for n in range(12)}
+_STAMP_CHARS = len("[17/May/2015:10:05:03 +0000] ")
+
+_STAMP = re.compile(
+    r"\[([0-9]{2})/([A-Z][a-z]{2})/([0-9]{4}):([0-9]{2}):([0-9]{2}):[0-6][0-9] ([+-])([0-9]{2})([0-9]{2})\] "
+)
+# Anything (address, user, a virtual host in front), the time, the request, the status; then perhaps size, referer and
+# agent. A quote that ends the agent may be missing: the last line of a log whose disk was full.
+_LINE = re.compile(
+    r"(?:[^\"\\]|\\.)*?(?P<stamp>\[[^\[\]\"\\]{26}\] )"
+    r"\"(?P<request>(?:[^\"\\]|\\.)*+)\" (?P<status>[0-9]{3})(?![^ ])[^\"]*+"
+    r"(?:\"(?:[^\"\\]|\\.)*+\" \"(?P<agent>(?:[^\"\\]|\\.)*+))?",
+    re.DOTALL,
+)
+_VERSION = re.compile(r" HTTP/[0-9](?:\.[0-9])?\Z")
+_AUTHORITY = re.compile(r"https?://[^/?]*", re.IGNORECASE)
+_ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
+_ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"b": b"\b", b"f": b"\f"}
+
+_T = TypeVar("_T")
+Hit = tuple[int, str, bool]  # start of the minute, key, whether it is a bot
+
+
+class LineBad(Exception):
+    """A line is of no known format; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """`line` counts from 1 in what was read."""
+
+    line: int
+    reason: str
+    text: str
+
+
+@dataclass(slots=True)
+class Reading:
+    """What some lines come to. `lines == people_hits + bot_hits + sum of skipped + bad`."""
+
+    people: Counts = field(default_factory=dict)
+    bots: Counts = field(default_factory=dict)
+    lines: int = 0
+    people_hits: int = 0
+    bot_hits: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    bad: int = 0
+    first_bad: list[BadLine] = field(default_factory=list)
+
+    def note_bad(self, line: int, reason: str, text: str) -> None:
+        self.bad += 1
+        if len(self.first_bad) < SHOWN_BAD_LINES:
+            shown = text[:_SHOWN_CHARS].encode("utf-8", "backslashreplace").decode()
+            self.first_bad.append(BadLine(line, reason, shown))
+
+
+class AccessLog:
+    """Reads one log. `is_bot` judges an agent; `statuses` are those that count."""
+
+    def __init__(self, is_bot: Callable[[str], bool], statuses: Collection[int] = REDIRECTS) -> None:
+        self._is_bot = is_bot
+        self._wanted = {f" {status:03} ": status in statuses for status in range(1000)}
+        self._minutes: dict[str, int] = {}
+        self._keys: dict[str, str] = {}
+        self._agents: dict[str, bool] = {}
+
+    def read(self, data: bytes) -> Reading:
+        """Whole lines, each ended by a newline (the last need not be)."""
+        reading = Reading()
+        if data:
+            # Bytes that are no UTF-8 become lone surrogates, which no key may hold; so they cost only their own line.
+            text = data.decode("utf-8", "surrogateescape")
+            self._read_lines(text.removesuffix("\n").split("\n"), "\\" not in text, reading)
+            reading.people_hits, reading.bot_hits = sum_counts(reading.people), sum_counts(reading.bots)
+        return reading
+
+    def _read_lines(self, lines: list[str], unescaped: bool, reading: Reading) -> None:
+        minutes, wanted, keys, agents = self._minutes, self._wanted, self._keys, self._agents
+        people, bots = reading.people, reading.bots
+        reading.lines += len(lines)
+        for number, line in enumerate(lines, 1):
+            parts = line.split('"', 6)
+            fields = len(parts)
+            if (unescaped or "\\" not in line) and ((fields == 7 and parts[4] == " ") or fields == 3):
+                stamp, request, status = parts[0][-_STAMP_CHARS:], parts[1], parts[2][:5]
+                minute = minutes.get(stamp) or self._minute(stamp)
+                if minute is not None:
+                    counts = wanted.get(status)
+                    key = counts and (keys.get(request) or self._key(request))
+                    if key:
+                        bot = fields == 7 and (agents[parts[5]] if parts[5] in agents else self._agent(parts[5]))
+                        by_key = (bots if bot else people).get(minute)
+                        if by_key is None:
+                            by_key = (bots if bot else people)[minute] = {}
+                        by_key[key] = by_key.get(key, 0) + 1
+                        continue
+                    if counts is False:
+                        reading.skipped["status " + status[1:4]] += 1
+                        continue
+            self._read_odd(number, line, reading)
+
+    def _read_odd(self, number: int, line: str, reading: Reading) -> None:
+        try:
+            found = self.parse(line)
+        except LineBad as bad:
+            reading.note_bad(number, str(bad), line)
+            return
+        if isinstance(found, str):
+            reading.skipped[found] += 1
+        else:
+            minute, key, bot = found
+            by_key = (reading.bots if bot else reading.people).setdefault(minute, {})
+            by_key[key] = by_key.get(key, 0) + 1
+
+    def parse(self, line: str) -> Hit | str:
+        """One line, slowly: a hit, or the reason why it is skipped. LineBad if it is no line of a log."""
+        line = line.removesuffix("\r")
+        if not line.strip():
+            return "blank line"
+        match = _LINE.match(line)
+        if match is None:
+            if line.startswith("{"):
+                return self._parse_json(line)
+            raise LineBad("not a line of an access log")
+        minute = self._minute(match["stamp"])
+        if minute is None:
+            raise LineBad(f"no such time: {match['stamp'].strip()}")
+        if not self._wanted[f" {match['status']} "]:
+            return f"status {match['status']}"
+        key, reason = _key_of_request(match["request"])
+        if key is None:
+            return reason
+        agent = match["agent"]
+        return minute, key, agent is not None and self._agent(agent)
+
+    def _parse_json(self, line: str) -> Hit | str:
+        try:
+            seen = _json_line.decode(line)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise LineBad(f"not a JSON line of an access log: {error}") from None
+        status = seen.status_text()
+        if seen.request is None and seen.method is None:
+            if seen.msg is None:
+                raise LineBad("no request")
+            return "not a request"  # Caddy writes its other messages into the same log
+        if status not in self._wanted:
+            raise LineBad("no status")
+        minute = _minute_of(seen.when())
+        if not self._wanted[status]:
+            return f"status {status.strip()}"
+        key, reason = seen.key()
+        if key is None:
+            return reason
+        return minute, key, self._agent(seen.agent())
+
+    def _minute(self, stamp: str) -> int | None:
+        known = self._minutes.get(stamp)
+        if known is not None:
+            return known
+        minute = _minute_of_stamp(stamp)
+        if minute is not None:
+            _remember(self._minutes, stamp, minute)
+        return minute
+
+    def _key(self, request: str) -> str | None:
+        key, _ = _key_of_request(request)
+        if key is not None:
+            _remember(self._keys, request, key)
+        return key
+
+    def _agent(self, agent: str) -> bool:
+        known = self._agents.get(agent)
+        if known is None:
+            known = agent not in ("", "-") and self._is_bot(_unescape(agent))
+            _remember(self._agents, agent, known)
+        return known
+
+
+def _remember(known: dict[str, _T], name: str, value: _T) -> None:
+    if len(known) >= _MAX_KNOWN:
+        known.clear()
+    known[name] = value
+
+
+# --- the request ------------------------------------------------------------------------------------------------------
+def _key_of_request(request: str) -> tuple[str | None, str]:
+    """(key, "") of `GET /key?query HTTP/1.1`, or (None, the reason why it has none)."""
+    method, _, target = _unescape(request).partition(" ")
+    if not target:
+        return None, "no request"  # "-" after a timeout, a TLS handshake on a plain port
+    return _key_of(method, _VERSION.sub("", target))
+
+
+def _key_of(method: str, target: str) -> tuple[str | None, str]:
+    if method != "GET":
+        return None, f"method {method}" if method in _METHODS else "method unknown"
+    path, _, _ = target.partition("?")
+    if not path.startswith("/"):
+        authority = _AUTHORITY.match(path)
+        if authority is None:
+            return None, "no path"
+        path = path[authority.end() :]
+    key = path[1:]
+    if not key:
+        return None, "no key"
+    try:
+        size = len(key.encode())
+    except UnicodeEncodeError:
+        return None, "key not UTF-8"
+    if size > MAX_KEY_BYTES:
+        return None, "key too long"
+    return key, ""
+
+
+def _unescape(text: str) -> str:
+    r"""Undo what a log does to quotes, backslashes and bytes that do not print: `\"`, `\\`, `\n`, `\xC3`."""
+    if "\\" not in text:
+        return text
+    raw = _ESCAPE.sub(_unescape_one, text.encode("utf-8", "surrogateescape"))
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _unescape_one(match: re.Match[bytes]) -> bytes:
+    code = match[1]
+    if len(code) == 3:
+        return bytes.fromhex(code[1:].decode())
+    return _ESCAPES.get(code, code)
+
+
+# --- the time ---------------------------------------------------------------------------------------------------------
+def _minute_of_stamp(stamp: str) -> int | None:
+    """Start of the minute of `[17/May/2015:10:05:03 +0000] `; None if there is no such time."""
+    match = _STAMP.fullmatch(stamp)
+    if match is None or match[2] not in _MONTHS:
+        return None
+    day, _, year, hour, minute, sign, zone_hour, zone_minute = match.groups()
+    try:
+        local = datetime(int(year), _MONTHS[match[2]], int(day), int(hour), int(minute), tzinfo=UTC)
+    except ValueError:
+        return None
+    offset_s = int(zone_hour) * 3600 + int(zone_minute) * 60
+    at = int(local.timestamp()) - (offset_s if sign == "+" else -offset_s)
+    return at if at >= 0 else None
+
+
+def _minute_of(when: str | float | None) -> int:
+    """Start of the minute of a time in a JSON line: a number, or text in one of the ways of nginx and Caddy."""
+    if isinstance(when, str):
+        when = _seconds_of_text(when)
+    if when is None:
+        raise LineBad("no time")
+    for unit in (1, 1_000, 1_000_000_000):  # seconds; Caddy can be told to write milliseconds or nanoseconds
+        at = when / unit
+        if 0 <= at < 100_000_000_000:
+            break
+    if not 0 <= at < _LATEST:
+        raise LineBad(f"no such time: {when}")
+    return int(at) // 60 * 60
+
+
+def _seconds_of_text(when: str) -> float:
+    stamped = _minute_of_stamp(f"[{when}] ")
+    if stamped is not None:
+        return stamped
+    try:
+        return float(when)  # nginx's $msec
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(when.replace("/", "-"))
+    except ValueError:
+        raise LineBad(f"no such time: {when[:40]}") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+# --- JSON lines -------------------------------------------------------------------------------------------------------
+class _CaddyRequest(msgspec.Struct):
+    method: str = ""
+    uri: str = ""
+    headers: dict[str, list[str]] = {}
+
+
+_Time = int | float | str | None
+
+
+class _JsonLine(msgspec.Struct):
+    """Caddy's line, and what people call the variables of nginx in a `log_format` of their own."""
+
+    msg: str | None = None
+    status: int | str | None = None
+    request: _CaddyRequest | str | None = None
+    method: str | None = None
+    request_method: str | None = None
+    request_uri: str | None = None
+    uri: str | None = None
+    path: str | None = None
+    ts: _Time = None
+    msec: _Time = None
+    time: _Time = None
+    timestamp: _Time = None
+    time_iso8601: _Time = None
+    time_local: _Time = None
+    at_timestamp: _Time = msgspec.field(default=None, name="@timestamp")
+    http_user_agent: str | None = None
+    user_agent: str | None = None
+    agent_: str | None = msgspec.field(default=None, name="agent")
+    ua: str | None = None
+
+    def __post_init__(self) -> None:
+        self.method = self.method or self.request_method
+
+    def status_text(self) -> str:
+        return f" {self.status:03} " if isinstance(self.status, int) else f" {self.status} "
+
+    def when(self) -> _Time:
+        times = (self.ts, self.msec, self.time_iso8601, self.time_local, self.time, self.timestamp, self.at_timestamp)
+        return next((time for time in times if time is not None), None)
+
+    def key(self) -> tuple[str | None, str]:
+        if isinstance(self.request, _CaddyRequest):
+            return _key_of(self.request.method, self.request.uri)
+        if self.request is not None:
+            return _key_of_request(self.request)
+        return _key_of(self.method or "", self.request_uri or self.uri or self.path or "")
+
+    def agent(self) -> str:
+        if isinstance(self.request, _CaddyRequest):
+            return next(iter(self.request.headers.get("User-Agent", ())), "")
+        return self.http_user_agent or self.user_agent or self.agent_ or self.ua or ""
+
+
+_json_line = msgspec.json.Decoder(_JsonLine)

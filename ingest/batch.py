@@ -1,0 +1,83 @@
+"""What one request asks to be counted, and its form in the journal.
+
+A batch is valid by the time it exists: times are floored to the starts of their minutes, counts are positive and
+summed. Hits without an id are only counts; what stands under an id is kept apart, because whether it counts is
+decided by whoever claims the id first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+Counts = dict[int, dict[str, int]]  # minute start -> key -> count
+
+
+class Identified(msgspec.Struct, array_like=True):
+    """What one id stands for: one hit, or all hits of a batch sent under an `Idempotency-Key`."""
+
+    id: str
+    people: Counts
+    bots: Counts
+
+
+class SourceStep(msgspec.Struct, array_like=True, frozen=True):
+    """A piece of an import: bytes [start, end) of a source. `tail` is a fingerprint of the bytes before `end`."""
+
+    source: str
+    start: int
+    end: int
+    tail: str
+
+
+class Batch(msgspec.Struct, array_like=True):
+    """The hits of one request; it lies whole in one journal frame, hence in one flush."""
+
+    people: Counts = msgspec.field(default_factory=dict)
+    bots: Counts = msgspec.field(default_factory=dict)
+    identified: list[Identified] = msgspec.field(default_factory=list)
+    openings: dict[str, int] = msgspec.field(default_factory=dict)
+    source: SourceStep | None = None
+
+    def is_empty(self) -> bool:
+        return not (self.people or self.bots or self.identified or self.openings or self.source)
+
+
+class _Singles(msgspec.Struct, array_like=True):
+    """One person's hit each, all in one minute: what a group of single POSTs adds up to."""
+
+    minute: int
+    keys: list[str]
+
+
+_encoder = msgspec.msgpack.Encoder()
+_batch_decoder = msgspec.msgpack.Decoder(Batch)
+_singles_decoder = msgspec.msgpack.Decoder(_Singles)
+_SINGLES, _BATCH = b"s", b"b"
+
+
+def encode_singles(minute: int, keys: list[str]) -> bytes:
+    return _SINGLES + _encoder.encode((minute, keys))
+
+
+def encode_batch(batch: Batch) -> bytes:
+    return _BATCH + _encoder.encode(batch)
+
+
+def decode(payload: bytes | memoryview) -> Batch | tuple[int, Sequence[str]]:
+    """A journal payload: a batch, or (minute, keys) of single hits."""
+    kind, body = bytes(payload[:1]), payload[1:]
+    if kind == _BATCH:
+        return _batch_decoder.decode(body)
+    assert kind == _SINGLES, f"unknown journal payload {kind!r}"
+    singles = _singles_decoder.decode(body)
+    return singles.minute, singles.keys
+
+
+def sum_counts(counts: Counts) -> int:
+    return sum(sum(by_key.values()) for by_key in counts.values())
+
+
+def keys_of(*counts: Mapping[int, Mapping[str, int]]) -> set[str]:
+    return {key for by_minute in counts for by_key in by_minute.values() for key in by_key}

@@ -1,0 +1,259 @@
+"""Counts in memory that are not in the store yet.
+
+A buffer holds what one flush will move. It is filled by the event loop; once taken by a flush nothing is added to it,
+so the flush thread may read it while the loop answers queries from it. What is decided meanwhile (an id that belongs to
+somebody else, a link erased) is applied by the loop between two steps of the flush.
+
+Hits of today lie per minute (a dict of keys for each minute: 82 bytes an entry), late ones per key, so that a history
+of a thousand days does not make the read of one key walk a million minutes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from buckets.row import Delta
+from ingest.batch import Batch, Counts, Identified, SourceStep, decode, keys_of
+from ingest.segment import Frame
+
+
+class Tally:
+    """One series (people or bots) of many keys."""
+
+    __slots__ = ("entries", "late", "minutes", "sums")
+
+    def __init__(self) -> None:
+        self.minutes: dict[int, Counter[str]] = {}
+        self.late: dict[str, dict[int, int]] = {}
+        self.sums: Counter[int] = Counter()  # minute -> all keys together
+        self.entries = 0  # (key, minute) pairs, for the bound on memory
+
+    def add_singles(self, minute: int, keys: Sequence[str]) -> None:
+        by_key = self.minutes.get(minute)
+        if by_key is None:
+            by_key = self.minutes[minute] = Counter()
+        before = len(by_key)
+        by_key.update(keys)
+        self.entries += len(by_key) - before
+        self.sums[minute] += len(keys)
+
+    def add(self, counts: Mapping[int, Mapping[str, int]], late_before: int, sign: int = 1) -> None:
+        """Add counts (or, with sign -1, take back counts added before)."""
+        for minute, by_key in counts.items():
+            self.sums[minute] += sign * sum(by_key.values())
+            if minute < late_before:
+                self._add_late(minute, by_key, sign)
+                continue
+            mine = self.minutes.get(minute)
+            if mine is None:
+                mine = self.minutes[minute] = Counter()
+            before = len(mine)
+            if sign == 1:
+                mine.update(by_key)
+            else:
+                mine.subtract(by_key)
+            self.entries += len(mine) - before
+
+    def _add_late(self, minute: int, by_key: Mapping[str, int], sign: int) -> None:
+        for key, count in by_key.items():
+            minutes = self.late.get(key)
+            if minutes is None:
+                minutes = self.late[key] = {}
+            if minute not in minutes:
+                self.entries += 1
+            minutes[minute] = minutes.get(minute, 0) + sign * count
+
+    def of(self, key: str) -> dict[int, int]:
+        """minute -> count of one key; zeros are left out."""
+        found = {minute: by_key[key] for minute, by_key in self.minutes.items() if key in by_key}
+        for minute, count in self.late.get(key, {}).items():
+            found[minute] = found.get(minute, 0) + count
+        return {minute: count for minute, count in found.items() if count}
+
+    def all_links(self) -> dict[int, int]:
+        return {minute: count for minute, count in self.sums.items() if count}
+
+    def pieces(self, size: int) -> Iterator[list[tuple[str, int, int]]]:
+        """All (key, minute, count), about `size` at a time, so that a reader can pause in between."""
+        piece: list[tuple[str, int, int]] = []
+        for minute, by_key in self.minutes.items():
+            for key, count in by_key.items():
+                piece.append((key, minute, count))
+                if len(piece) >= size:
+                    yield piece
+                    piece = []
+        for key, minutes in self.late.items():
+            piece.extend((key, minute, count) for minute, count in minutes.items())
+            if len(piece) >= size:
+                yield piece
+                piece = []
+        yield piece
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Something under an id whose claim is not decided yet. `visible`: already counted in answers."""
+
+    identified: Identified
+    accepted_us: int
+    visible: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """What was buffered of a link when it was erased. It stays in the sums of all links."""
+
+    at_us: int
+    people: Mapping[int, int]
+    bots: Mapping[int, int]
+    opening: int
+
+
+@dataclass(slots=True)
+class Buffer:
+    """What one flush moves. `late_before`: minutes before this lie per key."""
+
+    late_before: int
+    people: Tally = field(default_factory=Tally)
+    bots: Tally = field(default_factory=Tally)
+    openings: Counter[str] = field(default_factory=Counter)
+    waiting: dict[str, Waiting] = field(default_factory=dict)  # by id
+    sources: dict[str, SourceStep] = field(default_factory=dict)  # the last piece of each
+    refused: set[str] = field(default_factory=set)  # ids that belong to somebody else
+    gone: dict[str, Gone] = field(default_factory=dict)  # by link
+    flush: int | None = None  # the number of the flush that took it
+    since_us: int | None = None  # the first accept stamp
+    until_us: int = 0  # the last
+
+    def entries(self) -> int:
+        return self.people.entries + self.bots.entries + len(self.waiting) + len(self.openings)
+
+    def is_empty(self) -> bool:
+        return self.since_us is None
+
+    def hits(self) -> int:
+        return self.people.sums.total() + self.bots.sums.total()
+
+    def _stamp(self, accepted_us: int) -> None:
+        if self.since_us is None:
+            self.since_us = accepted_us
+        self.until_us = accepted_us
+
+    def add_singles(self, minute: int, keys: Sequence[str], accepted_us: int) -> None:
+        self._stamp(accepted_us)
+        self.people.add_singles(minute, keys)
+
+    def add_batch(self, batch: Batch, accepted_us: int, visible: bool) -> None:
+        """Count a batch; `visible` says whether what stands under ids shows before its claim is decided."""
+        self._stamp(accepted_us)
+        self.people.add(batch.people, self.late_before)
+        self.bots.add(batch.bots, self.late_before)
+        self.openings.update(batch.openings)
+        for identified in batch.identified:
+            self.waiting[identified.id] = Waiting(identified, accepted_us, visible)
+            if visible:
+                self._count(identified, 1)
+        if batch.source is not None:
+            self.sources[batch.source.source] = batch.source
+
+    def _count(self, identified: Identified, sign: int) -> None:
+        self.people.add(identified.people, self.late_before, sign)
+        self.bots.add(identified.bots, self.late_before, sign)
+
+    def decide(self, refused: Iterable[str]) -> None:
+        """All claims are decided: those of `refused` belong to somebody else and are left out, the others count."""
+        others = set(refused)
+        self.refused |= others
+        for id_, waiting in self.waiting.items():
+            if waiting.visible and id_ in others:
+                self._count(waiting.identified, -1)
+            elif not waiting.visible and id_ not in others:
+                self._count(waiting.identified, 1)
+                self._erase_again(waiting)
+            waiting.visible = id_ not in others
+        for id_ in others:
+            self.waiting.pop(id_, None)
+
+    def _erase_again(self, waiting: Waiting) -> None:
+        """Hits that were waiting when their link was erased go with it."""
+        for key in keys_of(waiting.identified.people, waiting.identified.bots) & self.gone.keys():
+            gone = self.gone[key]
+            if waiting.accepted_us < gone.at_us:
+                people = _sum(gone.people, _of(waiting.identified.people, key))
+                bots = _sum(gone.bots, _of(waiting.identified.bots, key))
+                self.gone[key] = Gone(gone.at_us, people, bots, gone.opening)
+
+    def erase(self, key: str, at_us: int) -> Gone | None:
+        """All that is buffered of a link is gone; answers what `restore` needs to take this back."""
+        before = self.gone.get(key)
+        self.gone[key] = Gone(at_us, self.people.of(key), self.bots.of(key), self.openings.get(key, 0))
+        return before
+
+    def restore(self, key: str, before: Gone | None) -> None:
+        if before is None:
+            self.gone.pop(key, None)
+        else:
+            self.gone[key] = before
+
+    def delta(self, key: str) -> Delta:
+        """What this buffer adds to one link's row."""
+        return self.without_gone(key, self.people.of(key), self.bots.of(key))
+
+    def without_gone(self, key: str, people: Mapping[int, int], bots: Mapping[int, int]) -> Delta:
+        opening = self.openings.get(key, 0)
+        gone = self.gone.get(key)
+        if gone is None:
+            return Delta(people, bots, opening)
+        return Delta(
+            _sum(people, gone.people, -1),
+            _sum(bots, gone.bots, -1),
+            opening - gone.opening,
+            erased=sum(gone.people.values()) + gone.opening,
+            erased_bots=sum(gone.bots.values()),
+        )
+
+    def links(self) -> set[str]:
+        """Links with counts here, but for those that were erased."""
+        found = set(self.openings)
+        for tally in (self.people, self.bots):
+            found.update(*tally.minutes.values(), tally.late)
+        return found
+
+    def all_links(self) -> Delta:
+        return Delta(self.people.all_links(), self.bots.all_links(), self.openings.total())
+
+
+def _of(counts: Counts, key: str) -> dict[int, int]:
+    return {minute: by_key[key] for minute, by_key in counts.items() if key in by_key}
+
+
+def _sum(some: Mapping[int, int], others: Mapping[int, int], sign: int = 1) -> dict[int, int]:
+    added = dict(some)
+    for minute, count in others.items():
+        added[minute] = added.get(minute, 0) + sign * count
+    return {minute: count for minute, count in added.items() if count}
+
+
+def replay(frames: Iterable[Frame], erasures: Mapping[str, int], late_before: int) -> Buffer:
+    """The buffer that these journal frames left behind, with links erased at their moments.
+
+    Nothing under an id shows until its claim is decided: whether an earlier life of this process or somebody else
+    claimed it is known only to the store.
+    """
+    buffer = Buffer(late_before)
+    to_erase = sorted(((at_us, key) for key, at_us in erasures.items()), reverse=True)
+    for frame in frames:
+        accepted_us = frame.accepted_us
+        while to_erase and to_erase[-1][0] <= accepted_us:
+            at_us, key = to_erase.pop()
+            buffer.erase(key, at_us)
+        decoded = decode(frame.payload)
+        if isinstance(decoded, Batch):
+            buffer.add_batch(decoded, accepted_us, visible=False)
+        else:
+            buffer.add_singles(*decoded, accepted_us)
+    for at_us, key in reversed(to_erase):
+        buffer.erase(key, at_us)
+    return buffer

@@ -1,0 +1,107 @@
+"""The system calls that the journal makes, and nothing else: an object, so that another one can stand in for it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+_UNSUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+
+
+class Disk:
+    """Each method is one step that may fail with OSError. Offsets and lengths are bytes."""
+
+    def __init__(self) -> None:
+        self._write_and_sync = getattr(os, "RWF_DSYNC", 0)
+
+    def random(self, length: int) -> bytes:
+        return os.urandom(length)
+
+    def make_folder(self, folder: Path) -> None:
+        """Create the folder and its parents where they are missing, durably."""
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in missing:
+            self.sync_folder(path.parent)
+
+    def lock(self, path: Path) -> int:
+        """Hold the file until it is closed or the process ends; BlockingIOError if another holds it."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            os.close(fd)
+            raise
+        try:
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+        except OSError:
+            pass  # The number is for people; a full disk must not prevent a start.
+        return fd
+
+    def names(self, folder: Path) -> list[str]:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - plain names
+
+    def size(self, path: Path) -> int:
+        return path.stat().st_size
+
+    def create(self, path: Path) -> int:
+        """An empty file, open for writing; one that was there is emptied."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+
+    def open(self, path: Path) -> int:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def allocate(self, fd: int, offset: int, length: int) -> None:
+        """Reserve room, filled with zeros. Where the file system cannot, writes find out by themselves."""
+        reserve = getattr(os, "posix_fallocate", None)
+        if reserve is None:
+            return
+        try:
+            reserve(fd, offset, length)
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+
+    def write(self, fd: int, buffers: Sequence[bytes], offset: int, *, durable: bool) -> int:
+        """The number of bytes written, maybe fewer than given. durable: they are on the disk when it returns."""
+        if durable and self._write_and_sync:
+            try:
+                return os.pwritev(fd, buffers, offset, self._write_and_sync)
+            except OSError as error:
+                if error.errno not in _UNSUPPORTED:
+                    raise
+                self._write_and_sync = 0
+        written = os.pwritev(fd, buffers, offset)
+        if durable:
+            os.fdatasync(fd)
+        return written
+
+    def sync(self, fd: int) -> None:
+        os.fsync(fd)
+
+    def truncate(self, path: Path, length: int) -> None:
+        os.truncate(path, length)
+
+    def rename(self, before: Path, after: Path) -> None:
+        before.rename(after)
+
+    def unlink(self, path: Path) -> None:
+        path.unlink()
+
+    def sync_folder(self, folder: Path) -> None:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def read(self, path: Path) -> memoryview:
+        """The whole file. Not mapped: a bad sector must be an error here, not a signal that ends the process."""
+        return memoryview(path.read_bytes())

@@ -1,0 +1,141 @@
+"""Moving a taken buffer into the store, as often as it takes, counted once.
+
+What a flush adds is a pure function of its record (number, fold day) and of the journal's frames it covers; each row
+carries the number of the last flush it includes; so doing all or part of this again adds nothing twice. All of this
+runs in the owner's flush thread and may block; it pauses every ROWS_PER_PAUSE rows to let the event loop breathe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from buckets import codec
+from buckets.ladder import Ladder
+from buckets.row import EMPTY, Delta, apply, next_due
+from ingest.buffer import Buffer
+from storage.contract import ALL_LINKS, Held, OwnRow, SavedRow, Source, Store, link_key, link_of
+
+ROWS_PER_SAVE = 500  # one short transaction each
+ROWS_PER_PAUSE = 20  # about 0.5 ms of work: more, and the p99 of single POSTs shows it
+ENTRIES_PER_PAUSE = 1_000
+
+NOTHING = Delta({}, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """One recorded flush and what it takes to carry it out.
+
+    `again` rebuilds the taken buffer from the journal with these links erased at these moments (epoch us): needed
+    when another owner erased a link in the middle of the time that this flush covers. `rewrite`: also write rows that
+    include this flush already, because a write that only one replica took may have shown us the mark.
+    """
+
+    held: Held
+    number: int
+    fold_day: int
+    rewrite: bool
+    taken: Buffer
+    revisit: frozenset[str]
+    again: Callable[[Mapping[str, int]], Buffer]
+    store: Store
+    ladder: Ladder
+    pause: Callable[[], None]
+
+    def write(self) -> int:
+        """Read, add, fold and write back every row. Returns how many rows were written."""
+        deltas = dict.fromkeys(self.revisit, NOTHING)
+        deltas.update((link_key(key), delta) for key, delta in deltas_by_link(self.taken, self.pause).items())
+        deltas.pop(ALL_LINKS, None)
+        written = 0
+        for keys in _chunks(sorted(deltas), ROWS_PER_SAVE):
+            saved = self._apply(keys, deltas)
+            if saved:
+                self.store.save_own(self.held, self.number, saved, {})
+            written += len(saved)
+        # The row of all links goes last, in every flush: with this flush's mark it says that the others are there too.
+        saved = self._apply([ALL_LINKS], {ALL_LINKS: self.taken.all_links()})
+        sources = {name: Source(self.held.owner, step.end, step.tail) for name, step in self.taken.sources.items()}
+        self.store.save_own(self.held, self.number, saved, sources)
+        return written + len(saved)
+
+    def _apply(self, keys: list[str], deltas: dict[str, Delta]) -> dict[str, SavedRow]:
+        own = self.store.load_own(self.held.owner, keys)
+        deltas = deltas | self._cut_by_erasure(own)
+        saved: dict[str, SavedRow] = {}
+        for n, key in enumerate(keys, 1):
+            if n % ROWS_PER_PAUSE == 0:
+                self.pause()
+            stored = own.get(key)
+            if (stored is None or stored.data is None) and deltas[key] is NOTHING:
+                continue  # asked to fold a row that is not ours
+            before = EMPTY if stored is None or stored.data is None else codec.decode(stored.data)
+            erased_at = 0 if stored is None else stored.erased_at
+            after = apply(before, deltas[key], self.number, self.fold_day, erased_at, self.ladder)
+            if after is not before or (self.rewrite and before is not EMPTY):
+                saved[key] = SavedRow(codec.encode(after), next_due(after, self.ladder))
+        return saved
+
+    def _cut_by_erasure(self, own: Mapping[str, OwnRow]) -> dict[str, Delta]:
+        """The deltas of links that somebody erased while this flush's hits were coming in, or after."""
+        since_us = self.taken.since_us
+        if since_us is None:
+            return {}
+        erased = {key: row.erased_at for key, row in own.items() if row.erased_at >= since_us}
+        links = {link: at_us for key, at_us in erased.items() if (link := link_of(key)) is not None}
+        known = {
+            link for link, at_us in links.items() if link in self.taken.gone and self.taken.gone[link].at_us == at_us
+        }
+        deltas = {link_key(link): self.taken.delta(link) for link in known}
+        if len(known) < len(links):
+            buffer = self.again(links)
+            deltas.update((link_key(link), buffer.delta(link)) for link in links.keys() - known)
+        return deltas
+
+
+def deltas_by_link(buffer: Buffer, pause: Callable[[], None]) -> dict[str, Delta]:
+    """What a taken buffer adds to each link."""
+    people: dict[str, dict[int, int]] = {}
+    bots: dict[str, dict[int, int]] = {}
+    for tally, grouped in ((buffer.people, people), (buffer.bots, bots)):
+        for piece in tally.pieces(ENTRIES_PER_PAUSE):
+            for key, minute, count in piece:
+                if not count:
+                    continue  # taken back: its id belonged to somebody else
+                minutes = grouped.get(key)
+                if minutes is None:
+                    grouped[key] = {minute: count}
+                else:
+                    minutes[minute] = minutes.get(minute, 0) + count
+            pause()
+    nobody: Mapping[int, int] = {}
+    return {
+        key: buffer.without_gone(key, people.get(key, nobody), bots.get(key, nobody))
+        for key in people.keys() | bots.keys() | buffer.openings.keys() | buffer.gone.keys()
+    }
+
+
+def _chunks(keys: list[str], size: int) -> Iterator[list[str]]:
+    for start in range(0, len(keys), size):
+        yield keys[start : start + size]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How the flush thread breathes: spread over at most `share` of the interval, `longest_s` at a time.
+
+    Thirty thousand rows without a pause took single POSTs from a p99 of 0.5 ms to 9.8 ms, with 2 ms every 20 rows to
+    1.2 ms.
+    """
+
+    sleep: Callable[[float], None]
+    interval_s: float
+    share: float = 0.4
+    longest_s: float = 0.002
+
+    def over(self, rows: int) -> Callable[[], None]:
+        """The pause to use in a flush of so many rows."""
+        pauses = max(1, rows // ROWS_PER_PAUSE)
+        pause_s = min(self.longest_s, self.interval_s * self.share / pauses)
+        return lambda: self.sleep(pause_s)

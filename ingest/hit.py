@@ -1,0 +1,215 @@
+"""What a hit is, and every reason to refuse one.
+
+Rules. `key`: 1 to 1,024 bytes of UTF-8 without lone surrogates, kept as given. `ts`: epoch seconds (floored) or ISO
+8601, not below 0, at most 300 s ahead; 13 digits are milliseconds and refused rather than guessed. `count`: an
+integer from 1 to 1,000,000,000, not a boolean, not 1.0. `id`: 1 to 128 visible ASCII characters. `bot` beats `ua`;
+with neither it is a person. `null` in a field that may be left out is the same as leaving it out. Fields with other
+names are ignored.
+
+The functions take values as JSON gave them and raise `HitRejected` with field, value and rule. JSON that no field can
+hold (an object, a list, a number without end) may be given as its bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec import Struct
+
+from buckets.errors import HitRejected
+from ingest.timestamp import iso_seconds
+
+KEY_BYTES = 1024
+COUNT_MAX = 1_000_000_000
+ID_CHARACTERS = 128
+FUTURE_S = 300
+MINUTE_S = 60
+
+KEY_RULE = f"a string of 1 to {KEY_BYTES:,} bytes of UTF-8"
+TS_RULE = "epoch seconds as a number, or ISO 8601 as a string"
+TS_FLOOR_RULE = "not before 1970-01-01T00:00:00Z"
+TS_UNIT_RULE = "seconds, not smaller units"
+FUTURE_RULE = "not further ahead than the tolerance"
+COUNT_RULE = f"an integer from 1 to {COUNT_MAX:,}"
+ID_RULE = f"1 to {ID_CHARACTERS} visible ASCII characters"
+UA_RULE = "a string"
+BOT_RULE = "true or false"
+HIT_RULE = "a JSON object with a key"
+
+_SHOWN_CHARACTERS = 200
+
+
+class Values(Protocol):
+    """The fields of a hit as JSON gave them; None where a field is absent or null."""
+
+    @property
+    def key(self) -> object: ...
+    @property
+    def ts(self) -> object: ...
+    @property
+    def count(self) -> object: ...
+    @property
+    def id(self) -> object: ...
+    @property
+    def ua(self) -> object: ...
+    @property
+    def bot(self) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The instant at which a body was received, and what depends on it. All in epoch seconds."""
+
+    now: int
+    late_before: int  # the start of the oldest day that is kept in minutes; earlier hits are late
+    latest: int  # the last second that is not refused as too far ahead
+
+    @classmethod
+    def at(cls, now: float, minutes_since: Callable[[int], int], future_s: int = FUTURE_S) -> Moment:
+        second = math.floor(now)
+        return cls(second, minutes_since(second), second + future_s)
+
+
+# A Struct where other nouns are dataclasses: one is made for every hit that carries more than key, ts and count.
+class Hit(Struct, frozen=True, gc=False):
+    """One visit, or `count` visits, to a link. Valid by construction through `hit_of`; `minute` is a minute's start."""
+
+    key: str
+    minute: int
+    count: int
+    id: str | None
+    bot: bool
+
+
+def hit_of(values: Values, moment: Moment, is_bot: Callable[[str], bool]) -> Hit:
+    """The hit that these values mean; HitRejected for the first rule that they break."""
+    key = key_of(values.key)
+    ts = ts_of(values.ts, moment)
+    count = count_of(values.count)
+    id_ = id_of(values.id)
+    ua = ua_of(values.ua)
+    bot = bot_of(values.bot)
+    if bot is None:
+        bot = is_bot(ua) if ua is not None else False
+    return Hit(key, minute_start(ts), count, id_, bot)
+
+
+def minute_start(ts: int) -> int:
+    return ts - ts % MINUTE_S
+
+
+def key_of(value: object) -> str:
+    if not isinstance(value, str):
+        what = "is missing" if value is None else "must be a string"
+        raise HitRejected(f"key {what}", field="key", value=shown(value), rule=KEY_RULE)
+    if 0 < len(value) <= KEY_BYTES // 4 and value.isprintable():
+        return value  # nothing printable is a surrogate, and no character takes more than 4 bytes
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        detail = "key is not Unicode text: it holds half of a surrogate pair, or bytes that are not UTF-8"
+        raise HitRejected(detail, field="key", value=shown(value), rule=KEY_RULE) from None
+    if size == 0:
+        raise HitRejected("key is empty", field="key", value="", rule=KEY_RULE)
+    if size > KEY_BYTES:
+        raise HitRejected(f"key has {size:,} bytes", field="key", value=shown(value), rule=KEY_RULE)
+    return value
+
+
+def ts_of(value: object, moment: Moment) -> int:
+    """Epoch seconds; the moment's own second where no time is given."""
+    if value is None:
+        return moment.now
+    ts = _seconds(value)
+    if ts < 0:
+        raise HitRejected("ts lies before 1970", field="ts", value=shown(value), rule=TS_FLOOR_RULE)
+    if ts > moment.latest:
+        unit = _smaller_unit(ts)
+        if unit:
+            detail = f"ts has {len(str(ts))} digits: {unit}?"
+            raise HitRejected(detail, field="ts", value=shown(value), rule=TS_UNIT_RULE)
+        tolerated = moment.latest - moment.now
+        detail = f"ts lies more than {tolerated} s ahead of the server's clock, which says {moment.now}"
+        raise HitRejected(detail, field="ts", value=shown(value), rule=FUTURE_RULE)
+    return ts
+
+
+def _seconds(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return math.floor(value)
+        raise HitRejected("ts is not a finite number", field="ts", value=shown(value), rule=TS_RULE)
+    if isinstance(value, str):
+        seconds = iso_seconds(value)
+        if seconds is not None:
+            return seconds
+        hint = "is a number in quotes: send it without" if value.isdecimal() else "is not a time in ISO 8601"
+        raise HitRejected(f"ts {hint}", field="ts", value=shown(value), rule=TS_RULE)
+    raise HitRejected("ts is neither a readable number nor a string", field="ts", value=shown(value), rule=TS_RULE)
+
+
+def _smaller_unit(ts: int) -> str | None:
+    """The unit that an epoch time of this size is most likely in, if it is not seconds."""
+    if 10**12 <= ts < 10**14:
+        return "milliseconds"
+    if 10**14 <= ts < 10**17:
+        return "microseconds"
+    return "nanoseconds" if 10**17 <= ts < 10**20 else None
+
+
+def count_of(value: object) -> int:
+    if value is None:
+        return 1
+    if type(value) is not int:
+        hint = "must be an integer, without quotes or fraction"
+        raise HitRejected(f"count {hint}", field="count", value=shown(value), rule=COUNT_RULE)
+    if not 1 <= value <= COUNT_MAX:
+        raise HitRejected("count is out of range", field="count", value=shown(value), rule=COUNT_RULE)
+    return value
+
+
+def id_of(value: object) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise HitRejected("id must be a string", field="id", value=shown(value), rule=ID_RULE)
+    if not is_id(value):
+        raise HitRejected("id is empty, too long, or not visible ASCII", field="id", value=shown(value), rule=ID_RULE)
+    return value
+
+
+def is_id(text: str) -> bool:
+    """Whether it is 1 to 128 visible ASCII characters."""
+    return 0 < len(text) <= ID_CHARACTERS and text.isascii() and text.isprintable() and " " not in text
+
+
+def ua_of(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise HitRejected("ua must be a string", field="ua", value=shown(value), rule=UA_RULE)
+
+
+def bot_of(value: object) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    raise HitRejected("bot must be true or false", field="bot", value=shown(value), rule=BOT_RULE)
+
+
+def shown(value: object) -> str | int | float | bool | None:
+    """The value as an answer may hold it: short, and valid in UTF-8 and JSON."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**63 else shown(str(value))
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, bytes):
+        value = value[: 4 * _SHOWN_CHARACTERS].decode("utf-8", "replace")
+    text = str(value)
+    cut = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+    return cut.encode("utf-8", "backslashreplace").decode()

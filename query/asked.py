@@ -1,0 +1,179 @@
+"""What a read request asks: its parameters, checked, and the range and step they mean at a moment `now`.
+
+Two steps, because the first depends on the text alone and can be remembered: `Asked` is parsed, `window` resolves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
+
+from buckets.curve import Bots
+from buckets.errors import ParameterInvalid
+from buckets.ladder import Ladder, fold_day
+from query.times import AUTO, Last, Step, auto_step, moment, parse_last, parse_step
+from query.zones import UTC_ZONE, Zone, iso, zone
+
+CURVE = ("from", "to", "last", "step", "tz", "bots", "format")
+TOTAL = ("from", "to", "last", "tz", "bots")
+SUMMARY = ("tz", "bots")
+TOP = ("sort", "last", "limit", "tz", "bots", "format")
+
+MAX_TOP = 1_000
+DEFAULT_TOP = 20
+DEFAULT_LAST = parse_last("24h")
+FORMATS = ("json", "csv")
+SORTS = ("hits",)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request's parameters. start and end are epoch seconds as asked; step None is `auto`."""
+
+    start: int | None = None
+    end: int | None = None
+    last: Last | None = None
+    step: Step | None = None
+    zone: Zone = UTC_ZONE
+    bots: Bots = Bots.exclude
+    format: str | None = None
+    limit: int = DEFAULT_TOP
+
+    @property
+    def ranged(self) -> bool:
+        """Does it name a range at all?"""
+        return self.last is not None or self.start is not None or self.end is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The asked range [start, end) in epoch seconds, and its step. start == end only when nothing was ever hit."""
+
+    start: int
+    end: int
+    step: Step
+    zone: Zone
+
+
+# --- parsing --------------------------------------------------------------------------------------------------------
+def parse_query(query: bytes, known: Sequence[str]) -> dict[str, str]:
+    """The parameters of a raw query string: each known, at most once, percent-decoded as a form."""
+    found: dict[str, str] = {}
+    for part in query.split(b"&") if query else ():
+        if not part:
+            continue
+        name_, _, value_ = part.partition(b"=")
+        name, value = _text(name_), _text(value_)
+        if name not in known:
+            raise ParameterInvalid(
+                f"parameter {name!r} is not known here",
+                field=name,
+                value=value,
+                rule=f"one of {', '.join(known)}" if known else "no parameters",
+            )
+        if name in found:
+            raise ParameterInvalid(
+                f"parameter {name!r} is given twice", field=name, value=value, rule="each parameter at most once"
+            )
+        found[name] = value
+    return found
+
+
+def _text(raw: bytes) -> str:
+    data = unquote_to_bytes(raw.replace(b"+", b" "))
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ParameterInvalid(
+            "the query string is not UTF-8 once percent-decoded",
+            field="query",
+            value=data.decode(errors="replace"),
+            rule="percent-encoded UTF-8",
+        ) from None
+
+
+def parse_asked(given: Mapping[str, str]) -> Asked:
+    """The checked parameters; raises ParameterInvalid. Only names that the request may use are expected."""
+    where = zone(given["tz"]) if "tz" in given else UTC_ZONE
+    start = moment("from", given["from"], where) if "from" in given else None
+    end = moment("to", given["to"], where) if "to" in given else None
+    last = parse_last(given["last"]) if "last" in given else None
+    if last and (start is not None or end is not None):
+        raise ParameterInvalid(
+            "last cannot be given together with from or to",
+            field="last",
+            value=given["last"],
+            rule="either last, or from and to",
+        )
+    if start is not None and end is not None:
+        _check_order(start, end, given["from"])
+    _one_of("sort", given, SORTS)
+    return Asked(
+        start,
+        end,
+        last,
+        parse_step(given.get("step", AUTO)),
+        where,
+        Bots(_one_of("bots", given, tuple(Bots)) or Bots.exclude),
+        _one_of("format", given, FORMATS),
+        _limit(given["limit"]) if "limit" in given else DEFAULT_TOP,
+    )
+
+
+def _one_of(field: str, given: Mapping[str, str], known: tuple[str, ...]) -> str | None:
+    value = given.get(field)
+    if value is not None and value not in known:
+        raise ParameterInvalid(
+            f"{field} {value!r} is not known", field=field, value=value, rule=f"one of {', '.join(known)}"
+        )
+    return value
+
+
+def _limit(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= MAX_TOP):
+        raise ParameterInvalid(
+            f"limit {text!r} is not allowed", field="limit", value=text, rule=f"a whole number from 1 to {MAX_TOP}"
+        )
+    return int(text)
+
+
+def _check_order(start: int, end: int, value: object) -> None:
+    if start >= end:
+        raise ParameterInvalid(
+            f"from {iso(start)} is not before to {iso(end)}", field="from", value=value, rule="from before to"
+        )
+
+
+# --- resolving ------------------------------------------------------------------------------------------------------
+def window(asked: Asked, now: int, first: int | None, ladder: Ladder) -> Window:
+    """The range and step that are meant at `now`, for a link whose first hit was in the minute `first`.
+
+    Without a range it is the last 24 hours. `last` runs to the end of the step that holds now.
+    """
+    if asked.start is not None or asked.end is not None:
+        start, end = _from_to(asked, now, first)
+        return Window(start, end, asked.step or auto_step(start, end, asked.zone), asked.zone)
+    last = asked.last or DEFAULT_LAST
+    start = last.start(now, asked.zone)
+    step = asked.step or auto_step(start, last.end(now, asked.zone), asked.zone)
+    end = step.unit.after(now, asked.zone) if step.unit else ladder.kept(now, fold_day(now))[1]
+    return Window(start, end, step, asked.zone)
+
+
+def total_range(asked: Asked, now: int, first: int | None) -> tuple[int, int]:
+    """[start, end) of a range that is asked without a step: `last` is whole units then."""
+    if asked.last is None:
+        return _from_to(asked, now, first)
+    return asked.last.start(now, asked.zone), asked.last.end(now, asked.zone)
+
+
+def _from_to(asked: Asked, now: int, first: int | None) -> tuple[int, int]:
+    """A `from` alone runs to now; a `to` alone begins at the first hit, or is empty when there is none before it."""
+    if asked.end is not None:
+        if asked.start is not None:
+            return asked.start, asked.end
+        return asked.end if first is None else min(first, asked.end), asked.end
+    assert asked.start is not None
+    _check_order(asked.start, now, asked.start)
+    return asked.start, now

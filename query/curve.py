@@ -1,0 +1,117 @@
+"""A link's curve: the points of a window with their counts, the bounds of the whole, and how they are written.
+
+Where the points lie does not depend on the link, so it is worked out once for a window and remembered; so is the text
+around the counts. A curve then costs what reading and summing the row costs, and one `%`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from buckets.curve import Bots, Point, Span, State
+from buckets.ladder import Ladder
+from buckets.row import Row
+from query.asked import Asked, Window, window
+from query.counts import along
+from query.layout import Layout, layout
+from query.remembered import Remembered
+
+# With the text around them, some 20 MB.
+_POINTS_REMEMBERED = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """counts[i] belongs to point i of the layout. first: the minute of the link's first hit, None if never hit.
+    open_from: the first point that has not ended."""
+
+    layout: Layout
+    open_from: int
+    counts: list[int]
+    span: Span
+    first: int | None
+
+    def frames(self) -> Iterator[tuple[int, int, State]]:
+        """Each point's start, end and state."""
+        edges = self.layout.edges
+        return zip(edges, edges[1:], self.layout.states(self.open_from), strict=False)
+
+    def points(self) -> list[Point]:
+        """The points one by one; to write them all, `Curves.json` is quicker."""
+        frames = zip(self.frames(), self.counts, strict=True)
+        return [Point(start, end, count, state) for (start, end, state), count in frames]
+
+
+class _Laid:
+    """A layout and the text around its counts, as of the last moment it was asked for."""
+
+    __slots__ = ("layout", "texts")
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.texts: dict[str, tuple[int, str]] = {}  # kind -> open_from, template
+
+
+class Curves:
+    """Makes curves of current rows, and writes them."""
+
+    def __init__(self, ladder: Ladder) -> None:
+        self._ladder = ladder
+        self._laid: Remembered[tuple[Window, int], _Laid] = Remembered(_POINTS_REMEMBERED)
+
+    def window(self, row: Row, asked: Asked, now: int) -> Window:
+        return window(asked, now, row.first, self._ladder)
+
+    def curve(self, row: Row, over: Window, bots: Bots, now: int) -> Curve:
+        """The curve of a row that is folded to now. ParameterInvalid when it would have too many points."""
+        laid = self._laid_over(over, row.fold_day).layout
+        counts, span = along(row, laid, bots)
+        return Curve(laid, laid.open_from(now), counts, span, row.first)
+
+    def json(self, key: str | None, curve: Curve) -> bytes:
+        """The answer to `GET /v1/links/{key}/curve`; key None for all links together."""
+        span = curve.span
+        head = (
+            json.dumps(key, ensure_ascii=False),
+            "null" if curve.first is None else curve.first,
+            span.total,
+            span.at_least,
+            span.at_most,
+            "true" if span.exact else "false",
+        )
+        return (self._text(curve, "json", _json_text) % (*head, *curve.counts)).encode()
+
+    def csv(self, curve: Curve) -> bytes:
+        """`start,end,count,state`, and a line for each point."""
+        return (self._text(curve, "csv", _csv_text) % tuple(curve.counts)).encode()
+
+    def _laid_over(self, over: Window, fold_day: int) -> _Laid:
+        laid = self._laid.get((over, fold_day))
+        if laid is None:
+            laid = _Laid(layout(over, self._ladder, fold_day))
+            self._laid.keep((over, fold_day), laid, len(laid.layout.edges) + 10)
+        return laid
+
+    def _text(self, curve: Curve, kind: str, make: Callable[[Curve], str]) -> str:
+        texts = self._laid_over(curve.layout.window, curve.layout.fold_day).texts
+        open_from, text = texts.get(kind, (-1, ""))
+        if open_from != curve.open_from:
+            text = make(curve)
+            texts[kind] = curve.open_from, text
+        return text
+
+
+def _json_text(curve: Curve) -> str:
+    over = curve.layout.window
+    head = (
+        f'{{"key":%s,"from":{over.start},"to":{over.end},"step":"{over.step.name}","tz":"{over.zone.name}",'
+        '"first_hit":%s,"total":%s,"at_least":%s,"at_most":%s,"exact":%s,"points":['
+    )
+    points = (f'{{"start":{start},"end":{end},"count":%d,"state":"{state}"}}' for start, end, state in curve.frames())
+    return f"{head}{','.join(points)}]}}"
+
+
+def _csv_text(curve: Curve) -> str:
+    return "start,end,count,state\n" + "".join(f"{start},{end},%d,{state}\n" for start, end, state in curve.frames())

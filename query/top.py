@@ -1,0 +1,227 @@
+"""Top links: the keys with the most hits, over their life or a range.
+
+The stored counts come from a walk over the whole store, a page at a time in a worker thread; the best of them are
+remembered with each row's marks until the owner's next flush, or for some seconds, because other owners flush too.
+This owner's pending hits are then added by the marks, as for one row, so a ranking has them at once.
+
+Not all links are remembered. A link beyond the remembered ones has at most the smallest count among them, so only one
+whose pending hits could lift it into the answer is read again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias
+
+from buckets.codec import decode_header
+from buckets.curve import Bots, total
+from buckets.ladder import Ladder, fold_day
+from buckets.row import Delta, Pending, Row
+from query.asked import Asked, total_range
+from query.read import stored
+from query.total import lifetime
+from storage.contract import StoredLink, link_key, link_of
+
+Walk: TypeAlias = Callable[[str | None, int], list[tuple[str, StoredLink]]]
+Counts: TypeAlias = dict[str, tuple[int, Mapping[int, int]]]  # stored key -> its stored count, its rows' marks
+
+_PAGE = 200  # links a page: about a millisecond of a thread that shares the interpreter with the event loop
+_KEPT = 10_000  # links a ranking remembers; at least as many as may be asked for
+_RANKINGS = 8  # rankings remembered
+_FRESH_S = 15  # other owners' flushes show after this long at the latest
+_SLICE = 100  # keys that are looked at before the event loop has its turn
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """The asked range in epoch seconds (None: over the links' lives), and links by count, most first, ties by key."""
+
+    start: int | None
+    end: int | None
+    links: list[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Counter:
+    """Counts rows: their lives, or the kept buckets that start in `span`."""
+
+    span: tuple[int, int] | None
+    bots: Bots
+    now: int
+    ladder: Ladder
+
+    def link(self, link: StoredLink) -> tuple[int, Mapping[int, int]]:
+        """A stored link's count, and its rows' marks."""
+        if self.span:
+            # Most links are quiet: their heads alone say that nothing is in the range.
+            heads = [decode_header(each.data) for each in link.rows]
+            if all(head.last is None or head.last < self.span[0] for head in heads):
+                return 0, {each.owner: head.mark for each, head in zip(link.rows, heads, strict=True)}
+        found = stored(link, self.now, self.ladder, cells=self.span is not None)
+        return self._row(found.row), found.marks
+
+    def _row(self, row: Row) -> int:
+        return total(row, *self.span, self.bots, self.ladder).total if self.span else lifetime(row, self.bots)
+
+    def pending(self, pending: Sequence[Pending], marks: Mapping[int, int]) -> int:
+        """What the pending hits add that rows with these marks do not have."""
+        return sum(self._delta(each.delta) for each in pending if each.is_missing(marks.get(each.owner, 0)))
+
+    def _delta(self, delta: Delta) -> int:
+        count = 0
+        if self.bots is not Bots.only:
+            count += self._minutes(delta.people) + (0 if self.span else delta.opening)
+        if self.bots is not Bots.exclude:
+            count += self._minutes(delta.bots)
+        return count
+
+    def _minutes(self, minutes: Mapping[int, int]) -> int:
+        if not self.span:
+            return sum(minutes.values())
+        low, high = self.span
+        return sum(count for minute, count in minutes.items() if low <= minute < high)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """The stored counts of the best links, best first; no other link has more than others_most.
+
+    flushes: how many were complete before the walk began. at: when that was, epoch seconds.
+    """
+
+    flushes: int
+    at: int
+    counts: Counts
+    others_most: int
+
+
+class TopLinks:
+    """Answers `GET /v1/links`.
+
+    walk and rows are the store's. pending is the owner's, of a stored key; buffered the links for which it has any;
+    flushes a number that rises whenever a flush is complete.
+    """
+
+    def __init__(
+        self,
+        walk: Walk,
+        rows: Callable[[str], Awaitable[StoredLink]],
+        pending: Callable[[str], Sequence[Pending]],
+        buffered: Callable[[], Iterable[str]],
+        flushes: Callable[[], int],
+        ladder: Ladder,
+    ) -> None:
+        self._walk = walk
+        self._rows = rows
+        self._pending = pending
+        self._buffered = buffered
+        self._flushes = flushes
+        self._ladder = ladder
+        self._rankings: dict[tuple[tuple[int, int] | None, Bots, int], _Ranking] = {}
+        self._forgotten = 0
+        self._walking = asyncio.Lock()
+
+    def forget(self) -> None:
+        """A link was erased: walk again."""
+        self._rankings.clear()
+        self._forgotten += 1
+
+    async def top(self, asked: Asked, now: int) -> Top:
+        """The best `asked.limit` links. Raises StoreUnavailable, RowCorrupt."""
+        asked_range = total_range(asked, now, None) if asked.last else None
+        counter = _Counter(self._kept_span(asked_range, now), asked.bots, now, self._ladder)
+        # The pending hits come first and the stored counts after them, as for one row. A flush that is complete has
+        # left the pending hits, so stored counts from before it must not be used with pending hits from after it.
+        flushes = self._flushes()
+        pending = await self._all_pending()
+        ranking = await self._ranking(counter, flushes)
+        counts = {key: count for key, (count, _) in islice(ranking.counts.items(), asked.limit)}
+        beyond = []
+        for key, several in pending.items():
+            known = ranking.counts.get(key)
+            if known is None and ranking.others_most:
+                beyond.append(key)
+            else:
+                count, marks = known or (0, {})
+                counts[key] = count + counter.pending(several, marks)
+        best = _best(counts, asked.limit)
+        threshold = best[-1][1] if len(best) == asked.limit else 1
+        for at, key in enumerate(beyond):
+            if ranking.others_most + counter.pending(pending[key], {}) >= threshold:
+                count, marks = counter.link(await self._rows(key))
+                counts[key] = count + counter.pending(pending[key], marks)
+            if at % _SLICE == _SLICE - 1:
+                await asyncio.sleep(0)
+        start, end = asked_range or (None, None)
+        return Top(start, end, [(link_of(key) or "", count) for key, count in _best(counts, asked.limit)])
+
+    def _kept_span(self, asked: tuple[int, int] | None, now: int) -> tuple[int, int] | None:
+        """The kept buckets that a range touches: one that it cuts counts whole, as in a summary."""
+        if asked is None:
+            return None
+        day = fold_day(now)
+        return self._ladder.kept(asked[0], day)[0], self._ladder.kept(asked[1] - 1, day)[1]
+
+    async def _all_pending(self) -> dict[str, Sequence[Pending]]:
+        """The pending hits of every link that has any."""
+        pending: dict[str, Sequence[Pending]] = {}
+        for at, link in enumerate(list(self._buffered())):
+            key = link_key(link)
+            if several := self._pending(key):
+                pending[key] = several
+            if at % _SLICE == _SLICE - 1:
+                await asyncio.sleep(0)
+        return pending
+
+    async def _ranking(self, counter: _Counter, flushes: int) -> _Ranking:
+        """A ranking that may be used with pending hits that were taken when `flushes` flushes were complete."""
+        key = (counter.span, counter.bots, fold_day(counter.now))
+        async with self._walking:
+            found = self._rankings.get(key)
+            if found and found.flushes == flushes == self._flushes() and 0 <= counter.now - found.at < _FRESH_S:
+                return found
+            forgotten = self._forgotten
+            counts, others_most = await self._walked(counter)
+            ranking = _Ranking(flushes, counter.now, counts, others_most)
+            if forgotten == self._forgotten:
+                if len(self._rankings) >= _RANKINGS:
+                    self._rankings.clear()
+                self._rankings[key] = ranking
+            return ranking
+
+    async def _walked(self, counter: _Counter) -> tuple[Counts, int]:
+        """The best stored counts, best first, and the greatest that was left out."""
+        counts: Counts = {}
+        others_most = 0
+        after: str | None = None
+        while True:
+            after, found = await asyncio.to_thread(self._page, after, counter)
+            counts.update(found)
+            if after is None or len(counts) >= 2 * _KEPT:
+                counts, left_out = _pruned(counts)
+                others_most = max(others_most, left_out)
+            if after is None:
+                return counts, others_most
+
+    def _page(self, after: str | None, counter: _Counter) -> tuple[str | None, Counts]:
+        """In a thread: the counts of one page, and the key to go on after; None at the end."""
+        links = self._walk(after, _PAGE)
+        counts = {key: counter.link(link) for key, link in links if link_of(key) is not None}
+        return (links[-1][0] if len(links) == _PAGE else None), counts
+
+
+def _best(counts: Mapping[str, int], limit: int) -> list[tuple[str, int]]:
+    """The greatest counts above 0, ties by key."""
+    some = [(key, count) for key, count in counts.items() if count > 0]
+    some.sort(key=lambda each: (-each[1], link_of(each[0])))
+    return some[:limit]
+
+
+def _pruned(counts: Counts) -> tuple[Counts, int]:
+    """The best of the counts, best first, and the greatest that was left out."""
+    order = sorted(counts, key=lambda key: (-counts[key][0], link_of(key)))
+    left_out = counts[order[_KEPT]][0] if len(order) > _KEPT else 0
+    return {key: counts[key] for key in order[:_KEPT]}, left_out

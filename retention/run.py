@@ -1,0 +1,168 @@
+"""The pass over rows that fell quiet: rows with traffic are folded by the flushes that write them, these are not.
+
+The store keeps beside each row the fold day at which folding next changes it, so the pass asks for the rows that are
+due and for no others. It carries them out through the owner, like hits: a step asks the owner to fold some keys and
+flushes. So the pass may end anywhere, by a kill or a store that is down: what was not folded is still due, and the next
+pass, be it days later, begins with it. A pass that never runs costs bytes, never an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from buckets import codec
+from buckets.errors import ClickcurveError
+from buckets.ladder import Ladder
+from buckets.row import Row, fold
+from retention.plan import Fold, TierSummary, plan, summary
+from storage.contract import StoredLink
+
+STEP_ROWS = 1_000  # rows of one flush: some tens of milliseconds of the flush thread
+WALK_ROWS = 500
+
+Walk = Callable[[str | None, int], Sequence[tuple[str, StoredLink]]]
+
+
+class Verbs(Protocol):
+    """What a pass needs of the owner of the rows."""
+
+    def revisit(self, keys: Iterable[str]) -> None: ...
+    async def flush(self) -> None: ...
+
+
+class Due(Protocol):
+    """The store's question, for one owner's rows: up to `limit` stored keys that are due, in order, after `after`."""
+
+    def __call__(self, fold_day: int, after: str | None, limit: int, /) -> list[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PassReport:
+    """What a pass did. `stopped` says why it ended before all due rows were visited; None: it did not."""
+
+    fold_day: int
+    steps: int
+    rows: int
+    stopped: str | None = None
+
+
+async def run_pass(
+    verbs: Verbs,
+    due: Due,
+    fold_day: int,
+    step_rows: int = STEP_ROWS,
+    in_thread: Callable[..., Awaitable[list[str]]] = asyncio.to_thread,
+) -> PassReport:
+    """Visit every row that is due at `fold_day`, once. A store that is down ends the pass, which says so."""
+    steps = rows = 0
+    after: str | None = None
+    try:
+        # A flush that was begun on an earlier day folds to that day: it must not be the one that takes our keys.
+        await verbs.flush()
+        while keys := await in_thread(due, fold_day, after, step_rows):
+            verbs.revisit(keys)
+            await verbs.flush()
+            steps, rows, after = steps + 1, rows + len(keys), keys[-1]
+    except ClickcurveError as error:
+        return PassReport(fold_day, steps, rows, error.detail)
+    return PassReport(fold_day, steps, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What folding everything to `fold_day` would do, all owners' rows together.
+
+    Bytes are those of all rows, before and after. `hits_before` and `hits_after` are the sums of lifetimes and bots of
+    the rows that would change; `changed_totals` names keys where they would differ, which would be a bug.
+    """
+
+    fold_day: int
+    rows: int
+    due_rows: int
+    bytes_before: int
+    bytes_after: int
+    hits_before: int
+    hits_after: int
+    tiers: Sequence[TierSummary]
+    changed_totals: Sequence[str]
+
+    def lines(self) -> Iterator[str]:
+        """For people: a line per tier, the bytes, and that the total stays."""
+        yield f"{'tier':<14}{'buckets out':>14}{'counts out':>16}{'buckets in':>14}{'counts in':>16}"
+        for tier in self.tiers:
+            out, into = tier.people_out + tier.bots_out, tier.people_in + tier.bots_in
+            yield f"{tier.tier:<14}{tier.buckets_out:>14,}{out:>16,}{tier.buckets_in:>14,}{into:>16,}"
+        saved = self.bytes_before - self.bytes_after
+        share = f" ({saved / self.bytes_before:.0%})" if self.bytes_before else ""
+        yield f"{self.due_rows:,} of {self.rows:,} rows would be folded to day {self.fold_day}"
+        yield f"{saved:,} bytes saved{share}: {self.bytes_before:,} before, {self.bytes_after:,} after"
+        if self.changed_totals:
+            yield f"totals would change, which must not be: {', '.join(map(repr, self.changed_totals))}"
+        else:
+            yield f"the total stays: {self.hits_before:,} hits in those rows before, {self.hits_after:,} after"
+
+
+def preview(walk: Walk, fold_day: int, ladder: Ladder) -> Preview:
+    """The dry run: reads every row, changes nothing. Raises StoreUnavailable and RowCorrupt."""
+    seen = _Seen()
+    tiers = summary(seen.plans(walk, fold_day, ladder), ladder)
+    return Preview(
+        fold_day,
+        seen.rows,
+        seen.due_rows,
+        seen.bytes_before,
+        seen.bytes_after,
+        seen.hits_before,
+        seen.hits_after,
+        tiers,
+        seen.changed,
+    )
+
+
+class _Seen:
+    """Sums over the rows of a walk."""
+
+    def __init__(self) -> None:
+        self.rows = self.due_rows = 0
+        self.bytes_before = self.bytes_after = 0
+        self.hits_before = self.hits_after = 0
+        self.changed: list[str] = []
+
+    def plans(self, walk: Walk, fold_day: int, ladder: Ladder) -> Iterator[Sequence[Fold]]:
+        """The plan of each row that is due, one at a time."""
+        for key, data, row in _rows(walk):
+            self.rows += 1
+            self.bytes_before += len(data)
+            folds = plan(row, fold_day, ladder)
+            if not folds:
+                self.bytes_after += len(data)
+                continue
+            folded = fold(row, fold_day, ladder)
+            before, after = _hits(row), _hits(folded)
+            self.due_rows += 1
+            self.bytes_after += len(codec.encode(folded))
+            self.hits_before += before
+            self.hits_after += after
+            if before != after:
+                self.changed.append(key)
+            yield folds
+
+
+def _rows(walk: Walk) -> Iterator[tuple[str, bytes, Row]]:
+    after: str | None = None
+    while page := walk(after, WALK_ROWS):
+        for key, link in page:
+            for stored in link.rows:
+                row = codec.decode(stored.data)
+                if row.erased_at >= link.erased_at:  # what is older was erased, and goes when the row is next written
+                    yield key, stored.data, row
+        after = page[-1][0]
+
+
+def _hits(row: Row) -> int:
+    """Everything that the buckets and the opening hold, summed anew."""
+    cells = (*row.people_cells, *row.bot_cells)
+    return row.opening + sum(sum(counts) for _, counts in cells)

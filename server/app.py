@@ -1,0 +1,107 @@
+"""One worker's application: the hot routes, the framework's routes, errors, tokens and numbers, put together.
+
+Everything that is passed in is a part or a value; this file only joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+
+from buckets.ladder import DAY_S, Ladder, fold_day
+from ingest.asgi import HitRoutes
+from ingest.bots import bot_judge
+from ingest.counters import IngestCounters
+from ingest.hit import Moment
+from ingest.import_routes import import_routes
+from ingest.owner import Owner
+from query.asgi import HotQueries
+from query.queries import Queries
+from query.read import Reader
+from query.routes import routes as query_routes
+from query.top import TopLinks
+from server import limits
+from server.auth import Gate
+from server.errors import Problems
+from server.front import Front
+from server.metrics import Metrics
+from server.routes import Readiness
+from server.routes import router as server_routes
+from server.samples import program_version
+from storage.contract import Store, link_key
+
+ABOUT = """Counts the hits of short links and answers their totals and curves.
+
+With tokens, send `Authorization: Bearer TOKEN`: `write` to send hits, `read` to ask, `admin` to erase links.
+
+Times are epoch seconds in UTC, ranges are half-open. Errors are `application/problem+json`. 429 and 503 mean that
+certainly nothing was counted: the same request may be sent again after `Retry-After` seconds.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What a worker keeps numbers in, for /metrics."""
+
+    ingest: IngestCounters
+    problems: Problems
+
+
+def create(
+    owner: Owner,
+    store: Store,
+    ladder: Ladder,
+    clock: Callable[[], float],
+    gate: Gate,
+    counting: Counting,
+    metrics: Metrics,
+    readiness: Readiness,
+) -> Front:
+    """The application that uvicorn runs."""
+    hits = HitRoutes(
+        owner,
+        clock,
+        minutes_since,
+        bot_judge(),
+        counting.ingest,
+        body_bytes=limits.BODY_BYTES.value,
+        future_s=limits.FUTURE_S.value,
+        receipt_items=limits.RECEIPT_ITEMS.value,
+    )
+
+    def moment() -> Moment:
+        return Moment.at(clock(), minutes_since, limits.FUTURE_S.value)
+
+    queries = _queries(owner, store, ladder, clock)
+    app = FastAPI(
+        title="Clickcurve",
+        version=program_version(),
+        description=ABOUT,
+        redirect_slashes=False,
+        redoc_url=None,
+    )
+    counting.problems.install(app)
+    app.include_router(query_routes(queries, owner.erase))
+    app.include_router(import_routes(owner, moment, ladder, counting.ingest, limits.BODY_BYTES.value))
+    app.include_router(server_routes(readiness, metrics))
+    behind = HotQueries(queries, counting.problems.answer, app)
+    return Front(gate, counting.problems, hits, behind)
+
+
+def minutes_since(now: int) -> int:
+    """The start of the oldest day that is kept in minutes."""
+    return fold_day(now) * DAY_S
+
+
+def _queries(owner: Owner, store: Store, ladder: Ladder, clock: Callable[[], float]) -> Queries:
+    top = TopLinks(
+        store.walk,
+        store.rows,
+        owner.pending,
+        lambda: [link_key(key) for key in owner.buffered_links()],
+        lambda: owner.status.flushes,
+        ladder,
+    )
+    return Queries(Reader(store.rows, owner.pending, owner.revisit, ladder), top, clock)

@@ -1,0 +1,129 @@
+"""How commands talk to a running server: one httpx client, errors as sentences, retries where they are safe."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from server import clock
+from server.cli.main import FAILED, UNREACHABLE, Failed
+from server.settings import Settings
+
+TIMEOUT_S = 60.0
+TRIES = 6
+LONGEST_WAIT_S = 30.0
+
+
+def link_path(key: str | None, question: str = "") -> str:
+    """The path of a question about one link, or (key None) about all links together."""
+    if key is None:
+        return "/v1/" + question
+    path = "/v1/links/" + quote(key, safe="")
+    return f"{path}/{question}" if question else path
+
+
+class Client:
+    """Talks to the server that the settings name. Raises Failed, a sentence with an exit code."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        transport: httpx.BaseTransport | None = None,
+        pause: Callable[[float], None] = clock.pause,
+    ) -> None:
+        self.url = settings.url
+        self._pause = pause
+        headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
+        self._http = httpx.Client(
+            base_url=settings.url,
+            headers=headers,
+            timeout=TIMEOUT_S,
+            transport=transport,
+            trust_env=not is_here(settings.url),  # no proxy between two programs of one machine
+        )
+
+    def get(self, path: str, query: Mapping[str, str | int | None], accept: str = "application/json") -> httpx.Response:
+        """The answer to a question. Parameters that are None are left out."""
+        given = {name: value for name, value in query.items() if value is not None}
+        return self._checked(self._try(lambda: self._http.get(path, params=given, headers={"Accept": accept})))
+
+    def send(self, path: str, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
+        """A write that may be repeated: it has ids, or is tried again only after "certainly not counted".
+
+        422 is no failure here: its body is a receipt.
+        """
+        answer = self._try(
+            lambda: self._http.post(path, content=body, headers=dict(headers)), "Idempotency-Key" in headers
+        )
+        return answer if answer.status_code == 422 and _is_receipt(answer) else self._checked(answer)
+
+    def _try(self, ask: Callable[[], httpx.Response], repeatable: bool = True) -> httpx.Response:
+        for tried in range(1, TRIES + 1):
+            wait_s = min(2.0 ** (tried - 1), LONGEST_WAIT_S)
+            try:
+                answer = ask()
+            except httpx.ConnectError as error:
+                raise Failed(
+                    f"no server answers at {self.url}; start one with `clickcurve serve`, or name yours by --url",
+                    UNREACHABLE,
+                ) from error
+            except httpx.TransportError as error:
+                if not repeatable or tried == TRIES:
+                    raise Failed(
+                        f"the connection to {self.url} broke: {error or type(error).__name__}", UNREACHABLE
+                    ) from error
+            else:
+                if answer.status_code not in (429, 503) or tried == TRIES:
+                    return answer
+                wait_s = min(_seconds(answer.headers.get("Retry-After")) or wait_s, LONGEST_WAIT_S)
+            self._pause(wait_s)
+        raise AssertionError("the last try returns or raises")
+
+    def _checked(self, answer: httpx.Response) -> httpx.Response:
+        if answer.is_success:
+            return answer
+        code = UNREACHABLE if answer.status_code in (502, 503, 504) else FAILED
+        raise Failed(problem_sentence(answer), code)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+
+def problem_sentence(answer: httpx.Response) -> str:
+    """What a problem document says, or the bare status where there is none."""
+    try:
+        problem: Any = answer.json()
+        return f"the server says: {problem['title']}: {problem['detail']}"
+    except (ValueError, KeyError, TypeError):
+        return f"{answer.request.url} answered {answer.status_code} {answer.reason_phrase}"
+
+
+def _is_receipt(answer: httpx.Response) -> bool:
+    try:
+        return "refused" in json.loads(answer.content)
+    except (ValueError, TypeError):
+        return False
+
+
+def _seconds(text: str | None) -> float | None:
+    return float(text) if text and text.isascii() and text.isdigit() else None
+
+
+def is_here(url: str) -> bool:
+    """Is it a server of this machine?"""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

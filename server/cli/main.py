@@ -1,0 +1,99 @@
+"""The command `clickcurve`: its subcommands by name, loaded when asked for, and how it ends when something fails."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from buckets.errors import ClickcurveError, JournalHeld, LadderInvalid, SettingInvalid, StoreMismatch, StoreUnavailable
+
+FAILED, USAGE, UNREACHABLE, HELD = 1, 2, 3, 4
+
+# name -> (module under server.cli, one line). The order is that of the help.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "serve": ("serve", "Run the server."),
+    "send": ("send", "Send hits to a server."),
+    "total": ("read", "Print how often a link was hit."),
+    "curve": ("read", "Draw a link's hits over time."),
+    "top": ("read", "List the links with the most hits."),
+    "import": ("imports", "Count an access log, or take over another product's history."),
+    "export": ("store", "Write every link's history as NDJSON."),
+    "fold": ("fold", "Fold the rows that are due, or show what that would do."),
+    "verify": ("store", "Check that every row keeps its totals."),
+    "dump": ("store", "Show one link's rows, bucket by bucket."),
+    "backup": ("store", "Copy the database while the server runs."),
+    "token": ("tokens", "Make, list and revoke tokens."),
+    "settings": ("show_settings", "List all settings and where each comes from."),
+}
+
+
+class Program(click.Group):
+    """Imports a command's module on first use, so that none waits for the others' libraries."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"server.cli.{COMMANDS[cmd_name][0]}")
+        command = getattr(module, f"{cmd_name}_command")
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except ClickcurveError as error:
+            raise Failed(error.detail, exit_code(error)) from error
+
+
+class Failed(click.ClickException):
+    """Ends the program with a sentence and an exit code."""
+
+    def __init__(self, sentence: str, code: int = FAILED) -> None:
+        super().__init__(sentence)
+        self.exit_code: int = code  # type: ignore[misc]
+
+
+def exit_code(error: ClickcurveError) -> int:
+    if isinstance(error, SettingInvalid | LadderInvalid | StoreMismatch):
+        return USAGE
+    if isinstance(error, StoreUnavailable):
+        return UNREACHABLE
+    return HELD if isinstance(error, JournalHeld) else FAILED
+
+
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="clickcurve", prog_name="clickcurve")
+def main() -> None:
+    """Clickcurve counts the hits of short links and draws their curves.
+
+    \b
+    A first minute:
+      clickcurve serve                        # in one terminal
+      clickcurve send launch                  # in another: one hit of the link "launch"
+      clickcurve total launch
+      clickcurve curve launch --last 60m
+
+    Every setting can be a flag, a variable (--flush-s is CLICKCURVE_FLUSH_S) or a line in the file of --config;
+    `clickcurve settings` shows what holds and why.
+
+    \b
+    Exit codes:
+      0  done
+      1  it failed or found something wrong: a refused hit, a row that breaks its law, an error of the server
+      2  a command, flag or setting that cannot be
+      3  no answer from the server or the store
+      4  the data folder is held by another process
+    """
+
+
+if __name__ == "__main__":
+    sys.exit(main())

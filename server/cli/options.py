@@ -1,0 +1,53 @@
+"""Flags that are settings, for any command that needs some of them."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from server import settings as settings_module
+from server.settings import TABLE, Settings
+
+Command = Callable[..., Any]
+
+
+def with_settings(*names: str) -> Callable[[Command], Command]:
+    """Gives a command flags for these settings, and hands it all settings, read and checked, as `settings`."""
+    table = {setting.name: setting for setting in TABLE}
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def wrapped(**given: Any) -> Any:
+            flags = {name: _text(given.pop(name)) for name in names}
+            return command(settings=settings_module.read(flags, os.environ), **given)
+
+        decorated: Command = wrapped
+        for name in reversed(names):
+            setting = table[name]
+            default = f"  [default: {setting.default}]" if setting.default and not setting.is_bare else ""
+            decorated = click.option(
+                setting.flag,
+                name,
+                metavar=setting.shown or None,
+                is_flag=setting.is_bare,
+                default=None,
+                help=setting.help + default,
+            )(decorated)
+        return decorated
+
+    return decorate
+
+
+def _text(value: object) -> str | None:
+    if value is None:
+        return None
+    return "on" if value is True else str(value)
+
+
+def read_settings(**flags: str | None) -> Settings:
+    """Settings of a command whose flags are read in another way."""
+    return settings_module.read(flags, os.environ)

@@ -1,0 +1,33 @@
+"""`clickcurve serve`."""
+
+from __future__ import annotations
+
+import click
+
+from server.cli.options import with_settings
+from server.settings import TABLE, Settings
+
+
+@click.command("serve")
+@with_settings(*(setting.name for setting in TABLE if setting.side == "server"))
+def serve_command(settings: Settings) -> None:
+    """Run the server.
+
+    Accepted hits are in the journal, on the disk, before they are answered; every 15 seconds they are moved into the
+    store. SIGTERM (or Ctrl-C) stops it: no new requests, one last flush, done within seconds. What is not flushed
+    then, or after a crash, is flushed by the next start.
+
+    \b
+    Examples:
+      clickcurve serve
+      clickcurve serve --data /var/lib/clickcurve --port 8000 --workers 2
+      clickcurve token create shortener --scope write && clickcurve serve --host 0.0.0.0
+
+    \b
+    Settings in a file instead (--config clickcurve.toml):
+      data = "/var/lib/clickcurve"
+      workers = 2
+    """
+    from server.serve import serve  # the server's libraries are slow to import, and the other commands need none
+
+    raise SystemExit(serve(settings))

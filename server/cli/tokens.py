@@ -1,0 +1,77 @@
+"""`clickcurve token create|list|revoke`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import click
+
+from server import auth, clock, folder
+from server.cli.main import Failed
+from server.cli.options import with_settings
+from server.settings import Settings
+
+
+@click.group("token")
+def token_command() -> None:
+    """Make, list and revoke the tokens that a server asks for.
+
+    As soon as there is one, every request needs `Authorization: Bearer TOKEN`, but for /healthz, /readyz and /docs. A
+    running server notices changes within a second. Only a hash of each token is kept: it is shown once, when made.
+
+    \b
+    Scopes:
+      write   send hits and imports
+      read    totals, curves, lists and /metrics
+      admin   both, and erase links
+    """
+
+
+@token_command.command("create")
+@click.argument("name")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    required=True,
+    type=click.Choice([scope.value for scope in auth.Scope]),
+    help="What it allows; may be given several times.",
+)
+@with_settings("data", "config")
+def create(settings: Settings, name: str, scopes: tuple[str, ...]) -> None:
+    """Make a token and print it, once. NAME says whose it is.
+
+    \b
+    Examples:
+      clickcurve token create shortener --scope write
+      clickcurve token create dashboard --scope read --data /var/lib/clickcurve
+    """
+    folder.prepare(settings.data)
+    wanted = tuple(dict.fromkeys(auth.Scope(scope) for scope in scopes))
+    click.echo(auth.create(folder.tokens_file(settings.data), name, wanted, int(clock.now())))
+
+
+@token_command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@with_settings("data", "config")
+def list_(settings: Settings, as_json: bool) -> None:
+    """List tokens: id, scopes, when made, name."""
+    for token in auth.load(folder.tokens_file(settings.data)):
+        if as_json:
+            shown = {name: value for name, value in asdict(token).items() if name != "sha256"}
+            click.echo(json.dumps(shown))
+        else:
+            made = datetime.fromtimestamp(token.created_at, UTC).strftime("%Y-%m-%d %H:%M")
+            click.echo(f"{token.id}  {','.join(token.scopes):<16}  {made}  {token.name}")
+
+
+@token_command.command("revoke")
+@click.argument("token_id", metavar="ID")
+@with_settings("data", "config")
+def revoke(settings: Settings, token_id: str) -> None:
+    """Revoke the token with this id (see `token list`)."""
+    if not auth.revoke(folder.tokens_file(settings.data), token_id):
+        raise Failed(f"there is no token {token_id}; `clickcurve token list` shows those there are")
+    click.echo(f"revoked {token_id}")

@@ -1,0 +1,42 @@
+"""Structured logs: one JSON object a line on standard error, ours and those of the libraries alike."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+log = logging.getLogger("clickcurve")
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+
+
+class JsonLine(logging.Formatter):
+    """`time`, `level`, `event` (the message), then the record's extra fields in the order given."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        if not record.name.startswith("clickcurve"):
+            line["from"] = record.name
+        line.update((name, value) for name, value in vars(record).items() if name not in _STANDARD)
+        if record.exc_info and record.exc_info[1] is not None:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
+
+
+def start(stream: TextIO | None = None) -> None:
+    """Sends all logs to the stream (standard error). Libraries are heard from warnings on."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLine())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    log.setLevel(logging.INFO)
+    # It reports each skipped run of a job; the schedule counts those itself.
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)

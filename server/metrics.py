@@ -1,0 +1,154 @@
+"""/metrics: plain numbers that the parts keep, turned into Prometheus' text when somebody asks.
+
+Every sample carries the label `journal`: the worker that holds it. With several workers any of them may be asked, so
+each leaves its samples in a file, and an answer is made from the files only, after the worker asked has renewed its
+own. So no series ever steps back, whoever answers; other workers' numbers are as old as their last publication.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+COUNTER, GAUGE = "counter", "gauge"
+
+
+class Family(NamedTuple):
+    """A metric's kind, what it says, and the names of its labels beside `journal`."""
+
+    kind: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+class Sample(NamedTuple):
+    """One number. `labels` are the values of its family's labels, in their order."""
+
+    name: str
+    value: float
+    labels: tuple[str, ...] = ()
+
+
+Source = Callable[[], Iterable[Sample]]
+
+FAMILIES: dict[str, Family] = {
+    "clickcurve_hits_total": Family(
+        COUNTER, "Hits by outcome: counted, late (counted as well), duplicate, refused.", ("outcome",)
+    ),
+    "clickcurve_refused_hits_total": Family(COUNTER, "Hits refused, by the field to blame.", ("field",)),
+    "clickcurve_writes_total": Family(COUNTER, "Requests that were answered with a receipt.", ("kind",)),
+    "clickcurve_write_bytes_total": Family(COUNTER, "Decompressed bytes of their bodies."),
+    "clickcurve_refused_writes_total": Family(COUNTER, "Requests with hits that were refused whole.", ("status",)),
+    "clickcurve_unanswered_writes_total": Family(COUNTER, "Connections closed because the outcome is unknown."),
+    "clickcurve_abandoned_writes_total": Family(COUNTER, "Clients that left in the middle of a body."),
+    "clickcurve_answers_total": Family(COUNTER, "Answers to all other requests.", ("status",)),
+    "clickcurve_refused_requests_total": Family(COUNTER, "Of those, the refused ones.", ("status", "title")),
+    "clickcurve_refused_tokens_total": Family(COUNTER, "Requests without a token that allows them.", ("reason",)),
+    "clickcurve_owner_info": Family(GAUGE, "1 for the state that the owner is in.", ("owner", "state")),
+    "clickcurve_store_up": Family(GAUGE, "1 if the store answered the last flush."),
+    "clickcurve_buffered_hits": Family(GAUGE, "Accepted hits that are not in the store yet."),
+    "clickcurve_buffered_entries": Family(GAUGE, "Counts (a link's minute each) that are not in the store yet."),
+    "clickcurve_journal_bytes": Family(GAUGE, "Bytes in the journal."),
+    "clickcurve_journal_limit_bytes": Family(GAUGE, "Bytes that the journal may hold."),
+    "clickcurve_flushes_total": Family(COUNTER, "Flushes that the store took."),
+    "clickcurve_failed_flushes_total": Family(COUNTER, "Flushes that the store did not take; they are tried again."),
+    "clickcurve_flush_at_seconds": Family(GAUGE, "When the last flush began, epoch seconds."),
+    "clickcurve_flush_seconds": Family(GAUGE, "How long the last flush took."),
+    "clickcurve_flush_rows": Family(GAUGE, "Rows that the last flush wrote."),
+    "clickcurve_flush_hits": Family(GAUGE, "Hits that the last flush moved."),
+    "clickcurve_flush_lag_seconds": Family(GAUGE, "Age of the oldest hit that is not in the store."),
+    "clickcurve_job_runs_total": Family(COUNTER, "Runs of a scheduled job.", ("job",)),
+    "clickcurve_job_failures_total": Family(COUNTER, "Runs of a scheduled job that failed.", ("job",)),
+    "clickcurve_job_skipped_total": Family(COUNTER, "Due times that passed while the job still ran.", ("job",)),
+    "clickcurve_job_lag_seconds": Family(GAUGE, "How long after its due time the job last began.", ("job",)),
+    "clickcurve_job_seconds": Family(GAUGE, "How long the job's last run took.", ("job",)),
+    "clickcurve_folded_rows_total": Family(COUNTER, "Quiet rows that the retention pass folded."),
+    "clickcurve_build_info": Family(GAUGE, "1; the label says which version runs.", ("version",)),
+}
+
+
+class _Collector(Collector):
+    """Hands one answer's samples to prometheus-client."""
+
+    def __init__(self, by_journal: Mapping[str, Sequence[Sample]]) -> None:
+        self._by_journal = by_journal
+
+    def collect(self) -> Iterator[Metric]:
+        found: dict[str, list[tuple[str, Sample]]] = defaultdict(list)
+        for journal, samples in sorted(self._by_journal.items()):
+            for sample in samples:
+                found[sample.name].append((journal, sample))
+        for name, family in {**_PROCESS, **FAMILIES}.items():
+            kind = CounterMetricFamily if family.kind == COUNTER else GaugeMetricFamily
+            metric = kind(name, family.help, labels=["journal", *family.labels])
+            for journal, sample in found[name]:
+                metric.add_metric([journal, *sample.labels], sample.value)
+            yield metric
+
+
+_PROCESS = {
+    "process_cpu_seconds_total": Family(COUNTER, "CPU time spent."),
+    "process_resident_memory_bytes": Family(GAUGE, "Memory in use."),
+    "process_open_fds": Family(GAUGE, "Open file descriptors."),
+    "process_start_time_seconds": Family(GAUGE, "When the process started, epoch seconds."),
+}
+
+
+def process_samples() -> Iterator[Sample]:
+    """What the system says of this process."""
+    for metric in ProcessCollector(registry=None).collect():
+        for sample in metric.samples:
+            if sample.name in _PROCESS:
+                yield Sample(sample.name, sample.value)
+
+
+class Metrics:
+    """One worker's sources of samples, and everybody's answer. `shared` is all workers' folder, None when alone."""
+
+    def __init__(self, journal: str, sources: Sequence[Source], shared: Path | None) -> None:
+        self._journal = journal
+        self._sources = sources
+        self._shared = shared
+
+    def _own(self) -> list[Sample]:
+        return [sample for source in self._sources for sample in source()]
+
+    def publish(self) -> None:
+        """Leaves this worker's samples where the others find them."""
+        if self._shared is not None:
+            fresh = self._shared / f".{self._journal}"
+            fresh.write_text(json.dumps(self._own()), "utf-8")
+            fresh.replace(self._shared / f"{self._journal}.json")
+
+    def _everybody(self) -> dict[str, list[Sample]]:
+        if self._shared is None:
+            return {self._journal: self._own()}
+        self.publish()
+        found = {}
+        for file in self._shared.glob("*.json"):
+            rows = json.loads(file.read_text("utf-8"))
+            found[file.stem] = [Sample(name, value, tuple(labels)) for name, value, labels in rows]
+        return found
+
+    def answer(self, accept: str) -> tuple[bytes, str]:
+        """(body, content type) for a scraper that accepts `accept`."""
+        encode, content_type = choose_encoder(accept)
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Collector(self._everybody()))
+        return encode(registry), content_type
+
+
+def clear(shared: Path) -> None:
+    """Before any worker runs: an empty folder for their samples, free of those of former workers."""
+    shared.mkdir(mode=0o700, exist_ok=True)
+    for file in [*shared.glob("*.json"), *shared.glob(".journal-*")]:
+        file.unlink()

@@ -1,0 +1,257 @@
+"""One worker process: it takes a journal, builds its parts, serves until it is told to stop, and flushes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+
+import uvicorn
+import uvloop
+
+from buckets.errors import ClickcurveError, JournalHeld
+from buckets.ladder import Ladder, fold_day
+from ingest.counters import IngestCounters
+from ingest.flush import Pace
+from ingest.journal import Journal
+from ingest.owner import Owner
+from server import app, clock, folder, jobs, limits, samples
+from server.auth import Gate
+from server.errors import Problems
+from server.late_store import open_or_later
+from server.logs import log
+from server.metrics import Metrics, Sample, process_samples
+from server.routes import Readiness
+from server.schedule import Schedule
+from server.settings import Settings
+from storage.contract import Store
+from storage.from_uri import open_store
+
+MIB = 1024 * 1024
+LATER = "the next start flushes the journal"
+
+
+class Uvicorn(uvicorn.Server):
+    """uvicorn, which here ends with exit code 0 when it was told to stop, and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._listening = listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._listening()
+
+    def stop(self) -> None:
+        self.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """The handlers stay in place until the process ends: a second signal must not cut off the last flush."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stop())
+        yield
+
+
+def take_journal(settings: Settings) -> tuple[int, Journal]:
+    """The first journal that nobody holds, and its number. Raises JournalHeld, JournalDamaged, JournalFull."""
+    for number in range(1, settings.workers + 1):
+        with suppress(JournalHeld):
+            return number, open_journal(settings, number)
+    raise JournalHeld(f"all {settings.workers} journals in {settings.data} are held by other processes")
+
+
+def open_journal(settings: Settings, number: int) -> Journal:
+    return Journal.open(
+        folder.journal_folder(settings.data, number),
+        max_bytes=settings.journal_mib * MIB,
+        sync="always" if settings.sync else "off",
+        clock=clock.monotonic,
+    )
+
+
+def open_owner(settings: Settings, journal: Journal, store: Store, ladder: Ladder, alone: bool) -> Owner:
+    """An owner over a journal, with what the journal holds in its buffer. Needs a running event loop."""
+    return Owner(
+        journal,
+        store,
+        ladder,
+        clock.now,
+        token=lambda: secrets.token_hex(16),
+        pace=Pace(clock.pause, settings.flush_s),
+        place=f"{socket.gethostname()}:{journal.folder.absolute()}",
+        alone=alone,
+        flushed=lambda status: jobs.tell_flush(journal.folder.name, status),
+    )
+
+
+def today() -> int:
+    """The fold day of now."""
+    return fold_day(int(clock.now()))
+
+
+class Worker:
+    """The parts of one worker, joined."""
+
+    def __init__(self, settings: Settings, number: int, journal: Journal, store: Store, ladder: Ladder) -> None:
+        self.settings = settings
+        self.number = number
+        self.name = folder.journal_folder(settings.data, number).name
+        self.store = store
+        self.ladder = ladder
+        self.owner = open_owner(settings, journal, store, ladder, self._alone())
+        self.stopping = False
+        self.fold = jobs.DailyFold(today)
+        self.schedule = self._schedule()
+        journal_limit = settings.journal_mib * MIB
+        readiness = Readiness(lambda: self.owner.status, journal_limit, store.rows, lambda: self.stopping)
+        gate = Gate(folder.tokens_file(settings.data), clock.monotonic)
+        counting = app.Counting(IngestCounters(), Problems())
+        self.metrics = Metrics(
+            self.name,
+            [
+                lambda: samples.of_ingest(counting.ingest),
+                lambda: samples.of_owner(self.owner.status, journal_limit),
+                lambda: samples.of_jobs(self.schedule.status),
+                lambda: samples.of_requests(counting.problems, gate, self.front.answers),
+                lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
+                samples.of_build(),
+                process_samples,
+            ],
+            folder.samples_folder(settings.data) if settings.workers > 1 else None,
+        )
+        self.front = app.create(self.owner, store, ladder, clock.now, gate, counting, self.metrics, readiness)
+
+    def _alone(self) -> bool:
+        """Is there no other journal whose hits could carry the same ids?"""
+        return not self.store.shared and self.settings.workers == 1 and not self._former_journals()
+
+    def _former_journals(self) -> list[int]:
+        return [number for number in folder.journal_numbers(self.settings.data) if number > self.settings.workers]
+
+    def _schedule(self) -> Schedule:
+        functions: dict[str, Callable[[], Awaitable[None]]] = {
+            "flush": self.owner.flush,
+            "fold": lambda: self.fold.visit(self.owner, self.store),
+            "forget_ids": lambda: jobs.forget_ids(self.store, self.owner, clock.now),
+        }
+        if self.number == 1:
+            functions["former_journals"] = jobs.FormerJournals(
+                self._former_journals, self._former_owner, self.store, today
+            ).visit
+        if self.settings.workers > 1:
+            functions["publish_metrics"] = self._publish
+        phase = (self.number - 1) / self.settings.workers
+        return Schedule(jobs.table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
+
+    def _former_owner(self, number: int) -> Owner:
+        return open_owner(self.settings, open_journal(self.settings, number), self.store, self.ladder, alone=False)
+
+    async def _publish(self) -> None:
+        self.metrics.publish()
+
+    async def close(self) -> None:
+        """Flushes and lets go of everything, within seconds; what the store does not take stays in the journal."""
+        await self.schedule.stop(limits.LAST_FLUSH_S.value / 2)
+        try:
+            await asyncio.wait_for(self.owner.close(), limits.LAST_FLUSH_S.value)
+        except ClickcurveError as error:
+            log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
+        except TimeoutError:
+            # A thread hangs in the store and would keep the process from ending. All it holds is in the journal.
+            log.warning("last flush unfinished", extra={"after_s": limits.LAST_FLUSH_S.value, "then": LATER})
+            logging.shutdown()
+            os._exit(0)
+        self.store.close()
+        log.info("stopped", extra={"journal": self.name, "hits_left": self.owner.status.buffered_hits})
+
+
+@asynccontextmanager
+async def owning(settings: Settings, number: int) -> AsyncIterator[tuple[Owner, Store]]:
+    """The owner of journal `number` without a server, for commands: flushed when the block begins and when it ends.
+
+    The caller holds the data folder. Raises ClickcurveError, StoreUnavailable as well: nobody waits for hits here.
+    """
+    ladder = Ladder.parse(settings.ladder)
+    store = open_store(settings.store, str(ladder))
+    owner = open_owner(settings, open_journal(settings, number), store, ladder, alone=False)
+    try:
+        await owner.flush()  # claims the owner: imports ask the store for their place
+        yield owner, store
+    finally:
+        try:
+            await owner.close()
+        finally:
+            store.close()
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[Worker]:
+    """A worker with its journal and its jobs, flushed when the block ends. ClickcurveError: it must not start."""
+    ladder = Ladder.parse(settings.ladder)
+    number, journal = take_journal(settings)
+    if journal.recovered.torn_bytes:
+        log.warning("journal cut", extra={"journal": str(journal.folder), "torn_bytes": journal.recovered.torn_bytes})
+    store = open_or_later(
+        lambda: open_store(settings.store, str(ladder)),
+        settings.store.startswith("cassandra:"),
+        lambda error: log.warning("store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}),
+    )
+    worker = Worker(settings, number, journal, store, ladder)
+    worker.schedule.start()
+    try:
+        yield worker
+    finally:
+        worker.stopping = True
+        await worker.close()
+
+
+def run(settings: Settings, listener: socket.socket, alarm: int | None = None) -> int:
+    """Serves on the socket until a signal, or until `alarm` (a pipe from the parent) closes. Returns the exit code."""
+
+    async def main() -> None:
+        async with running(settings) as worker:
+            server = _uvicorn(worker, listener)
+            if alarm is not None:
+                asyncio.get_running_loop().add_reader(alarm, _orphaned, alarm, server)
+            await server.serve(sockets=[listener])
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+    return 0
+
+
+def _orphaned(alarm: int, server: Uvicorn) -> None:
+    """The parent is gone, and nobody would replace this worker or tell it to stop."""
+    asyncio.get_running_loop().remove_reader(alarm)
+    log.error("parent gone", extra={"then": "this worker flushes and ends"})
+    server.stop()
+
+
+def _uvicorn(worker: Worker, listener: socket.socket) -> Uvicorn:
+    host, port = listener.getsockname()[:2]
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    config = uvicorn.Config(
+        worker.front,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=limits.BACKLOG.value,
+        timeout_keep_alive=limits.KEEP_ALIVE_S.value,
+        timeout_graceful_shutdown=limits.DRAIN_S.value,
+    )
+    hits = worker.owner.status.buffered_hits
+    return Uvicorn(
+        config,
+        lambda: log.info("listening", extra={"url": url, "journal": worker.name, "hits_recovered": hits}),
+    )

@@ -1,0 +1,121 @@
+"""Several worker processes on one socket, and the parent that keeps them alive.
+
+The parent binds the socket and forks. It does nothing else, so there is no thread and no loop at a fork. A worker that
+dies is replaced; one that refuses to start (exit code REFUSED, its sentence is told) ends all. If the parent dies, its
+workers notice by a pipe that closes, flush and end; the data folder stays held until the last of them is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+from server import clock, limits
+from server.logs import log
+
+REFUSED = 2
+CRASHED = 1
+PAUSE_S = 1.0  # before a worker that died is replaced, so that one that cannot live does not spin
+_STOP = (signal.SIGTERM, signal.SIGINT)
+_WATCHED = (*_STOP, signal.SIGCHLD)
+
+# Given the end of a pipe that closes when the parent is gone; returns the exit code.
+Work = Callable[[int], int]
+
+
+class Parent:
+    """Forks `count` workers and waits for signals until all have ended."""
+
+    def __init__(self, count: int, listener: socket.socket, work: Work) -> None:
+        self._count = count
+        self._listener = listener
+        self._work = work
+        self._alive: set[int] = set()
+        self._alarm, self._alarm_end = os.pipe()
+        self._code = 0
+        self._stopping = False
+        self._replace_at: float | None = None
+
+    def run(self) -> int:
+        """Returns the exit code of the whole: 0 after a clean stop."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+        for _ in range(self._count):
+            self._fork()
+        while self._alive or not self._stopping:
+            self._handle(self._wait())
+        return self._code
+
+    def _wait(self) -> int | None:
+        if self._replace_at is None:
+            return signal.sigwait(_WATCHED)
+        found = signal.sigtimedwait(_WATCHED, max(0.0, self._replace_at - clock.monotonic()))
+        return None if found is None else found.si_signo
+
+    def _handle(self, number: int | None) -> None:
+        if number in _STOP:
+            self._stop(signal.SIGTERM)
+        elif number == signal.SIGCHLD:
+            self._reap()
+        elif self._stopping:
+            log.warning(
+                "workers killed", extra={"after_s": _patience_s(), "then": "what they held is in their journals"}
+            )
+            self._signal(signal.SIGKILL)
+            self._replace_at = None
+        else:
+            self._replace_at = None
+            while len(self._alive) < self._count:
+                self._fork()
+
+    def _fork(self) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        child = os.fork()
+        if child:
+            self._alive.add(child)
+            return
+        code = CRASHED
+        try:
+            os.close(self._alarm_end)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+            code = self._work(self._alarm)
+        except BaseException:
+            log.exception("worker crashed")
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _reap(self) -> None:
+        while self._alive:
+            child, status = os.waitpid(-1, os.WNOHANG)
+            if not child:
+                return
+            self._alive.discard(child)
+            code = os.waitstatus_to_exitcode(status)
+            if self._stopping:
+                continue
+            if code == REFUSED:
+                self._code = REFUSED
+                self._stop(signal.SIGTERM)
+            else:
+                log.error("worker died", extra={"worker": child, "code": code, "then": "another one takes its journal"})
+                self._replace_at = clock.monotonic() + PAUSE_S
+
+    def _stop(self, number: int) -> None:
+        if not self._stopping:
+            self._stopping = True
+            self._listener.close()
+            self._replace_at = clock.monotonic() + _patience_s()
+        self._signal(number)
+
+    def _signal(self, number: int) -> None:
+        for child in self._alive:
+            os.kill(child, number)
+
+
+def _patience_s() -> float:
+    return limits.DRAIN_S.value + limits.LAST_FLUSH_S.value + 3.0

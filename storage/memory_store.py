@@ -1,0 +1,180 @@
+"""The store without a disk: the reference for what the contract means, and a server that forgets.
+
+Everything is a dict under one lock, which is held for microseconds (but for `walk` and `due`, which sort all keys).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import RLock
+from typing import TypeGuard
+
+from storage.contract import (
+    CLOSED,
+    COPIED,
+    OPEN,
+    Held,
+    OwnerRecord,
+    OwnRow,
+    SavedRow,
+    Source,
+    StoredLink,
+    StoredRow,
+    fenced,
+)
+
+
+class MemoryStore:
+    shared = False
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._owners: dict[int, OwnerRecord] = {}
+        self._rows: dict[str, dict[int, SavedRow]] = {}
+        self._erased: dict[str, int] = {}
+        self._ids: dict[str, dict[tuple[int, int], int]] = {}  # id -> (owner, flush) -> accepted_us
+        self._sources: dict[str, Source] = {}
+
+    # --- owners ---------------------------------------------------------------------------------------------------
+    def owners(self) -> list[OwnerRecord]:
+        with self._lock:
+            return [self._owners[owner] for owner in sorted(self._owners)]
+
+    def owner(self, owner: int) -> OwnerRecord | None:
+        return self._owners.get(owner)
+
+    def create_owner(self, record: OwnerRecord) -> bool:
+        with self._lock:
+            return self._owners.setdefault(record.owner, record) == record
+
+    def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+        with self._lock:
+            stored = self._owners.get(before.owner)
+            if stored is None or stored.state == COPIED:
+                return False
+            if _condition(stored) == _condition(before):
+                self._owners[before.owner] = stored = after
+            return stored == after
+
+    def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
+        with self._lock:
+            stored = self._owners.get(held.owner)
+            if not _is_open(stored, held) or stored.begun not in (previous, flush):
+                return False
+            if stored.begun != flush:
+                self._owners[held.owner] = replace(stored, begun=flush, begun_at=at)
+            return True
+
+    def close_owner(self, held: Held) -> bool:
+        with self._lock:
+            stored = self._owners.get(held.owner)
+            if stored is None or (stored.epoch, stored.holder) != (held.epoch, held.holder) or stored.state == COPIED:
+                return False
+            self._owners[held.owner] = replace(stored, state=CLOSED)
+            return True
+
+    # --- a flush --------------------------------------------------------------------------------------------------
+    def claim_ids(self, held: Held, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
+        mine = (held.owner, flush)
+        with self._lock:
+            self._check_fence(held, flush)
+            taken = set()
+            for id_, accepted_us in ids.items():
+                claims = self._ids.setdefault(id_, {})
+                if mine not in claims and any(abs(accepted_us - other) <= window_us for other in claims.values()):
+                    taken.add(id_)
+                else:
+                    claims.setdefault(mine, accepted_us)
+            return taken
+
+    def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
+        with self._lock:
+            found = {}
+            for key in keys:
+                row, erased_at = self._rows.get(key, {}).get(owner), self._erased.get(key, 0)
+                if row is not None or erased_at:
+                    found[key] = OwnRow(row.data if row is not None else None, erased_at)
+            return found
+
+    def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
+        with self._lock:
+            self._check_fence(held, flush)
+            for key, row in rows.items():
+                self._rows.setdefault(key, {})[held.owner] = row
+            for name, source in sources.items():
+                stored = self._sources.get(name, Source(held.owner, 0, ""))
+                if stored.owner == held.owner and stored.position <= source.position:
+                    self._sources[name] = Source(held.owner, source.position, source.tail, held.epoch)
+
+    def _check_fence(self, held: Held, flush: int) -> None:
+        stored = self._owners.get(held.owner)
+        if not _is_open(stored, held) or stored.begun != flush:
+            raise fenced(held, flush, stored)
+
+    # --- erasing, ids, sources ------------------------------------------------------------------------------------
+    def erase(self, key: str, at_us: int) -> None:
+        with self._lock:
+            self._erased[key] = max(at_us, self._erased.get(key, 0))
+
+    def forget_ids(self, before_us: int) -> None:
+        with self._lock:
+            for id_, claims in list(self._ids.items()):
+                self._ids[id_] = {whose: stamp for whose, stamp in claims.items() if stamp >= before_us}
+                if not self._ids[id_]:
+                    del self._ids[id_]
+
+    def source(self, source: str) -> Source | None:
+        return self._sources.get(source)
+
+    def claim_source(self, source: str, held: Held, before: Source | None) -> bool:
+        with self._lock:
+            stored = self._sources.get(source)
+            if stored == before:
+                start = stored or Source(held.owner, 0, "")
+                self._sources[source] = stored = replace(start, owner=held.owner, epoch=held.epoch)
+            return stored is not None and (stored.owner, stored.epoch) == (held.owner, held.epoch)
+
+    # --- reading --------------------------------------------------------------------------------------------------
+    async def rows(self, key: str) -> StoredLink:
+        with self._lock:
+            return self._link(key)
+
+    async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
+        with self._lock:
+            return {id_ for id_ in ids if any(stamp >= since_us for stamp in self._ids.get(id_, {}).values())}
+
+    def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
+        with self._lock:
+            own = {key: rows[owner].due_day for key, rows in self._rows.items() if owner in rows}
+            late = [key for key, day in own.items() if day is not None and day <= fold_day]
+            return sorted(key for key in late if after is None or key > after)[:limit]
+
+    def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
+        with self._lock:
+            keys = sorted(key for key in self._rows if after is None or key > after)
+            return [(key, self._link(key)) for key in keys[:limit]]
+
+    @contextmanager
+    def view(self) -> Iterator[MemoryStore]:
+        seen = MemoryStore()
+        with self._lock:
+            seen._owners, seen._erased = dict(self._owners), dict(self._erased)
+            seen._rows = {key: dict(rows) for key, rows in self._rows.items()}
+        yield seen
+
+    def close(self) -> None:
+        """Nothing to let go of: all is kept as long as this object is."""
+
+    def _link(self, key: str) -> StoredLink:
+        rows = sorted(self._rows.get(key, {}).items())
+        return StoredLink(self._erased.get(key, 0), tuple(StoredRow(owner, row.data) for owner, row in rows))
+
+
+def _condition(record: OwnerRecord) -> tuple[int, str, str, int]:
+    return record.epoch, record.holder, record.state, record.begun
+
+
+def _is_open(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:
+    return stored is not None and (stored.epoch, stored.holder, stored.state) == (held.epoch, held.holder, OPEN)

@@ -1,0 +1,122 @@
+"""The outside auditor's book: what was sent, what was answered, and so how often each hit may count.
+
+Each hit of a key has a weight of its own, a power of four. So a key's total, written in base four, says of every single
+hit how often it was counted: 0, 1, 2 or 3 times. A wrong total names the hit.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+BASE = 4
+HITS_A_KEY = 15  # 4 ** 14 is the largest weight below the limit of a hit's count
+
+
+class Outcome(Enum):
+    """What is known of a hit. The value: how often it may have been counted, least and most."""
+
+    acknowledged = (1, 1)  # answered with success
+    unknown = (0, 1)  # the connection ended without an answer
+    refused = (0, 0)  # answered with 429 or 503, or never sent
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One hit: its key and which digit of the key's total it is."""
+
+    key: str
+    digit: int
+
+    @property
+    def count(self) -> int:
+        return int(BASE**self.digit)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Hands out hits and judges totals. Keys begin with `prefix`; `open_keys` of them take hits at a time."""
+
+    prefix: str
+    chance: random.Random
+    open_keys: int = 300
+    with_ids: set[Sent] = field(default_factory=set)
+    outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
+    _open: list[str] = field(default_factory=list)
+    _whole: list[tuple[Sent, ...]] = field(default_factory=list)
+
+    def single(self) -> Sent:
+        """A hit with a weight of one on a key of its own, for the route that knows no counts."""
+        key = f"{self.prefix}one-{len(self.outcomes)}"
+        self.outcomes[key] = [Outcome.unknown]
+        return Sent(key, 0)
+
+    def weighted(self) -> Sent:
+        """The next hit of a random open key."""
+        if len(self._open) < self.open_keys:
+            key = f"{self.prefix}{len(self.outcomes)}"
+            self.outcomes[key] = []
+            self._open.append(key)
+        place = self.chance.randrange(len(self._open))
+        key = self._open[place]
+        outcomes = self.outcomes[key]
+        outcomes.append(Outcome.unknown)
+        if len(outcomes) == HITS_A_KEY:
+            self._open[place] = self._open[-1]
+            self._open.pop()
+        return Sent(key, len(outcomes) - 1)
+
+    def settle(self, hits: Sequence[Sent], outcome: Outcome) -> None:
+        """Writes down what became of one request. Until then its hits are unknown."""
+        for hit in hits:
+            self.outcomes[hit.key][hit.digit] = outcome
+        if outcome is Outcome.unknown and len(hits) > 1:
+            self._whole.append(tuple(hits))
+
+    def bounds(self, key: str) -> tuple[int, int]:
+        """Least and most that the key's total may be."""
+        weights = [BASE**digit for digit in range(HITS_A_KEY)]
+        spans = [outcome.value for outcome in self.outcomes[key]]
+        return (
+            sum(weight * least for weight, (least, _) in zip(weights, spans, strict=False)),
+            sum(weight * most for weight, (_, most) in zip(weights, spans, strict=False)),
+        )
+
+    def sums(self) -> dict[Outcome, int]:
+        """How many hits had which outcome."""
+        found = dict.fromkeys(Outcome, 0)
+        for outcomes in self.outcomes.values():
+            for outcome in outcomes:
+                found[outcome] += 1
+        return found
+
+    def judge(
+        self, totals: Mapping[str, int], keys: Iterable[str] | None = None, ids_may_wait: bool = False
+    ) -> list[str]:
+        """A sentence for each hit that counted more or less often than its answer allows; a missing key has no hits.
+
+        ids_may_wait: after a restart, hits under an id show only when the next flush has claimed their ids.
+        """
+        wrong = []
+        for key in self.outcomes if keys is None else keys:
+            total = totals.get(key, 0)
+            for digit, outcome in enumerate(self.outcomes[key]):
+                times = total // BASE**digit % BASE
+                least, most = outcome.value
+                if ids_may_wait and Sent(key, digit) in self.with_ids:
+                    least = 0
+                if not least <= times <= most:
+                    wrong.append(f"{key}: hit {digit} was {outcome.name} and counted {times} times (total {total})")
+            if total >= BASE ** len(self.outcomes[key]):
+                wrong.append(f"{key}: the total {total} is more than was ever sent")
+        return wrong
+
+    def judge_whole(self, totals: Mapping[str, int]) -> list[str]:
+        """A sentence for each request without an answer that counted in part."""
+        return [
+            f"a batch of {len(hits)} hits without an answer counted in part, at {hits[0].key} hit {hits[0].digit}"
+            for hits in self._whole
+            if len({totals.get(hit.key, 0) // hit.count % BASE for hit in hits}) > 1
+        ]

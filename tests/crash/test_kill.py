@@ -1,0 +1,167 @@
+"""kill -9 under load: what was acknowledged is counted, to the hit, however often and whenever the server dies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import secrets
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client import Clickcurve
+from tests.crash.ledger import Ledger, Outcome
+from tests.crash.load import Load
+from tests.running import RunningServer, ServerDied, run
+
+# A short interval, so that many deaths fall into a flush.
+SETTINGS = {"CLICKCURVE_FLUSH_S": "1"}
+LIVES_S = (0.05, 1.3)
+SAMPLED_KEYS = 30
+
+
+class Campaign:
+    """Kills one server again and again while clients post to it. Everything random comes from `seed`."""
+
+    def __init__(self, server: RunningServer, seed: int) -> None:
+        self.server = server
+        self.chance = random.Random(seed)
+        self.ledger = Ledger(f"{seed:x}-", random.Random(seed + 1))
+        self.kills = 0
+        self.repeats = 0
+
+    async def run(self, kills: int, several_workers: bool) -> None:
+        load = Load(self.server.port, self.ledger, random.Random(self.chance.random()))
+        while self.kills < kills:
+            await self._start(load)
+            if not several_workers:
+                self._check_sample()  # with several workers another's hits may still be on their way to the store
+            load.up.set()
+            await load.wait(self.chance.uniform(*LIVES_S))
+            if several_workers and self.chance.random() < 0.4:
+                await self._kill_one_worker(load)
+            if several_workers and self.chance.random() < 0.3:
+                self.server.signal(signal.SIGKILL)  # the parent only; what it leaves behind dies a little later
+                await load.wait(self.chance.uniform(0.0, 0.5))
+            self._kill()
+            load.up.clear()
+        await self._start(load)
+        await load.stop()
+        self.repeats = load.repeats
+
+    def stop(self) -> None:
+        """End the server cleanly, so that all it accepted is in the store."""
+        assert self.server.stop() == 0, self.server.output()[-4000:]
+
+    async def _start(self, load: Load) -> None:
+        """Start it; one start in six is itself killed at some moment."""
+        self.server.launch()
+        while self.chance.random() < 1 / 6:
+            await load.wait(self.chance.uniform(0.0, 1.2))
+            self._kill()
+            self.server.launch()
+        await asyncio.to_thread(self.server.wait_ready)
+
+    async def _kill_one_worker(self, load: Load) -> None:
+        workers = self.server.workers()
+        assert workers, "a server with several workers has children"
+        os.kill(self.chance.choice(workers), signal.SIGKILL)
+        self.kills += 1
+        await load.wait(self.chance.uniform(0.0, 2.0))
+
+    def _kill(self) -> None:
+        self.server.kill()
+        self.kills += 1
+
+    def _check_sample(self) -> None:
+        """Some totals over HTTP, right after a restart. The clients stand still meanwhile: this blocks their loop."""
+        known = list(self.ledger.outcomes)
+        recent = known[-200:]
+        keys = {*self.chance.sample(known, min(SAMPLED_KEYS, len(known))), *recent[:: len(recent) // SAMPLED_KEYS + 1]}
+        with Clickcurve(self.server.url) as client:
+            wrong = self.ledger.judge(client.lifetimes(keys, bots="include"), keys, ids_may_wait=True)
+        assert not wrong, "\n".join(wrong[:20])
+
+
+def stored(data: Path, *flags: str) -> dict[str, int]:
+    """Every key's total, people and bots, as the store of a stopped server has it."""
+    said = run("export", "--data", str(data), *flags)
+    assert said.returncode == 0, said.stderr
+    links = map(json.loads, said.stdout.splitlines())
+    return {link["key"]: link["total"] + link["bots"] for link in links}
+
+
+def audit(campaign: Campaign, *flags: str) -> None:
+    """The whole ledger against the store, and the store against its own laws."""
+    totals = stored(campaign.server.data, *flags)
+    wrong = campaign.ledger.judge(totals) + campaign.ledger.judge_whole(totals)
+    wrong += [f"{key}: was never sent" for key in totals if key not in campaign.ledger.outcomes]
+    assert not wrong, "\n".join([f"{len(wrong)} wrong:", *wrong[:20]])
+    verified = run("verify", "--data", str(campaign.server.data), *flags)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+@pytest.fixture
+def seed(capsys: pytest.CaptureFixture[str]) -> Iterator[int]:
+    """Where all chance comes from: CRASH_SEED, or a new one; it is printed in any case."""
+    chosen = int(os.environ.get("CRASH_SEED") or secrets.randbelow(2**32))
+    with capsys.disabled():
+        print(f"\nCRASH_SEED={chosen}")
+    yield chosen
+
+
+def play(
+    folder: Path,
+    seed: int,
+    kills: int,
+    capsys: pytest.CaptureFixture[str],
+    flags: tuple[str, ...] = (),
+    workers: int = 1,
+) -> None:
+    server = RunningServer(folder / "data", *flags, "--workers", str(workers), settings=SETTINGS)
+    campaign = Campaign(server, seed)
+    try:
+        asyncio.run(campaign.run(kills, several_workers=workers > 1))
+        campaign.stop()
+        audit(campaign, *flags)
+    except ServerDied as died:
+        pytest.fail(str(died))
+    finally:
+        server.kill()
+    sums = {outcome.name: hits for outcome, hits in campaign.ledger.sums().items()}
+    with capsys.disabled():
+        print(f"{campaign.kills} kills, {campaign.repeats} repeats, hits: {sums}")
+    assert campaign.ledger.sums()[Outcome.acknowledged] > 20 * kills, "too little was posted to show anything"
+
+
+def test_every_acknowledged_hit_counts_once_through_fifty_kills(
+    tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    play(tmp_path, seed, 55, capsys)
+
+
+def test_every_acknowledged_hit_counts_once_with_the_database_elsewhere(
+    tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    play(tmp_path, seed, 10, capsys, flags=("--store", f"sqlite:///{tmp_path}/elsewhere/counts.db"))
+
+
+def test_every_acknowledged_hit_counts_once_with_two_workers(
+    tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    play(tmp_path, seed, 15, capsys, workers=2)
+
+
+def test_a_server_that_answers_before_it_stores_is_caught(tmp_path: Path, seed: int) -> None:
+    server = RunningServer(tmp_path / "data", module="tests.crash.forgetful")
+    campaign = Campaign(server, seed)
+    try:
+        with pytest.raises(AssertionError, match="was acknowledged and counted 0 times"):
+            asyncio.run(campaign.run(20, several_workers=False))
+    finally:
+        server.kill()

@@ -1,0 +1,184 @@
+"""Drives a journal as an owner does, remembers every answer it gave, and checks what a recovery finds against them.
+
+The laws: a group that was acknowledged is found, once; a group that was cancelled is never found; a group whose outcome
+is unknown is found whole or not at all, and once that is known it stays so; what an unfinished flush covers is the same
+each time it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Literal
+
+from buckets.errors import JournalBroken, JournalError, JournalFull, JournalUnknown
+from ingest.journal import FlushRecord, Frame, Identity, Journal
+from tests.ingest.faulty_disk import FaultyDisk, Stopped
+
+FOLDER = Path("/journal")
+Fate = Literal["counted", "cancelled", "unknown"]
+
+
+def group_of(number: int, width: int = 3) -> list[bytes]:
+    """The payloads of a group, which name it. A new one at each width, some of them long."""
+    return [f"{number}/{index}:".encode() + b"#" * (7 * number % 90) for index in range(1 + number % width)]
+
+
+class Auditor:
+    """Start with `open`. A `Stopped` leaves through every method; then `disk.kill` or `disk.lose_power`, and `open`."""
+
+    def __init__(
+        self,
+        disk: FaultyDisk,
+        sync: Literal["always", "off"] = "always",
+        segment_bytes: int = 900,
+        chunk_bytes: int = 512,
+    ) -> None:
+        self.disk = disk
+        self.journal: Journal | None = None
+        self.fates: list[Fate] = []
+        self.stored: dict[int, list[Frame]] = {}  # by flush number: what the store has
+        self.lossy = False  # sync is off and the power or the disk failed: acknowledged groups may be gone
+        self._sync: Literal["always", "off"] = sync
+        self._sizes = segment_bytes, chunk_bytes
+        self._seen: set[int] = set()
+        self._identities = [Identity(0, 0, "", ())]
+
+    # --- what an owner does: True = done -----------------------------------------------------------------------------
+    def open(self) -> None:
+        segment_bytes, chunk_bytes = self._sizes
+        self.journal = Journal.open(
+            FOLDER, self.disk, segment_bytes=segment_bytes, chunk_bytes=chunk_bytes, sync=self._sync
+        )
+        assert self.journal.recovered.identity in self._identities
+        self._identities = [self.journal.recovered.identity]
+        assert self.journal.recovered.last_flush <= max(self.stored, default=0)
+        self._seen = self.check()
+
+    def append(self, number_of_groups: int = 1) -> bool:
+        done = [self._append() for _ in range(number_of_groups)]
+        return all(done)
+
+    def _append(self) -> bool:
+        assert self.journal
+        number = len(self.fates)
+        self.fates.append("unknown")
+        try:
+            self.journal.append(group_of(number), 1_000 + number)
+        except JournalUnknown:
+            return False
+        except (JournalBroken, JournalFull):
+            self.fates[number] = "cancelled"
+            return False
+        self.fates[number] = "counted"
+        self._settled()
+        return True
+
+    def record_identity(self, name: str) -> bool:
+        assert self.journal
+        identity = Identity(1, 2, name, ((1, name), (2, "other")))
+        self._identities.append(identity)
+        if self._did(lambda journal: journal.record_identity(identity)):
+            self._identities = [identity]
+            return True
+        assert self.journal.state.identity != identity
+        return False
+
+    def record_flush(self) -> bool:
+        assert self.journal
+        number = self.journal.state.last_flush + 1
+        return self._did(lambda journal: journal.record_flush(number, 7))
+
+    def finish_flush(self) -> bool:
+        """Store what the unfinished flush covers, and complete it."""
+        assert self.journal
+        flush = self.journal.state.flush
+        assert flush
+        try:
+            self._store(flush)
+        except JournalBroken:
+            return False
+        return self._did(lambda journal: journal.complete_flush(flush.number))
+
+    def _store(self, flush: FlushRecord) -> None:
+        assert self.journal
+        frames = list(self.journal.frames(flush))
+        if flush.number in self.stored:
+            assert frames == self.stored[flush.number], "a flush covers something else than before"
+        else:
+            assert flush.number > max(self.stored, default=0), "the rows' mark would swallow this flush"
+            self.stored[flush.number] = frames
+
+    def _did(self, call: Callable[[Journal], object]) -> bool:
+        assert self.journal
+        try:
+            call(self.journal)
+        except JournalError:
+            return False
+        self._settled()
+        return True
+
+    def _settled(self) -> None:
+        """Something was written durably, so whatever was unknown before is known from now on."""
+        for number, fate in enumerate(self.fates):
+            if fate == "unknown":
+                self.fates[number] = "counted" if number in self._seen else "cancelled"
+
+    # --- the laws ---------------------------------------------------------------------------------------------------
+    def check(self) -> set[int]:
+        """Compare everything that is in the store and in the journal with the answers; returns the groups found."""
+        assert self.journal
+        flush = self.journal.state.flush
+        if flush:
+            self._store(flush)
+        found: list[int] = []
+        for frames in (*self.stored.values(), list(self.journal.frames())):
+            found += _groups(frames)
+        assert found == sorted(set(found)), "twice, or out of order"
+        for number, fate in enumerate(self.fates):
+            if fate == "counted" and not self.lossy:
+                assert number in found, f"acknowledged group {number} is lost"
+            if fate == "cancelled":
+                assert number not in found, f"cancelled group {number} counts"
+        assert max(found, default=-1) < len(self.fates)
+        return set(found)
+
+    def recover(self, how: str) -> None:
+        """Stop the program in some way, open again, check; then go on for a while, and check that, too."""
+        self.stop(how)
+        self.open()
+        self.run_on()
+
+    def stop(self, how: str) -> None:
+        self.journal = None
+        self.lossy = self.lossy or (self._sync == "off" and how != "kill")
+        if how == "power":
+            self.disk.lose_power()
+        else:
+            self.disk.kill(evict=how == "evict")
+
+    def run_on(self) -> None:
+        """All works again: whatever state the journal is in, it must come out of it."""
+        assert self.journal
+        assert self.append()
+        if self.journal.state.flush:
+            assert self.finish_flush()
+        assert self.record_flush() and self.append() and self.finish_flush() and self.append()
+        self.check()
+
+
+def _groups(frames: Iterable[Frame]) -> list[int]:
+    """The numbers of the groups in these frames, each of them whole."""
+    numbers: list[int] = []
+    left: list[Frame] = []
+    for frame in frames:
+        if not left:
+            number = int(frame.payload.split(b"/")[0])
+            left = [Frame(1_000 + number, payload) for payload in group_of(number)]
+            numbers.append(number)
+        assert frame == left.pop(0), "a group is not whole"
+    assert not left, "a group is not whole"
+    return numbers
+
+
+__all__ = ["FOLDER", "Auditor", "Stopped", "group_of"]

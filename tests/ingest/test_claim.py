@@ -1,0 +1,225 @@
+"""Which number a journal may flush under: new, old, moved, copied and restored journals and databases."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+
+from buckets.errors import JournalHeld, JournalSuperseded, OwnerFenced
+from ingest.batch import Batch
+from storage.contract import Store, link_key
+from storage.memory_store import MemoryStore
+from tests.ingest.world import Node, TrackedDisk, counts, minute_of, read
+
+NOW = 1_772_000_000.0
+
+
+def start(folder: Path, store: Store) -> Node:
+    return Node(folder, store, lambda: NOW, alone=True, disk=TrackedDisk())
+
+
+def copied(store: MemoryStore) -> MemoryStore:
+    """The store as a backup of this moment."""
+    copy = MemoryStore()
+    for name, value in vars(store).items():
+        if name != "_lock":
+            setattr(copy, name, deepcopy(value))
+    return copy
+
+
+def die(node: Node) -> None:
+    node.disk.kill()
+
+
+async def hit(node: Node, count: int) -> None:
+    await node.owner.accept(Batch(people=counts(minute_of(NOW), {"a": count})))
+
+
+async def lifetime(store: Store) -> int:
+    return (await read(store, [], link_key("a"), int(NOW))).lifetime
+
+
+def test_a_new_journal_beside_an_old_database_takes_a_new_owner(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        first = start(tmp_path / "first", store)
+        await hit(first, 1)
+        await first.owner.flush()
+        die(first)  # and its disk is lost
+        second = start(tmp_path / "second", store)
+        await hit(second, 2)
+        await second.owner.flush()
+        assert second.owner.status.owner != first.owner.status.owner
+        assert await lifetime(store) == 3
+        await second.owner.close()
+
+    asyncio.run(story())
+
+
+def test_a_new_journal_may_take_the_number_of_an_owner_that_was_closed(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        first = start(tmp_path / "first", store)
+        await hit(first, 1)
+        await first.owner.close()
+        second = start(tmp_path / "second", store)
+        await hit(second, 2)
+        await second.owner.flush()
+        assert second.owner.status.owner == first.owner.status.owner
+        assert second.owner.status.epoch > first.owner.status.epoch
+        assert await lifetime(store) == 3
+        await second.owner.close()
+
+    asyncio.run(story())
+
+
+def test_an_old_journal_beside_a_new_database_counts_what_it_still_holds(tmp_path: Path) -> None:
+    async def story() -> None:
+        node = start(tmp_path / "journal", MemoryStore())
+        await hit(node, 1)
+        await node.owner.flush()
+        await hit(node, 2)
+        die(node)
+        node.store = new = MemoryStore()
+        node.start()
+        await node.owner.flush()
+        assert await lifetime(new) == 2
+        await node.owner.close()
+
+    asyncio.run(story())
+
+
+def test_a_database_restored_from_before_the_last_flush_gets_what_the_journal_still_holds(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        node = start(tmp_path / "journal", store)
+        await hit(node, 1)
+        await node.owner.flush()
+        backup = copied(store)
+        await hit(node, 2)
+        await node.owner.flush()  # in the store, but not in the backup
+        await hit(node, 4)
+        die(node)
+        node.store = backup
+        node.start()
+        await node.owner.flush()
+        assert await lifetime(backup) == 5
+        await node.owner.close()
+
+    asyncio.run(story())
+
+
+def test_a_copied_journal_takes_over_and_the_original_is_fenced(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        original = start(tmp_path / "original", store)
+        await hit(original, 1)
+        await original.owner.flush()
+        await hit(original, 2)
+        shutil.copytree(tmp_path / "original", tmp_path / "copy")
+        copy = start(tmp_path / "copy", store)
+        await copy.owner.flush()
+        with pytest.raises(OwnerFenced, match="taken owner 1 over"):
+            await original.owner.flush()
+        with pytest.raises(OwnerFenced):
+            await hit(original, 4)
+        assert original.owner.pending(link_key("a")) == []
+        assert await lifetime(store) == 3
+        await copy.owner.close()
+        await original.owner.close()
+        assert await lifetime(store) == 3
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("claimed_before", [True, False])
+def test_a_journal_restored_from_a_snapshot_is_superseded(claimed_before: bool, tmp_path: Path) -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        node = start(tmp_path / "journal", store)
+        if claimed_before:
+            await node.owner.flush()
+        await hit(node, 1)
+        shutil.copytree(tmp_path / "journal", tmp_path / "snapshot")
+        await node.owner.flush()
+        await hit(node, 2)
+        await node.owner.flush()
+        die(node)
+        old = start(tmp_path / "snapshot", store)
+        with pytest.raises(JournalSuperseded, match="may be counted already"):
+            await old.owner.flush()
+        with pytest.raises(JournalSuperseded):
+            await hit(old, 4)
+        assert await lifetime(store) == 3
+        await old.owner.close()
+
+    asyncio.run(story())
+
+
+def test_an_empty_journal_that_is_superseded_takes_a_new_owner(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        node = start(tmp_path / "journal", store)
+        await hit(node, 1)
+        await node.owner.flush()
+        shutil.copytree(tmp_path / "journal", tmp_path / "snapshot")
+        await hit(node, 2)
+        await node.owner.flush()
+        die(node)
+        old = start(tmp_path / "snapshot", store)
+        await old.owner.flush()
+        await hit(old, 4)
+        await old.owner.flush()
+        assert old.owner.status.owner != node.owner.status.owner
+        assert await lifetime(store) == 7
+        await old.owner.close()
+
+    asyncio.run(story())
+
+
+def test_a_moved_journal_goes_on_as_the_same_owner(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        node = start(tmp_path / "here", store)
+        await hit(node, 1)
+        await node.owner.flush()
+        await hit(node, 2)
+        die(node)
+        (tmp_path / "here").rename(tmp_path / "there")
+        moved = start(tmp_path / "there", store)
+        await moved.owner.flush()
+        assert moved.owner.status.owner == node.owner.status.owner
+        assert await lifetime(store) == 3
+        await moved.owner.close()
+
+    asyncio.run(story())
+
+
+def test_one_journal_is_held_by_one_process(tmp_path: Path) -> None:
+    async def story() -> None:
+        node = start(tmp_path / "journal", MemoryStore())
+        with pytest.raises(JournalHeld, match="journal"):
+            start(tmp_path / "journal", MemoryStore())
+        await node.owner.close()
+
+    asyncio.run(story())
+
+
+def test_flush_numbers_go_on_in_a_new_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingest.claim.FLUSHES_PER_EPOCH", 4)
+
+    async def story() -> None:
+        store = MemoryStore()
+        node = start(tmp_path / "journal", store)
+        for n in range(12):
+            await hit(node, 1 << n)
+            await node.owner.flush()
+        assert node.owner.status.epoch == 4
+        assert await lifetime(store) == (1 << 12) - 1
+        await node.owner.close()
+
+    asyncio.run(story())

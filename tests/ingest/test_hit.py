@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from buckets.errors import HitRejected
+from ingest.element import AnyHit
+from ingest.hit import Hit, bot_of, count_of, hit_of, id_of, is_id, key_of, minute_start, shown, ts_of, ua_of
+from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, is_bot
+
+
+def refusal(rule: Callable[..., object], *values: object) -> HitRejected:
+    with pytest.raises(HitRejected) as caught:
+        rule(*values)
+    assert caught.value.rule
+    assert caught.value.status == 422
+    return caught.value
+
+
+def hit(**fields: Any) -> Hit:
+    return hit_of(AnyHit(**fields), MOMENT, is_bot)
+
+
+def test_a_hit_with_a_key_alone_is_one_person_now() -> None:
+    made = hit_of(AnyHit(key="a"), MOMENT, is_bot)
+    assert (made.key, made.minute, made.count, made.id, made.bot) == ("a", MINUTE, 1, None, False)
+
+
+@pytest.mark.parametrize(
+    "key", ["a", " ", "\0", "a\0b", "/", "ä" * 512, "😀" * 256, "x" * 1024, "é", "e\u0301", "\ufeff"]
+)
+def test_a_key_is_kept_as_given(key: str) -> None:
+    assert key_of(key) == key
+
+
+@pytest.mark.parametrize(
+    ("key", "detail"),
+    [
+        (None, "missing"),
+        (1, "string"),
+        (True, "string"),
+        (b'{"a":1}', "string"),
+        ("", "empty"),
+        ("x" * 1025, "1,025 bytes"),
+        ("ä" * 513, "1,026 bytes"),
+        ("😀" * 257, "1,028 bytes"),
+        ("\ud800", "surrogate"),
+        ("a\udfffb", "surrogate"),
+    ],
+)
+def test_a_bad_key_is_refused(key: object, detail: str) -> None:
+    error = refusal(key_of, key)
+    assert error.field == "key"
+    assert detail in error.detail
+
+
+@pytest.mark.parametrize(
+    ("ts", "seconds"),
+    [
+        (0, 0),
+        (1, 1),
+        (0.0, 0),
+        (-0.0, 0),
+        (0.99, 0),
+        (1.5e9, 1_500_000_000),
+        (float(NOW) + 0.999, NOW),
+        (NOW + 300, NOW + 300),
+        (NOW + 300.9, NOW + 300),
+        (None, NOW),
+        ("2026-01-01T12:00:34Z", NOW),
+        ("2026-01-01", DAY),
+    ],
+)
+def test_a_time_is_epoch_seconds_floored(ts: object, seconds: int) -> None:
+    assert ts_of(ts, MOMENT) == seconds
+
+
+@pytest.mark.parametrize(
+    ("ts", "detail"),
+    [
+        (-1, "before 1970"),
+        (-0.1, "before 1970"),
+        (-(10**30), "before 1970"),
+        ("1969-12-31T23:59:59Z", "before 1970"),
+        ("1970-01-01T00:00:00+00:01", "before 1970"),
+        (NOW + 301, "ahead"),
+        (float(NOW + 301), "ahead"),
+        ("2026-01-01T12:05:35Z", "ahead"),
+        ("9999-12-31", "ahead"),
+        (NOW * 1000, "13 digits: milliseconds?"),
+        (NOW * 1000.5, "13 digits: milliseconds?"),
+        (NOW * 10**6, "16 digits: microseconds?"),
+        (NOW * 10**9, "19 digits: nanoseconds?"),
+        (10**30, "ahead"),
+        (1e300, "ahead"),
+        (math.inf, "finite"),
+        (-math.inf, "finite"),
+        (math.nan, "finite"),
+        (True, "neither"),
+        (False, "neither"),
+        (b"[1]", "neither"),
+        ("", "ISO 8601"),
+        ("now", "ISO 8601"),
+        ("1767225600", "quotes"),
+        ("1767225600000", "quotes"),
+    ],
+)
+def test_a_bad_time_is_refused(ts: object, detail: str) -> None:
+    error = refusal(ts_of, ts, MOMENT)
+    assert error.field == "ts"
+    assert detail in error.detail
+
+
+@pytest.mark.parametrize("count", [1, 2, 1_000_000_000])
+def test_a_count_is_an_integer_in_bounds(count: int) -> None:
+    assert count_of(count) == count
+
+
+def test_a_missing_count_is_one() -> None:
+    assert count_of(None) == 1
+
+
+@pytest.mark.parametrize("count", [0, -1, 1_000_000_001, 2**64, 1.0, 1.5, True, False, "1", "", b"9" * 50, math.inf])
+def test_a_bad_count_is_refused(count: object) -> None:
+    assert refusal(count_of, count).field == "count"
+
+
+@pytest.mark.parametrize("id_", ["1", "!", "~", "a" * 128, "550e8400-e29b-41d4-a716-446655440000", '"{}"'])
+def test_an_id_is_visible_ascii(id_: str) -> None:
+    assert id_of(id_) == id_
+
+
+@pytest.mark.parametrize(
+    "id_", ["", " ", "a b", "a" * 129, "ä", "\t", "a\n", "\x7f", "\0", 7, True, 1.0, b"{}", "\ud800"]
+)
+def test_a_bad_id_is_refused(id_: object) -> None:
+    assert refusal(id_of, id_).field == "id"
+
+
+@given(st.text(max_size=200))
+def test_an_id_is_1_to_128_characters_from_exclamation_mark_to_tilde(text: str) -> None:
+    assert is_id(text) == (1 <= len(text) <= 128 and all("!" <= character <= "~" for character in text))
+
+
+def test_bot_beats_ua() -> None:
+    assert hit(key="a", ua="Googlebot/2.1", bot=False).bot is False
+    assert hit(key="a", ua="Mozilla/5.0", bot=True).bot is True
+    assert hit(key="a", ua="Googlebot/2.1").bot is True
+    assert hit(key="a", ua="").bot is False
+
+
+@pytest.mark.parametrize("value", [0, 1, "true", "", b"{}", 1.0])
+def test_a_bot_is_a_boolean(value: object) -> None:
+    assert refusal(bot_of, value).field == "bot"
+
+
+@pytest.mark.parametrize("value", [0, True, b"[]", 1.5])
+def test_a_ua_is_a_string(value: object) -> None:
+    assert refusal(ua_of, value).field == "ua"
+
+
+def test_the_first_broken_rule_is_named() -> None:
+    with pytest.raises(HitRejected) as caught:
+        hit(key="a", ts=-1, count=0)
+    assert caught.value.field == "ts"
+
+
+@given(st.integers(0, 2**40))
+def test_a_minute_holds_its_time(ts: int) -> None:
+    start = minute_start(ts)
+    assert start <= ts < start + 60
+    assert start % 60 == 0
+
+
+@given(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.characters()))
+def test_a_shown_value_is_short_and_can_be_sent(value: object) -> None:
+    sent = msgspec.json.encode(shown(value))
+    assert len(sent) < 3000
+    assert msgspec.json.decode(sent) == shown(value)

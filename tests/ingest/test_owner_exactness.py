@@ -1,0 +1,204 @@
+"""Acknowledged = counted: random histories with kills, a store that fails, ids repeated and links erased."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable
+from pathlib import Path
+
+import pytest
+
+from buckets.errors import ClickcurveError, JournalUnknown, OwnerFenced, StoreUnavailable
+from ingest.batch import Batch, Identified
+from ingest.owner import ID_WINDOW_S
+from tests.ingest.world import (
+    ALL_LINKS,
+    Auditor,
+    FaultyStore,
+    Killed,
+    MemoryStore,
+    Node,
+    TrackedDisk,
+    counts,
+    link_key,
+    minute_of,
+    read,
+)  # fmt: skip
+
+START = 1_772_000_000  # 2026-02-25
+
+
+class History:
+    """One random history of one or two owners on one store."""
+
+    def __init__(self, seed: int, folder: Path, owners: int) -> None:
+        self.rnd = random.Random(seed)
+        self.now = self.latest = float(START)
+        self.unaware: dict[str, set[int]] = {}  # link -> the nodes that have not flushed since it was erased
+        self.store = FaultyStore(MemoryStore())
+        self.auditor = Auditor()
+        self.keys = ["a", "b", "\0nul", "überlang" * 20][: self.rnd.randint(1, 4)]
+        self.ids: dict[str, tuple[float, dict[str, int]]] = {}  # id -> when and what was sent under it first
+        self.nodes = [
+            Node(folder / f"node-{n}", self.store, lambda: self.now, alone=owners == 1, disk=TrackedDisk())
+            for n in range(owners)
+        ]
+
+    async def step(self) -> None:
+        node = self.rnd.choice(self.nodes)
+        action = self.rnd.choices(
+            [
+                self.single,
+                self.batch,
+                self.repeat,
+                self.flush,
+                self.erase,
+                self.wait,
+                self.outage,
+                self.kill,
+                self.look,
+            ],
+            [20, 20, 10, 14, 2, 8, 3, 5, 18],
+        )[0]
+        await action(node)
+
+    # --- what may happen -----------------------------------------------------------------------------------------
+    async def single(self, node: Node) -> None:
+        # A single hit weighs 1, so it gets a key of its own that nobody else counts.
+        key = f"single-{self.rnd.getrandbits(40)}"
+        self.keys.append(key)
+        self.auditor.weigh(key)
+        await self.post(node, {key: 1}, node.owner.accept_one(key))
+
+    async def batch(self, node: Node) -> None:
+        hits = {key: self.auditor.weigh(key) for key in self.rnd.sample(self.keys, self.rnd.randint(1, len(self.keys)))}
+        id_ = f"id-{self.rnd.getrandbits(60)}" if self.rnd.random() < 0.5 else None
+        if id_:
+            self.ids[id_] = self.now, hits
+        await self.send(node, hits, id_)
+
+    async def repeat(self, node: Node) -> None:
+        in_window = [id_ for id_, (sent_at, _) in self.ids.items() if abs(self.now - sent_at) < ID_WINDOW_S - 3_600]
+        if in_window:
+            id_ = self.rnd.choice(in_window)
+            await self.send(node, self.ids[id_][1], id_)
+
+    async def send(self, node: Node, hits: dict[str, int], id_: str | None) -> None:
+        at = minute_of(self.now - self.rnd.choice([0, 0, 0, 3_000, 90_000, 3_000_000, 50_000_000]))
+        batch = (
+            Batch(people=counts(at, hits)) if id_ is None else Batch(identified=[Identified(id_, counts(at, hits), {})])
+        )
+        await self.post(node, hits, asyncio.ensure_future(node.owner.accept(batch)))
+
+    async def post(self, node: Node, hits: dict[str, int], answer: Awaitable[object]) -> None:
+        try:
+            await answer
+        except JournalUnknown:
+            self.auditor.unknown(hits)
+        except ClickcurveError:
+            return
+        else:
+            self.auditor.acknowledged(hits)
+
+    async def flush(self, node: Node) -> None:
+        n = self.store.calls + self.rnd.randint(1, 12)
+        if self.rnd.random() < 0.4:
+            self.store.fail_at[n] = (self.rnd.choice(["before", "after"]), self.rnd.choice([StoreUnavailable, Killed]))
+        try:
+            await node.owner.flush()
+            for unaware in self.unaware.values():
+                unaware.discard(id(node))
+        except StoreUnavailable:
+            pass
+        except OwnerFenced as error:
+            raise AssertionError("nobody else ever claims a journal here") from error
+        except Killed:
+            await self.restart(node)
+        self.store.fail_at.clear()
+
+    async def erase(self, node: Node) -> None:
+        key = self.rnd.choice(self.keys)
+        self.now = self.latest = max(self.latest, self.now) + 1  # later than all that any owner has accepted
+        try:
+            await node.owner.erase(key)
+        except StoreUnavailable:
+            return
+        self.auditor.erased(key)
+        self.unaware[key] = {id(other) for other in self.nodes if other is not node}
+        self.ids = {id_: sent for id_, sent in self.ids.items() if key not in sent[1]}
+        self.now += 1
+
+    async def wait(self, node: Node) -> None:
+        # Erasures are ordered by clocks, also across owners and restarts, so there the clock must not step back.
+        back = -30 if len(self.nodes) == 1 and not self.unaware else 5
+        self.now += self.rnd.choice([1, 15, 60, 3_600, 86_400, 86_400 * 9, back])
+        self.latest = max(self.latest, self.now)
+
+    async def outage(self, node: Node) -> None:
+        self.store.down = not self.store.down
+
+    async def kill(self, node: Node) -> None:
+        await self.restart(node)
+
+    async def restart(self, node: Node) -> None:
+        node.disk.kill()
+        node.start()
+        for unaware in self.unaware.values():
+            unaware.add(id(node))  # the journal knows no erasures, the first flush reads them in the store
+
+    async def look(self, node: Node) -> None:
+        """A reader at all nodes: nothing too much ever; nothing missing but what waits for its claim."""
+        if self.store.down:
+            return
+        for key in self.keys[-4:]:
+            if self.unaware.get(key):
+                continue  # another owner hears of an erasure when it flushes
+            row = await read(self.store, self.nodes, link_key(key), int(self.now))
+            waiting = any(buffer.waiting for one in self.nodes for buffer in one.owner._buffers())
+            self.auditor.check(key, row.lifetime, "read", lower=not waiting)
+
+    async def end(self) -> None:
+        self.store.down = False
+        for node in self.nodes:
+            await node.owner.flush()
+            await node.owner.flush()
+        for key in self.keys:
+            row = await read(self.store, [], link_key(key), int(self.now))
+            self.auditor.check(key, row.lifetime, "at the end")
+        rows = [await read(self.store, [], link_key(key), int(self.now)) for key in self.keys]
+        everything = await read(self.store, [], ALL_LINKS, int(self.now))
+        assert everything.lifetime >= sum(row.lifetime for row in rows)
+        for node in self.nodes:
+            await node.owner.close()
+
+
+@pytest.mark.parametrize("owners", [1, 2])
+@pytest.mark.parametrize("seed", range(40))
+def test_every_acknowledged_hit_counts_once_whatever_fails(seed: int, owners: int, tmp_path: Path) -> None:
+    async def history() -> None:
+        world = History(seed, tmp_path, owners)
+        for _ in range(150):
+            await world.step()
+        await world.end()
+
+    asyncio.run(history())
+
+
+def test_a_store_that_forgets_the_mark_is_caught(tmp_path: Path) -> None:
+    """The canary: this world must notice a store that loses what it has acknowledged."""
+
+    class Forgetful(MemoryStore):
+        def save_own(self, *args: object, **kwargs: object) -> None:
+            if random.Random(len(repr(args))).random() < 0.7:
+                super().save_own(*args, **kwargs)  # type: ignore[arg-type]
+
+    async def history() -> None:
+        world = History(1, tmp_path, 1)
+        world.store._store = Forgetful()
+        for _ in range(150):
+            await world.step()
+        await world.end()
+
+    with pytest.raises(AssertionError, match=r"lost|too much"):
+        asyncio.run(history())

@@ -1,0 +1,204 @@
+"""One story, told again with the n-th call to the store or the disk failing, for n = 1, 2, 3 ... until none fails."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from buckets.errors import ClickcurveError, JournalUnknown, StoreUnavailable
+from ingest.batch import Batch, Identified, SourceStep
+from storage.contract import ALL_LINKS, link_key
+from storage.memory_store import MemoryStore
+from tests.ingest.world import Auditor, FaultyStore, Killed, Node, TrackedDisk, counts, minute_of, read
+
+NOW = 1_772_000_000.0
+
+
+class FaultyDisk(TrackedDisk):
+    """Fails the n-th call that changes the disk: with an error, or by ending the process before or after it."""
+
+    CHANGES = ("allocate", "create", "open", "rename", "sync", "sync_folder", "truncate", "unlink", "write")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self.at = 0
+        self.how: Callable[[str], None] | None = None
+        self.when = "before"
+
+    def __getattribute__(self, name: str) -> Any:
+        real = super().__getattribute__(name)
+        if name not in FaultyDisk.CHANGES:
+            return real
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.calls += 1
+            how = self.how if self.calls == self.at else None
+            if how is not None and self.when == "before":
+                how(name)
+            answer = real(*args, **kwargs)
+            if how is not None and self.when == "after":
+                how(name)
+            return answer
+
+        return call
+
+
+def no_room(name: str) -> None:
+    raise OSError(errno.ENOSPC, f"{name}: no space left on device")
+
+
+def broken(name: str) -> None:
+    raise OSError(errno.EIO, f"{name}: input/output error")
+
+
+def killed(name: str) -> None:
+    raise Killed(name)
+
+
+class Story:
+    """Posts of every kind around three flushes. A kill restarts the process; whatever it was doing is unknown."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = FaultyStore(MemoryStore())
+        self.disk = FaultyDisk()
+        self.auditor = Auditor()
+        self.node = Node(folder, self.store, lambda: NOW, alone=True, disk=self.disk)
+        self.position = 0
+
+    async def tell(self) -> None:
+        for turn in range(3):
+            await self.post({"a": 0, "b": 0}, None)
+            await self.post({"a": 0}, f"id-{turn}")
+            await self.post({"b": 0}, f"id-{turn}-again")
+            await self.again(f"id-{turn}-again")
+            await self.step()
+            await self.flush()
+            await self.again(f"id-{turn}")
+        await self.until_flushed()
+        for key in ("a", "b"):
+            row = await read(self.store, [], link_key(key), int(NOW))
+            self.auditor.check(key, row.lifetime, "at the end")
+        row = await read(self.store, [], ALL_LINKS, int(NOW))
+        links = [await read(self.store, [], link_key(key), int(NOW)) for key in ("a", "b")]
+        assert row.lifetime == sum(link.lifetime for link in links)
+        with suppress(ClickcurveError, Killed):
+            await self.node.owner.close()
+
+    sent: dict[str, dict[str, int]]
+
+    async def post(self, keys: dict[str, int], id_: str | None) -> None:
+        hits = {key: self.auditor.weigh(key) for key in keys}
+        if id_ is not None:
+            self.sent = getattr(self, "sent", {})
+            self.sent[id_] = hits
+        await self.send(hits, id_)
+
+    async def again(self, id_: str) -> None:
+        await self.send(self.sent[id_], id_)
+
+    async def send(self, hits: dict[str, int], id_: str | None) -> None:
+        people = counts(minute_of(NOW), hits)
+        batch = Batch(people=people) if id_ is None else Batch(identified=[Identified(id_, people, {})])
+        await self.answer(batch, hits)
+
+    async def step(self) -> None:
+        """A piece of an import, repeated until it is known to be in: it counts once."""
+        hits = {"a": self.auditor.weigh("a")}
+        while True:
+            try:
+                position = (await self.node.owner.source("log")).position
+            except StoreUnavailable:
+                await self.flush()
+                continue
+            except Killed:
+                self.restart()
+                continue
+            if position != self.position:
+                break
+            step = SourceStep("log", position, position + 10, "tail")
+            await self.answer(Batch(people=counts(minute_of(NOW), hits), source=step), hits)
+        self.position += 10
+        self.auditor.acknowledged(hits)
+
+    async def answer(self, batch: Batch, hits: dict[str, int]) -> None:
+        try:
+            await self.node.owner.accept(batch)
+        except JournalUnknown:
+            self.auditor.unknown(hits)
+        except Killed:
+            self.auditor.unknown(hits)
+            self.restart()
+        except ClickcurveError:
+            return
+        else:
+            self.auditor.acknowledged(hits)
+
+    async def flush(self) -> None:
+        try:
+            await self.node.owner.flush()
+        except Killed:
+            self.restart()
+        except ClickcurveError:
+            return
+
+    def restart(self) -> None:
+        while True:
+            self.disk.kill()
+            try:
+                return self.node.start()
+            except (Killed, ClickcurveError):
+                continue
+
+    async def until_flushed(self) -> None:
+        for _ in range(5):
+            await self.flush()
+
+
+def tell(folder: Path, prepare: Callable[[Story], None]) -> Story:
+    story = Story(folder)
+    prepare(story)
+    asyncio.run(story.tell())
+    return story
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("error", [StoreUnavailable, Killed])
+def test_any_failing_call_of_the_store_loses_and_doubles_nothing(
+    when: str, error: type[BaseException], tmp_path: Path
+) -> None:
+    n = 0
+    while True:
+        n += 1
+
+        def fail(story: Story, n: int = n) -> None:
+            story.store.fail_at[n] = (when, error)
+
+        if tell(tmp_path / str(n), fail).store.fail_at:
+            break
+    assert n > 30, "the story must reach the store often enough to mean something"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("how", [no_room, broken, killed])
+def test_any_failing_call_of_the_disk_loses_and_doubles_nothing(
+    when: str, how: Callable[[str], None], tmp_path: Path
+) -> None:
+    n = 0
+    while True:
+        n += 1
+
+        def fail(story: Story, n: int = n) -> None:
+            disk = story.disk
+            disk.at, disk.how, disk.when = disk.calls + n, how, when
+
+        disk = tell(tmp_path / str(n), fail).disk
+        if disk.calls < disk.at:
+            break
+    assert n > 40, "the story must reach the disk often enough to mean something"

@@ -1,0 +1,243 @@
+"""The rules of the source tree as plain functions: each takes the root folder and returns broken rules as sentences."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+PARTS = ("buckets", "ingest", "storage", "query", "retention", "ratelimit", "server")
+CODE = (*PARTS, "tests", "bench", "examples")
+MAX_FILE_LINES = 400  # exclusive
+MAX_FUNCTION_LINES = 70  # exclusive
+
+# What each part may import of ours beside itself. `server` wires everything and is imported by nobody.
+_CONTRACT = ("buckets", "storage.contract")
+MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
+    "buckets": (),
+    **dict.fromkeys(("ingest", "storage", "query", "retention", "ratelimit"), _CONTRACT),
+    "server": PARTS,
+}
+
+# Third-party packages that belong in few places: patterns of the paths where they may be imported.
+ONLY_IN: Mapping[str, tuple[str, ...]] = {
+    "fastapi": (r".+/(\w+_)?routes\.py", r"server/.+"),
+    "starlette": (r".+/(\w+_)?routes\.py", r"server/.+"),
+    "uvicorn": (r"server/.+",),
+    "apscheduler": (r"server/schedule\.py",),
+    "cassandra": (r"storage/cassandra_store\.py",),
+}
+CLOCK = "server/clock.py"
+# A distribution whose import name differs.
+IMPORT_NAMES: Mapping[str, str] = {
+    "cassandra-driver": "cassandra",
+    "crawler-user-agents": "crawleruseragents",
+    "prometheus-client": "prometheus_client",
+}
+
+_LEFTOVERS = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK", "WI" + "P")) + r")\b")
+_TEXT = {".py", ".md", ".toml", ".lua", ".sh", ".txt", ".conf", ".lock", ".svg", ""}
+_DOCUMENT = re.compile(r"[\w./-]*\w\.md\b")
+_HOME = re.compile(r"(?<![\w.}>-])/(?:work|root|home)/")
+_ADDRESS = re.compile(r"\b[a-z]+://([A-Za-z0-9][\w.-]*)")
+_OWN_HOSTS = re.compile(r"127\.0\.0\.1|localhost|([\w-]+\.)*example(\.\w+)?|www\.w3\.org|DIR|h1|host")
+
+
+def files(root: Path, *tops: str) -> Iterator[Path]:
+    """Every text file below these folders; of the whole tree without build products when none is named."""
+    entries = [root / top for top in tops] or [entry for entry in root.iterdir() if not _made(entry.name)]
+    for entry in sorted(entries):
+        for path in [entry] if entry.is_file() else sorted(entry.rglob("*")):
+            if path.is_file() and path.suffix in _TEXT and not any(map(_made, path.relative_to(root).parts)):
+                yield path
+
+
+def _made(name: str) -> bool:
+    """Whether a file or folder of this name is made by a tool, not written."""
+    hidden = name.startswith(".") and name != ".ci"
+    return hidden or name in ("__pycache__", "build", "dist", "clickcurve-data") or name.endswith(".egg-info")
+
+
+def _name(root: Path, path: Path) -> str:
+    return path.relative_to(root).as_posix()
+
+
+def _sources(root: Path, *tops: str) -> Iterator[tuple[str, ast.Module]]:
+    for path in files(root, *tops):
+        if path.suffix == ".py":
+            yield _name(root, path), ast.parse(path.read_text())
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of each import; `from a import b` gives `a.b`, which may be a module or a name in one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def _within(name: str, allowed: str) -> bool:
+    return name == allowed or name.startswith(allowed + ".")
+
+
+def import_directions(root: Path) -> list[str]:
+    """Parts import only what MAY_IMPORT lets them."""
+    broken = []
+    for file, tree in _sources(root, *PARTS):
+        part = file.partition("/")[0]
+        for line, name in _imports(tree):
+            ours = name.partition(".")[0] in (*PARTS, "tests", "bench", "examples")
+            if ours and not any(_within(name, allowed) for allowed in (part, *MAY_IMPORT[part])):
+                broken.append(f"{file}:{line}: {part} must not import {name}")
+    return broken
+
+
+def third_party(root: Path) -> list[str]:
+    """Third-party packages are declared as runtime dependencies and imported only where they belong."""
+    declared = _runtime_packages(root)
+    broken = []
+    for file, tree in _sources(root, *PARTS):
+        for line, name in _imports(tree):
+            package = name.partition(".")[0]
+            if package in PARTS or package in sys.stdlib_module_names:
+                continue
+            if package not in declared:
+                broken.append(f"{file}:{line}: {package} is no declared dependency of the program")
+            if not any(re.fullmatch(where, file) for where in ONLY_IN.get(package, (".+",))):
+                broken.append(f"{file}:{line}: {package} may not be imported here")
+    return broken
+
+
+def _requirement_name(line: str) -> str:
+    return re.split(r"[^\w.-]", line, maxsplit=1)[0].lower().replace("_", "-")
+
+
+def _runtime_packages(root: Path) -> set[str]:
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    names = [_requirement_name(line) for line in project["dependencies"]]
+    # starlette comes with fastapi, whose answers and requests are starlette's.
+    return {IMPORT_NAMES.get(name, name) for name in names} | {"starlette"}
+
+
+def clock_use(root: Path) -> list[str]:
+    """Only server/clock.py reads a clock; tests never sleep."""
+    broken = []
+    for file, tree in _sources(root, *PARTS):
+        if file != CLOCK:
+            broken += [f"{file}:{line}: {name}: a clock is read in {CLOCK} only" for line, name in _clock_reads(tree)]
+    for file, tree in _sources(root, "tests"):
+        broken += [f"{file}:{line}: sleeps; wait for an event" for line in _sleeps(tree)]
+    return broken
+
+
+def _clock_reads(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    yield from ((line, name) for line, name in _imports(tree) if _within(name, "time"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in ("now", "utcnow", "today"):
+            owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+            if owner in ("datetime", "date"):
+                yield node.lineno, f"{owner}.{node.attr}"
+
+
+def _sleeps(tree: ast.Module) -> Iterator[int]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "sleep" and getattr(node.value, "id", "") == "time":
+            yield node.lineno
+    yield from (line for line, name in _imports(tree) if name == "time.sleep")
+
+
+def sizes(root: Path) -> list[str]:
+    """Files and functions stay short."""
+    broken = []
+    for path in files(root, *CODE):
+        lines = len(path.read_text().splitlines())
+        if path.suffix == ".py" and lines >= MAX_FILE_LINES:
+            broken.append(f"{_name(root, path)}: {lines} lines, {MAX_FILE_LINES - 1} at most")
+    for file, tree in _sources(root, *CODE):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines >= MAX_FUNCTION_LINES:
+                    broken.append(
+                        f"{file}:{node.lineno}: {node.name} has {lines} lines, {MAX_FUNCTION_LINES - 1} at most"
+                    )
+    return broken
+
+
+def leftovers(root: Path) -> list[str]:
+    """No word that says that something is unfinished."""
+    return [
+        f"{_name(root, path)}:{number}: leftover {found.group()}"
+        for path in files(root)
+        if path.name not in ("LICENSE", "requirements.lock")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if (found := _LEFTOVERS.search(line))
+    ]
+
+
+def outside(root: Path) -> list[str]:
+    """The project stands alone: every document that is named is in the tree, and no path leads out of it."""
+    broken = []
+    for path in files(root):
+        name = _name(root, path)
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            where = f"{name}:{number}"
+            if name != "tests/test_layout.py":
+                broken += [f"{where}: names {lost}, which is not here" for lost in _lost_documents(root, path, line)]
+            if _HOME.search(line):
+                broken.append(f"{where}: names a folder of somebody's machine")
+    return broken
+
+
+def _lost_documents(root: Path, path: Path, line: str) -> Iterator[str]:
+    for name in _DOCUMENT.findall(line):
+        places = (root / name, path.parent / name, root / "docs" / name)
+        if not any(place.is_file() and place.resolve().is_relative_to(root.resolve()) for place in places):
+            yield name
+
+
+def addresses(root: Path) -> list[str]:
+    """No address of another machine but in tests (agents and logs are full of them) and the licence."""
+    broken = []
+    for path in files(root):
+        name = _name(root, path)
+        if not name.startswith("tests/") and name != "LICENSE":
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                hosts = (host for host in _ADDRESS.findall(line) if not _OWN_HOSTS.fullmatch(host))
+                broken += [f"{name}:{number}: address of {host}" for host in hosts]
+    return broken
+
+
+def lock(root: Path) -> list[str]:
+    """The lock is pins and hashes only, and has every dependency that pyproject.toml names."""
+    broken = []
+    pinned = set()
+    for number, raw in enumerate((root / "requirements.lock").read_text().splitlines(), 1):
+        line = raw.strip().removesuffix("\\").strip()
+        if re.fullmatch(r"[a-z0-9._-]+==[\w.!+]+( ;.*)?", line):
+            pinned.add(_requirement_name(line))
+        elif line and not line.startswith("#") and not re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", line):
+            broken.append(f"requirements.lock:{number}: neither a pin nor a hash: {line}")
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project.get("optional-dependencies", {}).get("test", [])]
+    broken += [f"requirements.lock: no pin of {name}" for name in map(_requirement_name, wanted) if name not in pinned]
+    return broken
+
+
+def packaged(root: Path) -> list[str]:
+    """Every folder of a part is a package that the installed program has."""
+    tools = tomllib.loads((root / "pyproject.toml").read_text()).get("tool", {})
+    included = tools.get("setuptools", {}).get("packages", {}).get("find", {}).get("include", [])
+    folders = {path.parent for path in files(root, *(part for part in PARTS if (root / part).is_dir()))}
+    broken = [
+        f"{_name(root, folder)} has no __init__.py" for folder in folders if not (folder / "__init__.py").exists()
+    ]
+    parts = {folder.relative_to(root).parts[0] for folder in folders}
+    return broken + [f"pyproject.toml does not include {part}" for part in parts if f"{part}*" not in included]
+
+
+RULES = (import_directions, third_party, clock_use, sizes, leftovers, outside, addresses, lock, packaged)

@@ -1,0 +1,200 @@
+"""Totals and curves against a plain list of all hits: any range, step, zone and moment, any number of owners, flushes
+whole or half done, folded late or never, with an erasure in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from buckets.curve import Bots
+from buckets.ladder import CLICKS, fold_day
+from query.times import STEPS, auto_step
+from query.zones import Fixed, Unit, Zone, zone
+from tests.query.world import World
+
+DAY_S = 86_400
+ZONES = [
+    "UTC",
+    "Europe/Berlin",
+    "America/New_York",
+    "Asia/Kolkata",
+    "Asia/Kathmandu",
+    "Australia/Lord_Howe",
+    "Pacific/Apia",
+]
+WIDTHS = {"minute": 60, "five_minute": 300, "hour": 3600, "week": 7 * DAY_S, "month": 2_629_746}
+
+
+def at(text: str) -> int:
+    return int(datetime.fromisoformat(text + "+00:00").timestamp())
+
+
+# Ages at which tiers end and begin, so that draws fall near them.
+AGES = [0, 60, 3600, DAY_S, 2 * DAY_S, 3 * DAY_S, 33 * DAY_S, 40 * DAY_S, 398 * DAY_S, 420 * DAY_S, 900 * DAY_S]
+ages = st.one_of(
+    st.sampled_from(AGES).flatmap(lambda age: st.integers(max(0, age - 5000), age + 5000)),
+    st.integers(-300, 3 * DAY_S),
+    st.integers(0, 900 * DAY_S),
+)
+nows = st.one_of(
+    st.integers(at("2026-01-01"), at("2029-01-01")),
+    st.sampled_from(["2026-03-01", "2028-03-01", "2027-01-01", "2026-03-29T01:00", "2026-11-01T06:00"]).flatmap(
+        lambda text: st.integers(at(text) - 4000, at(text) + 4000)
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    start: int
+    end: int
+    step: str
+    tz: str
+    bots: Bots
+
+    @property
+    def query(self) -> str:
+        return f"from={self.start}&to={self.end}&tz={self.tz}&bots={self.bots}"
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    """A link hit at many ages, by two owners that flushed now and then and folded at other times."""
+    now = draw(nows)
+    world = World(owners=2)
+    moments = sorted(draw(st.lists(ages.filter(lambda age: age >= 0), max_size=4)), reverse=True)
+    for age in [*moments, 0]:
+        world.now = now - age
+        for _ in range(draw(st.integers(0, 6))):
+            hit_at = now - draw(ages)
+            if hit_at <= world.now + 300:
+                count, bot, owner = draw(st.tuples(st.integers(1, 9), st.booleans(), st.integers(1, 2)))
+                world.hit("k", hit_at, count, bot, owner)
+        match draw(st.sampled_from(["flush", "begin", "fold", "erase", "nothing"])) if age else "nothing":
+            case "flush":
+                world.flush()
+            case "fold":
+                world.fold()
+            case "erase":
+                world.erase("k")
+    world.owners[1].flush(now)  # what others have not flushed cannot show here
+    if draw(st.booleans()):
+        world.owners[0].begin(now)
+    return world
+
+
+@st.composite
+def questions(draw: st.DrawFn, now: int) -> Asked:
+    start, end = sorted((now - draw(ages), now - draw(ages)))
+    return Asked(
+        start,
+        max(end, start + draw(st.sampled_from([1, 60, 7200]))),
+        draw(st.sampled_from([*STEPS, "auto"])),
+        draw(st.sampled_from(ZONES)),
+        draw(st.sampled_from(list(Bots))),
+    )
+
+
+def raw_count(world: World, asked: Asked) -> int:
+    wanted = {Bots.exclude: (False,), Bots.only: (True,), Bots.include: (False, True)}[asked.bots]
+    return sum(hit.count for hit in world.hits if asked.start <= hit.t < asked.end and hit.bot in wanted)
+
+
+def edge_up(t: int, now: int) -> int:
+    start, end = CLICKS.kept(t, fold_day(now))
+    return t if t == start else end
+
+
+def expected_edges(asked: Asked, now: int) -> list[int]:
+    """Where points must begin and end, from the rules, bucket by bucket."""
+    day, where = fold_day(now), zone(asked.tz)
+    step = STEPS.get(asked.step) or auto_step(asked.start, asked.end, where)
+    first, last = CLICKS.kept(asked.start, day)[0], edge_up(asked.end, now)
+    edges = {first, last}
+    wanted = {edge_up(t, now) for t in inner_edges(step.unit, asked, where, now)} if step.unit else set()
+    bucket = first
+    while bucket < last:
+        tier = CLICKS.tiers[CLICKS.tier_of(bucket, day)]
+        bucket = CLICKS.kept(bucket, day)[1]
+        finer = step.average_s < WIDTHS[tier.name] or (
+            step.average_s == WIDTHS[tier.name] and isinstance(step.unit, Fixed)
+        )
+        if finer or bucket in wanted:
+            edges.add(bucket)
+    return sorted(edges)
+
+
+def inner_edges(unit: Unit, asked: Asked, where: Zone, now: int) -> list[int]:
+    """The step's edges strictly inside the range; those of fixed steps only where buckets are not wider anyway."""
+    low = asked.start
+    if isinstance(unit, Fixed):
+        wider = [
+            cut
+            for tier, cut in zip(CLICKS.tiers[1:], CLICKS.cuts(fold_day(now)), strict=False)
+            if WIDTHS[tier.name] >= unit.width_s
+        ]
+        low = max(low, wider[0] - 1)
+    return list(unit.edges(low, asked.end - 1, where))
+
+
+def check_curve(curve: dict[str, Any], world: World, asked: Asked) -> None:
+    points, now = curve["points"], world.now
+    assert [(p["start"], p["end"]) for p in points] == list(pairwise(expected_edges(asked, now)))
+    assert [p["count"] for p in points] == [world.counted("k", p["start"], p["end"], asked.bots) for p in points]
+    assert sum(p["count"] for p in points) == curve["total"] == curve["at_most"]
+    for p in points:
+        cut = p["start"] < asked.start or p["end"] > asked.end
+        assert p["state"] == ("open" if p["end"] > now else "partial" if cut else "complete")
+    assert (curve["from"], curve["to"], curve["tz"]) == (asked.start, asked.end, asked.tz)
+    assert curve["first_hit"] == min((hit.t // 60 * 60 for hit in world.hits), default=None)
+
+
+def check_bounds(answer: dict[str, Any], world: World, asked: Asked) -> None:
+    assert answer["at_least"] <= raw_count(world, asked) <= answer["at_most"]
+    assert answer["exact"] == (answer["at_least"] == answer["at_most"])
+    whole = [
+        edge_up(asked.start, world.now),
+        CLICKS.kept(asked.end, fold_day(world.now))[0],
+    ]
+    assert answer["at_least"] == world.counted("k", whole[0], max(whole), asked.bots)
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.data())
+def test_every_curve_and_total_agrees_with_the_raw_hits(data: st.DataObject) -> None:
+    world = data.draw(worlds())
+    asked = data.draw(questions(world.now))
+    curve = world.curve("k", f"{asked.query}&step={asked.step}")
+    check_curve(curve, world, asked)
+    check_bounds(curve, world, asked)
+    total = world.total("k", asked.query)
+    check_bounds(total, world, asked)
+    assert [total[name] for name in ("from", "to", "at_least", "at_most", "exact")] == [
+        curve[name] for name in ("from", "to", "at_least", "at_most", "exact")
+    ]
+    assert total["total"] == (total["at_most"] if total["exact"] else None)
+    life = world.total("k", f"bots={asked.bots}")
+    assert life["total"] == world.counted("k", 0, 2**40, asked.bots)
+    assert life["exact"] and life["from"] is None and life["to"] is None
+
+
+@settings(max_examples=150, deadline=None)
+@given(worlds(), st.sampled_from(ZONES), st.sampled_from(list(Bots)), st.sampled_from([*STEPS, "auto"]))
+def test_the_summary_is_the_curve_of_the_same_days(world: World, tz: str, bots: Bots, step: str) -> None:
+    ahead = [hit for hit in world.hits if hit.t > world.now - world.now % 60 + 59]
+    asked = f"tz={tz}&bots={bots}"
+    summary = world.summary("k", asked)
+    if not ahead:
+        # A hit stamped minutes ahead is today's at once, but a curve's only when the step that holds it has begun.
+        assert summary["last_7d"] == world.curve("k", f"{asked}&last=7d&step={step}")["total"]
+        assert summary["last_30d"] == world.curve("k", f"{asked}&last=30d&step={step}")["total"]
+        assert summary["today"] == world.curve("k", f"{asked}&last=1d&step={step}")["total"]
+    assert summary["last_7d"] == world.total("k", f"{asked}&last=7d")["at_most"]
+    days = world.curve("k", f"{asked}&last=30d&step=1d")["points"]
+    assert (summary["yesterday"], summary["today"]) == (days[-2]["count"], days[-1]["count"])
+    assert summary["last_hit"] == max((hit.t // 60 * 60 for hit in world.hits), default=None)

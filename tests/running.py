@@ -1,0 +1,191 @@
+"""A real server process for tests: started on a free port, ready when /readyz says so, ended by its own process id."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = "server.cli.main"
+START_TRIES = 1500
+TRY_EVERY_S = 0.02
+STOP_WITHIN_S = 20.0
+
+
+class ServerDied(AssertionError):
+    """The process ended, or never became ready; the message holds its output."""
+
+
+def free_port() -> int:
+    """A TCP port of the loopback address that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def plain_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's environment without any of Clickcurve's own settings, and with `extra`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CLICKCURVE_")}
+    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **(extra or {})}
+
+
+def command(*arguments: str, module: str = PROGRAM) -> list[str]:
+    """The command line that runs the program (or another module) from this source tree."""
+    return [sys.executable, "-m", module, *arguments]
+
+
+def run(*arguments: str, timeout_s: float = 60.0, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run one command of the program to its end; `settings` are environment variables."""
+    return subprocess.run(
+        command(*arguments),
+        env=plain_environment(settings),
+        text=True,
+        capture_output=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+class RunningServer:
+    """`clickcurve serve` as a process group of its own. Use it with `with`, or call `start` and `stop`."""
+
+    def __init__(
+        self,
+        data: Path,
+        *flags: str,
+        settings: Mapping[str, str] | None = None,
+        port: int | None = None,
+        module: str = PROGRAM,
+    ) -> None:
+        self.data = data
+        self.port = port or free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = data.parent / f"{data.name}-{self.port}.log"
+        serve = ("serve", "--data", str(data), "--host", "127.0.0.1", "--port", str(self.port))
+        self._command = command(*serve, *flags, module=module)
+        self._settings = dict(settings or {})
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the server is not running"
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def output(self) -> str:
+        """All that it has printed since the first start."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def launch(self) -> None:
+        """Start the process without waiting until it is ready."""
+        assert self._process is None, "the server is already running"
+        self.data.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self.data.parent,
+                env=plain_environment(self._settings),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def wait_ready(self) -> None:
+        """Wait until /readyz answers 200. Waiting for the process to end paces the tries and notices its death."""
+        assert self._process is not None
+        for _ in range(START_TRIES):
+            try:
+                status = self._process.wait(TRY_EVERY_S)
+            except subprocess.TimeoutExpired:
+                if self._ready():
+                    return
+            else:
+                self._process = None
+                raise ServerDied(f"the server ended with {status}:\n{self.output()[-4000:]}")
+        self.kill()
+        raise ServerDied(f"the server never became ready:\n{self.output()[-4000:]}")
+
+    def _ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/readyz", timeout=5.0, trust_env=False).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def start(self) -> Self:
+        self.launch()
+        self.wait_ready()
+        return self
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def wait(self, timeout_s: float = STOP_WITHIN_S) -> int:
+        """Wait until the process has ended; its exit status."""
+        assert self._process is not None
+        status = self._process.wait(timeout_s)
+        self._process = None
+        return status
+
+    def stop(self, timeout_s: float = STOP_WITHIN_S) -> int:
+        """End it cleanly (SIGTERM) and return its exit status; one that does not end in time is killed: an error."""
+        if self._process is None:
+            return 0
+        self.signal(signal.SIGTERM)
+        try:
+            return self.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ServerDied(f"the server did not end within {timeout_s} s:\n{self.output()[-4000:]}") from None
+
+    def kill(self) -> None:
+        """kill -9 of the whole process group, the server and its workers; returns when all of them are gone."""
+        if self._process is not None:
+            ends = [end for pid in self.workers() if (end := _end_of(pid)) is not None]
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+            for end in ends:
+                select.select([end], [], [])
+                os.close(end)
+
+    def workers(self) -> list[int]:
+        """The process ids of its direct children."""
+        try:
+            listed = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
+        except OSError:  # it is gone already
+            return []
+        return [int(pid) for pid in listed.split()]
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.running and kind is None:
+            self.stop()
+        elif self.running:
+            self.kill()
+
+
+def _end_of(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends; None if it has ended."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None

@@ -1,0 +1,37 @@
+"""Servers of this suite say by their log which port they took and what they did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from tests.running import RunningServer
+
+Line = dict[str, Any]
+
+
+def events(server: RunningServer, name: str | None = None) -> list[Line]:
+    """The log so far, or the lines of one event. Every line is one JSON object."""
+    lines = [json.loads(line) for line in server.output().rpartition("\n")[0].splitlines()]
+    return [line for line in lines if name is None or line["event"] == name]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data folder that is not there yet."""
+    return tmp_path / "data"
+
+
+def wait_until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
+    """Asks every hundredth of a second until the condition holds, without taking the processor from the servers."""
+    never = Event()
+    for _ in range(int(within_s * 100)):
+        if condition():
+            return
+        never.wait(0.01)
+    raise AssertionError(f"it did not come true within {within_s:.0f} s")

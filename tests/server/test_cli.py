@@ -1,0 +1,192 @@
+"""The commands, as people type them: against a running server, and on a data folder that none holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from server.cli.main import COMMANDS, main
+from tests.client import Clickcurve
+from tests.conftest import Serve
+from tests.running import RunningServer, run
+
+Env = Mapping[str, str]
+NONE: Env = {}
+
+
+def ask(*arguments: str, stdin: str | None = None, env: Env = NONE) -> Result:
+    clean = {"CLICKCURVE_URL": None, "CLICKCURVE_TOKEN": None, "COLUMNS": "80"}
+    return CliRunner().invoke(main, list(arguments), input=stdin, env={**clean, **env})
+
+
+def said(*arguments: str, stdin: str | None = None, code: int = 0, env: Env = NONE) -> str:
+    """What a command printed, both streams, after ending with the code that is expected."""
+    found = ask(*arguments, stdin=stdin, env=env)
+    assert found.exit_code == code, (found.output, found.exception)
+    return found.output
+
+
+# --- help -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_teaches_by_examples(name: str) -> None:
+    text = said(name, "--help")
+    if name == "token":
+        text += said("token", "create", "--help")
+    assert "Examples:" in text
+    assert f"clickcurve {name}" in text
+
+
+def test_the_help_names_every_command_and_exit_code() -> None:
+    text = said("--help")
+    for name, (_, line) in COMMANDS.items():
+        assert f"  {name} " in text and line in text
+    for code in range(5):
+        assert f"\n    {code}  " in text
+
+
+def test_an_unknown_command_or_flag_is_a_usage_error() -> None:
+    assert "No such command" in said("count", code=2)
+    assert "No such option" in said("total", "--loud", code=2)
+
+
+# --- settings and tokens --------------------------------------------------------------------------------------------
+def test_settings_lists_all_with_their_origin(tmp_path: Path) -> None:
+    config = tmp_path / "clickcurve.toml"
+    config.write_text("workers = 2\n")
+    found = json.loads(
+        said("settings", "--json", "--config", str(config), "--port", "9", env={"CLICKCURVE_SYNC": "off"})
+    )
+    assert found["workers"] == {"value": "2", "origin": f"file {config}"}
+    assert found["port"] == {"value": "9", "origin": "flag --port"}
+    assert found["sync"] == {"value": "off", "origin": "environment CLICKCURVE_SYNC"}
+    assert found["flush_s"] == {"value": "15", "origin": "default"}
+    assert "flush_s" in said("settings")
+    assert "key_bytes" in said("settings", "--limits")
+
+
+def test_a_wrong_setting_ends_any_command_with_two_and_a_sentence() -> None:
+    assert said("total", env={"CLICKCURVE_PROT": "1"}, code=2).startswith("Error: prot is not a setting")
+    assert said("settings", "--port", "x", code=2).startswith("Error: port (flag --port) is 'x'")
+
+
+def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path))
+    token = said("token", "create", "shop", "--scope", "write", "--scope", "read", *data).strip()
+    listing = said("token", "list", *data)
+    assert "write,read" in listing and "shop" in listing and token not in listing
+    (kept,) = (json.loads(line) for line in said("token", "list", "--json", *data).splitlines())
+    assert token.startswith(f"cc_{kept['id']}_") and "sha256" not in kept
+    assert said("token", "revoke", kept["id"], *data).strip() == f"revoked {kept['id']}"
+    assert said("token", "list", *data) == ""
+    assert "there is no token" in said("token", "revoke", kept["id"], *data, code=1)
+
+
+# --- a running server -----------------------------------------------------------------------------------------------
+def test_hits_are_sent_and_asked_for(server: RunningServer) -> None:
+    url = {"CLICKCURVE_URL": server.url}
+    assert said("send", "launch", env=url) == "counted 1, duplicate 0, late 0, refused 0\n"
+    assert said("send", "launch", "--count", "4", "--id", "x1", env=url).startswith("counted 4,")
+    assert said("send", "launch", "--count", "4", "--id", "x1", env=url).startswith("counted 0, duplicate 4")
+    assert said("send", "launch", "--bot", env=url).startswith("counted 1")
+    assert said("send", "a/b ü", "--ts", "2020-01-31T12:00", env=url).startswith("counted 1, duplicate 0, late 1")
+    summary = said("total", "launch", env=url).split()
+    assert (summary[summary.index("lifetime") + 1], summary[summary.index("bots") + 1]) == ("5", "1")
+    assert said("total", "launch", "--last", "7d", env=url) == "5\n"
+    assert said("total", env=url) == "6\n"
+    assert "between 0 and 1" in said("total", "a/b ü", "--from", "2020-01-02", "--to", "2020-01-03", env=url)
+    assert json.loads(said("total", "launch", "--json", env=url))["lifetime"] == 5
+    assert said("top", env=url).split()[:2] == ["launch", "5"]
+    curve = said("curve", "launch", "--last", "60m", "--step", "5m", env=url)
+    assert curve.splitlines()[0].startswith("launch: ") and "step 5m" in curve.splitlines()[0]
+    assert curve.splitlines()[-1] == "total 5"
+    assert max(map(len, curve.splitlines()[1:])) <= 80
+    assert "open" in curve
+    assert said("curve", "launch", "--csv", env=url).startswith("start,end,count,state")
+    assert json.loads(said("curve", "--json", env=url))["total"] == 5
+
+
+def test_a_file_of_hits_is_sent_and_refusals_are_told(server: RunningServer) -> None:
+    lines = '{"key": "a", "count": 3}\n{"key": ""}\nnonsense\n{"key": "b"}\n'
+    text = said("send", "--file", "-", "--url", server.url, stdin=lines, code=1)
+    assert "counted 4, duplicate 0, late 0, refused 2" in text
+    assert "refused hit 1: key is empty" in text
+    assert said("total", "a", "--last", "1h", "--url", server.url) == "3\n"
+
+
+def test_a_refused_question_is_told_in_the_servers_words(server: RunningServer) -> None:
+    text = said("curve", "--last", "7x", "--url", server.url, code=1)
+    assert text.startswith("Error: the server says: invalid parameter: ")
+
+
+def test_no_server_ends_with_three(port: int) -> None:
+    text = said("total", "--url", f"http://127.0.0.1:{port}", code=3)
+    assert text.startswith(f"Error: no server answers at http://127.0.0.1:{port}")
+
+
+def test_commands_show_their_token(serve: Serve, data: Path) -> None:
+    token = said("token", "create", "me", "--scope", "admin", "--data", str(data)).strip()
+    server = serve(data=data, settings={})
+    assert "token missing or unknown" in said("total", "--url", server.url, code=1)
+    assert said("total", "--url", server.url, env={"CLICKCURVE_TOKEN": token}) == "0\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("send",), ("send", "a", "--file", "-"), ("send", "--file", "-", "--count", "2"), ("dump",)]
+)
+def test_commands_that_make_no_sense_end_with_two(arguments: tuple[str, ...]) -> None:
+    assert ask(*arguments, stdin="").exit_code == 2
+
+
+# --- a store without a server ---------------------------------------------------------------------------------------
+@pytest.fixture
+def counted(serve: Serve, data: Path) -> Path:
+    """A data folder in which a server has counted, and which none holds."""
+    server = serve(data=data)
+    with Clickcurve(server.url) as client:
+        client.send([{"key": "launch", "count": 5}, {"key": "old", "ts": 1_600_000_000}, {"key": "b", "bot": True}])
+    server.stop()
+    return data
+
+
+def test_the_store_is_verified_dumped_exported_and_backed_up(counted: Path, tmp_path: Path) -> None:
+    data = ("--data", str(counted))
+    assert "6 hits of people, 1 of bots, 0 erased; 0 rows break a law" in said("verify", *data)
+    assert "people 5" in said("dump", "launch", *data)
+    assert "people 6" in said("dump", "--all-links", *data)
+    lines = {line["key"]: line for line in map(json.loads, said("export", *data).splitlines())}
+    assert {key: line["total"] for key, line in lines.items()} == {"launch": 5, "old": 1, "b": 0}
+    copy = tmp_path / "copy.db"
+    assert "all flushes of 1 owners" in said("backup", str(copy), *data)
+    assert "0 rows break a law" in said("verify", "--store", f"sqlite:///{copy}")
+    assert said("backup", str(copy), *data, code=2).startswith(f"Error: {copy} exists")
+    out = tmp_path / "history.ndjson"
+    assert said("export", "--out", str(out), *data) == ""
+    assert len(out.read_text().splitlines()) == 3
+
+
+def test_a_store_that_is_not_there_is_told_and_not_made(tmp_path: Path) -> None:
+    text = said("verify", "--data", str(tmp_path / "none"), code=3)
+    assert text.startswith("Error: there is no database at")
+    assert not (tmp_path / "none").exists()
+
+
+def test_folding_is_shown_and_done_and_keeps_totals(counted: Path) -> None:
+    data = ("--data", str(counted))
+    assert "the total stays" in said("fold", "--dry-run", *data)
+    assert "journal 1, owner 1: 0 rows visited" in said("fold", *data)
+    assert "6 hits of people, 1 of bots, 0 erased; 0 rows break a law" in said("verify", *data)
+
+
+def test_fold_refuses_while_a_server_holds_the_folder(server: RunningServer) -> None:
+    ended = run("fold", "--data", str(server.data))
+    assert ended.returncode == 4
+    assert ended.stderr == f"Error: the data folder {server.data} is held by clickcurve serve (process {server.pid})\n"
+    assert run("fold", "--dry-run", "--data", str(server.data)).returncode == 0
+
+
+def test_reading_commands_work_beside_a_server(server: RunningServer) -> None:
+    assert "0 rows break a law" in said("verify", "--data", str(server.data))

@@ -1,0 +1,167 @@
+"""What any caller meets: problem documents, tokens, readiness, numbers, the page that explains the routes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from server import auth
+from server.auth import Scope
+from tests.client import Clickcurve
+from tests.running import RunningServer
+from tests.server.conftest import wait_until
+
+
+@pytest.fixture(scope="module")
+def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server without tokens, shared by tests that leave nothing behind."""
+    with RunningServer(tmp_path_factory.mktemp("open") / "data") as server:
+        yield server
+
+
+@pytest.fixture
+def http(open_server: RunningServer) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=open_server.url, trust_env=False) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "title", "field"),
+    [
+        ("GET", "/nothing", 404, "not found", None),
+        ("GET", "/v1/links/a/b/c", 404, "not found", None),
+        ("GET", "/healthz/", 404, "not found", None),
+        ("POST", "/v1/total", 405, "method not allowed", None),
+        ("DELETE", "/healthz", 405, "method not allowed", None),
+        ("GET", "/v1/hits", 405, "method not allowed", None),
+        ("GET", "/readyz?for=luck", 422, "invalid parameter", "for"),
+        ("GET", "/v1/curve?last=7x", 422, "invalid parameter", "last"),
+        ("GET", "/v1/links?limit=1001", 422, "invalid parameter", "limit"),
+        ("POST", "/v1/hits", 400, "unreadable body", None),
+    ],
+)
+def test_every_error_is_a_problem_document(
+    http: httpx.Client, method: str, path: str, status: int, title: str, field: str | None
+) -> None:
+    answer = http.request(method, path)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert (problem["title"], problem.get("field")) == (title, field)
+    assert problem["detail"]
+    assert "server" not in answer.headers
+
+
+def test_405_says_what_is_possible(http: httpx.Client) -> None:
+    assert "GET" in http.post("/v1/total").headers["allow"]
+    assert http.get("/v1/hits").headers["allow"] == "POST"
+
+
+def test_it_lives_and_is_ready(http: httpx.Client) -> None:
+    assert http.get("/healthz").json() == {"alive": True}
+    ready = http.get("/readyz")
+    assert (ready.status_code, ready.json()["ready"]) == (200, True)
+    assert http.get("/readyz?for=read").json()["store"] == "up"
+
+
+def test_metrics_can_be_read_by_prometheus_and_count_refusals(http: httpx.Client) -> None:
+    http.post("/v1/hits", json=[{"key": "a"}, {"key": "", "ts": 1}, {"key": "b", "count": 0}])
+    http.get("/nothing")
+    families = {family.name: family for family in text_string_to_metric_families(http.get("/metrics").text)}
+    assert all(family.documentation for family in families.values())
+    refused = {
+        (sample.labels["field"], sample.value > 0)
+        for sample in families["clickcurve_refused_hits"].samples
+        if sample.name.endswith("_total")
+    }
+    assert {("key", True), ("count", True), ("ts", False)} <= refused
+    counted = {sample.labels["status"] for sample in families["clickcurve_refused_requests"].samples}
+    assert "404" in counted
+
+
+def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) -> None:
+    assert http.get("/docs").status_code == 200
+    paths: dict[str, Any] = http.get("/openapi.json").json()["paths"]
+    wanted = {
+        "/v1/hits": {"post"},
+        "/v1/hits/{key}": {"post"},
+        "/v1/links": {"get"},
+        "/v1/links/{key}": {"get", "delete"},
+        "/v1/links/{key}/total": {"get"},
+        "/v1/links/{key}/curve": {"get"},
+        "/v1/total": {"get"},
+        "/v1/curve": {"get"},
+        "/healthz": {"get"},
+        "/readyz": {"get"},
+        "/metrics": {"get"},
+    }
+    for path, methods in wanted.items():
+        assert methods <= paths[path].keys(), path
+
+
+# --- tokens ---------------------------------------------------------------------------------------------------------
+class Guarded:
+    """A server that asks for tokens, and one token of each scope."""
+
+    def __init__(self, server: RunningServer, tokens: dict[str, str]) -> None:
+        self.server = server
+        self.tokens = tokens
+
+    def ask(self, method: str, path: str, scope: str | None, **more: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.tokens.get(scope, scope)}"} if scope is not None else {}
+        return httpx.request(method, self.server.url + path, headers=headers, trust_env=False, **more)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    data: Path = tmp_path_factory.mktemp("guarded") / "data"
+    data.mkdir()
+    tokens = {scope.value: auth.create(data / "tokens.json", scope.value, (scope,), 0) for scope in Scope}
+    with RunningServer(data) as server:
+        yield Guarded(server, tokens)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("POST", "/v1/hits/launch", {"write", "admin"}),
+        ("POST", "/v1/hits", {"write", "admin"}),
+        ("GET", "/v1/links/launch", {"read", "admin"}),
+        ("GET", "/v1/links/launch/total", {"read", "admin"}),
+        ("GET", "/v1/curve", {"read", "admin"}),
+        ("GET", "/v1/links", {"read", "admin"}),
+        ("GET", "/metrics", {"read", "admin"}),
+        ("DELETE", "/v1/links/nobody", {"admin"}),
+        ("GET", "/healthz", {None, "wrong", "write", "read", "admin"}),
+        ("GET", "/readyz", {None, "wrong", "write", "read", "admin"}),
+        ("GET", "/docs", {None, "wrong", "write", "read", "admin"}),
+    ],
+)
+def test_each_route_asks_for_its_scope(guarded: Guarded, method: str, path: str, allowed: set[str | None]) -> None:
+    for scope in (None, "wrong", "write", "read", "admin"):
+        answer = guarded.ask(method, path, scope, **({"json": {"key": "a"}} if path == "/v1/hits" else {}))
+        if scope in allowed:
+            assert answer.is_success, (scope, answer.text)
+            continue
+        assert answer.status_code == (403 if scope in guarded.tokens else 401), scope
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_a_refused_write_counts_nothing_and_leaks_nothing(guarded: Guarded) -> None:
+    answer = guarded.ask("POST", "/v1/hits", "read", json={"key": "secret-plan", "count": 5})
+    assert answer.status_code == 403
+    assert guarded.tokens["read"] not in answer.text
+    assert guarded.ask("GET", "/v1/links/secret-plan", "read").json()["lifetime"] == 0
+
+
+def test_a_token_made_while_it_runs_closes_an_open_server(server: RunningServer) -> None:
+    with Clickcurve(server.url) as client:
+        client.hit("launch")
+        auth.create(server.data / "tokens.json", "first", (Scope.read,), 0)
+        wait_until(lambda: client.http.get("/v1/total").status_code == 401)

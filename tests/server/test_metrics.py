@@ -1,0 +1,70 @@
+"""/metrics: text that Prometheus reads, and several workers' numbers that never step back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from server import metrics
+from server.metrics import FAMILIES, Metrics, Sample
+
+Numbers = dict[tuple[str, str], float]
+
+
+def parsed(answer: tuple[bytes, str]) -> Numbers:
+    body, content_type = answer
+    assert content_type.startswith("text/plain")
+    return {
+        (sample.name, sample.labels["journal"]): sample.value
+        for family in text_string_to_metric_families(body.decode())
+        for sample in family.samples
+    }
+
+
+def test_every_family_is_named_and_explained_even_before_it_has_numbers() -> None:
+    body, _ = Metrics("journal-1", [], None).answer("")
+    text = body.decode()
+    for name in FAMILIES:
+        assert f"# HELP {name.removesuffix('_total')}" in text
+        assert f"# TYPE {name.removesuffix('_total')}" in text
+
+
+def test_samples_carry_their_labels_and_their_journal() -> None:
+    samples = [Sample("clickcurve_refused_requests_total", 3, ("413", "body too large"))]
+    body, _ = Metrics("journal-1", [lambda: samples], None).answer("")
+    line = 'clickcurve_refused_requests_total{journal="journal-1",status="413",title="body too large"} 3.0'
+    assert line in body.decode().splitlines()
+
+
+def test_any_worker_answers_for_all_and_no_number_steps_back(tmp_path: Path) -> None:
+    metrics.clear(tmp_path / "m")
+    hits = {"journal-1": 0.0, "journal-2": 0.0}
+    workers = {
+        name: Metrics(name, [lambda name=name: [Sample("clickcurve_flushes_total", hits[name])]], tmp_path / "m")  # type: ignore[misc]
+        for name in hits
+    }
+    seen: Numbers = {}
+    for asked, counted in [("journal-1", "journal-2"), ("journal-2", "journal-1")] * 5:
+        hits[counted] += 1
+        hits[asked] += 10
+        found = parsed(workers[asked].answer(""))
+        assert found["clickcurve_flushes_total", asked] == hits[asked]
+        assert all(found[series] >= seen[series] for series in seen)
+        seen = found
+    workers["journal-1"].publish()
+    assert parsed(workers["journal-2"].answer(""))["clickcurve_flushes_total", "journal-1"] == hits["journal-1"]
+
+
+def test_a_start_forgets_the_samples_of_former_workers(tmp_path: Path) -> None:
+    shared = tmp_path / "m"
+    metrics.clear(shared)
+    Metrics("journal-7", [], shared).publish()
+    metrics.clear(shared)
+    answered = Metrics("journal-1", [lambda: [Sample("clickcurve_flushes_total", 1)]], shared).answer("")
+    assert {journal for _, journal in parsed(answered)} == {"journal-1"}
+
+
+def test_the_process_tells_of_itself() -> None:
+    names = {sample.name for sample in metrics.process_samples()}
+    assert {"process_resident_memory_bytes", "process_cpu_seconds_total"} <= names

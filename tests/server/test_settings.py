@@ -1,0 +1,111 @@
+"""Where settings come from, which one wins, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from buckets.errors import SettingInvalid
+from server.settings import TABLE, read
+
+
+@pytest.mark.parametrize(
+    ("flag", "environ", "file", "value", "origin"),
+    [
+        (None, None, None, 8080, "default"),
+        (None, None, 1003, 1003, "file {file}"),
+        (None, "1002", 1003, 1002, "environment CLICKCURVE_PORT"),
+        ("1001", "1002", 1003, 1001, "flag --port"),
+        ("1001", None, 1003, 1001, "flag --port"),
+        ("1001", "1002", None, 1001, "flag --port"),
+        (None, "1002", None, 1002, "environment CLICKCURVE_PORT"),
+        ("1001", None, None, 1001, "flag --port"),
+    ],
+)
+def test_a_flag_beats_the_environment_which_beats_the_file_which_beats_the_default(
+    tmp_path: Path, flag: str | None, environ: str | None, file: int | None, value: int, origin: str
+) -> None:
+    config = tmp_path / "clickcurve.toml"
+    config.write_text("" if file is None else f"port = {file}\n")
+    found = read(
+        {"port": flag, "config": str(config)}, {} if environ is None else {"CLICKCURVE_PORT": environ, "PATH": "/bin"}
+    )
+    assert found.port == value
+    assert found.origins["port"] == origin.format(file=config)
+
+
+def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
+    config = tmp_path / "clickcurve.toml"
+    config.write_text('sync = false\nworkers = 2\nstore = "memory://"\n')
+    found = read({}, {"CLICKCURVE_CONFIG": str(config)})
+    assert (found.sync, found.workers, found.store) == (False, 2, "memory://")
+
+
+def test_the_database_lies_in_the_data_folder_unless_a_store_is_named() -> None:
+    assert read({"data": "/srv/clicks"}, {}).store == "sqlite:////srv/clicks/clickcurve.db"
+    assert read({}, {}).store == "sqlite:///clickcurve-data/clickcurve.db"
+    assert read({"store": "memory://"}, {}).store == "memory://"
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "sentence"),
+    [
+        ({"port": "eighty"}, {}, "port (flag --port) is 'eighty': it must be a whole number from 0 to 65535"),
+        ({"port": "65536"}, {}, "port (flag --port) is '65536': it must be a whole number from 0 to 65535"),
+        ({"port": "1_0"}, {}, "port (flag --port) is '1_0': it must be a whole number from 0 to 65535"),
+        ({"port": ""}, {}, "port (flag --port) is '': it must be a whole number from 0 to 65535"),
+        ({"workers": "0"}, {}, "workers (flag --workers) is '0': it must be a whole number from 1 to 64"),
+        ({"sync": "maybe"}, {}, "sync (flag --sync) is 'maybe': it must be on or off"),
+        ({"store": "redis://h1"}, {}, "must begin with sqlite:///, cassandra:// or memory://"),
+        ({"data": ""}, {}, "data (flag --data) is '': it must not be empty"),
+        ({"url": "127.0.0.1:8080"}, {}, "it must begin with http:// or https://"),
+        ({}, {"CLICKCURVE_FLUSH_S": "0"}, "flush_s (environment CLICKCURVE_FLUSH_S) is '0': it must be a whole number"),
+        ({}, {"CLICKCURVE_FLUSH": "15"}, "flush is not a setting (variable CLICKCURVE_FLUSH); did you mean flush_s?"),
+        ({}, {"CLICKCURVE_xyz": "1"}, "xyz is not a setting"),
+        ({}, {"CLICKCURVE_port": "1"}, "the variable CLICKCURVE_port must be written CLICKCURVE_PORT"),
+        ({"config": "/nowhere/at/all.toml"}, {}, "the settings file /nowhere/at/all.toml cannot be read: No such file"),
+    ],
+)
+def test_a_wrong_or_unknown_setting_is_refused_in_one_sentence(
+    flags: dict[str, str], environ: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(SettingInvalid) as refused:
+        read(flags, environ)
+    assert sentence in refused.value.detail
+    assert "\n" not in refused.value.detail
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("prot = 1\n", "prot is not a setting (name in {file}); did you mean port?"),
+        ("port = [1]\n", "port in {file} is a list: it must be a text, a number or true or false"),
+        ("port = 1.5\n", "port in {file} is a float"),
+        ("port =\n", "the settings file {file} is not TOML"),
+        ('config = "b.toml"\n', "{file} names a further settings file"),
+        ('port = "x"\n', "port (file {file}) is 'x': it must be a whole number"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    config = tmp_path / "clickcurve.toml"
+    config.write_text(text)
+    with pytest.raises(SettingInvalid) as refused:
+        read({"config": str(config)}, {})
+    assert sentence.format(file=config) in refused.value.detail
+
+
+def test_the_listing_has_every_setting_with_its_origin_and_hides_secrets() -> None:
+    listing = read({"token": "cc_secret"}, {"CLICKCURVE_SYNC": "off"}).listing()
+    assert [name for name, _, _ in listing] == [setting.name for setting in TABLE]
+    assert ("token", "********", "flag --token") in listing
+    assert ("sync", "off", "environment CLICKCURVE_SYNC") in listing
+    assert ("port", "8080", "default") in listing
+
+
+def test_a_secret_is_not_repeated_in_a_refusal(tmp_path: Path) -> None:
+    config = tmp_path / "clickcurve.toml"
+    config.write_text('token = "cc_secret"\nport = "x"\n')
+    with pytest.raises(SettingInvalid) as refused:
+        read({"config": str(config)}, {})
+    assert "cc_secret" not in refused.value.detail

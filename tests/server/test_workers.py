@@ -1,0 +1,108 @@
+"""Several workers on one port: each an owner of its own, replaced when it dies, and none left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from tests.client import Clickcurve
+from tests.conftest import Serve
+from tests.running import RunningServer
+from tests.server.conftest import events, wait_until
+
+JOURNALS = {"journal-1", "journal-2", "journal-3"}
+
+
+def listening(server: RunningServer) -> set[str]:
+    return {line["journal"] for line in events(server, "listening")}
+
+
+def all_listen(server: RunningServer, journals: set[str], times: int = 1) -> None:
+    """Waits until each worker has said that it listens (a number of times in all)."""
+    wait_until(lambda: server.running and len(events(server, "listening")) >= times * len(journals))
+    assert listening(server) == journals
+
+
+def total(server: RunningServer, key: str = "launch") -> int:
+    """The total when each worker's hits have reached the store; a fresh connection may meet any worker."""
+    with Clickcurve(server.url) as client:
+        return int(client.total(key)["total"])
+
+
+def hit(server: RunningServer, times: int) -> None:
+    for _ in range(times):
+        with Clickcurve(server.url) as client:  # each over a connection of its own, so that all workers get some
+            assert client.hit("launch")["counted"] == 1
+
+
+def test_each_worker_takes_a_journal_and_together_they_count_all(serve: Serve, data: Path) -> None:
+    server = serve("--workers", "3", "--flush-s", "1", data=data)
+    all_listen(server, JOURNALS)
+    hit(server, 40)
+    wait_until(lambda: total(server) == 40)
+    assert server.stop() == 0
+    assert len(events(server, "stopped")) == 3
+    assert sum(flush["hits"] for flush in events(server, "flush")) == 40
+
+
+def test_any_worker_answers_for_all_on_metrics(serve: Serve) -> None:
+    server = serve("--workers", "2", "--flush-s", "3600")
+    all_listen(server, {"journal-1", "journal-2"})
+    hit(server, 20)
+
+    def counted() -> float:
+        with Clickcurve(server.url) as client:
+            found = client.metrics()
+        names = [f'clickcurve_hits_total{{journal="journal-{n}",outcome="counted"}}' for n in (1, 2)]
+        return sum(found.get(name, 0.0) for name in names)
+
+    wait_until(lambda: counted() == 20)
+
+
+def test_a_worker_that_is_killed_is_replaced_and_its_hits_are_there(serve: Serve, data: Path) -> None:
+    server = serve("--workers", "2", "--flush-s", "3600", data=data)
+    all_listen(server, {"journal-1", "journal-2"})
+    hit(server, 20)
+    before = set(server.workers())
+    os.kill(min(before), signal.SIGKILL)
+    wait_until(lambda: len(events(server, "listening")) == 3)
+    assert len(events(server, "worker died")) == 1
+    assert len(set(server.workers()) - before) == 1
+    assert server.stop() == 0
+    assert total(serve(data=data)) == 20
+
+
+def test_what_workers_that_there_no_longer_are_left_behind_is_counted_by_the_others(serve: Serve, data: Path) -> None:
+    server = serve("--workers", "3", "--flush-s", "3600", data=data)
+    all_listen(server, JOURNALS)
+    hit(server, 30)
+    server.kill()
+    fewer = serve("--workers", "1", data=data)
+    wait_until(lambda: total(fewer) == 30)
+    wait_until(lambda: len(events(fewer, "former journal emptied")) == 2)
+    hit(fewer, 1)
+    assert fewer.stop() == 0
+    more = serve("--workers", "3", data=data)
+    wait_until(lambda: total(more) == 31)
+
+
+def test_a_second_server_is_refused_while_a_worker_of_the_first_still_flushes(serve: Serve, data: Path) -> None:
+    server = serve("--workers", "2", "--flush-s", "3600", data=data)
+    all_listen(server, {"journal-1", "journal-2"})
+    hit(server, 10)
+    os.kill(server.pid, signal.SIGKILL)
+    server.wait()
+    wait_until(lambda: len(events(server, "stopped")) == 2)
+    assert len(events(server, "parent gone")) == 2
+    assert sum(flush["hits"] for flush in events(server, "flush")) == 10
+
+
+def test_a_stop_while_a_worker_is_being_replaced_ends_all(serve: Serve) -> None:
+    server = serve("--workers", "2", "--flush-s", "3600")
+    all_listen(server, {"journal-1", "journal-2"})
+    for worker in server.workers():
+        os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: bool(events(server, "worker died")))
+    assert server.stop() == 0
+    assert not server.running

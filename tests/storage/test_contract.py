@@ -1,0 +1,214 @@
+"""What every store promises of rows, erasures, sources, due rows and walks, on every store.
+
+Two owners write one key from the first test on.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from storage.contract import (
+    ALL_LINKS,
+    CLOSED,
+    Held,
+    OwnRow,
+    SavedRow,
+    Source,
+    Store,
+    StoredLink,
+    StoredRow,
+    link_key,
+    link_of,
+    namespace_key,
+)
+from tests.storage.stores import StoreFactory, in_flush, record, rows, saved
+
+ODD_KEYS = [
+    ALL_LINKS,
+    link_key("\0leading"),
+    namespace_key("limit", "per-ip"),
+    "in\0side",
+    "'; DROP TABLE rows; --",
+    '"quoted"',
+    "%_*?[a]",
+    "a/b",
+    " ",
+    "ünïcödé",
+    "\U0001f600",
+    "\uffff",
+    "é" * 512,
+    "k" * 1024,
+]
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+def test_a_key_has_the_rows_of_all_its_owners(store: Store) -> None:
+    first, second = in_flush(store, 1), in_flush(store, 2)
+    store.save_own(first, 1, saved("a", "b", data=b"one"), {})
+    store.save_own(second, 1, saved("a", data=b"two"), {})
+    assert rows(store, "a") == StoredLink(0, (StoredRow(1, b"one"), StoredRow(2, b"two")))
+    assert rows(store, "b") == StoredLink(0, (StoredRow(1, b"one"),))
+    assert rows(store, "c") == StoredLink(0, ())
+
+
+def test_an_owner_loads_its_own_rows_only(store: Store) -> None:
+    first, second = in_flush(store, 1), in_flush(store, 2)
+    store.save_own(first, 1, saved("a", "b", data=b"one"), {})
+    store.save_own(second, 1, saved("a", "c", data=b"two"), {})
+    assert store.load_own(1, ["a", "b", "c", "d"]) == {"a": OwnRow(b"one", 0), "b": OwnRow(b"one", 0)}
+    assert store.load_own(2, ["c"]) == {"c": OwnRow(b"two", 0)}
+    assert store.load_own(1, []) == {}
+
+
+def test_saving_replaces_whole_rows_and_repeating_it_changes_nothing(store: Store) -> None:
+    held = in_flush(store)
+    store.save_own(held, 1, saved("a", data=b"long" * 1000, due_day=5), {})
+    for _ in range(3):
+        store.save_own(held, 1, saved("a", data=b"short", due_day=9), {})
+    assert rows(store, "a").rows == (StoredRow(1, b"short"),)
+    assert store.due(1, 8, None, 10) == []
+
+
+def test_what_one_handle_saved_another_reads_at_once(store_factory: StoreFactory) -> None:
+    writer, reader = store_factory(), store_factory()
+    held = in_flush(writer)
+    assert rows(reader, "a").rows == ()
+    writer.save_own(held, 1, saved("a"), {})
+    assert rows(reader, "a").rows == (StoredRow(1, b"row"),)
+    assert reader.owners() == [record(begun=1)]
+
+
+def test_more_rows_than_one_query_takes_are_saved_and_loaded(store: Store) -> None:
+    held = in_flush(store)
+    keys = [f"key-{n:05}" for n in range(1_234)]
+    store.save_own(held, 1, {key: SavedRow(key.encode(), None) for key in keys}, {})
+    assert store.load_own(1, keys) == {key: OwnRow(key.encode(), 0) for key in keys}
+
+
+@pytest.mark.parametrize("key", ODD_KEYS, ids=lambda key: ascii(key[:20]))
+def test_every_key_comes_back_as_it_is(store: Store, key: str) -> None:
+    held = in_flush(store)
+    store.save_own(held, 1, saved(key, "neighbour", data=key.encode(), due_day=1), {})
+    store.erase(key, 7)
+    assert rows(store, key) == StoredLink(7, (StoredRow(1, key.encode()),))
+    assert store.load_own(1, [key]) == {key: OwnRow(key.encode(), 7)}
+    assert key in store.due(1, 1, None, 10)
+    assert key in dict(store.walk(None, 10))
+
+
+def test_stored_keys_keep_links_and_namespaces_apart() -> None:
+    for link in ("a", "\0a", "\0\0a", "\0limit:a"):
+        assert link_of(link_key(link)) == link
+    assert link_of(ALL_LINKS) is None
+    assert link_of(namespace_key("limit", "a")) is None
+
+
+# --- erasing --------------------------------------------------------------------------------------------------------
+def test_an_erasure_shows_beside_the_rows_and_the_latest_wins(store: Store) -> None:
+    held = in_flush(store)
+    store.save_own(held, 1, saved("a", "b"), {})
+    store.erase("a", 500)
+    store.erase("a", 400)
+    store.erase("gone", 600)
+    assert rows(store, "a") == StoredLink(500, (StoredRow(1, b"row"),))
+    assert rows(store, "gone") == StoredLink(600, ())
+    assert store.load_own(1, ["a", "b", "gone"]) == {
+        "a": OwnRow(b"row", 500),
+        "b": OwnRow(b"row", 0),
+        "gone": OwnRow(None, 600),
+    }
+    assert store.load_own(2, ["a"]) == {"a": OwnRow(None, 500)}
+    assert store.walk(None, 10) == [("a", rows(store, "a")), ("b", rows(store, "b"))]
+
+
+# --- sources --------------------------------------------------------------------------------------------------------
+def test_a_source_is_claimed_moved_and_never_moved_back(store: Store) -> None:
+    held = in_flush(store)
+    assert store.source("log") is None
+    assert store.claim_source("log", held, None)
+    assert store.source("log") == Source(1, 0, "", 1)
+    store.save_own(held, 1, {}, {"log": Source(1, 100, "tail")})
+    store.save_own(held, 1, {}, {"log": Source(1, 100, "tail")})
+    store.save_own(held, 1, {}, {"log": Source(1, 40, "older")})
+    assert store.source("log") == Source(1, 100, "tail", 1)
+
+
+def test_a_source_that_was_never_claimed_is_saved_too(store: Store) -> None:
+    store.save_own(in_flush(store), 1, {}, {"log": Source(1, 100, "tail")})
+    assert store.source("log") == Source(1, 100, "tail", 1)
+
+
+def test_a_source_goes_to_one_of_those_who_saw_it_the_same(store: Store) -> None:
+    first, second = in_flush(store, 1), in_flush(store, 2)
+    assert store.claim_source("log", first, None)
+    store.save_own(first, 1, {}, {"log": Source(1, 100, "tail")})
+    assert not store.claim_source("log", second, None)
+    seen = store.source("log")
+    assert store.claim_source("log", second, seen)
+    assert store.claim_source("log", second, seen)  # repeated, because the answer was lost
+    assert store.source("log") == Source(2, 100, "tail", 1)
+    assert not store.claim_source("log", first, seen)
+
+
+def test_a_keeper_that_came_back_keeps_its_source(store: Store) -> None:
+    first, second = in_flush(store, 1), in_flush(store, 2)
+    store.claim_source("log", first, None)
+    store.close_owner(first)
+    seen = store.source("log")  # the second sees a closed keeper here, and is slow
+    store.claim(record(state=CLOSED, begun=1), record(epoch=2, holder="back", begun=1))
+    assert store.claim_source("log", Held(1, 2, "back"), seen)
+    assert not store.claim_source("log", second, seen)
+    assert store.source("log") == Source(1, 0, "", 2)
+
+
+def test_a_flush_leaves_a_source_of_another_owner_alone(store: Store) -> None:
+    first, second = in_flush(store, 1), in_flush(store, 2)
+    store.claim_source("log", first, None)
+    store.save_own(second, 1, {}, {"log": Source(2, 100, "tail")})
+    assert store.source("log") == Source(1, 0, "", 1)
+
+
+# --- due and walk ---------------------------------------------------------------------------------------------------
+def test_due_rows_come_in_pages_in_key_order_and_only_the_owners_own(store: Store) -> None:
+    first, second = in_flush(store, 1), in_flush(store, 2)
+    days = {ALL_LINKS: 10, "a": 10, "b": 11, "c": 9, "d": None, "é": 10, "\U0001f600": 1, "\uffff": 2}
+    store.save_own(first, 1, {key: SavedRow(b"row", day) for key, day in days.items()}, {})
+    store.save_own(second, 1, saved("b", "e", due_day=10), {})
+    assert store.due(1, 10, None, 100) == [ALL_LINKS, "a", "c", "é", "\uffff", "\U0001f600"]
+    assert store.due(1, 10, None, 2) == [ALL_LINKS, "a"]
+    assert store.due(1, 10, ALL_LINKS, 2) == ["a", "c"]
+    assert store.due(1, 10, "a", 2) == ["c", "é"]
+    assert store.due(1, 10, "aa", 1) == ["c"]
+    assert store.due(1, 0, None, 100) == []
+    assert store.due(2, 10, None, 100) == ["b", "e"]
+
+
+def test_a_walk_shows_every_key_once_with_all_its_rows(store: Store) -> None:
+    first, second = in_flush(store, 1), in_flush(store, 2)
+    keys = [ALL_LINKS, *(f"key-{n:03}" for n in range(57)), *ODD_KEYS[1:]]
+    store.save_own(first, 1, saved(*keys, data=b"one"), {})
+    store.save_own(second, 1, saved(*keys[::3], data=b"two"), {})
+    both = set(keys[::3])
+    for limit in (1, 7, 1000):
+        seen: list[tuple[str, StoredLink]] = []
+        while page := store.walk(seen[-1][0] if seen else None, limit):
+            assert len(page) <= limit
+            seen += page
+        assert [key for key, _ in seen] == sorted(keys)
+        assert all([row.owner for row in link.rows] == ([1, 2] if key in both else [1]) for key, link in seen)
+
+
+def test_a_view_stays_as_it_was(store: Store) -> None:
+    held = in_flush(store)
+    store.save_own(held, 1, saved("a", "b", data=b"before"), {})
+    with store.view() as view:
+        store.save_own(held, 1, saved("b", "c", data=b"after"), {})
+        store.begin(held, 1, 2, 0)
+        store.erase("a", 5)
+        assert [(key, link.erased_at, link.rows[0].data) for key, link in view.walk(None, 10)] == [
+            ("a", 0, b"before"),
+            ("b", 0, b"before"),
+        ]
+        assert view.owners() == [record(begun=1)]
+    with store.view() as view:
+        assert len(view.walk(None, 10)) == 3

@@ -1,0 +1,72 @@
+"""Nothing of the program is missing from the docs, and the docs name nothing that is not there."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import httpx
+import pytest
+
+from tests.running import ROOT, RunningServer, run
+
+OWN_PAGES = {"/docs", "/openapi.json"}
+
+
+@cache
+def docs() -> str:
+    """The README and every page of docs/ in one text."""
+    return "\n".join(page.read_text() for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))))
+
+
+@cache
+def commands() -> list[str]:
+    """The program's commands, as its help lists them."""
+    listed = run("--help").stdout.partition("Commands:\n")[2]
+    return re.findall(r"^  ([a-z]+)\s", listed, re.MULTILINE)
+
+
+def test_every_command_is_in_the_docs_and_has_help_with_an_example() -> None:
+    assert len(commands()) >= 13
+    for command in commands():
+        assert re.search(rf"clickcurve {command}\b|`{command}`", docs()), f"no word about `clickcurve {command}`"
+        said = run(command, "--help")
+        assert said.returncode == 0, said.stderr
+        assert f"clickcurve {command}" in said.stdout, f"`clickcurve {command} --help` shows no example"
+
+
+def test_every_command_that_the_docs_name_exists() -> None:
+    named = set(re.findall(r"`clickcurve ([a-z]+)", docs()))
+    assert named <= set(commands())
+
+
+def test_every_setting_is_explained_with_its_default() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text()
+    listed = [line.split() for line in run("settings").stdout.splitlines()]
+    names = [words[0] for words in listed if words and re.fullmatch(r"[a-z_]+", words[0]) and words[0] != "name"]
+    assert len(names) >= 10
+    explained = re.findall(r"^\| `([a-z_]+)` \|", page, re.MULTILINE)
+    assert sorted(explained) == sorted(names)
+
+
+def test_every_route_is_in_the_docs_and_every_route_of_the_docs_exists(server: RunningServer) -> None:
+    described = httpx.get(f"{server.url}/openapi.json", trust_env=False).raise_for_status().json()["paths"]
+    routes = {f"{method.upper()} {path}" for path, methods in described.items() for method in methods}
+    page = (ROOT / "docs" / "http-api.md").read_text()
+    explained = set(re.findall(r"\b(GET|POST|PUT|PATCH|DELETE) (/[\w/{}.]*)", page))
+    assert routes - {f"GET {path}" for path in OWN_PAGES} == {" ".join(route) for route in explained}
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
+def test_every_link_between_pages_leads_somewhere(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        assert (ROOT / "docs" / target).exists(), target
+
+
+def test_every_file_that_the_docs_name_exists() -> None:
+    named = set(
+        re.findall(r"`((?:buckets|ingest|storage|query|retention|server|tests|bench|examples)/[\w./]*)`", docs())
+    )
+    missing = [name for name in sorted(named) if not (ROOT / name).exists()]
+    assert missing == []

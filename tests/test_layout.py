@@ -1,0 +1,87 @@
+"""The source tree keeps its rules, and each rule is seen to catch what it forbids in a tiny tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests import layout
+from tests.running import ROOT
+
+Rule = Callable[[Path], list[str]]
+PYPROJECT = '[project]\ndependencies = ["fastapi>=0.1", "apscheduler", "cassandra-driver"]\n'
+PYPROJECT += '[tool.setuptools.packages.find]\ninclude = ["query*", "server*", "storage*"]\n'
+
+
+@pytest.mark.parametrize("rule", layout.RULES, ids=lambda rule: str(rule.__name__))
+def test_the_tree_keeps_the_rule(rule: Rule) -> None:
+    assert rule(ROOT) == []
+
+
+def grow(root: Path, tree: Mapping[str, str]) -> Path:
+    for name, text in {"pyproject.toml": PYPROJECT, **tree}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+BREACHES: list[tuple[Rule, str, str, str]] = [
+    (layout.import_directions, "buckets/row.py", "import storage.contract", "buckets must not import storage.contract"),
+    (layout.import_directions, "query/curves.py", "from ingest import owner", "query must not import ingest.owner"),
+    (
+        layout.import_directions,
+        "ingest/flush.py",
+        "import storage.sqlite_store",
+        "ingest must not import storage.sqlite",
+    ),
+    (layout.import_directions, "ingest/flush.py", "from server import clock", "ingest must not import server.clock"),
+    (layout.import_directions, "server/app.py", "from tests import running", "server must not import tests.running"),
+    (layout.third_party, "query/curves.py", "import fastapi", "fastapi may not be imported here"),
+    (layout.third_party, "server/app.py", "import apscheduler.triggers", "apscheduler may not be imported here"),
+    (layout.third_party, "storage/sqlite_store.py", "from cassandra import cluster", "cassandra may not be imported"),
+    (layout.third_party, "server/app.py", "import requests", "requests is no declared dependency"),
+    (layout.clock_use, "ingest/owner.py", "import time", "ingest/owner.py:1: time"),
+    (layout.clock_use, "ingest/owner.py", "from time import monotonic", "time.monotonic"),
+    (layout.clock_use, "ingest/owner.py", "x = datetime.now()", "datetime.now"),
+    (layout.clock_use, "ingest/owner.py", "x = datetime.date.today()", "date.today"),
+    (layout.clock_use, "tests/test_x.py", "import time\ntime.sleep(1)", "tests/test_x.py:2: sleeps"),
+    (layout.sizes, "bench/long.py", "x = 1\n" * 400, "bench/long.py: 400 lines"),
+    (layout.sizes, "query/long.py", "def f():\n" + "    x = 1\n" * 69, "f has 70 lines"),
+    (layout.leftovers, "docs/a.md", "It works. TO" + "DO: test it.", "docs/a.md:1: leftover"),
+    (layout.outside, "docs/a.md", "See [this](../../elsewhere/notes.md).", "notes.md, which is not here"),
+    (layout.outside, "query/a.py", '"""As NOWHERE.md says."""', "names NOWHERE.md"),
+    (layout.outside, "query/a.py", "x = '/ho" + "me/me/data'", "names a folder of somebody's machine"),
+    (layout.addresses, "README.md", "https://elsewhere.org/x", "README.md:1: address of elsewhere.org"),
+    (layout.lock, "requirements.lock", "--index-url somewhere", "requirements.lock:1: neither a pin nor a hash"),
+    (layout.lock, "requirements.lock", "fastapi==1.0", "no pin of apscheduler"),
+    (layout.packaged, "query/deep/a.py", "", "query/deep has no __init__.py"),
+    (layout.packaged, "retention/__init__.py", "", "pyproject.toml does not include retention"),
+]
+
+
+@pytest.mark.parametrize(("rule", "file", "text", "sentence"), BREACHES)
+def test_a_breach_is_found(tmp_path: Path, rule: Rule, file: str, text: str, sentence: str) -> None:
+    assert any(sentence in said for said in rule(grow(tmp_path, {file: text})))
+
+
+def test_what_is_allowed_is_not_complained_of(tmp_path: Path) -> None:
+    lock = "fastapi==1.0 \\\n    --hash=sha256:" + "0" * 64 + "\napscheduler==1\ncassandra-driver==3\n"
+    tree = {
+        "requirements.lock": lock,
+        "query/routes.py": "import fastapi\nfrom buckets.row import Row\nfrom storage.contract import Store\n",
+        "query/curves.py": "import query.routes",
+        "query/__init__.py": "",
+        "server/__init__.py": "",
+        "storage/__init__.py": "",
+        "server/app.py": "import fastapi\nimport query.routes",
+        "server/schedule.py": "import apscheduler",
+        "server/clock.py": "import time\nimport datetime\nnow = datetime.datetime.now()",
+        "storage/cassandra_store.py": "import cassandra.cluster",
+        "docs/a.md": "See [the other](b.md), http://127.0.0.1:8080/ and docs/b.md.",
+        "docs/b.md": "Nothing.",
+        ".venv/lib/x.py": "import server  # TO" + "DO",
+    }
+    root = grow(tmp_path, tree)
+    assert [sentence for rule in layout.RULES for sentence in rule(root)] == []

@@ -1,0 +1,100 @@
+"""What the README shows is what happens: its console blocks run, in order, against a real server."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Serve
+from tests.running import ROOT, plain_environment
+
+ADDRESS = "http://127.0.0.1:8080"
+README = ROOT / "README.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A command and the output that the text shows; `...` stands for anything."""
+
+    line: int
+    command: str
+    shown: str
+
+
+def examples(text: str) -> list[Example]:
+    """All `$ command` lines of the console blocks with the lines that follow them."""
+    found: list[Example] = []
+    inside = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("```"):
+            inside = line == "```console"
+        elif inside and line.startswith("$ "):
+            found.append(Example(number, line[2:], ""))
+        elif inside:
+            found[-1] = Example(found[-1].line, found[-1].command, found[-1].shown + line + "\n")
+    return found
+
+
+def shows(shown: str, printed: str) -> bool:
+    """Whether the output is what is shown, with `...` for anything, ends of lines aside."""
+    wanted = ".*".join(re.escape(part) for part in shown.strip().split("..."))
+    return re.fullmatch(wanted, printed.strip(), re.DOTALL) is not None
+
+
+def test_the_readme_shows_what_happens(serve: Serve, tmp_path: Path) -> None:
+    server = serve()
+    folder = _program_on_path(tmp_path)
+    environment = plain_environment({"CLICKCURVE_URL": server.url})
+    environment["PATH"] = f"{folder}:{environment['PATH']}"
+    for example in examples(README.read_text()):
+        command = example.command.replace(ADDRESS, server.url)
+        done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=60)
+        assert shows(example.shown, done.stdout), f"line {example.line}: {example.command}\n{done.stdout}{done.stderr}"
+
+
+def _program_on_path(folder: Path) -> Path:
+    """A folder with the program as `clickcurve`, run from this source tree."""
+    program = folder / "bin" / "clickcurve"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m server.cli.main "$@"\n')
+    program.chmod(0o755)
+    return program.parent
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    named = re.findall(r"^make ([a-z ]+?)(?: +#|$)", README.read_text(), re.MULTILINE)
+    targets = {target for line in named for target in line.split()}
+    assert {"install", "serve", "test", "check", "bench"} <= targets
+    done = subprocess.run(["make", "-n", *sorted(targets)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_ci_runs_the_command_that_the_readme_names() -> None:
+    commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line.startswith("make")]
+    assert commands == ["make check test"]
+    assert "make check test" in README.read_text()
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("a 1 b\n", "a 1 b", True),
+        ("a ... b", "a 12 b", True),
+        ("a ...", "b 12", False),
+        ("(1)", "(1)", True),
+        ("", "an error", False),
+    ],
+)
+def test_shown_output_is_compared(shown: str, printed: str, same: bool) -> None:
+    assert shows(shown, printed) is same
+
+
+def test_examples_are_found_with_their_lines() -> None:
+    text = "x\n```sh\nmake\n```\n```console\n$ one\n1\n2\n$ two\n```\n$ three\n"
+    assert examples(text) == [Example(6, "one", "1\n2\n"), Example(9, "two", "")]
