@@ -24,7 +24,7 @@ from buckets.ladder import DAY_S, END_OF_TIME, MAX_TIERS, MINUTE_S
 from buckets.row import NO_CELLS, Cells, Row
 
 VERSION = 1
-MAX_CELLS = 200_000  # buckets in one tier: no valid ladder comes near, and it bounds what bad bytes can cost
+MAX_CELLS = 100_000  # buckets in one tier: twice what a ladder allows, and 270 years of days; bounds bad bytes
 
 _DATED, _BOTS, _OPENING, _ERASED_AT, _ERASED, _DEFLATED = 1, 2, 4, 8, 16, 32
 _FLAGS = 63
@@ -33,6 +33,11 @@ _HEAD_VARINTS = [
     for f in range(_DEFLATED)
 ]  # how many varints a head has, by its flags
 _UNITS = (DAY_S, 3_600, 900, 300, 60)  # a section's times are in the largest of these that divides them all
+_UNIT_CODES = {
+    common: next(code for code, unit in enumerate(_UNITS) if common % unit == 0)
+    for common in range(MINUTE_S, DAY_S + 1, MINUTE_S)
+    if DAY_S % common == 0
+}  # what a section's times have in common with a day -> the code of its unit
 _GAP_WIDTHS = (0, 1, 2, 4)  # bytes a gap; 0: every gap is 1 unit
 _COUNT_WIDTHS = (0, 1, 2, 4, 8, 16)  # bytes a count; 0: every count is 1
 _CODES = [(unit, gap, count) for unit in _UNITS for gap in _GAP_WIDTHS for count in _COUNT_WIDTHS]
@@ -91,33 +96,32 @@ def _put_head(out: bytearray, row: Row) -> int:
 
 def _put_directory(out: bytearray, columns: bytearray, cells: tuple[Cells, ...], first: int) -> None:
     """Write one series: which tiers it has and each one's entry to `out`, its gaps and counts to `columns`."""
-    out.append(sum(1 << tier for tier, (starts, _) in enumerate(cells) if starts))
-    for starts, counts in cells:
+    present_at, present = len(out), 0
+    out.append(0)
+    for tier, (starts, counts) in enumerate(cells):
         if not starts:
             continue
-        gaps = list(map(sub, starts[1:], starts))
-        distinct = set(gaps)
-        common = gcd(starts[0], *distinct)
-        unit_code = next(code for code, unit in enumerate(_UNITS) if common % unit == 0)
+        present |= 1 << tier
+        distinct = set(map(sub, starts[1:], starts))
+        unit_code = _UNIT_CODES[gcd(DAY_S, starts[0], *distinct)]
         unit = _UNITS[unit_code]
-        gap_code = _gap_code(distinct, unit)
+        gap_code = _gap_code(max(distinct, default=unit) // unit)
         if gap_code:
-            _put_column(columns, _GAP_WIDTHS[gap_code], list(map(floordiv, gaps, repeat(unit))))
+            gaps = list(map(floordiv, map(sub, starts[1:], starts), repeat(unit)))
+            _put_column(columns, _GAP_WIDTHS[gap_code], gaps)
         count_code = _count_code(max(counts))
         if count_code:
             _put_column(columns, _COUNT_WIDTHS[count_code], counts)
         _put(out, len(starts))
         out.append((unit_code * 4 + gap_code) * 6 + count_code)
         _put(out, _zigzag(starts[0] // unit - first // unit))
+    out[present_at] = present
 
 
-def _gap_code(distinct: set[int], unit: int) -> int:
-    if not distinct:
-        return 0
-    widest = max(distinct) // unit
-    if widest == 1:
-        return 0
-    return 1 if widest < 1 << 8 else 2 if widest < 1 << 16 else 3
+def _gap_code(widest: int) -> int:
+    if widest < 1 << 8:
+        return 0 if widest == 1 else 1
+    return 2 if widest < 1 << 16 else 3
 
 
 def _count_code(largest: int) -> int:
@@ -318,8 +322,12 @@ def _inflated(packed: bytes, size: int, wanted: int) -> bytes:
 
 def _section_cells(columns: bytes, at: int, section: _Section) -> Cells:
     _, _, n, start, unit, gap_width, count_width, _, _ = section
-    if gap_width:
+    if n == 1:
+        starts: tuple[int, ...] = (start,)
+    elif gap_width:
         gaps = _column(columns, at, n - 1, gap_width)
+        if 0 in gaps:
+            raise ValueError("a gap of 0")
         starts = tuple(accumulate(map(mul, gaps, repeat(unit)), initial=start))
     else:
         starts = tuple(range(start, start + n * unit, unit))
@@ -330,14 +338,9 @@ def _section_cells(columns: bytes, at: int, section: _Section) -> Cells:
 
 
 def _column(columns: bytes, at: int, n: int, width: int) -> Sequence[int]:
-    """n values of `width` bytes each, none of them 0."""
-    values: Sequence[int]
+    """n values of `width` bytes each."""
     if width == 1:
-        values = columns[at : at + n]
-    elif width == 16:
-        values = [int.from_bytes(columns[i : i + 16], "little") for i in range(at, at + 16 * n, 16)]
-    else:
-        values = struct.unpack_from(f"<{n}{_FORMATS[width]}", columns, at)
-    if 0 in values:
-        raise ValueError("a gap or a count of 0")
-    return values
+        return columns[at : at + n]
+    if width == 16:
+        return [int.from_bytes(columns[i : i + 16], "little") for i in range(at, at + 16 * n, 16)]
+    return struct.unpack_from(f"<{n}{_FORMATS[width]}", columns, at)

@@ -206,27 +206,49 @@ def _broken_rule(tiers: Sequence[Tier]) -> str | None:
     """The first rule of a valid ladder that these tiers break, as a sentence with its numbers; None if none."""
     if not 1 <= len(tiers) <= MAX_TIERS:
         return f"a ladder has 1 to {MAX_TIERS} tiers, this one has {len(tiers)}"
+    return _broken_tier(tiers) or _broken_step(tiers) or _broken_bound(tiers)
+
+
+def _broken_tier(tiers: Sequence[Tier]) -> str | None:
     for tier in tiers:
         if tier.width_s is None and tier.name not in (WEEK, MONTH):
             return f"tier {tier.name!r} has no width"
         if tier.width_s is not None and (tier.width_s < 1 or tier.name in (WEEK, MONTH)):
             return f"tier {tier.name!r} cannot have a width of {tier.width_s} s"
-    if (tiers[0].width_s or DAY_S) % MINUTE_S:
-        return f"hits are counted by the minute, so the finest width must be whole minutes, not {tiers[0].width_s} s"
+    names = [tier.name for tier in tiers]
+    if len(set(names)) < len(names):
+        return f"two tiers have one name: {', '.join(names)}"
+    return None
+
+
+def _broken_step(tiers: Sequence[Tier]) -> str | None:
     for fine, coarse in pairwise(tiers):
         if not _nests(fine, coarse):
             return f"a bucket of {_width(fine)} does not nest in one of {_width(coarse)}: each must divide the next"
         if fine.kept_days is None or fine.kept_days < 1:
             return f"tier {fine.name!r} must be kept 1 day or more, not {fine.kept_days}: only the last is for ever"
-    last = tiers[-1]
+    return None
+
+
+def _broken_bound(tiers: Sequence[Tier]) -> str | None:
+    finest, last = tiers[0], tiers[-1]
+    if finest.width_s is not None and finest.width_s % MINUTE_S:
+        return f"hits are counted by the minute, so the finest width must be whole minutes, not {finest.width_s} s"
     if last.kept_days is not None:
         return f"the last tier, {last.name!r}, is kept for ever, not {last.kept_days} days"
     if last.width_s is not None and last.width_s < DAY_S:
         return f"the last tier is kept for ever, so it must be a day or wider, not {last.width_s} s"
-    kept = sum(-(-(tier.kept_days or 0) * DAY_S // (tier.width_s or DAY_S)) for tier in tiers[:-1])
+    kept = sum(map(_most_buckets, tiers, tiers[1:]))
     if kept > MAX_KEPT_BUCKETS:
         return f"a row would hold up to {kept} buckets, the limit is {MAX_KEPT_BUCKETS}"
     return None
+
+
+def _most_buckets(tier: Tier, coarser: Tier) -> int:
+    """How many buckets a tier may hold: those of its days, and of one coarser bucket that is not wholly past."""
+    shortest_s = tier.width_s or 5 * DAY_S  # week pieces: 63 a year at most
+    longest_s = coarser.width_s or (7 if coarser.name == WEEK else 31) * DAY_S
+    return -(-((tier.kept_days or 0) * DAY_S + longest_s) // shortest_s)
 
 
 def _nests(fine: Tier, coarse: Tier) -> bool:

@@ -6,7 +6,7 @@ Pure. Nothing is changed here; `buckets.row.fold` does the folding, and a test h
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from buckets.ladder import Ladder
@@ -63,13 +63,19 @@ def plan(row: Row, fold_day: int, ladder: Ladder) -> list[Fold]:
     return folds
 
 
-def summary(folds: Iterable[Fold], ladder: Ladder) -> list[TierSummary]:
-    """Per tier, finest first, what the folds of any number of rows take out and put in. The sums of both are equal."""
+def summary(plans: Iterable[Sequence[Fold]], ladder: Ladder) -> list[TierSummary]:
+    """Per tier, finest first, what the plans of any number of rows take out and put in: the same counts in all."""
     out = {tier.name: [0, 0, 0] for tier in ladder.tiers}
     into = {tier.name: [0, 0, 0] for tier in ladder.tiers}
-    for fold in folds:
-        _add(out[fold.from_tier], fold.buckets, fold)
-        _add(into[fold.into_tier], (fold.people_buckets > 0) + (fold.bot_buckets > 0), fold)
+    for folds in plans:
+        made = set()  # several tiers may give to one bucket: it is new once
+        for fold in folds:
+            bucket = fold.into_tier, fold.start
+            made |= {(*bucket, series) for series, n in enumerate((fold.people_buckets, fold.bot_buckets)) if n}
+            _add(out[fold.from_tier], fold.buckets, fold)
+            _add(into[fold.into_tier], 0, fold)
+        for tier, _, _ in made:
+            into[tier][0] += 1
     return [TierSummary(tier.name, *out[tier.name], *into[tier.name]) for tier in ladder.tiers]
 
 
