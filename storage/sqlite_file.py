@@ -11,7 +11,6 @@ Rules that keep the file whole while several processes write it:
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sqlite3
 import uuid
@@ -52,13 +51,14 @@ CREATE TABLE sources (
 class SqliteFile:
     """An existing database of this schema and ladder."""
 
-    def __init__(self, path: Path, ladder: str, *, create: bool) -> None:
-        """Raises StoreUnavailable when it cannot be opened or made, StoreMismatch when it is not what is expected."""
+    def __init__(self, path: Path, ladder: str | None, *, create: bool = False) -> None:
+        """ladder None: any will do. Raises StoreUnavailable when it cannot be opened or made, StoreMismatch when it is
+        not what is expected."""
         self.path = path
         self._wal = path.with_name(f"{path.name}-wal")
         self.in_place = True
         with told(path):
-            if create and not path.exists():
+            if create and ladder is not None and not path.exists():
                 _make(path, ladder)
             elif not path.exists():
                 raise StoreUnavailable(f"there is no database at {path}", field="store", value=str(path))
@@ -109,19 +109,6 @@ class SqliteFile:
         except FileNotFoundError:
             return False
 
-    def close(self, connections: list[sqlite3.Connection]) -> None:
-        """The last connection to close deletes the WAL by its name. If another database stands in our place, that is
-        not ours to delete: such connections are left to the end of the process."""
-        try:
-            replaced = _inode(self.path) != self._inode
-        except OSError:
-            replaced = False
-        for db in connections:
-            if replaced:
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(db))
-            else:
-                db.close()
-
 
 @contextmanager
 def told(path: Path) -> Iterator[None]:
@@ -149,6 +136,7 @@ def _make(path: Path, ladder: str) -> None:
     try:
         db = sqlite3.connect(draft, isolation_level=None)
         try:
+            db.execute("PRAGMA synchronous = OFF")  # it is synced as a whole at the end
             db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -179,7 +167,7 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _recognise(db: sqlite3.Connection, path: Path, ladder: str) -> None:
+def _recognise(db: sqlite3.Connection, path: Path, ladder: str | None) -> None:
     def refuse(what: str) -> StoreMismatch:
         return StoreMismatch(f"{path} {what}", field="store", value=str(path))
 
@@ -189,5 +177,5 @@ def _recognise(db: sqlite3.Connection, path: Path, ladder: str) -> None:
     schema, made_with = meta.get("schema", "of no version"), meta.get("ladder")
     if schema != SCHEMA_VERSION:
         raise refuse(f"has schema {schema}, this program uses schema {SCHEMA_VERSION}")
-    if made_with != ladder:
+    if ladder is not None and made_with != ladder:
         raise refuse(f"was made with the ladder {made_with}, but {ladder} is configured; the tiers cannot change")

@@ -236,7 +236,8 @@ class SqliteStore:
 
     def close(self) -> None:
         with self._worker_lock, self._scanner_lock, told(self._file.path):
-            self._file.close([self._reader, self._scanner, self._checkpointer, self._worker])
+            for db in (self._reader, self._scanner, self._checkpointer, self._worker):
+                db.close()
 
     # --- transactions ---------------------------------------------------------------------------------------------
     @contextmanager

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from storage.contract import Store
+from tests.storage.processes import Other, Start
 from tests.storage.stores import OUTAGES, STORES, Outage, StoreFactory
 
 
@@ -21,7 +22,7 @@ def store(store_factory: StoreFactory) -> Store:
     return store_factory()
 
 
-@pytest.fixture(params=OUTAGES, ids=lambda outage: f"{outage.store}: {outage.name}")
+@pytest.fixture(params=OUTAGES, ids=str)
 def outage(request: pytest.FixtureRequest) -> Outage:
     found: Outage = request.param
     return found
@@ -32,3 +33,22 @@ def failing_factory(outage: Outage, tmp_path: Path) -> Iterator[StoreFactory]:
     factory = STORES[outage.store](tmp_path)
     yield factory
     factory.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "clickcurve.db"
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    started: list[Other] = []
+
+    def start(*arguments: object) -> Other:
+        started.append(Other(*arguments))
+        assert started[-1].line() == "ready", started[-1].end()
+        return started[-1]
+
+    yield start
+    for other in started:
+        other.kill()

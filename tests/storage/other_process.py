@@ -12,6 +12,7 @@ from pathlib import Path
 
 from storage.contract import Held, SavedRow
 from storage.sqlite_store import SqliteStore
+from tests.storage.flushes import Flusher, hits
 from tests.storage.stores import LADDER, in_flush, record, saved
 
 
@@ -52,6 +53,18 @@ def grow(path: Path) -> None:
         store.save_own(held, 1, {f"key-{key}": SavedRow(data, None) for key in range(20)}, {})
         print(n, flush=True)
         n += 1
+
+
+def flush(path: Path) -> None:
+    """Flush for ever, until killed, naming each flush when it is durable."""
+    store = SqliteStore(path, LADDER)
+    flusher = Flusher(store)
+    ready()
+    while True:
+        deltas = {f"key-{n}": hits((n % 7, 1 + n)) for n in range(200)}
+        flusher.begin(deltas)
+        flusher.finish(deltas)
+        print(flusher.number, flush=True)
 
 
 def read(path: Path) -> None:
@@ -106,5 +119,5 @@ def without_rights(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    tasks = {task.__name__: task for task in (create, write, grow, read, hold, take_over, without_rights)}
+    tasks = {task.__name__: task for task in (create, write, grow, flush, read, hold, take_over, without_rights)}
     tasks[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from buckets.errors import ClickcurveError, SettingInvalid, StoreMismatch, StoreUnavailable
+from storage import sqlite_file
+from storage.contract import SavedRow
 from storage.from_uri import open_store
 from storage.memory_store import MemoryStore
 from storage.sqlite_store import SqliteStore
@@ -57,8 +59,7 @@ MISFITS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("name", MISFITS)
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_file_that_does_not_fit_is_refused_and_left_as_it_is(tmp_path: Path, name: str, read_only: bool) -> None:
-    path = tmp_path / "clickcurve.db"
+def test_a_file_that_does_not_fit_is_refused_and_left_as_it_is(path: Path, name: str, read_only: bool) -> None:
     prepare, sentence = MISFITS[name]
     prepare(path)
     before = path.read_bytes()
@@ -114,6 +115,28 @@ def test_a_file_that_was_replaced_is_not_written_and_its_wal_not_deleted(tmp_pat
     assert (tmp_path / "clickcurve.db-wal").stat().st_size > 0
     assert successor.walk(None, 1)[0][1].rows[0].data == b"new"
     successor.close()
+
+
+def test_a_database_that_another_process_just_made_is_not_made_again(path: Path) -> None:
+    store = SqliteStore(path, LADDER)
+    store.save_own(in_flush(store), 1, saved("a"), {})
+    sqlite_file._make(path, LADDER)
+    assert store.load_own(1, ["a"]).keys() == {"a"}
+    store.close()
+    make_sure_only(path)
+
+
+def test_no_connection_checkpoints_by_itself(path: Path) -> None:
+    store = SqliteStore(path, LADDER)
+    held = in_flush(store)
+    before = path.stat().st_size
+    for n in range(20):
+        store.save_own(held, 1, {f"key-{n}-{key}": SavedRow(bytes(1000), None) for key in range(300)}, {})
+        for _ in store.walk(None, 10):
+            pass
+    assert path.stat().st_size == before
+    store.close()
+    assert path.stat().st_size > before
 
 
 URIS = {

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,77 +10,8 @@ from buckets.errors import OwnerFenced, StoreUnavailable
 from storage import sqlite_file
 from storage.contract import SavedRow, StoredRow
 from storage.sqlite_store import SqliteStore
+from tests.storage.processes import Start, opened, whole
 from tests.storage.stores import LADDER, in_flush, saved
-
-Start = Callable[..., "Other"]
-ROOT = Path(__file__).parents[2]
-
-
-class Other:
-    """A process of other_process.py that is ready and waits."""
-
-    def __init__(self, *arguments: object) -> None:
-        command = [sys.executable, "-m", "tests.storage.other_process", *map(str, arguments)]
-        self._process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-
-    def go(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-
-    def line(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
-
-    def end(self) -> str:
-        """Wait for its end; what it printed last."""
-        out, err = self._process.communicate()
-        assert self._process.returncode == 0, err
-        return out.strip()
-
-    def kill(self) -> str:
-        """What it printed that was not read."""
-        if self._process.returncode is not None:
-            return ""
-        self._process.kill()
-        return self._process.communicate()[0]
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., Other]]:
-    started: list[Other] = []
-
-    def start(*arguments: object) -> Other:
-        started.append(Other(*arguments))
-        assert started[-1].line() == "ready", started[-1].end()
-        return started[-1]
-
-    yield start
-    for other in started:
-        other.kill()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "clickcurve.db"
-
-
-@contextmanager
-def opened(path: Path, **options: float) -> Iterator[SqliteStore]:
-    store = SqliteStore(path, LADDER, **options)  # type: ignore[arg-type]
-    try:
-        yield store
-    finally:
-        store.close()
-
-
-def whole(path: Path) -> bool:
-    with sqlite3.connect(path) as db:
-        found: tuple[str] = db.execute("PRAGMA integrity_check").fetchone()
-    db.close()
-    return found == ("ok",)
 
 
 def test_processes_that_start_at_once_open_one_database(path: Path, start: Start) -> None:
@@ -93,6 +19,8 @@ def test_processes_that_start_at_once_open_one_database(path: Path, start: Start
     for other in others:
         other.go()
     assert len({other.end() for other in others}) == 1
+    with opened(path):
+        pass  # of two that close at once, neither is the last, which would have tidied up
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
