@@ -14,6 +14,8 @@ from buckets.ladder import DAY_S, Ladder, fold_day
 from ingest.asgi import HitRoutes
 from ingest.bots import bot_judge
 from ingest.counters import IngestCounters
+from ingest.hit import Moment
+from ingest.import_routes import import_routes
 from ingest.owner import Owner
 from query.asgi import HotQueries
 from query.queries import Queries
@@ -61,13 +63,17 @@ def create(
     hits = HitRoutes(
         owner,
         clock,
-        lambda now: fold_day(now) * DAY_S,
+        minutes_since,
         bot_judge(),
         counting.ingest,
         body_bytes=limits.BODY_BYTES.value,
         future_s=limits.FUTURE_S.value,
         receipt_items=limits.RECEIPT_ITEMS.value,
     )
+
+    def moment() -> Moment:
+        return Moment.at(clock(), minutes_since, limits.FUTURE_S.value)
+
     queries = _queries(owner, store, ladder, clock)
     app = FastAPI(
         title="Clickcurve",
@@ -78,9 +84,15 @@ def create(
     )
     counting.problems.install(app)
     app.include_router(query_routes(queries, owner.erase))
+    app.include_router(import_routes(owner, moment, ladder, counting.ingest, limits.BODY_BYTES.value))
     app.include_router(server_routes(readiness, metrics))
     behind = HotQueries(queries, counting.problems.answer, app)
     return Front(gate, counting.problems, hits, behind)
+
+
+def minutes_since(now: int) -> int:
+    """The start of the oldest day that is kept in minutes."""
+    return fold_day(now) * DAY_S
 
 
 def _queries(owner: Owner, store: Store, ladder: Ladder, clock: Callable[[], float]) -> Queries:
