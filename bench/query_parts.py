@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable, Coroutine
+from functools import partial
 from time import perf_counter_ns, time
 from typing import Any
 
@@ -75,14 +76,18 @@ def queries_over(data: bytes, now: int) -> Queries:
     return Queries(reader, top, lambda: now)
 
 
+def asked_lifetime(queries: Queries) -> Any:
+    return finished(queries.total("k", b""))
+
+
 def measure(rounds: int, now: int) -> None:
     for name, every in (("quiet", 500), ("busy", 10), ("full", 1)):
         data = row_data(now, every)
         row = decode(data)
         print(f"\n{name}: {sum(len(starts) for starts, _ in row.people_cells)} buckets, {len(data)} bytes")
         queries = queries_over(data, now)
-        print(f"  decode {timed(lambda data=data: decode(data), rounds):.1f} us")
-        print(f"  lifetime {timed(lambda queries=queries: finished(queries.total('k', b'')), rounds):.1f} us")
+        print(f"  decode {timed(partial(decode, data), rounds):.1f} us")
+        print(f"  lifetime {timed(partial(asked_lifetime, queries), rounds):.1f} us")
         for title, query in QUERIES.items():
             measure_curve(title, query.encode(), queries, row, now, rounds)
 

@@ -326,6 +326,8 @@ def _section_cells(columns: bytes, at: int, section: _Section) -> Cells:
         starts: tuple[int, ...] = (start,)
     elif gap_width:
         gaps = _column(columns, at, n - 1, gap_width)
+        if 0 in gaps:
+            raise ValueError("a gap of 0")
         starts = tuple(accumulate(map(mul, gaps, repeat(unit)), initial=start))
     else:
         starts = tuple(range(start, start + n * unit, unit))
@@ -336,14 +338,9 @@ def _section_cells(columns: bytes, at: int, section: _Section) -> Cells:
 
 
 def _column(columns: bytes, at: int, n: int, width: int) -> Sequence[int]:
-    """n values of `width` bytes each, none of them 0."""
-    values: Sequence[int]
+    """n values of `width` bytes each."""
     if width == 1:
-        values = columns[at : at + n]
-    elif width == 16:
-        values = [int.from_bytes(columns[i : i + 16], "little") for i in range(at, at + 16 * n, 16)]
-    else:
-        values = struct.unpack_from(f"<{n}{_FORMATS[width]}", columns, at)
-    if 0 in values:
-        raise ValueError("a gap or a count of 0")
-    return values
+        return columns[at : at + n]
+    if width == 16:
+        return [int.from_bytes(columns[i : i + 16], "little") for i in range(at, at + 16 * n, 16)]
+    return struct.unpack_from(f"<{n}{_FORMATS[width]}", columns, at)

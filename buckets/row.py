@@ -31,7 +31,7 @@ be encoded (it never is: owners only store their own rows).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -92,11 +92,20 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Hits of an owner that are not known to be in its stored row. flush None: not yet part of any flush."""
+    """Hits of an owner that may not be in its stored row yet.
+
+    flush answers the number of the flush that took them, None as long as none has. It is a question because they may be
+    taken, and stored, between the moment they were looked up and the moment the row was read.
+    """
 
     owner: int
-    flush: int | None
+    flush: Callable[[], int | None]
     delta: Delta
+
+    def is_missing(self, mark: int) -> bool:
+        """Are they missing in a row of this owner with this mark, read after they were looked up?"""
+        flush = self.flush()
+        return flush is None or flush > mark
 
 
 def add(row: Row, delta: Delta, ladder: Ladder) -> Row:

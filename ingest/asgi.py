@@ -34,10 +34,9 @@ _SMALL_BODY = 1024 * 1024
 _STEP_BYTES = 256 * 1024
 
 # With one of these headers a request is more than one plain hit.
-_ODD = frozenset((b"transfer-encoding", b"content-encoding", b"idempotency-key"))
+_ODD = frozenset((b"transfer-encoding", b"content-encoding", b"idempotency-key", b"expect"))
 _PLAIN_PATH = re.compile(rb"/v1/hits/[!-$&-.0-~]{1,256}").fullmatch
 _JSON = b"application/json"
-_LEAN_BYTES = 4096
 _LEAN = msgspec.json.Decoder(PlainHit)
 _ONE_COUNTED = answer(200, ONE_COUNTED)
 
@@ -138,12 +137,12 @@ class HitRoutes:
             if scope["method"] == "POST":
                 path: bytes = scope["raw_path"]
                 headers = dict(scope["headers"])
-                if len(path) > len(HIT):
-                    if _PLAIN_PATH(path) and _ODD.isdisjoint(headers) and headers.get(b"content-length", b"0") == b"0":
+                if not _ODD.isdisjoint(headers):
+                    pass
+                elif len(path) > len(HIT):
+                    if headers.get(b"content-length", b"0") == b"0" and _PLAIN_PATH(path):
                         counting = self.intake.accept_one(path[len(HIT) :].decode("ascii"))
-                elif (
-                    len(path) == len(HITS) and _ODD.isdisjoint(headers) and headers.get(b"content-type", _JSON) == _JSON
-                ):
+                elif len(path) == len(HITS) and _is_short_json(headers):
                     first = await receive()
                     counting = self._count_one(first)
             if counting is not None:
@@ -160,7 +159,7 @@ class HitRoutes:
     def _count_one(self, message: Message) -> Awaitable[object] | None:
         """Start to count the one hit of a person that this body is; None if it is more or less than that."""
         body = message.get("body", b"")
-        if message.get("more_body", False) or not body.startswith(b"{") or len(body) > _LEAN_BYTES:
+        if message.get("more_body", False) or not body.startswith(b"{") or len(body) > self._body_bytes:
             return None
         try:
             hit = _LEAN.decode(body)
@@ -296,6 +295,11 @@ class HitRoutes:
         request.held += size
         if self._held > self._waiting_bytes and request.held > _SMALL_BODY:
             raise BodiesBusy(f"more than {self._waiting_bytes:,} bytes of bodies are being read; send this one again")
+
+
+def _is_short_json(headers: dict[bytes, bytes]) -> bool:
+    """Whether the headers announce JSON of less than 10,000 bytes."""
+    return 0 < len(headers.get(b"content-length", b"")) < 5 and headers.get(b"content-type", _JSON) == _JSON
 
 
 async def _is_empty(receive: Receive) -> bool:

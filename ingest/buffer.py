@@ -123,6 +123,7 @@ class Buffer:
     sources: dict[str, SourceStep] = field(default_factory=dict)  # the last piece of each
     refused: set[str] = field(default_factory=set)  # ids that belong to somebody else
     gone: dict[str, Gone] = field(default_factory=dict)  # by link
+    flush: int | None = None  # the number of the flush that took it
     since_us: int | None = None  # the first accept stamp
     until_us: int = 0  # the last
 

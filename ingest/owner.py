@@ -115,6 +115,7 @@ class Owner:
         self._taken: Buffer | None = None
         if self._record is not None:
             self._taken = replay(self._journal.frames(self._record), {}, self._late_before())
+            self._taken.flush = self._record.number
             self._sources.buffered(self._taken.sources)
         self._buffer = replay(self._journal.frames(), {}, self._late_before())
         self._sources.buffered(self._buffer.sources)
@@ -183,20 +184,19 @@ class Owner:
 
     # --- reading -------------------------------------------------------------------------------------------------
     def pending(self, key: str) -> list[Pending]:
-        """What may not be in this owner's stored row of `key` yet. Take it before reading the row.
+        """What may not be in this owner's stored row of `key` yet.
 
-        Add those without a flush number, and those whose number is above the row's mark.
+        Take it before reading the row, which then says by its mark what is missing in it.
         """
         if self._status.state == "fenced":
             return []  # somebody else holds this owner: what is left here was set aside
         owner = self._journal.state.identity.owner
         found = []
         for buffer in self._buffers():
-            flush = self._record.number if self._record is not None and buffer is self._taken else None
             link = link_of(key)
             delta = buffer.all_links() if key == ALL_LINKS else buffer.delta(link) if link is not None else None
             if delta is not None and delta.adds_anything():
-                found.append(Pending(owner, flush, delta))
+                found.append(Pending(owner, partial(getattr, buffer, "flush"), delta))
         return found
 
     def buffered_links(self) -> set[str]:
@@ -283,6 +283,7 @@ class Owner:
             day = fold_day(int(self._clock()))
             self._record = await self._in_journal_thread(lambda: self._journal.record_flush(number, day))
             self._taken, self._buffer = self._buffer, Buffer(self._late_before())
+            self._taken.flush = number
         return True
 
     async def _carry_out(self, record: FlushRecord) -> None:

@@ -56,7 +56,7 @@ def stored(link: StoredLink, now: int, ladder: Ladder, *, cells: bool = True) ->
 def unstored(pending: Sequence[Pending], marks: Mapping[int, int], onto: Row, ladder: Ladder) -> Row:
     """`onto` with those pending hits added that the rows with these marks do not include."""
     for each in pending:
-        if each.flush is None or each.flush > marks.get(each.owner, 0):
+        if each.is_missing(marks.get(each.owner, 0)):
             onto = add(onto, each.delta, ladder)
     return onto
 

@@ -29,7 +29,7 @@ Walk: TypeAlias = Callable[[str | None, int], list[tuple[str, StoredLink]]]
 Counts: TypeAlias = dict[str, tuple[int, Mapping[int, int]]]  # stored key -> its stored count, its rows' marks
 
 _PAGE = 200  # links a page: about a millisecond of a thread that shares the interpreter with the event loop
-_KEPT = 10_000  # links a ranking remembers
+_KEPT = 10_000  # links a ranking remembers; at least as many as may be asked for
 _RANKINGS = 8  # rankings remembered
 _FRESH_S = 15  # other owners' flushes show after this long at the latest
 _SLICE = 100  # keys that are looked at before the event loop has its turn
@@ -68,9 +68,7 @@ class _Counter:
 
     def pending(self, pending: Sequence[Pending], marks: Mapping[int, int]) -> int:
         """What the pending hits add that rows with these marks do not have."""
-        return sum(
-            self._delta(each.delta) for each in pending if each.flush is None or each.flush > marks.get(each.owner, 0)
-        )
+        return sum(self._delta(each.delta) for each in pending if each.is_missing(marks.get(each.owner, 0)))
 
     def _delta(self, delta: Delta) -> int:
         count = 0

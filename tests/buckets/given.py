@@ -96,7 +96,8 @@ def ladders(draw: st.DrawFn) -> Ladder:
     names = [str(width) for width in widths if not calendar or DAY_S % width == 0] + calendar
     if not calendar and widths[-1] < DAY_S:
         names.append(str(widths[-1] * 1_440))
-    kept = [draw(st.integers(1, 3) | st.integers(1, 11)) for _ in names[:-1]]
+    longest = 3 if len(names) == 2 else 11  # minutes and months alone would keep up to 31 days of minutes more
+    kept = [draw(st.integers(1, 3) | st.integers(1, longest)) for _ in names[:-1]]
     return Ladder.parse(",".join([f"{name}:{days}" for name, days in zip(names, kept, strict=False)] + names[-1:]))
 
 

@@ -7,13 +7,12 @@ import random
 from bisect import bisect_left
 from pathlib import Path
 
-from buckets.curve import Bots, total
-from ingest.disk import Disk
-from retention.run import run_pass
-
 from buckets.codec import encode
+from buckets.curve import Bots, total
 from buckets.ladder import CLICKS, DAY_S, fold_day
 from ingest.batch import Batch
+from ingest.disk import Disk
+from retention.run import run_pass
 from storage.contract import link_key
 from storage.sqlite_store import SqliteStore
 from tests.ingest.world import Node, read

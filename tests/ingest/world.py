@@ -169,7 +169,7 @@ async def read(store: Store, nodes: list[Node], key: str, now: int) -> Row:
     merged = fold(merge(rows.values(), CLICKS), fold_day(now), CLICKS)
     for found in pending:
         mark = rows[found.owner].mark if found.owner in rows else 0
-        if found.flush is None or found.flush > mark:
+        if found.is_missing(mark):
             merged = add(merged, found.delta, CLICKS)
     return merged
 

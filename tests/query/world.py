@@ -41,6 +41,9 @@ class Buffered:
     def keys(self) -> set[str]:
         return {*self.people, *self.bots, *self.openings}
 
+    def has(self, key: str) -> bool:
+        return key in self.people or key in self.bots or key in self.openings
+
     def delta(self, key: str) -> Delta:
         return Delta(self.people.get(key, {}), self.bots.get(key, {}), self.openings.get(key, 0))
 
@@ -73,10 +76,12 @@ class FakeOwner:
             self._buffer.openings[stored] = self._buffer.openings.get(stored, 0) + count
 
     def pending(self, key: str) -> list[Pending]:
-        buffers = [(None, self._buffer)]
-        if self._taken is not None:
-            buffers.append((self.flushes + 1, self._taken))  # type: ignore[arg-type]
-        return [Pending(self.number, flush, b.delta(key)) for flush, b in buffers if key in b.keys()]
+        """What is not taken yet has the number of the flush that will take it: a reader may wait for its row so long
+        that this flush has written it meanwhile."""
+        buffers = [(self.flushes + 1, self._taken), (self.flushes + 2, self._buffer)]
+        if self._taken is None:
+            buffers = [(self.flushes + 1, self._buffer)]
+        return [Pending(self.number, lambda n=flush: n, b.delta(key)) for flush, b in buffers if b and b.has(key)]  # type: ignore[misc]
 
     def buffered_links(self) -> set[str]:
         keys = self._buffer.keys() | (self._taken.keys() if self._taken else set())
@@ -120,6 +125,7 @@ class World:
 
     def __init__(self, owners: int = 1, now: int = 0, ladder: Ladder = CLICKS) -> None:
         self.now = now
+        self._stamp_us = 0
         self.ladder = ladder
         self.store = MemoryStore()
         self.owners = [FakeOwner(self.store, number, ladder) for number in range(1, owners + 1)]
@@ -149,8 +155,9 @@ class World:
             owner.flush(self.now, keys)
 
     def erase(self, key: str) -> None:
+        self._stamp_us = max(self._stamp_us + 1, self.now * 1_000_000)
         for owner in self.owners:
-            owner.erase(key, self.now * 1_000_000)
+            owner.erase(key, self._stamp_us)
         self.hits = [hit for hit in self.hits if hit.key != key]
         self.queries.erased()
 
