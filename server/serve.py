@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from contextlib import ExitStack
 
 from buckets.errors import ClickcurveError, SettingInvalid
 from buckets.ladder import Ladder
@@ -31,7 +32,8 @@ def serve(settings: Settings) -> int:
             log.warning("insecure", extra={"host": settings.host, "then": "anybody who reaches it may write and read"})
         metrics.clear(folder.samples_folder(settings.data))
         if settings.workers == 1:
-            return worker.run(settings, listener)
+            with listener:
+                return worker.run(settings, listener)
         return workers.Parent(settings.workers, listener, lambda alarm: _work(settings, listener, alarm)).run()
 
 
@@ -50,9 +52,11 @@ def bind(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+        with ExitStack() as undo:
+            listener = undo.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            undo.pop_all()
     except OSError as error:
         reason = f"{host}:{port} cannot be listened on: {error.strerror or error}"
         raise SettingInvalid(reason, field="port", value=port) from error

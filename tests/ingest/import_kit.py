@@ -20,7 +20,7 @@ from ingest.hit import Moment
 from ingest.import_client import Importer, Kind, Summary
 from ingest.import_piece import Piece, Taking, body_of
 from ingest.import_sender import Sender
-from ingest.import_target import Place, Taken
+from ingest.import_target import Place, Taken, Target
 
 NOW = 1_760_000_000
 FAULTS = ("behind", "store", "elsewhere", "lost", "lost after", "died", "died after")
@@ -108,7 +108,7 @@ Wait = Callable[[float], Awaitable[None]]
 
 
 def importer(
-    target: MemoryTarget,
+    target: Target,
     wait: Wait = no_wait,
     kind: Kind | None = None,
     label: str = "",
