@@ -91,7 +91,7 @@ _MIXED_RECEIPT = {
             "status": "refused",
             "field": "key",
             "value": "",
-            "reason": "key is empty (a string of 1 to 1,024 bytes of UTF-8)",
+            "reason": "key is empty (rule: a string of 1 to 1,024 bytes of UTF-8)",
         }
     ],
 }
