@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Raw
 
 from buckets.errors import BodyUnreadable, HitRejected, MediaTypeUnsupported
-from ingest.element import Judge, NotJson, Refusal, event_hit_in, hit_in
+from ingest.element import HIT_BYTES, Judge, NotJson, Refusal, event_hit_in, hit_in
 from ingest.hit import HIT_RULE, shown
 from ingest.tally import FullHit, PlainHit, Tally
 
@@ -109,6 +109,7 @@ class _Hits:
         self.is_bot = is_bot
         self.piece = piece_bytes
         self.window = piece_bytes * _WINDOW_PIECES
+        self.longest = max(self.window, HIT_BYTES)
 
     def add_value(self, value: bytes) -> None:
         """One value, read by itself. NotJson if it is none."""
@@ -133,8 +134,9 @@ class _Hits:
         yield from ()
 
     def _typed(self, decode: Callable[[bytes], _Decoded], piece: bytes) -> _Decoded | None:
+        """What a decoder finds in a piece of the usual size; None if it finds anything odd."""
         try:
-            return decode(piece) if self.typed else None
+            return decode(piece) if self.typed and len(piece) <= self.longest else None
         except _UNREADABLE:
             return None
 

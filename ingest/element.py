@@ -18,13 +18,14 @@ from msgspec import Raw, Struct
 from buckets.errors import HitRejected
 from ingest.hit import COUNT_MAX, HIT_RULE, ID_CHARACTERS, Hit, Moment, hit_of, shown
 
+# A longer hit is refused unread: to read it would hold up all others. Only fields that are ignored can be so long.
+HIT_BYTES = 1024 * 1024
+
 SPECVERSION = "1.0"
 EVENT_TEXT_RULE = "a string that is not empty"
 
 _ABSENT = Raw(b"")
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
-# The longest value that is read by a parser which builds all of it: the only one here that knows half surrogate pairs.
-_WHOLE_BYTES = 64 * 1024
 _VISIBLE = re.compile(r"[!-~]+")
 
 
@@ -155,13 +156,16 @@ def _hit_values(fields: dict[str, object]) -> AnyHit:
 
 def _fields(element: bytes, decoder: msgspec.json.Decoder[_Shape]) -> dict[str, object]:
     """The fields of one object that are given and not null, and that the decoder's shape knows."""
+    if len(element) > HIT_BYTES:
+        detail, rule = f"the hit has {len(element):,} bytes", f"at most {HIT_BYTES:,} bytes"
+        raise Refusal(HitRejected(detail, field="hit", value=shown(element), rule=rule), 1)
+    if not element.startswith(b"{"):
+        _prove(element)
+        raise _no_object(element)
     try:
         shape = decoder.decode(element)
-    except msgspec.ValidationError:
-        _prove(element)
-        raise _no_object(element) from None
     except msgspec.DecodeError as error:
-        if not _HALF_PAIR.search(element) or len(element) > _WHOLE_BYTES:
+        if not _HALF_PAIR.search(element):
             raise NotJson(str(error)) from None
         return _whole(element, decoder.type.__struct_fields__)
     except RecursionError:
@@ -179,7 +183,9 @@ def _prove(element: bytes) -> None:
     try:
         _ANY_JSON.decode(element)
     except msgspec.DecodeError as error:
-        raise NotJson(str(error)) from None
+        if not _HALF_PAIR.search(element):
+            raise NotJson(str(error)) from None
+        _whole(element, ())
     except RecursionError:
         raise NotJson("it is nested too deeply") from None
 

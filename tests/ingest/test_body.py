@@ -9,6 +9,7 @@ import pytest
 
 from buckets.errors import BodyTooLarge, BodyUnreadable, MediaTypeUnsupported
 from ingest.body import PIECE_BYTES, Media, media_of, read
+from ingest.element import HIT_BYTES
 from ingest.receipt import Receipt
 from ingest.tally import Tally
 from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, is_bot, tally_of
@@ -107,6 +108,8 @@ ODD_HITS: list[tuple[bytes, str | None]] = [
     (rb'{"key":"a","id":"\ud800"}', "id"),
     (rb'{"key":"a","ts":"\ud800"}', "ts"),
     (rb'{"key":"a","\ud800":1}', None),
+    (rb'"\ud800"', "hit"),
+    (rb'["\ud800",{}]', "hit"),
     (rb'{"key":"\ud800","ts":123456789012345678901234567890123456789012345678901234567890}', "key"),
     (rb'{"key":"a","x":"\ud800","ts":1e400}', "ts"),
     (rb'{"key":"a","x":"\ud800","ts":{"a":1}}', "ts"),
@@ -176,8 +179,8 @@ ODD_HITS: list[tuple[bytes, str | None]] = [
 @pytest.mark.parametrize(("hit", "field"), ODD_HITS, ids=[hit[:40].decode("latin-1") for hit, _ in ODD_HITS])
 def test_an_odd_hit_is_judged_alike_wherever_it_stands(hit: bytes, field: str | None) -> None:
     good = b'{"key":"good","ts":1767225600}'
-    alone = fields_refused(hit)
-    assert alone == ([] if field is None else [(0, field)])
+    if hit.strip().startswith(b"{"):
+        assert fields_refused(hit) == ([] if field is None else [(0, field)])
     for piece_bytes in (1, 60, PIECE_BYTES):
         for before, behind in ((0, 0), (1, 0), (0, 1), (3, 3)):
             hits = [good] * before + [hit] + [good] * behind
@@ -277,7 +280,21 @@ def test_large_bodies_are_read_in_steps() -> None:
     assert sum(1 for _ in read(lines, Media.lines, Tally(MOMENT), is_bot)) >= 70
 
 
-def test_a_huge_value_between_others_is_skipped() -> None:
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_hit_has_at_most_a_mebibyte(over: int) -> None:
+    long = b'{"key":"h","x":"","y":1}'
+    long = long.replace(b'""', b'"%s"' % (b"x" * (HIT_BYTES + over - len(long))))
+    assert len(long) == HIT_BYTES + over
+    good = b'{"key":"good"}'
+    for body, media in ((long, Media.json), (long, Media.lines)):
+        assert fields_refused(body, media) == [(0, "hit")] * over
+    hits = [good, long, good, long]
+    for body, media in ((b"[" + b",".join(hits) + b"]", Media.json), (b"\n".join(hits), Media.lines)):
+        assert fields_refused(body, media) == [(1, "hit"), (3, "hit")] * over
+        assert receipt_of(body, media).counted == 4 - 2 * over
+
+
+def test_a_large_value_between_others_is_skipped() -> None:
     huge = b'{"key":"h","x":"' + b"y" * 500_000 + b'","z":[' + b"[]," * 100_000 + b"0]}"
     body = b"[" + b",".join([b'{"key":"a"}', huge, b'{"key":"b"}'] * 2) + b"]"
     assert receipt_of(body) == Receipt(counted=6, duplicate=0, late=0, refused=0)
