@@ -22,15 +22,14 @@ from buckets.errors import ParameterInvalid
 from buckets.ladder import DAY_S, Ladder, Tier
 from query.asked import Window
 from query.times import STEPS, Step
-from query.zones import Fixed
 
 MAX_POINTS = 10_000
 
 # What "which step would fit" may answer, finest first. Years always fit: time ends in the year 9999.
 _OFFERED = ("5m", "1h", "1d", "1w", "1mo", "1y")
-# Buckets of the calendar tiers: a step from this width on has edges of its own there ...
-_CALENDAR_S = {"week": 7 * DAY_S, "month": 28 * DAY_S}
-# ... and how long they are on average: a year has some 62.5 weeks and pieces of weeks.
+# How long a usual bucket of a calendar tier is, and how long they are on average: a year has some 62.5 weeks and pieces
+# of weeks.
+_LENGTH_S = {"week": 7 * DAY_S, "month": 28 * DAY_S}
 _AVERAGE_S = {"week": 505_000, "month": 2_629_746}
 
 
@@ -98,14 +97,8 @@ def _spans(first: int, last: int, ladder: Ladder, fold_day: int) -> Iterator[tup
 
 
 def _is_finer(step: Step, tier: Tier) -> bool:
-    """Are this tier's buckets themselves the points, because the step is finer or the very same?
-
-    A week or month step is never the same as a week or month bucket: buckets follow UTC, and a week is cut at month
-    edges.
-    """
-    if tier.width_s is not None:
-        return step.average_s <= tier.width_s and isinstance(step.unit, Fixed)
-    return step.average_s < _CALENDAR_S[tier.name]
+    """Is every bucket of this tier longer than the step, so that the buckets themselves are the points?"""
+    return step.average_s < (tier.width_s or _LENGTH_S[tier.name])
 
 
 def _bucket_ends(tier: Tier, low: int, high: int) -> Iterator[int] | range:

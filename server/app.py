@@ -5,10 +5,11 @@ Everything that is passed in is a part or a value; this file only joins.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse
 
 from buckets.ladder import DAY_S, Ladder, fold_day
 from ingest.asgi import HitRoutes
@@ -24,9 +25,11 @@ from query.routes import routes as query_routes
 from query.top import TopLinks
 from server import limits
 from server.auth import Gate
+from server.described import describe
 from server.errors import Problems
 from server.front import Front
 from server.metrics import Metrics
+from server.page import page
 from server.routes import Readiness
 from server.routes import router as server_routes
 from server.samples import program_version
@@ -80,14 +83,24 @@ def create(
         version=program_version(),
         description=ABOUT,
         redirect_slashes=False,
+        docs_url=None,
         redoc_url=None,
     )
     counting.problems.install(app)
     app.include_router(query_routes(queries, owner.erase))
     app.include_router(import_routes(owner, moment, ladder, counting.ingest, limits.BODY_BYTES.value))
     app.include_router(server_routes(readiness, metrics))
+    describe(app)
+    app.add_api_route("/docs", _docs(app), include_in_schema=False)
     behind = HotQueries(queries, counting.problems.answer, app)
     return Front(gate, counting.problems, hits, behind)
+
+
+def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
+    async def docs(request: Request) -> HTMLResponse:
+        return HTMLResponse(page(app.openapi(), str(request.base_url).rstrip("/")))
+
+    return docs
 
 
 def minutes_since(now: int) -> int:

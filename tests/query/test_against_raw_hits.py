@@ -121,9 +121,7 @@ def expected_edges(asked: Asked, now: int) -> list[int]:
     while bucket < last:
         tier = CLICKS.tiers[CLICKS.tier_of(bucket, day)]
         bucket = CLICKS.kept(bucket, day)[1]
-        finer = step.average_s < WIDTHS[tier.name] or (
-            step.average_s == WIDTHS[tier.name] and isinstance(step.unit, Fixed)
-        )
+        finer = step.average_s < WIDTHS[tier.name]
         if finer or bucket in wanted:
             edges.add(bucket)
     return sorted(edges)
@@ -136,7 +134,7 @@ def inner_edges(unit: Unit, asked: Asked, where: Zone, now: int) -> list[int]:
         wider = [
             cut
             for tier, cut in zip(CLICKS.tiers[1:], CLICKS.cuts(fold_day(now)), strict=False)
-            if WIDTHS[tier.name] >= unit.width_s
+            if WIDTHS[tier.name] > unit.width_s
         ]
         low = max(low, wider[0] - 1)
     return list(unit.edges(low, asked.end - 1, where))
