@@ -22,6 +22,7 @@ from ingest.journal import Journal
 from ingest.owner import Owner
 from server import app, clock, folder, jobs, limits, samples
 from server.auth import Gate
+from server.connection import Connection
 from server.errors import Problems
 from server.late_store import open_or_later
 from server.logs import log
@@ -268,7 +269,7 @@ def _uvicorn(worker: Worker, listener: socket.socket) -> Uvicorn:
     config = uvicorn.Config(
         worker.front,
         loop="uvloop",
-        http="httptools",
+        http=Connection,
         ws="none",
         lifespan="off",
         log_config=None,
