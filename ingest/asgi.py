@@ -193,6 +193,8 @@ class HitRoutes:
             return
         finally:
             self._held -= request.held
+        if found.status in (404, 405):
+            self._count_rejected(found.status)
         await found.send(send)
 
     async def _fail(self, error: ClickcurveError, send: Send, request: _Request | None = None) -> None:
@@ -200,11 +202,13 @@ class HitRoutes:
             self.counters.unanswered += 1
             await close_unanswered(send)
             raise error
-        rejected = self.counters.rejected
-        rejected[error.status] = rejected.get(error.status, 0) + 1
+        self._count_rejected(error.status)
         # A client that waits for 100 Continue may leave its body out now: what follows would be taken for the body.
         close = ((b"connection", b"close"),) if request and request.expects and request.unread else ()
         await problem(error, close).send(send)
+
+    def _count_rejected(self, status: int) -> None:
+        self.counters.rejected[status] = self.counters.rejected.get(status, 0) + 1
 
     async def _take(self, scope: Scope, request: _Request, receive: Receive) -> Answer:
         raw_path: bytes = scope["raw_path"]
