@@ -15,7 +15,8 @@ from tests.ingest.http_kit import Client
 def described() -> dict[str, Any]:
     app = FastAPI()
     app.include_router(hit_routes())
-    return app.openapi()["paths"]
+    paths: dict[str, Any] = app.openapi()["paths"]
+    return paths
 
 
 BODIES = described()["/v1/hits"]["post"]["requestBody"]["content"]
