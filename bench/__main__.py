@@ -13,7 +13,8 @@ from time import time
 
 from bench import ingest, reads, rows, servers
 from bench.table import Line, render
-from bench.workload import DAY_S, Workload
+from bench.workload import Workload
+from buckets.ladder import DAY_S
 from tests.running import ROOT
 
 PARTS = ("rows", "ingest", "reads")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-DAY_S = 86_400
+from buckets.ladder import CLICKS, DAY_S, fold_day
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +51,23 @@ class Workload:
     def bodies(self, hits_each: int) -> Iterator[bytes]:
         """All hits as NDJSON bodies: every link's first half, link by link in scattered order, then every second half.
 
-        So each row is written at half its size and replaced later, as rows are in life.
+        So each row is written at half its size and replaced later, as rows are in life. A hit says the start of the
+        bucket that keeps it: the rows are the same as with its minute, and a flush has a seventh of the counts to add.
         """
         chance = random.Random(self.seed)
+        day = fold_day(self.end)
+        minutes = self.days * DAY_S // 60
+        starts = [CLICKS.kept(self.end - minute * 60, day)[0] for minute in range(1, minutes + 1)]
         ranks = list(range(self.links))
         chance.shuffle(ranks)
         shares = self.shares()
-        start, minutes = self.end - self.days * DAY_S, self.days * DAY_S // 60
         lines: list[str] = []
         for half in (0, 1):
             for rank in ranks:
                 count = shares[rank] // 2 + half * (shares[rank] % 2)
                 key = self.key(rank)
                 ticks = array("I", chance.randbytes(4 * count))
-                lines += [f'{{"key":"{key}","ts":{start + tick % minutes * 60}}}\n' for tick in ticks]
+                lines += [f'{{"key":"{key}","ts":{starts[tick % minutes]}}}\n' for tick in ticks]
                 while len(lines) >= hits_each:
                     yield "".join(lines[:hits_each]).encode()
                     del lines[:hits_each]
