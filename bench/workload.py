@@ -71,7 +71,7 @@ class Workload:
             yield "".join(lines).encode()
 
     def _starts(self) -> list[int]:
-        """When hits happen, 65,536 equally likely moments, recent ones denser: half are of the last two fifths of the days."""
+        """When hits happen, 65,536 equally likely moments; half are of the last two fifths of the days."""
         day, minutes = fold_day(self.end), self.days * DAY_S // 60
         ages = (int(minutes * ((turn + 0.5) / 65_536) ** 1.35) + 1 for turn in range(65_536))
         return [CLICKS.kept(self.end - age * 60, day)[0] for age in ages]
