@@ -9,7 +9,7 @@ import timeit
 from collections.abc import Callable
 
 from buckets.codec import decode, decode_header, encode
-from buckets.curve import Bots, curve, curve_columns
+from buckets.curve import Bots, between, curve
 from buckets.ladder import CLICKS, DAY_S
 from buckets.row import EMPTY, Delta, Row, apply
 
@@ -25,7 +25,7 @@ def main() -> int:
     )
     for name, row in every.items():
         print(line(name, row))
-    print("\ncurves of the full busy row  points      us, as points and as columns")
+    print("\ncurves of the full busy row  points      us; counts alone")
     for name, step_s, points in (("60 m", 60, 60), ("24 h", 300, 288), ("30 d", 3_600, 720), ("12 mo", 30 * DAY_S, 12)):
         print(curve_line(name, step_s, points, every["full, busy"]))
     return 0
@@ -89,8 +89,9 @@ def curve_line(name: str, step_s: int, points: int, row: Row) -> str:
     start = end - points * step_s
     edges = range(start + step_s, end, step_s)
     as_points = median_us(lambda: curve(row, start, end, edges, NOW, Bots.exclude, CLICKS))
-    as_columns = median_us(lambda: curve_columns(row, start, end, edges, NOW, Bots.exclude, CLICKS))
-    return f"{name:28} {points:6} {as_points:7.1f} {as_columns:7.1f}"
+    at = [start, *edges, end]
+    counts = median_us(lambda: between(row, at, Bots.exclude))
+    return f"{name:28} {points:6} {as_points:7.1f} {counts:7.1f}"
 
 
 def median_us(call: Callable[[], object]) -> float:

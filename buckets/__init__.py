@@ -1,0 +1,9 @@
+"""The bucket engine: pure functions over rows of counts. No I/O, no clock, nothing of ours imported.
+
+ladder  the tiers, and where one ends and the next begins on a day
+cover   the fewest buckets that tile a span (what a sliding window counts)
+row     what a row is; add, fold, apply, merge, next_due, check
+curve   totals and curves of a row
+codec   a row as bytes
+errors  everything that Clickcurve raises on purpose
+"""

@@ -16,8 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import accumulate, repeat
-from operator import add, sub
+from itertools import repeat
 from typing import NamedTuple
 
 from buckets.ladder import Ladder
@@ -50,14 +49,6 @@ class Point(NamedTuple):
     state: State
 
 
-class Columns(NamedTuple):
-    """A curve's points as columns: point i is [edges[i], edges[i + 1]). One edge more than counts, or none at all."""
-
-    edges: list[int]
-    counts: list[int]
-    states: list[State]
-
-
 @dataclass(frozen=True, slots=True)
 class Span:
     """What is known of the count in a span: between at_least and at_most. total is that of all buckets it touches."""
@@ -75,8 +66,14 @@ def total(row: Row, start: int, end: int, bots: Bots, ladder: Ladder) -> Span:
     """The bounds of the count in [start, end), epoch seconds. An empty span counts 0."""
     if start >= end:
         return Span(0, 0, 0)
-    touched = _touched(row, start, end, bots, ladder)
-    return _span(touched, sum(sum(counts) for _, counts in touched.series), start, end)
+    first, last = ladder.kept(start, row.fold_day), ladder.kept(end - 1, row.fold_day)
+    cut = set()
+    if first[0] < start:
+        cut.add(first)
+    if last[1] > end:
+        cut.add(last)
+    count = sum(between(row, (first[0], last[1]), bots))
+    return Span(count, count - sum(sum(between(row, bucket, bots)) for bucket in cut), count)
 
 
 def curve(
@@ -88,58 +85,33 @@ def curve(
     kept bucket that it falls inside; edges that become equal are one, so a step finer than what is kept gives points of
     the kept width, zeros included. The points' counts add up to the span's total. An empty span has no points.
     """
-    columns, span = curve_columns(row, start, end, edges, now, bots, ladder)
-    rows = zip(columns.edges, columns.edges[1:], columns.counts, columns.states, strict=False)
-    return list(map(tuple.__new__, repeat(Point), rows)), span  # Point(...) of each, in C: a third of the time
-
-
-def curve_columns(
-    row: Row, start: int, end: int, edges: Sequence[int], now: int, bots: Bots, ladder: Ladder
-) -> tuple[Columns, Span]:
-    """`curve` without its points, for answers that are written from columns."""
     if start >= end:
-        return Columns([], [], []), Span(0, 0, 0)
-    touched = _touched(row, start, end, bots, ladder)
-    at = [touched.start, *_moved_up([*edges, end], row.fold_day, ladder)]
-    counts = [0] * (len(at) - 1)
-    for starts, of_bucket in touched.series:
-        counts = _rebucketed(starts, of_bucket, at, counts)
-    return Columns(at, counts, _states(at, start, end, now)), _span(touched, sum(counts), start, end)
+        return [], Span(0, 0, 0)
+    at = [ladder.kept(start, row.fold_day)[0], *_moved_up([*edges, end], row.fold_day, ladder)]
+    columns = zip(at, at[1:], between(row, at, bots), _states(at, start, end, now), strict=False)
+    points = list(map(tuple.__new__, repeat(Point), columns))  # Point(...) of each, in C: a third of the time
+    return points, total(row, start, end, bots, ladder)
 
 
 def between(row: Row, edges: Sequence[int], bots: Bots) -> list[int]:
-    """The count in each [edges[i], edges[i + 1]), for edges that are edges of the row's kept buckets already."""
-    counts = [0] * (len(edges) - 1) if edges else []
-    series = []
-    if bots is not Bots.only:
-        series.append(row.people_cells)
-    if bots is not Bots.exclude:
-        series.append(row.bot_cells)
-    for cells in series if counts else ():
-        counts = _rebucketed(*_joined(cells, edges[0], edges[-1]), edges, counts)
+    """The count in each [edges[i], edges[i + 1]), for ascending edges that lie between kept buckets of the row."""
+    counts = [0] * (len(edges) - 1)
+    if counts and bots is not Bots.only:
+        counts = _added(row.people_cells, edges, counts)
+    if counts and bots is not Bots.exclude:
+        counts = _added(row.bot_cells, edges, counts)
     return counts
 
 
-class _Touched(NamedTuple):
-    """The kept buckets that a span touches: where they begin and end, the first and last one's edges between them, and
-    for each series asked for the starts and counts of those that are not empty, all tiers in one."""
-
-    start: int
-    start_end: int
-    end_start: int
-    end: int
-    series: list[tuple[list[int], list[int]]]
-
-
-def _touched(row: Row, start: int, end: int, bots: Bots, ladder: Ladder) -> _Touched:
-    since, since_end = ladder.kept(start, row.fold_day)
-    until_start, until = ladder.kept(end - 1, row.fold_day)
-    series = []
-    if bots is not Bots.only:
-        series.append(_joined(row.people_cells, since, until))
-    if bots is not Bots.exclude:
-        series.append(_joined(row.bot_cells, since, until))
-    return _Touched(since, since_end, until_start, until, series)
+def _added(cells: tuple[Cells, ...], edges: Sequence[int], counts: list[int]) -> list[int]:
+    """`counts` with each bucket's count added to that between the edges around it."""
+    starts, of_bucket = _joined(cells, edges[0], edges[-1])
+    if len(starts) < len(counts):
+        for start, count in zip(starts, of_bucket, strict=True):
+            counts[bisect_right(edges, start) - 1] += count
+        return counts
+    at = [bisect_left(starts, edge) for edge in edges]
+    return [count + sum(of_bucket[since:until]) for count, since, until in zip(counts, at, at[1:], strict=False)]
 
 
 def _joined(cells: tuple[Cells, ...], since: int, until: int) -> tuple[list[int], list[int]]:
@@ -151,33 +123,6 @@ def _joined(cells: tuple[Cells, ...], since: int, until: int) -> tuple[list[int]
             joined[0].extend(starts[first:last])
             joined[1].extend(counts[first:last])
     return joined
-
-
-def _rebucketed(starts: list[int], of_bucket: list[int], at: Sequence[int], counts: list[int]) -> list[int]:
-    """`counts` with each bucket's count added to the point, between the edges `at`, that holds the bucket."""
-    if len(starts) < len(counts):
-        for start, count in zip(starts, of_bucket, strict=True):
-            counts[bisect_right(at, start) - 1] += count
-        return counts
-    sums = list(accumulate(of_bucket, initial=0))
-    until = [sums[bisect_left(starts, edge)] for edge in at]
-    return list(map(add, counts, map(sub, until[1:], until)))
-
-
-def _span(touched: _Touched, count: int, start: int, end: int) -> Span:
-    """The bounds: what is counted in the first and the last bucket is uncertain where the span cuts them."""
-    cut = set()
-    if touched.start < start or touched.start_end > end:
-        cut.add(touched.start)
-    if touched.end > end:
-        cut.add(touched.end_start)
-    uncertain = 0
-    for bucket in cut:
-        for starts, counts in touched.series:
-            at = bisect_left(starts, bucket)
-            if at < len(starts) and starts[at] == bucket:
-                uncertain += counts[at]
-    return Span(count, count - uncertain, count)
 
 
 def _moved_up(edges: list[int], fold_day: int, ladder: Ladder) -> list[int]:

@@ -56,11 +56,6 @@ def fold_day(now: int) -> int:
     return max(0, (now - GRACE_S) // DAY_S)
 
 
-def day_of(t: int) -> int:
-    """The UTC day (days since the epoch) that holds t."""
-    return t // DAY_S
-
-
 @lru_cache(maxsize=4096)
 def _month(day: int) -> tuple[int, int]:
     """The calendar month that holds a day, as epoch seconds."""

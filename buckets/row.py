@@ -13,7 +13,8 @@ What happens to a row, always by making a new one:
 
 The laws, each with a property test:
 
-1. `lifetime == opening + all people buckets`, and `bots == all bot buckets`. No operation but `add` changes either.
+1. `lifetime == opening + all people buckets`, and `bots == all bot buckets`. Only new hits change either, and an
+   erasure, after which a row starts again empty.
 2. The row depends on the hits and on the fold day only: not on the order of the hits, nor on how often, when, or in
    which steps it was folded.
 3. Each bucket is aligned to its tier, lies in the span that its tier holds, and is not empty. Starts ascend.
@@ -87,6 +88,7 @@ class Delta:
     erased_bots: int = 0
 
     def adds_anything(self) -> bool:
+        """Would adding it change a row?"""
         return bool(self.people or self.bots or self.opening or self.erased or self.erased_bots)
 
 

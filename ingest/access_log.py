@@ -26,6 +26,7 @@ REDIRECTS = frozenset((301, 302, 303, 307, 308))
 MAX_KEY_BYTES = 1024
 SHOWN_BAD_LINES = 5
 _SHOWN_CHARS = 200
+_PLAIN_CHARS = 256  # a key of so many ASCII characters needs no closer look
 _MAX_KNOWN = 65_536  # times, requests or agents kept; then the dict starts again
 _LATEST = 253_402_300_800  # the year 10000
 _METHODS = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND"])
@@ -43,6 +44,7 @@ _LINE = re.compile(
     r"(?:\"(?:[^\"\\]|\\.)*+\" \"(?P<agent>(?:[^\"\\]|\\.)*+))?",
     re.DOTALL,
 )
+_VERSIONS = frozenset((" HTTP/1.1", " HTTP/1.0", " HTTP/2.0", " HTTP/3.0"))
 _VERSION = re.compile(r" HTTP/[0-9](?:\.[0-9])?\Z")
 _AUTHORITY = re.compile(r"https?://[^/?]*", re.IGNORECASE)
 _ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
@@ -194,7 +196,12 @@ class AccessLog:
         return minute
 
     def _key(self, request: str) -> str | None:
-        key, _ = _key_of_request(request)
+        """The key of a request without backslashes; most are plain enough to be cut without looking twice."""
+        key: str | None = None
+        if request.startswith("GET /") and request[-9:] in _VERSIONS:
+            key = request[5:-9].partition("?")[0]
+        if not key or len(key) > _PLAIN_CHARS or not key.isascii():
+            key, _ = _key_of_request(request)
         if key is not None:
             _remember(self._keys, request, key)
         return key

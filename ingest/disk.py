@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import mmap
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -104,8 +103,5 @@ class Disk:
             os.close(fd)
 
     def read(self, path: Path) -> memoryview:
-        """The whole file, mapped: pages are read as they are touched. It must not be cut shorter while in use."""
-        with path.open("rb") as file:
-            if not os.fstat(file.fileno()).st_size:
-                return memoryview(b"")
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        """The whole file. Not mapped: a bad sector must be an error here, not a signal that ends the process."""
+        return memoryview(path.read_bytes())

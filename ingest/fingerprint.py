@@ -1,12 +1,13 @@
 """By what a source is known again: its first bytes, and the bytes before the place that an import has reached.
 
-A name is the hash of the first 16, 64, 256, ... 1,048,576 decompressed bytes: the longest of these rungs that the
-source has when it is first seen. It keeps that name when it grows, is moved by a rotation or packed by gzip; so whoever
-meets a source asks for the names of all rungs that it has now, longest first.
+A family is all sources that have their first 256 decompressed bytes in common (64 or 16 bytes while they are shorter),
+so a source is of the same family when it grows, is moved by a rotation, packed by gzip, or only a part of it is there.
+In a family sources are numbered: most have one member, but two servers' logs may begin with the same health check in
+the same second. `256-9f8e7d6c5b4a39281706f5e4d3c2b1a0-0` is the name of a family's first member.
 
-Short beginnings can be alike: two servers' logs may begin with the same health check in the same second. So the place
-carries a tail: a hash of the 256 bytes before it, and a mark for each rung before it. A source whose bytes do not give
-the same tail is another one, and gets a name of its own.
+Which member a source is, the places tell. Each carries a tail: a hash of the 256 bytes before it, and a mark, a hash of
+all bytes up to there, for each rung of 16, 64, ... 1,048,576 bytes before it. A source whose bytes do not give the same
+tail is another member, or a new one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from enum import Enum
 from hashlib import blake2b
 
+FAMILY_BYTES = (256, 64, 16)
 RUNGS = tuple(4**exponent for exponent in range(2, 11))  # 16 bytes to 1 MiB
 TAIL_BYTES = 256
 _MARK_CHARS = 8
@@ -28,7 +30,7 @@ class Likeness(Enum):
 
 
 class Beginning:
-    """Hashes the first bytes of one source, fed in order. `label` makes other names of the same bytes."""
+    """Hashes the first bytes of one source, fed in order. `label` makes another source of the same bytes."""
 
     def __init__(self, label: str = "") -> None:
         self._hash = blake2b(label.encode(), digest_size=16)
@@ -48,9 +50,10 @@ class Beginning:
             if self._fed == RUNGS[len(self._digests)]:
                 self._digests.append(self._hash.copy().hexdigest())
 
-    def names(self) -> list[str]:
-        """Longest rung first; none for a source of fewer than 16 bytes."""
-        return [f"{rung}-{digest}" for rung, digest in zip(RUNGS, self._digests, strict=False)][::-1]
+    def families(self) -> list[str]:
+        """The families that the source may be known in, the closest first; none if it has fewer than 16 bytes."""
+        digests = dict(zip(RUNGS, self._digests, strict=False))
+        return [f"{size}-{digests[size]}" for size in FAMILY_BYTES if size in digests]
 
     def tail(self, position: int, last: bytes) -> str:
         """What is kept with a place: `last` are the bytes before it, TAIL_BYTES of them or all."""

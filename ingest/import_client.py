@@ -24,10 +24,11 @@ from ingest.batch import SourceStep
 from ingest.fingerprint import RUNGS, Likeness
 from ingest.import_piece import Piece
 from ingest.import_sender import Sender
-from ingest.import_source import Cutter, Lines, SourceChanged, SourceUnreadable, Stream, open_reader
+from ingest.import_source import PIECE_BYTES, Cutter, Lines, SourceChanged, SourceUnreadable, Stream, open_reader
 from ingest.import_target import SHOWN_REFUSALS, ImportRefused, Place, Taken
 
 POLL_S = 1.0  # how often a followed log is looked at
+FAMILY_MEMBERS = 1000  # sources that begin alike
 MOVES = 20  # how often another import of the same source may come between, in one run
 
 Opened = Path | io.BufferedReader
@@ -101,6 +102,7 @@ class Importer:
         label: str = "",
         progress: Callable[[int], None] = lambda raw_at: None,
         poll_s: float = POLL_S,
+        piece_bytes: int = PIECE_BYTES,
     ) -> None:
         self._sender = sender
         self._log = log
@@ -109,6 +111,7 @@ class Importer:
         self._label = label
         self._progress = progress
         self._poll_s = poll_s
+        self._piece_bytes = piece_bytes
 
     async def run(self, source: Opened) -> Summary:
         """Import what is there now. Raises ImportRefused, SourceUnreadable, and what the sender gives up with."""
@@ -157,7 +160,7 @@ class Importer:
             try:
                 if cutter is None:
                     name = await self._find(stream, summary)
-                    cutter = Cutter(stream) if name else None
+                    cutter = self._cutter(stream) if name else None
                 if cutter is not None:
                     await self._send_all(cutter, stream, name, summary)
             except ImportOutOfStep:
@@ -180,7 +183,7 @@ class Importer:
     async def _run_once(self, stream: Stream, summary: Summary) -> None:
         name = await self._find(stream, summary)
         if name:
-            cutter = Cutter(stream)
+            cutter = self._cutter(stream)
             await self._send_all(cutter, stream, name, summary)
             await self._send_last(cutter, stream, name, summary)
 
@@ -191,25 +194,29 @@ class Importer:
         summary.kind = self._kind or kind_of(begin)
         summary.behind = False
         free = ""
-        for name in stream.beginning.names():
-            place = await self._sender.place(name)
-            if place.position == 0:
-                free = free or name
-                continue
-            likeness = await asyncio.to_thread(_likeness, stream, place)
-            if likeness is Likeness.other:
-                continue
-            summary.behind = likeness is Likeness.shorter
-            summary.from_byte = place.position
-            return "" if summary.behind else name
-        if not stream.beginning.names():
+        for family in stream.beginning.families():
+            for member in range(FAMILY_MEMBERS):
+                name = f"{family}-{member}"
+                place = await self._sender.place(name)
+                if place.position == 0:
+                    free = free or name
+                    break
+                likeness = await asyncio.to_thread(_likeness, stream, place)
+                if likeness is not Likeness.other:
+                    summary.behind = likeness is Likeness.shorter
+                    summary.from_byte = place.position
+                    return "" if summary.behind else name
+        if not stream.beginning.families():
             summary.left_bytes = len(begin)  # too little to be told from other sources
             return ""
-        _require(bool(free), "it begins like several other sources; wait until it is longer, or name it by a label")
+        _require(bool(free), f"{FAMILY_MEMBERS} others begin like it; give it a label")
         if stream.at:
             _require(await asyncio.to_thread(stream.rewind), "it looks like another one; a pipe cannot be read again")
         summary.from_byte = 0
         return free
+
+    def _cutter(self, stream: Stream) -> Cutter:
+        return Cutter(stream, self._piece_bytes)
 
     # --- the pieces -----------------------------------------------------------------------------------------------
     async def _send_all(self, cutter: Cutter, stream: Stream, name: str, summary: Summary) -> None:

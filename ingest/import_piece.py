@@ -50,6 +50,9 @@ class _Hits(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     bot: bool = False
 
 
+_ABSENT = msgspec.Raw(b"")
+
+
 class _Values(msgspec.Struct):
     """Any object; the fields that history alone has tell it from hits."""
 
@@ -59,10 +62,10 @@ class _Values(msgspec.Struct):
     bot: object = None
     total: object = None
     opening: object = None
-    buckets: msgspec.Raw | None = None
+    buckets: msgspec.Raw = _ABSENT
 
     def is_history(self) -> bool:
-        return self.ts is None and (self.total, self.opening, self.buckets) != (None, None, None)
+        return self.ts is None and (self.buckets is not _ABSENT or (self.total, self.opening) != (None, None))
 
 
 _hits_decoder = msgspec.json.Decoder(_Hits)

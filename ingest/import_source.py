@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import select
 import stat
 import zlib
 from collections.abc import Callable
@@ -65,8 +66,18 @@ class Plain:
         self.raw_at = 0  # bytes of the file read so far
 
     def read(self, size: int) -> bytes:
-        data = self._raw.read(size) if self._regular else self._raw.read1(size)
+        data = self._raw.read(size) if self._regular else self._read_pipe(size)
         self.raw_at += len(data)
+        return data
+
+    def _read_pipe(self, size: int) -> bytes:
+        """What is there, without waiting for more than the first byte."""
+        data = self._raw.read1(size)
+        while data and len(data) < size and select.select([self._raw], [], [], 0)[0]:
+            more = self._raw.read1(size - len(data))
+            if not more:
+                break
+            data += more
         return data
 
     def rewind(self) -> bool:
@@ -109,14 +120,29 @@ class Packed:
         self._new = unpacker
         self._unpacker = unpacker()
         self._left = b""  # read, not unpacked
+        self._ready = b""  # unpacked; the first _given bytes of it were given out
+        self._given = 0
         self._begun = False  # inside a member
         self.damage: str | None = None
         self.raw_at = 0
 
     def read(self, size: int) -> bytes:
-        """About `size` bytes; b"" at the end, or where damage begins."""
+        """The next `size` bytes; fewer at the end, or where damage begins."""
         found: list[bytes] = []
-        while size > 0 and self.damage is None:
+        while size > 0:
+            if self._given == len(self._ready):
+                self._ready, self._given = self._unpack(), 0
+                if not self._ready:
+                    break
+            data = self._ready[self._given : self._given + size]
+            self._given += len(data)
+            size -= len(data)
+            found.append(data)
+        return b"".join(found)
+
+    def _unpack(self) -> bytes:
+        """What the next bytes of the file unpack to, which may be much; b"" at the end."""
+        while self.damage is None:
             data = self._left or self._raw.read(_RAW_BYTES)
             self.raw_at += 0 if self._left else len(data)
             self._left = b""
@@ -128,22 +154,25 @@ class Packed:
                 continue  # padding behind a member
             self._begun = True
             try:
-                found.append(self._unpacker.decompress(data))
+                found = self._unpacker.decompress(data)
             except (zlib.error, zstandard.ZstdError) as error:
                 self.damage = f"damaged {self._coding} data before byte {self.raw_at} of the file: {error}"
                 break
-            size -= len(found[-1])
             if self._unpacker.eof:
                 self._left = self._unpacker.unused_data
                 self._unpacker = self._new()
                 self._begun = False
-        return b"".join(found)
+            if found:
+                return found
+        return b""
 
     def rewind(self) -> bool:
         if not self._raw.seekable():
             return False
         self._raw.seek(0)
-        self._unpacker, self._left, self._begun, self.damage, self.raw_at = self._new(), b"", False, None, 0
+        self._unpacker, self._begun, self.damage = self._new(), False, None
+        self._left = self._ready = b""
+        self._given = self.raw_at = 0
         return True
 
     def jump(self, to: int) -> bool:

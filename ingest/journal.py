@@ -47,7 +47,7 @@ from ingest.segment import (
 from ingest.segment_files import SegmentFiles
 
 MAX_BYTES = 1 << 30
-SEGMENT_BYTES = 64 << 20
+SEGMENT_BYTES = 32 << 20  # read whole by a recovery and by a flush that is read again
 CHUNK_BYTES = 1 << 20
 SYNC_OFF_LOSES = (
     "with sync off, hits that were answered with success since the last flush was recorded are lost, in full or in "
@@ -182,7 +182,8 @@ class Journal:
     def frames(self, flush: FlushRecord | None = None) -> Iterator[Frame]:
         """What the unfinished flush covers, or (None) what no flush covers yet, in the order of acceptance.
 
-        The extent is fixed when this is called: groups that are appended later are not in it.
+        The extent is fixed when this is called: groups that are appended later are not in it. JournalDamaged or
+        JournalBroken while iterating, if the disk does not give back what was written.
         """
         with self._turn:
             unfinished = self._state.flush
@@ -200,7 +201,10 @@ class Journal:
 
     def _read(self, extents: list[tuple[Path, int, int, int]]) -> Iterator[Frame]:
         for path, start, end, salt in extents:
-            view = self._disk.read(path)
+            try:
+                view = self._disk.read(path)
+            except OSError as error:
+                raise JournalBroken(f"the journal cannot be read: {error}") from error
             at = start
             for found in walk(view, start, min(end, len(view)), salt):
                 at = found.end

@@ -49,7 +49,8 @@ class Segment:
 class Remains:
     """What a folder holds. `closed`: oldest first, those with hits that no complete flush covers.
 
-    `strays`: the other segments and their sizes, which may go once a new segment repeats the state.
+    `strays`: the other segments and their sizes, which may go once a new segment repeats the state. `torn_bytes`: what
+    follows the last valid frame.
     """
 
     journal: bytes

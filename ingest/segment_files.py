@@ -3,7 +3,7 @@
 Everything here raises OSError and nothing else; `ingest/journal.py` knows what that means for the hits concerned.
 Rules.
 
-1. A file whose write or sync failed is never written to again: it is closed where it was good, and only a new segment,
+1. A file whose write or sync failed takes no frame again: it is closed where it was good, and only a new segment,
    whose header states that length, makes this durable. Until there is one, `current` is None.
 2. A number is never used for two segments: one whose appearance on the disk is uncertain is passed over.
 3. The spare file has its room reserved before it is needed, so that a full disk does not prevent the next segment.

@@ -60,7 +60,7 @@ def question(scope: Scope) -> tuple[bytes | None, bytes] | None:
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     if raw.startswith(LINKS):
         key, _, what = raw[len(LINKS) :].partition(b"/")
-        return (key, what) if what in (b"total", b"curve") else None
+        return (key, what) if key and what in (b"total", b"curve") else None
     return (None, raw[4:]) if raw in (b"/v1/total", b"/v1/curve") else None
 
 

@@ -14,23 +14,23 @@ The result depends on the range, the step, the zone and the fold day, so it serv
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 from buckets.curve import State
 from buckets.errors import ParameterInvalid
 from buckets.ladder import DAY_S, Ladder, Tier
 from query.asked import Window
 from query.times import STEPS, Step
-from query.zones import Calendar, Fixed, Unit, Zone
 
 MAX_POINTS = 10_000
 
 # What "which step would fit" may answer, finest first. Years always fit: time ends in the year 9999.
 _OFFERED = ("5m", "1h", "1d", "1w", "1mo", "1y")
-# No bucket of a calendar tier is longer than this: what a step must exceed for its edges to matter there.
-_CALENDAR_S = {"week": 7 * DAY_S, "month": 28 * DAY_S}
+# How long a usual bucket of a calendar tier is, and how long they are on average: a year has some 62.5 weeks and pieces
+# of weeks.
+_LENGTH_S = {"week": 7 * DAY_S, "month": 28 * DAY_S}
+_AVERAGE_S = {"week": 505_000, "month": 2_629_746}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +61,15 @@ class Layout:
         return states
 
 
-class _TooMany(Exception):
-    """More edges than a curve may have."""
-
-
 def layout(window: Window, ladder: Ladder, fold_day: int) -> Layout:
     """The points of a window on a fold day; ParameterInvalid when there are more than MAX_POINTS."""
     if window.start >= window.end:
         return Layout(window, fold_day, (), ())
-    try:
-        edges = _edges(window, window.step, ladder, fold_day)
-    except _TooMany:
-        raise _too_many(window, ladder, fold_day) from None
+    if _estimate(window, window.step, ladder, fold_day) > MAX_POINTS * 1.03:
+        raise _too_many(window, ladder, fold_day)
+    edges = _edges(window, window.step, ladder, fold_day)
+    if len(edges) > MAX_POINTS + 1:
+        raise _too_many(window, ladder, fold_day)
     return Layout(window, fold_day, edges, _cut(window, edges, ladder, fold_day))
 
 
@@ -82,14 +79,11 @@ def _edges(window: Window, step: Step, ladder: Ladder, fold_day: int) -> tuple[i
     found = [first]
     for tier, low, high in _spans(first, last, ladder, fold_day):
         if step.unit is None or _is_finer(step, tier):
-            found += _taken(_bucket_ends(tier, low, high))
+            found += _bucket_ends(tier, low, high)
         else:
-            inside = step_edges(step.unit, max(low, window.start), min(high, window.end - 1), window.zone)
-            found += tier.edges_up(_taken(inside))
-    edges = tuple(dict.fromkeys((*found, last)))
-    if len(edges) > MAX_POINTS + 1:
-        raise _TooMany
-    return edges
+            inside = step.unit.edges(max(low, window.start), min(high, window.end - 1), window.zone)
+            found += tier.edges_up(list(inside))
+    return tuple(dict.fromkeys((*found, last)))
 
 
 def _spans(first: int, last: int, ladder: Ladder, fold_day: int) -> Iterator[tuple[Tier, int, int]]:
@@ -103,14 +97,8 @@ def _spans(first: int, last: int, ladder: Ladder, fold_day: int) -> Iterator[tup
 
 
 def _is_finer(step: Step, tier: Tier) -> bool:
-    """Are this tier's buckets themselves the points, because the step is finer or the very same?
-
-    A week or month step is never the same as a week or month bucket: buckets follow UTC, and a week is cut at month
-    edges.
-    """
-    if tier.width_s is not None:
-        return step.usual_s <= tier.width_s and isinstance(step.unit, Fixed)
-    return step.usual_s < _CALENDAR_S[tier.name]
+    """Is every bucket of this tier longer than the step, so that the buckets themselves are the points?"""
+    return step.average_s < (tier.width_s or _LENGTH_S[tier.name])
 
 
 def _bucket_ends(tier: Tier, low: int, high: int) -> Iterator[int] | range:
@@ -126,37 +114,17 @@ def _calendar_ends(tier: Tier, low: int, high: int) -> Iterator[int]:
         yield low
 
 
-def step_edges(unit: Unit, low: int, high: int, zone: Zone) -> Iterator[int]:
-    """The unit's edges in (low, high], ascending.
-
-    Fixed steps go day by day while the zone's offset keeps its phase, because asking the zone for each edge is slow.
-    """
-    if isinstance(unit, Calendar) or low >= high:
-        yield from _edges_one_by_one(unit, low, high, zone)
-        return
-    width = unit.width_s
-    phase = zone.offset(low) % width
-    while low < high:
-        until = high if zone.is_utc else min(high, low + DAY_S)
-        later = zone.offset(until) % width
-        if later == phase:
-            yield from range(low + width - (low + phase) % width, until + 1, width)
+def _estimate(window: Window, step: Step, ladder: Ladder, fold_day: int) -> int:
+    """About how many points there will be, two in a hundred more or less, without making them."""
+    first = ladder.kept(window.start, fold_day)[0]
+    last = ladder.kept(window.end - 1, fold_day)[1]
+    points = 0
+    for tier, low, high in _spans(first, last, ladder, fold_day):
+        if step.unit is None or _is_finer(step, tier):
+            points += (high - low) // (tier.width_s or _AVERAGE_S[tier.name])
         else:
-            yield from _edges_one_by_one(unit, low, until, zone)
-        low, phase = until, later
-
-
-def _edges_one_by_one(unit: Unit, low: int, high: int, zone: Zone) -> Iterator[int]:
-    while (low := unit.after(low, zone)) <= high:
-        yield low
-
-
-def _taken(edges: Iterable[int]) -> list[int]:
-    """All of them, as long as they could be edges of one curve: so a range of a million points costs no memory."""
-    taken = list(islice(edges, MAX_POINTS + 2))
-    if len(taken) > MAX_POINTS + 1:
-        raise _TooMany
-    return taken
+            points += (high - low) // step.average_s
+    return points
 
 
 def _cut(window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int) -> tuple[tuple[int, int], ...]:
@@ -168,19 +136,11 @@ def _cut(window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int) 
 
 
 def _too_many(window: Window, ladder: Ladder, fold_day: int) -> ParameterInvalid:
-    coarser = (STEPS[name] for name in _OFFERED if STEPS[name].usual_s > window.step.usual_s)
-    fits, points = next(found for step in coarser if (found := _fit(window, step, ladder, fold_day)))
+    coarser = (STEPS[name] for name in _OFFERED if STEPS[name].average_s > window.step.average_s)
+    fits = next(step.name for step in coarser if _estimate(window, step, ladder, fold_day) < MAX_POINTS * 0.97)
     return ParameterInvalid(
-        f"this range has more than {MAX_POINTS} points at step={window.step.name};"
-        f" step={fits.name} would fit, with {points} points",
+        f"this range has more than {MAX_POINTS} points at step={window.step.name}; step={fits} would fit",
         field="step",
         value=window.step.name,
         rule=f"at most {MAX_POINTS} points",
     )
-
-
-def _fit(window: Window, step: Step, ladder: Ladder, fold_day: int) -> tuple[Step, int] | None:
-    try:
-        return step, len(_edges(window, step, ladder, fold_day)) - 1
-    except _TooMany:
-        return None

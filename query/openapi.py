@@ -155,7 +155,11 @@ _SUMMARY_EXAMPLE = {
     "last_hit": 1772407680,
     "opening": 1000,
 }
-_TOP_EXAMPLE = {"from": None, "to": None, "links": [{"key": "spring-sale", "count": 1042}, {"key": "docs", "count": 7}]}
+_TOP_EXAMPLE = {
+    "from": 1771804800,
+    "to": 1772409600,
+    "links": [{"key": "spring-sale", "count": 1042}, {"key": "docs", "count": 7}],
+}
 _PROBLEM_EXAMPLE = {
     "title": "invalid parameter",
     "detail": "step '1x' is not known",

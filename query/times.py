@@ -92,14 +92,9 @@ class Step:
     unit: Unit | None
 
     @property
-    def usual_s(self) -> int:
-        """Seconds of a usual piece; 0 for native. Says which of two steps is the finer one."""
-        match self.unit:
-            case Fixed(width_s):
-                return width_s
-            case Calendar(days, months):
-                return (days + 28 * months) * 86_400
-        return 0
+    def average_s(self) -> int:
+        """Seconds of a piece on average; 0 for native. Says which of two steps is the finer one."""
+        return self.unit.average_s if self.unit else 0
 
 
 _FIXED = {f"{n}m": 60 * n for n in (1, 2, 5, 10, 15, 20, 30)} | {f"{n}h": 3600 * n for n in (1, 2, 3, 4, 6, 12)}

@@ -14,6 +14,7 @@ Times are epoch seconds. A local clock reading ("wall") is a datetime without a 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -26,6 +27,8 @@ LATEST = 253_370_764_800  # 9999-01-01
 
 _EPOCH = datetime(1970, 1, 1)
 _SECOND = timedelta(seconds=1)
+_DAY_S = 86_400
+_MONTH_S = 2_629_746  # on average
 # Not zones of places: these count leap seconds, or mean "whatever this machine is set to".
 _REFUSED = ("right/", "posix/", "localtime", "posixrules", "Factory")
 
@@ -100,6 +103,10 @@ class Fixed:
 
     width_s: int
 
+    @property
+    def average_s(self) -> int:
+        return self.width_s
+
     def start(self, t: int, zone: Zone) -> int:
         """The last edge at or before t."""
         width, ahead = self.width_s, zone.offset(t)
@@ -124,6 +131,23 @@ class Fixed:
             edge += width
         return edge
 
+    def edges(self, low: int, high: int, zone: Zone) -> Iterator[int]:
+        """The edges in (low, high]. Day by day while the offset keeps its phase: asking it for each edge is slow."""
+        if low >= high:
+            return
+        width = self.width_s
+        phase = zone.offset(low) % width
+        while low < high:
+            until = high if zone.is_utc else min(high, low + _DAY_S)
+            later = zone.offset(until) % width
+            if later == phase:
+                yield from range(low + width - (low + phase) % width, until + 1, width)
+            else:
+                edge = low
+                while (edge := self.after(edge, zone)) <= until:
+                    yield edge
+            low, phase = until, later
+
     def back(self, t: int, n: int, zone: Zone) -> int:
         """The start of the unit n units before the one that holds t; never below 0."""
         return max(0, self.start(max(0, self.start(t, zone) - n * self.width_s), zone))
@@ -136,6 +160,10 @@ class Calendar:
     days: int
     months: int = 0
 
+    @property
+    def average_s(self) -> int:
+        return self.days * _DAY_S + self.months * _MONTH_S
+
     def start(self, t: int, zone: Zone) -> int:
         """The last edge at or before t; below 0 where the unit began before 1970."""
         return self._place(t, zone)[1]
@@ -144,9 +172,19 @@ class Calendar:
         """The first edge after t."""
         return self._place(t, zone)[2]
 
+    def edges(self, low: int, high: int, zone: Zone) -> Iterator[int]:
+        """The edges in (low, high]."""
+        wall, edge, later = self._place(low, zone)
+        while later <= high:
+            if later > edge:  # a date that the zone skipped has none
+                edge = later
+                yield edge
+            wall = self._shift(wall, 1)
+            later = zone.instant(self._shift(wall, 1))
+
     def back(self, t: int, n: int, zone: Zone) -> int:
         """The start of the unit n units before the one that holds t; never below 0."""
-        if n * (self.days or 28 * self.months) * 86_400 > t:
+        if n * self.average_s > t + _MONTH_S:
             return 0
         return max(0, zone.instant(self._shift(self._place(t, zone)[0], -n)))
 

@@ -5,15 +5,18 @@ Everything that is passed in is a part or a value; this file only joins.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse
 
 from buckets.ladder import DAY_S, Ladder, fold_day
 from ingest.asgi import HitRoutes
 from ingest.bots import bot_judge
 from ingest.counters import IngestCounters
+from ingest.hit import Moment
+from ingest.import_routes import import_routes
 from ingest.owner import Owner
 from query.asgi import HotQueries
 from query.queries import Queries
@@ -22,9 +25,11 @@ from query.routes import routes as query_routes
 from query.top import TopLinks
 from server import limits
 from server.auth import Gate
+from server.described import describe
 from server.errors import Problems
 from server.front import Front
 from server.metrics import Metrics
+from server.page import page
 from server.routes import Readiness
 from server.routes import router as server_routes
 from server.samples import program_version
@@ -61,26 +66,46 @@ def create(
     hits = HitRoutes(
         owner,
         clock,
-        lambda now: fold_day(now) * DAY_S,
+        minutes_since,
         bot_judge(),
         counting.ingest,
         body_bytes=limits.BODY_BYTES.value,
         future_s=limits.FUTURE_S.value,
         receipt_items=limits.RECEIPT_ITEMS.value,
     )
+
+    def moment() -> Moment:
+        return Moment.at(clock(), minutes_since, limits.FUTURE_S.value)
+
     queries = _queries(owner, store, ladder, clock)
     app = FastAPI(
         title="Clickcurve",
         version=program_version(),
         description=ABOUT,
         redirect_slashes=False,
+        docs_url=None,
         redoc_url=None,
     )
     counting.problems.install(app)
     app.include_router(query_routes(queries, owner.erase))
+    app.include_router(import_routes(owner, moment, ladder, counting.ingest, limits.BODY_BYTES.value))
     app.include_router(server_routes(readiness, metrics))
+    describe(app)
+    app.add_api_route("/docs", _docs(app), include_in_schema=False)
     behind = HotQueries(queries, counting.problems.answer, app)
     return Front(gate, counting.problems, hits, behind)
+
+
+def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
+    async def docs(request: Request) -> HTMLResponse:
+        return HTMLResponse(page(app.openapi(), str(request.base_url).rstrip("/")))
+
+    return docs
+
+
+def minutes_since(now: int) -> int:
+    """The start of the oldest day that is kept in minutes."""
+    return fold_day(now) * DAY_S
 
 
 def _queries(owner: Owner, store: Store, ladder: Ladder, clock: Callable[[], float]) -> Queries:

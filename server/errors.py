@@ -41,8 +41,8 @@ def problem(
     body: dict[str, Any] = {"title": title, "status": status, "detail": detail}
     if field is not None:
         body["field"] = field
-        if value is not None:
-            body["value"] = value if isinstance(value, str | int | float | bool) else str(value)
+    if value is not None:
+        body["value"] = value if isinstance(value, str | int | float | bool) else str(value)
     if rule is not None:
         body["rule"] = rule
     content = json.dumps(body, ensure_ascii=True).encode()

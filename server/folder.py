@@ -11,6 +11,7 @@ from pathlib import Path
 from buckets.errors import JournalHeld, SettingInvalid
 
 JOURNAL = "journal-"
+ASIDE = "set-aside-"
 
 
 def tokens_file(data: Path) -> Path:
@@ -31,6 +32,18 @@ def journal_numbers(data: Path) -> list[int]:
     """The journals that are there, ascending."""
     tails = (entry.name.removeprefix(JOURNAL) for entry in data.glob(JOURNAL + "*") if entry.is_dir())
     return sorted(int(tail) for tail in tails if tail.isascii() and tail.isdigit())
+
+
+def set_aside(journal: Path) -> Path:
+    """Gives a journal's folder a name under which nothing will flush it; returns the new place."""
+    n = 1
+    while (place := journal.with_name(f"{ASIDE}{n}-{journal.name}")).exists():
+        n += 1
+    return journal.rename(place)
+
+
+def journals_set_aside(data: Path) -> int:
+    return sum(1 for _ in data.glob(ASIDE + "*"))
 
 
 def prepare(data: Path) -> None:

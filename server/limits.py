@@ -32,6 +32,7 @@ HEADER_BYTES = Limit(64 * 1024, "bytes of request line and headers", "the connec
 BACKLOG = Limit(2_048, "connections that wait to be accepted", "the kernel refuses further ones")
 KEEP_ALIVE_S = Limit(75, "seconds without a request", "the connection is closed")
 DRAIN_S = Limit(5, "seconds for requests under way at a stop", "they are cut off; what was not answered may not count")
+FIRST_FLUSH_S = Limit(20, "seconds for the flush at a start", "requests are answered; the flush goes on meanwhile")
 LAST_FLUSH_S = Limit(10, "seconds for the flush at a stop", "the hits stay in the journal; the next start flushes them")
 PROBE_S = Limit(2, "seconds for the store to answer /readyz?for=read", "the answer is 503")
 TOKENS = Limit(1_000, "tokens", "token create is refused")

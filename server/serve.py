@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from contextlib import ExitStack
 
 from buckets.errors import ClickcurveError, SettingInvalid
 from buckets.ladder import Ladder
@@ -21,6 +22,7 @@ def serve(settings: Settings) -> int:
     with folder.held(settings.data, "clickcurve serve"):
         tokens = auth.load(folder.tokens_file(settings.data))
         auth.check_reach(settings.host, bool(tokens), settings.insecure)
+        listener = bind(settings.host, settings.port)
         logs.start()
         if in_memory:
             log.warning("memory store", extra={"then": "nothing that is counted survives the end of this process"})
@@ -29,9 +31,9 @@ def serve(settings: Settings) -> int:
         if not tokens and not auth.is_loopback(settings.host):
             log.warning("insecure", extra={"host": settings.host, "then": "anybody who reaches it may write and read"})
         metrics.clear(folder.samples_folder(settings.data))
-        listener = bind(settings.host, settings.port)
         if settings.workers == 1:
-            return worker.run(settings, listener)
+            with listener:
+                return worker.run(settings, listener)
         return workers.Parent(settings.workers, listener, lambda alarm: _work(settings, listener, alarm)).run()
 
 
@@ -50,9 +52,11 @@ def bind(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+        with ExitStack() as undo:
+            listener = undo.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            undo.pop_all()
     except OSError as error:
         reason = f"{host}:{port} cannot be listened on: {error.strerror or error}"
         raise SettingInvalid(reason, field="port", value=port) from error

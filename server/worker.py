@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 import uvicorn
 import uvloop
 
-from buckets.errors import ClickcurveError, JournalHeld
+from buckets.errors import ClickcurveError, JournalHeld, JournalSuperseded
 from buckets.ladder import Ladder, fold_day
 from ingest.counters import IngestCounters
 from ingest.flush import Pace
@@ -106,6 +106,7 @@ class Worker:
         self.ladder = ladder
         self.owner = open_owner(settings, journal, store, ladder, self._alone())
         self.stopping = False
+        self.recovered = 0  # hits that were found in the journal
         self.fold = jobs.DailyFold(today)
         self.schedule = self._schedule()
         journal_limit = settings.journal_mib * MIB
@@ -120,6 +121,7 @@ class Worker:
                 lambda: samples.of_jobs(self.schedule.status),
                 lambda: samples.of_requests(counting.problems, gate, self.front.answers),
                 lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
+                lambda: iter([Sample("clickcurve_journals_set_aside", folder.journals_set_aside(settings.data))]),
                 samples.of_build(),
                 process_samples,
             ],
@@ -173,7 +175,7 @@ class Worker:
 
 @asynccontextmanager
 async def owning(settings: Settings, number: int) -> AsyncIterator[tuple[Owner, Store]]:
-    """The owner of journal `number` without a server, for commands: flushed and closed when the block ends.
+    """The owner of journal `number` without a server, for commands: flushed when the block begins and when it ends.
 
     The caller holds the data folder. Raises ClickcurveError, StoreUnavailable as well: nobody waits for hits here.
     """
@@ -181,6 +183,7 @@ async def owning(settings: Settings, number: int) -> AsyncIterator[tuple[Owner, 
     store = open_store(settings.store, str(ladder))
     owner = open_owner(settings, open_journal(settings, number), store, ladder, alone=False)
     try:
+        await owner.flush()  # claims the owner: imports ask the store for their place
         yield owner, store
     finally:
         try:
@@ -193,21 +196,48 @@ async def owning(settings: Settings, number: int) -> AsyncIterator[tuple[Owner, 
 async def running(settings: Settings) -> AsyncIterator[Worker]:
     """A worker with its journal and its jobs, flushed when the block ends. ClickcurveError: it must not start."""
     ladder = Ladder.parse(settings.ladder)
-    number, journal = take_journal(settings)
-    if journal.recovered.torn_bytes:
-        log.warning("journal cut", extra={"journal": str(journal.folder), "torn_bytes": journal.recovered.torn_bytes})
     store = open_or_later(
         lambda: open_store(settings.store, str(ladder)),
         settings.store.startswith("cassandra:"),
         lambda error: log.warning("store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}),
     )
-    worker = Worker(settings, number, journal, store, ladder)
+    worker = await _take_up(settings, store, ladder)
     worker.schedule.start()
     try:
         yield worker
     finally:
         worker.stopping = True
         await worker.close()
+
+
+async def _take_up(settings: Settings, store: Store, ladder: Ladder) -> Worker:
+    """A worker with the first free journal, whose hits are in the store before the first request comes, if it can be.
+
+    So answers are whole from the start: what waits for the claim of an id, or belongs to a link that was erased, is
+    settled by a flush. A journal that is superseded is set aside, for a person to judge, and the next one taken.
+    """
+    number, journal = take_journal(settings)
+    if journal.recovered.torn_bytes:
+        log.warning("journal cut", extra={"journal": str(journal.folder), "torn_bytes": journal.recovered.torn_bytes})
+    worker = Worker(settings, number, journal, store, ladder)
+    worker.recovered = worker.owner.status.buffered_hits
+    flushing = asyncio.ensure_future(worker.owner.flush())
+    await asyncio.wait({flushing}, timeout=limits.FIRST_FLUSH_S.value)
+    if not flushing.done():
+        log.warning("first flush unfinished", extra={"after_s": limits.FIRST_FLUSH_S.value, "then": "it goes on"})
+        return worker
+    try:
+        flushing.result()
+    except JournalSuperseded as error:
+        place = folder.set_aside(journal.folder)
+        log.error("journal set aside", extra={"reason": error.detail, "hits": worker.recovered, "moved_to": str(place)})
+        await worker.owner.close()
+        return await _take_up(settings, store, ladder)
+    except ClickcurveError as error:
+        log.warning(
+            "first flush failed", extra={"reason": error.detail, "then": "hits are accepted; it is tried again"}
+        )
+    return worker
 
 
 def run(settings: Settings, listener: socket.socket, alarm: int | None = None) -> int:
@@ -249,7 +279,7 @@ def _uvicorn(worker: Worker, listener: socket.socket) -> Uvicorn:
         timeout_keep_alive=limits.KEEP_ALIVE_S.value,
         timeout_graceful_shutdown=limits.DRAIN_S.value,
     )
-    hits = worker.owner.status.buffered_hits
+    hits = worker.recovered
     return Uvicorn(
         config,
         lambda: log.info("listening", extra={"url": url, "journal": worker.name, "hits_recovered": hits}),

@@ -136,6 +136,7 @@ def _make(path: Path, ladder: str) -> None:
     try:
         db = sqlite3.connect(draft, isolation_level=None)
         try:
+            db.execute("PRAGMA synchronous = OFF")  # it is synced as a whole at the end
             db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -45,7 +45,7 @@ class Client:
             headers=headers,
             timeout=TIMEOUT_S,
             transport=transport,
-            trust_env=not _is_here(settings.url),  # no proxy between two programs of one machine
+            trust_env=not is_here(settings.url),  # no proxy between two programs of one machine
         )
 
     def get(self, path: str, query: Mapping[str, str | int | None], accept: str = "application/json") -> httpx.Response:
@@ -120,7 +120,8 @@ def _seconds(text: str | None) -> float | None:
     return float(text) if text and text.isascii() and text.isdigit() else None
 
 
-def _is_here(url: str) -> bool:
+def is_here(url: str) -> bool:
+    """Is it a server of this machine?"""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

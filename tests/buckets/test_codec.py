@@ -166,6 +166,13 @@ def test_tiers_that_end_before_since_and_bots_are_left_out(deflate: bool) -> Non
     assert decode(data, bots=False).people_cells == FULL.people_cells
 
 
+def test_a_tier_that_ends_just_after_since_is_read() -> None:
+    midnight = at("2024-03-15")
+    row = flushed({midnight - 300: 1, midnight - 3_600: 2, midnight: 4}, TODAY)
+    for since, wanted in ((midnight - 300, 2), (midnight, 0)):
+        assert cells_at(decode(encode(row), since).people_cells[1:]) == wanted
+
+
 # --- bytes that are not a row ---------------------------------------------------------------------------------------
 def reads_or_is_corrupt(data: bytes) -> None:
     try:

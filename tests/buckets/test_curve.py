@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buckets.codec import decode, encode
-from buckets.curve import Bots, Point, Span, State, curve, curve_columns, total
+from buckets.curve import Bots, Point, Span, State, between, curve, total
 from buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
 from buckets.row import EMPTY, Delta, Row, add, fold
 from tests.buckets.given import Hit, at, buckets_of, hits, ladders, law, moments, row_of
@@ -118,8 +118,11 @@ def test_a_row_that_was_never_written_has_zeros() -> None:
     assert span == Span(0, 0, 0)
 
 
+Question = tuple[list[Hit], Row, Ladder, int, int, list[int], int, Bots]
+
+
 @st.composite
-def questions(draw: st.DrawFn) -> tuple[list[Hit], Row, Ladder, int, int, list[int], int, Bots]:
+def questions(draw: st.DrawFn) -> Question:
     """A folded row and its raw hits, a span that may cut anything, steps of any kind, a now."""
     ladder = draw(st.just(CLICKS) | ladders())
     moment = draw(moments)
@@ -140,7 +143,7 @@ def questions(draw: st.DrawFn) -> tuple[list[Hit], Row, Ladder, int, int, list[i
 @law
 @given(questions())
 def test_points_tile_on_kept_edges_and_hold_their_buckets(
-    question: tuple[list[Hit], Row, Ladder, int, int, list[int], int, Bots],
+    question: Question,
 ) -> None:
     _, row, ladder, start, end, edges, now, bots = question
     points, _ = curve(row, start, end, edges, now, bots, ladder)
@@ -164,7 +167,7 @@ def test_points_tile_on_kept_edges_and_hold_their_buckets(
 @law
 @given(questions())
 def test_sums_survive_any_steps_and_bound_the_raw_hits(
-    question: tuple[list[Hit], Row, Ladder, int, int, list[int], int, Bots],
+    question: Question,
 ) -> None:
     found, row, ladder, start, end, edges, now, bots = question
     points, span = curve(row, start, end, edges, now, bots, ladder)
@@ -182,22 +185,18 @@ def test_sums_survive_any_steps_and_bound_the_raw_hits(
 
 
 @law
-@given(questions())
-def test_columns_are_the_points(question: tuple[list[Hit], Row, Ladder, int, int, list[int], int, Bots]) -> None:
-    _, row, ladder, start, end, edges, now, bots = question
-    points, span = curve(row, start, end, edges, now, bots, ladder)
-    columns, same = curve_columns(row, start, end, edges, now, bots, ladder)
-    assert same == span
-    assert [point.end for point in points] == columns.edges[1:]
-    assert [point.start for point in points] == columns.edges[:-1]
-    assert [(point.count, point.state) for point in points] == list(zip(columns.counts, columns.states, strict=True))
+@given(questions(), st.sampled_from(Bots))
+def test_counts_between_edges_are_those_of_the_points(question: Question, bots: Bots) -> None:
+    _, row, ladder, start, end, edges, now, _ = question
+    points, _ = curve(row, start, end, edges, now, bots, ladder)
+    at_edges = [points[0].start, *(point.end for point in points)]
+    assert between(row, at_edges, bots) == [point.count for point in points]
+    assert between(row, at_edges[:1], bots) == between(row, [], bots) == []
 
 
 @law
 @given(questions(), st.integers(0, 500))
-def test_a_row_decoded_in_part_answers_as_the_whole_from_there_on(
-    question: tuple[list[Hit], Row, Ladder, int, int, list[int], int, Bots], days: int
-) -> None:
+def test_a_row_decoded_in_part_answers_as_the_whole_from_there_on(question: Question, days: int) -> None:
     _, row, ladder, start, end, edges, now, bots = question
     data = encode(row)
     day = row.fold_day + days  # readers fold to now

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from buckets.codec import decode, encode
 from buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
-from buckets.row import EMPTY, MAX_COUNT, Row, add, apply, check, fold, merge, next_due
+from buckets.row import EMPTY, MAX_COUNT, Delta, Row, add, apply, check, fold, merge, next_due
 from tests.buckets.given import (
     Hit,
     buckets_of,
@@ -135,7 +135,14 @@ def test_merge_is_commutative_and_associative(
     parts: list[tuple[list[Hit], int]], ladder: Ladder, random: Random
 ) -> None:
     rows = [row_of(found, fold_day(now), ladder) for found, now in parts]
+    rows = [
+        add(row, Delta({}, {}, opening=now % 7), ladder)._replace(erased_at=now % 5)
+        for row, (_, now) in zip(rows, parts, strict=True)
+    ]
     merged = merge(rows, ladder)
+    assert merged.lifetime == sum(row.lifetime for row in rows)
+    assert merged.bots == sum(row.bots for row in rows)
+    assert merged.erased_at == max(row.erased_at for row in rows)
     shuffled = rows[:]
     random.shuffle(shuffled)
     assert merge(shuffled, ladder) == merged

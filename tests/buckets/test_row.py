@@ -4,7 +4,7 @@ import pytest
 
 from buckets.errors import CountTooLarge, RowCorrupt
 from buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
-from buckets.row import EMPTY, MAX_COUNT, NO_CELLS, Delta, Row, add, apply, check, fold, merge, next_due
+from buckets.row import EMPTY, MAX_COUNT, NO_CELLS, Delta, Pending, Row, add, apply, check, fold, merge, next_due
 from tests.buckets.given import at, buckets_of
 
 NOON = at("2024-03-15T12:00")
@@ -148,10 +148,30 @@ def test_apply_starts_again_empty_after_an_erasure_that_the_row_does_not_know() 
     row = apply(EMPTY, Delta({NOON: 5}, {NOON: 5}, opening=5), 7, TODAY, 0, CLICKS)
     fresh = apply(row, Delta({NOON + 60: 1}, {}), 8, TODAY, 1_700_000_000_000_000, CLICKS)
     assert (fresh.lifetime, fresh.bots, fresh.opening, fresh.first, fresh.mark) == (1, 0, 0, NOON + 60, 8)
-    assert fresh.erased_at == 1_700_000_000_000_000
+    assert (fresh.erased_at, fresh.erased, fresh.erased_bots) == (1_700_000_000_000_000, 10, 5)
+    assert check(fresh, CLICKS) == []
     again = apply(fresh, Delta({NOON + 60: 1}, {}), 8, TODAY, 1_700_000_000_000_000, CLICKS)
     assert again is fresh
     assert apply(fresh, NOTHING, 9, TODAY, 1_600_000_000_000_000, CLICKS).erased_at == 1_700_000_000_000_000
+
+
+def test_an_erasure_waits_for_a_flush_that_the_row_does_not_have() -> None:
+    row = apply(EMPTY, Delta({NOON: 5}, {}), 7, TODAY, 0, CLICKS)
+    assert apply(row, NOTHING, 7, TODAY, 1_700_000_000_000_000, CLICKS) is row
+
+
+@pytest.mark.parametrize(("flush", "missing"), [(None, True), (8, True), (7, False), (6, False)])
+def test_pending_hits_are_missing_in_rows_with_an_earlier_mark(flush: int | None, missing: bool) -> None:
+    assert Pending(1, lambda: flush, NOTHING).is_missing(7) is missing
+
+
+@pytest.mark.parametrize(
+    ("delta", "anything"),
+    [(NOTHING, False), (Delta({NOON: 1}, {}), True), (Delta({}, {NOON: 1}), True), (Delta({}, {}, opening=1), True)],
+)
+def test_a_delta_knows_whether_it_adds_anything(delta: Delta, anything: bool) -> None:
+    assert delta.adds_anything() is anything
+    assert (add(FOLDED, delta, CLICKS) != FOLDED) is anything
 
 
 def test_merge_sums_rows_folded_to_different_days() -> None:
@@ -209,8 +229,7 @@ def with_minutes(starts: tuple[int, ...], counts: tuple[int, ...]) -> Row:
         (GOOD._replace(opening=5), "lifetime is 15, but opening 5 + buckets 9"),
         (GOOD._replace(bots=4), "bots is 4, but the buckets of bots hold 5"),
         (GOOD._replace(mark=-1), "mark is -1, below 0"),
-        (GOOD._replace(erased=16), "erased 16 of 15 people and 0 of 5 bots"),
-        (GOOD._replace(erased_bots=6), "erased 0 of 15 people and 6 of 5 bots"),
+        (GOOD._replace(erased=-1), "erased is -1, below 0"),
         (GOOD._replace(fold_day=TODAY + 1), "people, minute: 1710504000 is not held by this tier"),
         (GOOD._replace(fold_day=-1), "fold_day is -1"),
         (GOOD._replace(fold_day=10**9), "fold_day is 1000000000"),

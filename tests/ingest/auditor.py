@@ -96,7 +96,7 @@ class Auditor:
         assert flush
         try:
             self._store(flush)
-        except OSError:
+        except JournalBroken:
             return False
         return self._did(lambda journal: journal.complete_flush(flush.number))
 

@@ -86,11 +86,11 @@ def test_a_folder_held_by_another_process_is_refused_with_its_number(tmp_path: P
 def test_what_was_acknowledged_is_there_after_kill_9(tmp_path: Path) -> None:
     rng = random.Random(1)
     acknowledged = 0
-    for _ in range(8):
+    for _ in range(6):
         with child(APPEND, tmp_path) as process:
             assert process.stdout
             assert process.stdout.readline() == "open\n"
-            for _ in range(rng.randint(1, 300)):
+            for _ in range(rng.randint(1, 150)):
                 acknowledged = int(process.stdout.readline()) + 1
             process.send_signal(signal.SIGKILL)
             rest = [line for line in process.stdout.read().splitlines(keepends=True) if line.endswith("\n")]

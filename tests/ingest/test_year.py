@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from bisect import bisect_left
+from functools import partial
 from pathlib import Path
 
 from buckets.codec import encode
@@ -45,7 +46,7 @@ def test_400_days_of_traffic_keep_every_total(tmp_path: Path) -> None:
 async def _year(tmp_path: Path) -> None:
     rnd = random.Random(7)
     now = float(START)
-    store = SqliteStore.open(tmp_path / "clickcurve.db", CLICKS)
+    store = SqliteStore(tmp_path / "clickcurve.db", str(CLICKS))
     node = Node(tmp_path / "journal-1", store, lambda: now, alone=True, disk=Disk())
     raw = {BUSY: Raw(), QUIET: Raw()}
     largest = 0
@@ -66,7 +67,9 @@ async def _year(tmp_path: Path) -> None:
                 await node.owner.flush()
         now = START + (day + 1) * DAY_S + 3_700
         if rnd.random() < 0.9:  # some days the pass does not run
-            await run_pass(store=store, owner=node.owner, now=int(now), step_rows=100)
+            due = partial(store.due, node.owner.status.owner)
+            report = await run_pass(node.owner, due, fold_day(int(now)))
+            assert report.stopped is None
         largest = max(largest, await _check(rnd, store, node, raw, int(now)))
     assert largest <= LIMIT_OF_BUCKETS
     await node.owner.close()

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from buckets.curve import Bots
 from buckets.ladder import CLICKS, fold_day
-from query.layout import step_edges
 from query.times import STEPS, auto_step
 from query.zones import Fixed, Unit, Zone, zone
 from tests.query.world import World
@@ -28,7 +27,7 @@ ZONES = [
     "Australia/Lord_Howe",
     "Pacific/Apia",
 ]
-WIDTHS = {"minute": 60, "five_minute": 300, "hour": 3600, "week": 7 * DAY_S, "month": 28 * DAY_S}
+WIDTHS = {"minute": 60, "five_minute": 300, "hour": 3600, "week": 7 * DAY_S, "month": 2_629_746}
 
 
 def at(text: str) -> int:
@@ -122,7 +121,7 @@ def expected_edges(asked: Asked, now: int) -> list[int]:
     while bucket < last:
         tier = CLICKS.tiers[CLICKS.tier_of(bucket, day)]
         bucket = CLICKS.kept(bucket, day)[1]
-        finer = step.usual_s < WIDTHS[tier.name] or (step.usual_s == WIDTHS[tier.name] and isinstance(step.unit, Fixed))
+        finer = step.average_s < WIDTHS[tier.name]
         if finer or bucket in wanted:
             edges.add(bucket)
     return sorted(edges)
@@ -135,10 +134,10 @@ def inner_edges(unit: Unit, asked: Asked, where: Zone, now: int) -> list[int]:
         wider = [
             cut
             for tier, cut in zip(CLICKS.tiers[1:], CLICKS.cuts(fold_day(now)), strict=False)
-            if WIDTHS[tier.name] >= unit.width_s
+            if WIDTHS[tier.name] > unit.width_s
         ]
         low = max(low, wider[0] - 1)
-    return list(step_edges(unit, low, asked.end - 1, where))
+    return list(unit.edges(low, asked.end - 1, where))
 
 
 def check_curve(curve: dict[str, Any], world: World, asked: Asked) -> None:

@@ -138,10 +138,10 @@ def test_too_many_points_are_refused_with_a_step_that_fits(world: World) -> None
     with pytest.raises(ParameterInvalid) as refused:
         world.curve("k", f"from={NOW - 180}&to={NOW - 180 + 7 * DAY_S}&step=1m")
     assert refused.value.field == "step"
-    assert "more than 10000 points at step=1m; step=5m would fit, with 2016 points" in refused.value.detail
-    with pytest.raises(ParameterInvalid, match="step=1d would fit, with 1001 points"):
+    assert "more than 10000 points at step=1m; step=5m would fit" in refused.value.detail
+    with pytest.raises(ParameterInvalid, match="step=1d would fit"):
         world.curve("k", f"from={NOW}&to={NOW + 1000 * DAY_S}&step=native")
-    with pytest.raises(ParameterInvalid, match="step=1y would fit, with 7972 points"):
+    with pytest.raises(ParameterInvalid, match="step=1y would fit"):
         world.curve("k", f"from={NOW}&to=9998-01-01")
     assert len(world.curve("k", "from=0&to=9999-01-01&step=1y")["points"]) == 8029
 

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buckets.errors import ParameterInvalid
-from query.layout import step_edges
 from query.times import STEPS, Step
 from query.zones import DAY, HOUR, MONTH, WEEK, YEAR, Calendar, Fixed, Unit, Zone, zone
 
@@ -86,7 +85,7 @@ def stretches(draw: st.DrawFn) -> tuple[Zone, int, int]:
 def test_edges_are_those_that_the_local_clock_shows(stretch: tuple[Zone, int, int], step: Step) -> None:
     where, low, high = stretch
     assert step.unit is not None
-    assert list(step_edges(step.unit, low, high, where)) == walked(step.unit, low, high, where)
+    assert list(step.unit.edges(low, high, where)) == walked(step.unit, low, high, where)
 
 
 @settings(max_examples=150, deadline=None)
@@ -108,7 +107,7 @@ def test_a_day_has_23_or_25_hours_when_the_clock_changes() -> None:
     for day, hours in (("2026-03-29T12:00", 23), ("2026-10-25T12:00", 25), ("2026-06-01T12:00", 24)):
         start, end = DAY.start(at(day), berlin), DAY.after(at(day), berlin)
         assert (end - start) // 3600 == hours
-        assert len(list(step_edges(HOUR, start, end, berlin))) == hours
+        assert len(list(HOUR.edges(start, end, berlin))) == hours
 
 
 def test_a_midnight_that_a_change_leaves_out_is_the_change() -> None:
@@ -128,7 +127,7 @@ def test_of_a_doubled_midnight_the_first_counts() -> None:
 
 def test_a_date_that_a_zone_skipped_has_no_edge() -> None:
     apia = zone("Pacific/Apia")
-    edges = list(step_edges(DAY, at("2011-12-28T00:00"), at("2012-01-02T00:00"), apia))
+    edges = list(DAY.edges(at("2011-12-28T00:00"), at("2012-01-02T00:00"), apia))
     assert [apia.wall(t).day for t in edges] == [28, 29, 31, 1, 2]
     assert all(end - start == DAY_S for start, end in pairwise(edges))
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 from tests.running import RunningServer
 
-Event = dict[str, Any]
+Line = dict[str, Any]
 
 
-def events(server: RunningServer, name: str | None = None) -> list[Event]:
+def events(server: RunningServer, name: str | None = None) -> list[Line]:
     """The log so far, or the lines of one event. Every line is one JSON object."""
     lines = [json.loads(line) for line in server.output().rpartition("\n")[0].splitlines()]
     return [line for line in lines if name is None or line["event"] == name]
@@ -26,9 +27,11 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def wait_until(condition: Callable[[], bool], tries: int = 20_000) -> None:
-    """Asks until the condition holds. A condition that asks the server, a millisecond each time, paces itself."""
-    for _ in range(tries):
+def wait_until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
+    """Asks every hundredth of a second until the condition holds, without taking the processor from the servers."""
+    never = Event()
+    for _ in range(int(within_s * 100)):
         if condition():
             return
-    raise AssertionError("it never came true")
+        never.wait(0.01)
+    raise AssertionError(f"it did not come true within {within_s:.0f} s")

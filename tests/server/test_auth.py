@@ -37,6 +37,8 @@ def bearer(token: str) -> bytes:
         ("GET", "/v1/links/a/curve", Scope.read),
         ("HEAD", "/v1/total", Scope.read),
         ("GET", "/metrics", Scope.read),
+        ("GET", "/v1/import/log-1", Scope.write),
+        ("POST", "/v1/import/log-1", Scope.write),
         ("DELETE", "/v1/links/a", Scope.admin),
         ("PATCH", "/v1/whatever", Scope.write),
         ("BREW", "/v1/whatever", Scope.admin),

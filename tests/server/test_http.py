@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,7 +87,6 @@ def test_metrics_can_be_read_by_prometheus_and_count_refusals(http: httpx.Client
 
 
 def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) -> None:
-    assert http.get("/docs").status_code == 200
     paths: dict[str, Any] = http.get("/openapi.json").json()["paths"]
     wanted = {
         "/v1/hits": {"post"},
@@ -99,9 +100,37 @@ def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) ->
         "/healthz": {"get"},
         "/readyz": {"get"},
         "/metrics": {"get"},
+        "/v1/import/{source}": {"get", "post"},
     }
+    assert {path: set(methods) for path, methods in paths.items()} == wanted
+    page = http.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
     for path, methods in wanted.items():
-        assert methods <= paths[path].keys(), path
+        for method in methods:
+            assert paths[path][method]["summary"]
+            assert f"{method.upper()} {path}</code>" in page.text
+    assert "spring-sale" in page.text, "examples"
+    assert not re.findall(r'(?:src|href)="(?:https?:)?//', page.text), "it works without a network"
+
+
+def test_the_examples_of_hits_are_what_the_server_answers(http: httpx.Client) -> None:
+    described = http.get("/openapi.json").json()["paths"]["/v1/hits"]["post"]
+    bodies = described["requestBody"]["content"]["application/json"]["examples"]
+    shown = described["responses"]["200"]["content"]["application/json"]["examples"]
+    one, several = (http.post("/v1/hits", json=body["value"]).json() for body in bodies.values())
+    assert one == shown["one hit"]["value"]
+    assert several == shown["several"]["value"]
+    for media in ("application/x-ndjson", "application/cloudevents-batch+json"):
+        example = described["requestBody"]["content"][media]["example"]
+        content = example if isinstance(example, str) else json.dumps(example)
+        assert http.post("/v1/hits", content=content, headers={"Content-Type": media}).json()["refused"] == 0
+
+
+def test_errors_are_described_as_they_are(http: httpx.Client) -> None:
+    document = http.get("/openapi.json").json()
+    assert "HTTPValidationError" not in json.dumps(document)
+    assert document["paths"]["/v1/links/{key}"]["delete"]["x-scope"] == "admin"
+    assert "security" not in document["paths"]["/healthz"]["get"]
 
 
 # --- tokens ---------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ def listening(server: RunningServer) -> set[str]:
 
 def all_listen(server: RunningServer, journals: set[str], times: int = 1) -> None:
     """Waits until each worker has said that it listens (a number of times in all)."""
-    wait_until(lambda: server.running and len(events(server, "listening")) >= times * len(journals), 1_000_000)
+    wait_until(lambda: server.running and len(events(server, "listening")) >= times * len(journals))
     assert listening(server) == journals
 
 
@@ -66,7 +66,7 @@ def test_a_worker_that_is_killed_is_replaced_and_its_hits_are_there(serve: Serve
     hit(server, 20)
     before = set(server.workers())
     os.kill(min(before), signal.SIGKILL)
-    wait_until(lambda: len(events(server, "listening")) == 3, 1_000_000)
+    wait_until(lambda: len(events(server, "listening")) == 3)
     assert len(events(server, "worker died")) == 1
     assert len(set(server.workers()) - before) == 1
     assert server.stop() == 0
@@ -80,7 +80,7 @@ def test_what_workers_that_there_no_longer_are_left_behind_is_counted_by_the_oth
     server.kill()
     fewer = serve("--workers", "1", data=data)
     wait_until(lambda: total(fewer) == 30)
-    wait_until(lambda: len(events(fewer, "former journal emptied")) == 2, 1_000_000)
+    wait_until(lambda: len(events(fewer, "former journal emptied")) == 2)
     hit(fewer, 1)
     assert fewer.stop() == 0
     more = serve("--workers", "3", data=data)
@@ -93,7 +93,7 @@ def test_a_second_server_is_refused_while_a_worker_of_the_first_still_flushes(se
     hit(server, 10)
     os.kill(server.pid, signal.SIGKILL)
     server.wait()
-    wait_until(lambda: len(events(server, "stopped")) == 2, 1_000_000)
+    wait_until(lambda: len(events(server, "stopped")) == 2)
     assert len(events(server, "parent gone")) == 2
     assert sum(flush["hits"] for flush in events(server, "flush")) == 10
 
@@ -103,6 +103,6 @@ def test_a_stop_while_a_worker_is_being_replaced_ends_all(serve: Serve) -> None:
     all_listen(server, {"journal-1", "journal-2"})
     for worker in server.workers():
         os.kill(worker, signal.SIGKILL)
-    wait_until(lambda: bool(events(server, "worker died")), 1_000_000)
+    wait_until(lambda: bool(events(server, "worker died")))
     assert server.stop() == 0
     assert not server.running

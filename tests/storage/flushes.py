@@ -57,7 +57,5 @@ class Flusher:
             before = decode(stored.data) if stored is not None and stored.data is not None else EMPTY
             erased_at = stored.erased_at if stored is not None else 0
             after = apply(before, delta, self.number, DAY, erased_at, CLICKS)
-            if before.erased_at < erased_at:
-                after = after._replace(erased=before.erased + before.lifetime, erased_bots=before.bots)
             saved[key] = SavedRow(encode(after), next_due(after, CLICKS))
         self._store.save_own(self.held, self.number, saved, sources)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Protocol
 
-from storage.contract import OPEN, Held, OwnerRecord, SavedRow, Store
+from storage.contract import OPEN, Held, OwnerRecord, SavedRow, Store, StoredLink
 from storage.memory_store import MemoryStore
 from storage.sqlite_store import SqliteStore
 
@@ -154,3 +156,15 @@ def in_flush(store: Store, owner: int = 1, flush: int = 1) -> Held:
 
 def saved(*keys: str, data: bytes = b"row", due_day: int | None = None) -> dict[str, SavedRow]:
     return dict.fromkeys(keys, SavedRow(data, due_day))
+
+
+def rows(store: Store, key: str) -> StoredLink:
+    return asyncio.run(store.rows(key))
+
+
+def in_threads(calls: list[Callable[[], object]]) -> None:
+    threads = [Thread(target=call) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

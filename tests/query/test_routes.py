@@ -1,0 +1,281 @@
+"""The read routes over HTTP: the same answers from the hot callable and from the framework behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request, Response
+from starlette.responses import JSONResponse
+
+from buckets.errors import ClickcurveError, StoreUnavailable
+from query.asgi import Application, HotQueries, accepts_csv
+from query.routes import routes
+from storage.contract import StoredLink
+from tests.query.world import World
+
+NOW = 1772407680  # 2026-03-01T23:28:00Z
+KEYS = ["k", "a/b", "%2F", "total", "curve", "x/total", "total/curve", "ü ?#", "a+b", "..", "\0x", "a%", "k" * 1024]
+
+
+NULLS = [("/v1/total", "key"), ("/v1/curve", "key")]
+
+
+def refuse(error: Exception) -> Response:
+    assert isinstance(error, ClickcurveError)
+    problem = {
+        "title": error.title,
+        "detail": error.detail,
+        "field": error.field,
+        "value": error.value,
+        "rule": error.rule,
+    }
+    return JSONResponse(problem, error.status, media_type="application/problem+json")
+
+
+class Node:
+    """A world behind HTTP, asked through the hot callable or without it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.app = FastAPI()
+        self.app.include_router(routes(world.queries, self._erase))
+
+        async def on_error(request: Request, error: Exception) -> Response:
+            return refuse(error)
+
+        self.app.add_exception_handler(ClickcurveError, on_error)
+        self.hot = HotQueries(world.queries, refuse, self.app)
+
+    async def _erase(self, key: str) -> None:
+        self.world.erase(key)
+
+    def ask(self, method: str, path: str, app: Application | None = None, **options: Any) -> httpx.Response:
+        async def asked() -> httpx.Response:
+            transport = httpx.ASGITransport(app=app or self.hot)
+            async with httpx.AsyncClient(transport=transport, base_url="http://node") as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(asked())
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        """GET both ways; the answers must be the same but for headers that only one of them adds."""
+        hot, plain = (self.ask("GET", path, app, **options) for app in (self.hot, self.app))
+        assert (hot.status_code, hot.content) == (plain.status_code, plain.content)
+        for name in ("content-type", "vary", "content-length"):
+            assert hot.headers.get(name) == plain.headers.get(name)
+        return hot
+
+
+@pytest.fixture
+def node() -> Node:
+    world = World(now=NOW)
+    for n, key in enumerate(KEYS, start=1):
+        world.hit(key, NOW, n)
+    return Node(world)
+
+
+def encoded(key: str) -> str:
+    return "".join(chr(b) if chr(b).isascii() and chr(b).isalnum() else f"%{b:02X}" for b in key.encode())
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_is_decoded_exactly_once_whatever_it_holds(node: Node, key: str) -> None:
+    count = KEYS.index(key) + 1
+    path = f"/v1/links/{encoded(key)}"
+    for suffix, field in (("", "lifetime"), ("/total", "total"), ("/curve", "total")):
+        answer = node.get(path + suffix).json()
+        assert (answer["key"], answer[field]) == (key, count)
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/links/%FF/total", "/v1/links//total", "/v1/links/" + "k" * 1025, "/v1/links/%ED%A0%80"]
+)
+def test_a_path_that_names_no_key_is_refused(node: Node, path: str) -> None:
+    answer = node.get(path)
+    if answer.status_code != 404:
+        assert (answer.status_code, answer.json()["field"]) == (422, "key")
+
+
+@pytest.mark.parametrize("path", ["/v1/links/a/b/curve", "/v1/links/a/counts", "/v1/links/a/curve/", "/v1/totals"])
+def test_other_paths_are_not_found(node: Node, path: str) -> None:
+    assert node.ask("GET", path).status_code in (307, 404)
+
+
+def test_the_answers_have_the_documented_members(node: Node) -> None:
+    start = NOW // 3600 * 3600
+    assert node.get(f"/v1/links/k/total?from={start}&to={NOW + 60}").json() == {
+        "key": "k",
+        "from": start,
+        "to": NOW + 60,
+        "total": 1,
+        "at_least": 1,
+        "at_most": 1,
+        "exact": True,
+    }
+    assert node.get("/v1/links/k/curve?last=1h&step=1h").json() == {
+        "key": "k",
+        "from": start,
+        "to": start + 3600,
+        "step": "1h",
+        "tz": "UTC",
+        "first_hit": NOW,
+        "total": 1,
+        "at_least": 1,
+        "at_most": 1,
+        "exact": True,
+        "points": [{"start": start, "end": start + 3600, "count": 1, "state": "open"}],
+    }
+    assert node.get("/v1/links/k").json() == {
+        "key": "k",
+        "lifetime": 1,
+        "today": 1,
+        "yesterday": 0,
+        "last_7d": 1,
+        "last_30d": 1,
+        "bots": 0,
+        "first_hit": NOW,
+        "last_hit": NOW,
+        "opening": 0,
+    }
+    assert node.get("/v1/links?limit=1").json() == {
+        "from": None,
+        "to": None,
+        "links": [{"key": "k" * 1024, "count": len(KEYS)}],
+    }
+
+
+def test_all_links_together_are_not_reduced_by_an_erasure(node: Node) -> None:
+    everything = len(KEYS) * (len(KEYS) + 1) // 2
+    for _ in range(2):
+        assert node.get("/v1/total").json()["total"] == everything
+        curve = node.get("/v1/curve?last=60m").json()
+        assert (curve["key"], curve["total"]) == (None, everything)
+        assert node.ask("DELETE", "/v1/links/a%2Fb").status_code == 204
+
+
+def test_erasing_answers_nothing_and_works_for_unknown_keys_too(node: Node) -> None:
+    node.world.flush()
+    assert len(node.get("/v1/links").json()["links"]) == len(KEYS)
+    for _ in range(2):
+        answer = node.ask("DELETE", "/v1/links/a%2Fb")
+        assert (answer.status_code, answer.content) == (204, b"")
+    assert node.get("/v1/links/a%2Fb").json()["lifetime"] == 0
+    assert len(node.get("/v1/links").json()["links"]) == len(KEYS) - 1
+    assert node.ask("DELETE", "/v1/links/k?really=yes").status_code == 422
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/links/k/total", "/v1/links/k/curve", "/v1/links/k", "/v1/links", "/v1/total", "/v1/curve"]
+)
+@pytest.mark.parametrize("query", ["form=1", "tz=Nowhere", "bots=maybe"])
+def test_a_wrong_parameter_is_422_everywhere(node: Node, path: str, query: str) -> None:
+    answer = node.get(f"{path}?{query}")
+    assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
+    problem = answer.json()
+    assert [problem["field"], problem["value"]] == query.split("=")
+    assert problem["rule"] and problem["detail"] and problem["title"]
+
+
+@pytest.mark.parametrize(
+    ("accept", "csv"),
+    [
+        ("text/csv", True),
+        ("TEXT/CSV", True),
+        ("text/csv, */*;q=0.1", True),
+        ("text/csv, */*", True),
+        ("text/csv;charset=utf-8;q=0.9, application/json;q=0.8", True),
+        ("application/json, text/csv", False),
+        ("text/csv, application/json", True),
+        ("text/csv;q=0.1, */*", False),
+        ("text/csv;q=0", False),
+        ("text/csv;q=x", False),
+        ("*/*", False),
+        ("text/html,application/xhtml+xml", False),
+        ("", False),
+    ],
+)
+def test_csv_is_answered_to_whom_prefers_it(node: Node, accept: str, csv: bool) -> None:
+    answer = node.get("/v1/links/k/curve?last=1h&step=1h", headers={"accept": accept})
+    assert answer.headers["content-type"].startswith("text/csv" if csv else "application/json")
+    assert accepts_csv([(b"accept", accept.encode())]) is csv
+
+
+def test_csv_has_the_same_points(node: Node) -> None:
+    points = node.get("/v1/links/k/curve").json()["points"]
+    lines = node.get("/v1/links/k/curve?format=csv").text.splitlines()
+    assert lines[0] == "start,end,count,state"
+    assert lines[1:] == [",".join(map(str, point.values())) for point in points]
+    assert node.get("/v1/links/k/curve?format=json", headers={"accept": "text/csv"}).json()["points"] == points
+    assert node.get("/v1/links?limit=1&format=csv").text == f"key,count\n{'k' * 1024},{len(KEYS)}\n"
+
+
+def test_a_key_is_escaped_in_json(node: Node) -> None:
+    key = 'quote " backslash \\ newline \n percent %d %s emoji 😀'
+    assert node.get(f"/v1/links/{encoded(key)}/curve").json()["key"] == key
+    assert node.get(f"/v1/links/{encoded(key)}/total").json()["key"] == key
+
+
+def test_other_methods_go_to_the_framework(node: Node) -> None:
+    assert node.ask("POST", "/v1/links/k/curve").status_code == 405
+
+
+def test_a_store_that_cannot_answer_is_503(node: Node) -> None:
+    async def down(key: str) -> StoredLink:
+        raise StoreUnavailable("the store is away")
+
+    reader: Any = node.world.reader
+    reader._rows = down
+    for path in ("/v1/links/k/total", "/v1/links/k/curve", "/v1/links/k"):
+        assert node.get(path).status_code == 503
+
+
+def test_what_is_not_http_goes_behind() -> None:
+    seen = []
+
+    async def behind(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope["type"])
+
+    hot = HotQueries(World().queries, refuse, behind)
+    call: Callable[..., Awaitable[None]] = hot
+    asyncio.run(asyncio.wait_for(_wait(call({"type": "lifespan"}, None, None)), 5))
+    assert seen == ["lifespan"]
+
+
+async def _wait(awaitable: Awaitable[None]) -> None:
+    await awaitable
+
+
+def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_described_shape(node: Node) -> None:
+    page = node.app.openapi()
+    described = {(method, path) for path, methods in page["paths"].items() for method in methods}
+    assert described == {
+        ("get", "/v1/links/{key}/total"),
+        ("get", "/v1/links/{key}/curve"),
+        ("get", "/v1/total"),
+        ("get", "/v1/curve"),
+        ("get", "/v1/links/{key}"),
+        ("get", "/v1/links"),
+        ("delete", "/v1/links/{key}"),
+    }
+    answers = {
+        "/v1/links/{key}/total": node.get("/v1/links/k/total"),
+        "/v1/links/{key}/curve": node.get("/v1/links/k/curve"),
+        "/v1/links/{key}": node.get("/v1/links/k"),
+        "/v1/links": node.get("/v1/links"),
+        "/v1/total": node.get("/v1/total"),
+        "/v1/curve": node.get("/v1/curve"),
+    }
+    for path, answer in answers.items():
+        described_answer = page["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
+        assert list(answer.json()) == described_answer["schema"]["required"]
+        # FastAPI leaves nulls out of examples: the key of all links together.
+        assert list(described_answer["example"]) == [name for name in answer.json() if (path, name) not in NULLS]
+        names = [each["name"] for each in page["paths"][path]["get"]["parameters"]]
+        refused = node.get(answer.request.url.path + "?nonsense=1").json()["rule"]
+        assert [name for name in names if name != "key"] == refused.removeprefix("one of ").split(", ")
+    json.dumps(page)

@@ -1,0 +1,44 @@
+"""A journal that its store has gone past is set aside, told, and never counted; the server starts with a new one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tests.client import Clickcurve
+from tests.conftest import Serve
+from tests.server.conftest import events
+
+
+def test_a_journal_restored_from_an_hour_ago_is_set_aside(serve: Serve, data: Path, tmp_path: Path) -> None:
+    first = serve("--flush-s", "3600", data=data)
+    with Clickcurve(first.url) as client:
+        client.send([{"key": "launch", "count": 5, "id": "five"}])
+    first.kill()
+    shutil.copytree(data / "journal-1", tmp_path / "snapshot")
+    second = serve("--flush-s", "3600", data=data)  # stores the five
+    second.stop()
+    shutil.rmtree(data / "journal-1")
+    (tmp_path / "snapshot").rename(data / "journal-1")
+
+    third = serve("--flush-s", "3600", data=data)
+    (told,) = events(third, "journal set aside")
+    assert told["hits"] == 0 and "counted already" in told["reason"], "the hits wait for the claim of their id"
+    assert Path(told["moved_to"]).is_dir()
+    with Clickcurve(third.url) as client:
+        client.hit("launch")
+        assert client.total("launch")["total"] == 6
+        assert client.metrics()['clickcurve_journals_set_aside{journal="journal-1"}'] == 1
+
+
+def test_hits_with_ids_show_at_once_after_kill_nine(serve: Serve, data: Path) -> None:
+    first = serve("--flush-s", "3600", data=data)
+    with Clickcurve(first.url) as client:
+        client.send([{"key": "launch", "count": 5, "id": "five"}])
+        assert client.total("launch")["total"] == 5
+    first.kill()
+    second = serve("--flush-s", "3600", data=data)
+    with Clickcurve(second.url) as client:
+        assert client.total("launch")["total"] == 5
+        assert client.send([{"key": "launch", "count": 5, "id": "five"}])["duplicate"] == 5
+        assert client.total("launch")["total"] == 5

@@ -1,0 +1,84 @@
+"""Every store: down, and up again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from buckets.errors import StoreUnavailable
+from storage.contract import (
+    Held,
+    OwnRow,
+    SavedRow,
+    Source,
+    Store,
+    StoredLink,
+    StoredRow,
+)
+from tests.storage.stores import OUTAGES, Outage, StoreFactory, in_flush, record, rows, saved
+
+WRITES: dict[str, Callable[[Store, Held], object]] = {
+    "create_owner": lambda store, held: store.create_owner(record(9)),
+    "claim": lambda store, held: store.claim(record(2), record(2, epoch=2)),
+    "begin": lambda store, held: store.begin(Held(2, 1, "h1"), 0, 1, 1),
+    "close_owner": lambda store, held: store.close_owner(Held(2, 1, "h1")),
+    "claim_ids": lambda store, held: store.claim_ids(held, 1, {"id": 1}, 1),
+    "save_own": lambda store, held: store.save_own(held, 1, saved("a", "b", data=b"after"), {}),
+    "erase": lambda store, held: store.erase("a", 5),
+    "claim_source": lambda store, held: store.claim_source("log", held, None),
+}
+
+
+@pytest.mark.parametrize("verb", WRITES)
+@pytest.mark.parametrize("outage", [outage for outage in OUTAGES if outage.stops_all], indirect=True, ids=str)
+def test_a_store_that_is_down_says_so_and_takes_it_later(
+    outage: Outage, failing_factory: StoreFactory, verb: str
+) -> None:
+    store = failing_factory()
+    held = in_flush(store)
+    store.create_owner(record(2))
+    store.save_own(held, 1, saved("a", data=b"before"), {})
+    with outage.down(failing_factory):
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable):
+                WRITES[verb](store, held)
+    assert rows(store, "a") == StoredLink(0, (StoredRow(1, b"before"),))
+    assert store.owners() == [record(begun=1), record(2)]
+    assert store.source("log") is None
+    assert WRITES[verb](store, held) in (True, None, set())
+
+
+def test_a_save_that_finds_no_room_leaves_nothing_behind(outage: Outage, failing_factory: StoreFactory) -> None:
+    store = failing_factory()
+    held = in_flush(store)
+    many = {f"key-{n}": SavedRow(bytes(1000), None) for n in range(3_000)}
+    store.save_own(held, 1, saved("key-0", data=b"before"), {})
+    with outage.down(failing_factory), pytest.raises(StoreUnavailable):
+        store.save_own(held, 1, many, {"log": Source(1, 5, "")})
+    assert store.walk(None, 10) == [("key-0", StoredLink(0, (StoredRow(1, b"before"),)))]
+    assert store.source("log") is None
+    store.save_own(held, 1, many, {})
+    assert len(store.walk(None, 5_000)) == 3_000
+
+
+def test_reads_of_a_store_that_is_down_are_right_or_refused(outage: Outage, failing_factory: StoreFactory) -> None:
+    store = failing_factory()
+    held = in_flush(store)
+    store.save_own(held, 1, saved("a"), {})
+    reads: dict[Callable[[], object], object] = {
+        lambda: rows(store, "a"): StoredLink(0, (StoredRow(1, b"row"),)),
+        lambda: asyncio.run(store.claimed(["id"], 0)): set(),
+        lambda: store.load_own(1, ["a"]): {"a": OwnRow(b"row", 0)},
+        lambda: store.owners(): [record(begun=1)],
+        lambda: store.due(1, 1, None, 1): [],
+        lambda: store.walk(None, 1): [("a", StoredLink(0, (StoredRow(1, b"row"),)))],
+    }
+    with outage.down(failing_factory):
+        for read, expected in reads.items():
+            with suppress(StoreUnavailable):
+                assert read() == expected
+    for read, expected in reads.items():
+        assert read() == expected
