@@ -16,14 +16,14 @@ import msgspec
 
 from buckets.errors import BodyUnreadable, ClickcurveError, HitRejected, JournalBehind, JournalUnknown, ParameterInvalid
 from ingest.answer import Answer, Send, answer, close_unanswered, problem, problem_answer
-from ingest.batch import Batch
+from ingest.batch import Batch, Counts, Identified
 from ingest.body import media_of, read
 from ingest.counters import IngestCounters
 from ingest.encoding import BODY_BYTES, coding_of, decoded, too_large
-from ingest.hit import FUTURE_S, ID_RULE, Hit, Moment, is_id, minute_start, shown
+from ingest.hit import FUTURE_S, ID_RULE, Hit, Moment, hit_of, is_id, minute_start, shown
 from ingest.path_key import key_in
-from ingest.receipt import ONE_COUNTED, RECEIPT_ITEMS, Receipt
-from ingest.tally import IDENTIFIED_HITS, NO_TIME, PlainHit, Tally
+from ingest.receipt import ONE_COUNTED, RECEIPT_ITEMS, Item, Receipt
+from ingest.tally import IDENTIFIED_HITS, NO_TIME, FullHit, PlainHit, Tally
 
 HITS = b"/v1/hits"
 HIT = b"/v1/hits/"
@@ -37,12 +37,15 @@ _STEP_BYTES = 256 * 1024
 _ODD = frozenset((b"transfer-encoding", b"content-encoding", b"idempotency-key", b"expect"))
 _PLAIN_PATH = re.compile(rb"/v1/hits/[!-$&-.0-~]{1,256}").fullmatch
 _JSON = b"application/json"
-_LEAN = msgspec.json.Decoder(PlainHit)
+_PLAIN = msgspec.json.Decoder(PlainHit)
+_FULL = msgspec.json.Decoder(FullHit)
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _ONE_COUNTED = answer(200, ONE_COUNTED)
 
 Scope = dict[str, Any]
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
+Counting = Awaitable[frozenset[str]] | Awaitable[None]
 
 
 class Intake(Protocol):
@@ -130,9 +133,9 @@ class HitRoutes:
         return raw_path.startswith(HITS) and (len(raw_path) == len(HITS) or raw_path.startswith(HIT))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request of a path that `serves` allows. Here is one plain hit; the rest is in `_answer`."""
+        """Answer a request of a path that `serves` allows. Here is one good hit; the rest is in `_answer`."""
         first: Message | None = None
-        counting: Awaitable[object] | None = None
+        counting: Counting | None = None
         try:
             if scope["method"] == "POST":
                 path: bytes = scope["raw_path"]
@@ -146,7 +149,10 @@ class HitRoutes:
                     first = await receive()
                     counting = self._count_one(first)
             if counting is not None:
-                await counting
+                counted_before = await counting
+                if counted_before:
+                    await self._duplicate(counted_before).send(send)
+                    return
                 self.counters.singles += 1
                 await send(_ONE_COUNTED.start)
                 await send(_ONE_COUNTED.body)
@@ -156,15 +162,15 @@ class HitRoutes:
             return
         await self._answer(scope, receive, send, first)
 
-    def _count_one(self, message: Message) -> Awaitable[object] | None:
-        """Start to count the one hit of a person that this body is; None if it is more or less than that."""
+    def _count_one(self, message: Message) -> Counting | None:
+        """Start to count the one hit that this body is; None if it is more or less than that, or in any way odd."""
         body = message.get("body", b"")
         if message.get("more_body", False) or not body.startswith(b"{") or len(body) > self._body_bytes:
             return None
         try:
-            hit = _LEAN.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
+            hit = _PLAIN.decode(body)
+        except _UNREADABLE:
+            return self._count_full(body)
         if hit.count != 1:
             return None
         if hit.ts == NO_TIME:
@@ -173,6 +179,27 @@ class HitRoutes:
         if not moment.late_before <= hit.ts <= moment.latest:
             return None
         return self.intake.accept(Batch({minute_start(hit.ts): {hit.key: 1}}, {}, [], {}, None))
+
+    def _count_full(self, body: bytes) -> Counting | None:
+        moment = self._moment()
+        try:
+            hit = hit_of(_FULL.decode(body), moment, self._is_bot)
+        except (*_UNREADABLE, HitRejected):
+            return None
+        if hit.count != 1 or hit.minute < moment.late_before:
+            return None
+        counts: Counts = {hit.minute: {hit.key: 1}}
+        people, bots = ({}, counts) if hit.bot else (counts, {})
+        if hit.id is None:
+            return self.intake.accept(Batch(people, bots, [], {}, None))
+        return self.intake.accept(Batch({}, {}, [Identified(hit.id, people, bots)], {}, None))
+
+    def _duplicate(self, ids: frozenset[str]) -> Answer:
+        """The answer to one hit whose id was counted before."""
+        (id_,) = ids
+        self.counters.batches += 1
+        self.counters.duplicate += 1
+        return answer(200, Receipt(0, 1, 0, 0, (Item.duplicate(0, "id", id_),)).encode())
 
     def _moment(self) -> Moment:
         now = self._clock()
@@ -193,6 +220,8 @@ class HitRoutes:
             return
         finally:
             self._held -= request.held
+        if found.status in (404, 405):
+            self._count_rejected(found.status)
         await found.send(send)
 
     async def _fail(self, error: ClickcurveError, send: Send, request: _Request | None = None) -> None:
@@ -200,11 +229,13 @@ class HitRoutes:
             self.counters.unanswered += 1
             await close_unanswered(send)
             raise error
-        rejected = self.counters.rejected
-        rejected[error.status] = rejected.get(error.status, 0) + 1
+        self._count_rejected(error.status)
         # A client that waits for 100 Continue may leave its body out now: what follows would be taken for the body.
         close = ((b"connection", b"close"),) if request and request.expects and request.unread else ()
         await problem(error, close).send(send)
+
+    def _count_rejected(self, status: int) -> None:
+        self.counters.rejected[status] = self.counters.rejected.get(status, 0) + 1
 
     async def _take(self, scope: Scope, request: _Request, receive: Receive) -> Answer:
         raw_path: bytes = scope["raw_path"]
@@ -274,9 +305,9 @@ class HitRoutes:
             if size > self._body_bytes:
                 raise too_large(self._body_bytes)
             self._hold(request, len(chunk))
-            if not message.get("more_body", False):
-                return b"".join(chunks) + chunk if chunks else chunk
             chunks.append(chunk)
+            if not message.get("more_body", False):
+                return b"".join(chunks)
 
     async def _decode(self, request: _Request, body: bytes, coding: str) -> bytes:
         blocks = []

@@ -124,14 +124,15 @@ class _Hits:
         if not value.startswith(b"{"):
             what = "is neither an object nor an array" if value else "is empty"
             raise BodyUnreadable(f"the body {what}", value=shown(value) if value else None, rule=_BODY_RULE)
-        plain = self._plain(_PLAIN.decode, value)
-        if plain is not None:
+        if (plain := self._typed(_PLAIN.decode, value)) is not None:
             self.tally.add_plain([plain])
+        elif (full := self._typed(_FULL.decode, value)) is not None:
+            self.tally.add_full([full], self.is_bot)
         else:
             self._add_element(value)
         yield from ()
 
-    def _plain(self, decode: Callable[[bytes], _Decoded], piece: bytes) -> _Decoded | None:
+    def _typed(self, decode: Callable[[bytes], _Decoded], piece: bytes) -> _Decoded | None:
         try:
             return decode(piece) if self.typed else None
         except _UNREADABLE:
@@ -156,9 +157,9 @@ class _Hits:
             end = body.find(b"\n", start + self.piece) + 1 or len(body)
             piece = body[start:end]
             start = end
-            if (plain := self._plain(_PLAIN.decode_lines, piece)) is not None and _one_a_line(piece, len(plain)):
+            if (plain := self._typed(_PLAIN.decode_lines, piece)) is not None and _one_a_line(piece, len(plain)):
                 self.tally.add_plain(plain)
-            elif (full := self._plain(_FULL.decode_lines, piece)) is not None and _one_a_line(piece, len(full)):
+            elif (full := self._typed(_FULL.decode_lines, piece)) is not None and _one_a_line(piece, len(full)):
                 yield from self._add_full(full)
             else:
                 yield from self._add_lines(piece)
@@ -200,9 +201,9 @@ class _Hits:
 
     def _add_piece(self, piece: bytes) -> Generator[None, None, bool]:
         """Add the elements of an array; False, with nothing added, if it cannot be read."""
-        if (plain := self._plain(_PLAIN_LIST.decode, piece)) is not None:
+        if (plain := self._typed(_PLAIN_LIST.decode, piece)) is not None:
             self.tally.add_plain(plain)
-        elif (full := self._plain(_FULL_LIST.decode, piece)) is not None:
+        elif (full := self._typed(_FULL_LIST.decode, piece)) is not None:
             yield from self._add_full(full)
         else:
             try:

@@ -21,7 +21,7 @@ def refusal_class(error: HitRejected) -> str:
 class IngestCounters:
     """Since the process began. Sums of counts, as in receipts, but for those that say otherwise."""
 
-    singles: int = 0  # requests answered as one hit of a person, now
+    singles: int = 0  # requests answered as one counted hit
     batches: int = 0  # all other requests that got a receipt
     body_bytes: int = 0  # decoded bytes of those
     counted: int = 0

@@ -21,7 +21,7 @@ from buckets.curve import Bots, total
 from buckets.ladder import Ladder, fold_day
 from buckets.row import Delta, Pending, Row
 from query.asked import Asked, total_range
-from query.read import stored
+from query.read import HEAD, stored
 from query.total import lifetime
 from storage.contract import StoredLink, link_key, link_of
 
@@ -60,7 +60,7 @@ class _Counter:
             heads = [decode_header(each.data) for each in link.rows]
             if all(head.last is None or head.last < self.span[0] for head in heads):
                 return 0, {each.owner: head.mark for each, head in zip(link.rows, heads, strict=True)}
-        found = stored(link, self.now, self.ladder, cells=self.span is not None)
+        found = stored(link, self.now, self.ladder, since=self.span[0] if self.span else HEAD)
         return self._row(found.row), found.marks
 
     def _row(self, row: Row) -> int:

@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
@@ -22,6 +23,7 @@ from ingest.journal import Journal
 from ingest.owner import Owner
 from server import app, clock, folder, jobs, limits, samples
 from server.auth import Gate
+from server.connection import connection_class
 from server.errors import Problems
 from server.late_store import open_or_later
 from server.logs import log
@@ -75,6 +77,15 @@ def open_journal(settings: Settings, number: int) -> Journal:
     )
 
 
+def holds_hits(settings: Settings, number: int) -> bool:
+    """Does journal `number` hold anything that is not in the store? Raises JournalHeld, JournalDamaged."""
+    journal = open_journal(settings, number)
+    try:
+        return journal.state.flush is not None or next(journal.frames(), None) is not None
+    finally:
+        journal.close()
+
+
 def open_owner(settings: Settings, journal: Journal, store: Store, ladder: Ladder, alone: bool) -> Owner:
     """An owner over a journal, with what the journal holds in its buffer. Needs a running event loop."""
     return Owner(
@@ -106,6 +117,7 @@ class Worker:
         self.ladder = ladder
         self.owner = open_owner(settings, journal, store, ladder, self._alone())
         self.stopping = False
+        self.connections_refused: Counter[str] = Counter()
         self.recovered = 0  # hits that were found in the journal
         self.fold = jobs.DailyFold(today)
         self.schedule = self._schedule()
@@ -120,6 +132,7 @@ class Worker:
                 lambda: samples.of_owner(self.owner.status, journal_limit),
                 lambda: samples.of_jobs(self.schedule.status),
                 lambda: samples.of_requests(counting.problems, gate, self.front.answers),
+                lambda: samples.of_connections(self.connections_refused),
                 lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
                 lambda: iter([Sample("clickcurve_journals_set_aside", folder.journals_set_aside(settings.data))]),
                 samples.of_build(),
@@ -130,8 +143,10 @@ class Worker:
         self.front = app.create(self.owner, store, ladder, clock.now, gate, counting, self.metrics, readiness)
 
     def _alone(self) -> bool:
-        """Is there no other journal whose hits could carry the same ids?"""
-        return not self.store.shared and self.settings.workers == 1 and not self._former_journals()
+        """Is there no other journal whose hits could carry the same ids? Then an id is judged when it comes."""
+        if self.store.shared or self.settings.workers > 1:
+            return False
+        return not any(holds_hits(self.settings, number) for number in self._former_journals())
 
     def _former_journals(self) -> list[int]:
         return [number for number in folder.journal_numbers(self.settings.data) if number > self.settings.workers]
@@ -268,7 +283,7 @@ def _uvicorn(worker: Worker, listener: socket.socket) -> Uvicorn:
     config = uvicorn.Config(
         worker.front,
         loop="uvloop",
-        http="httptools",
+        http=connection_class(worker.connections_refused),
         ws="none",
         lifespan="off",
         log_config=None,

@@ -194,6 +194,20 @@ def test_any_bytes_get_an_answer_that_is_not_the_servers_fault(body: bytes, cont
             assert client.intake.total == answer["counted"]
 
 
+@given(hits)
+def test_a_hit_alone_is_an_array_of_one(hit: dict[str, Any]) -> None:
+    alone, array = Client(), Client()
+    for _ in range(2):
+        one, several = alone.send(hit), array.send([hit])
+        assert (one.status, one.json) == (several.status, several.json)
+    assert alone.intake.people + singles(alone) == array.intake.people
+    assert (alone.intake.bots, alone.intake.ids) == (array.intake.bots, array.intake.ids)
+
+
+def singles(client: Client) -> Counter[tuple[int, str]]:
+    return Counter({(MINUTE, key): count for key, count in client.intake.singles.items()})
+
+
 @given(st.binary(max_size=60).filter(lambda raw: b"?" not in raw and b"#" not in raw), st.binary(max_size=20))
 def test_any_path_and_any_name_get_an_answer(raw: bytes, name: bytes) -> None:
     client = Client()

@@ -298,9 +298,11 @@ def test_the_counters_add_up() -> None:
     )
     client.send([{"key": "a", "id": "1"}, {"key": "a", "id": "1"}, {"key": "a", "bot": 1}, 7])
     client.post("/v1/hits", b"x")
+    client.post("/v1/hits/a/b")
+    client.post("/v1/hits", method="GET")
     counters = client.routes.counters
     assert (counters.singles, counters.batches) == (2, 2)
     assert (counters.counted, counters.late, counters.duplicate) == (7, 1, 1)
     assert {reason: n for reason, n in counters.refused.items() if n} == {"key": 1, "future": 3, "bot": 1, "hit": 1}
-    assert counters.rejected == {400: 1}
+    assert counters.rejected == {400: 1, 404: 1, 405: 1}
     assert client.intake.total == counters.singles + counters.counted

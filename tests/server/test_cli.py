@@ -34,8 +34,6 @@ def said(*arguments: str, stdin: str | None = None, code: int = 0, env: Env = NO
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_teaches_by_examples(name: str) -> None:
     text = said(name, "--help")
-    if name == "token":
-        text += said("token", "create", "--help")
     assert "Examples:" in text
     assert f"clickcurve {name}" in text
 
