@@ -305,9 +305,9 @@ class HitRoutes:
             if size > self._body_bytes:
                 raise too_large(self._body_bytes)
             self._hold(request, len(chunk))
-            if not message.get("more_body", False):
-                return b"".join(chunks) + chunk if chunks else chunk
             chunks.append(chunk)
+            if not message.get("more_body", False):
+                return b"".join(chunks)
 
     async def _decode(self, request: _Request, body: bytes, coding: str) -> bytes:
         blocks = []

@@ -16,7 +16,6 @@ from ingest.asgi import HitRoutes
 from ingest.bots import bot_judge
 from ingest.counters import IngestCounters
 from ingest.hit import Moment
-from ingest.hit_routes import hit_routes
 from ingest.import_routes import import_routes
 from ingest.owner import Owner
 from query.asgi import HotQueries
@@ -88,7 +87,6 @@ def create(
         redoc_url=None,
     )
     counting.problems.install(app)
-    app.include_router(hit_routes())
     app.include_router(query_routes(queries, owner.erase))
     app.include_router(import_routes(owner, moment, ladder, counting.ingest, limits.BODY_BYTES.value))
     app.include_router(server_routes(readiness, metrics))

@@ -54,10 +54,21 @@ class Uvicorn(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """The handlers stay in place until the process ends: a second signal must not cut off the last flush."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.stop())
+        """Whoever runs this has its own handlers."""
         yield
+
+
+class Told:
+    """Whether this process was told to stop; a server that runs is told at once."""
+
+    def __init__(self) -> None:
+        self.to_stop = False
+        self.server: Uvicorn | None = None
+
+    def stop(self) -> None:
+        self.to_stop = True
+        if self.server is not None:
+            self.server.stop()
 
 
 def take_journal(settings: Settings) -> tuple[int, Journal]:
@@ -262,11 +273,17 @@ def run(settings: Settings, listener: socket.socket, alarm: int | None = None) -
     """Serves on the socket until a signal, or until `alarm` (a pipe from the parent) closes. Returns the exit code."""
 
     async def main() -> None:
+        # From the first moment to the last: a stop while the journal is flushed at the start ends in order, too, and a
+        # second signal does not cut off the last flush.
+        told = Told()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: told.stop())
         async with running(settings) as worker:
-            server = _uvicorn(worker, listener)
+            told.server = server = _uvicorn(worker, listener)
             if alarm is not None:
                 asyncio.get_running_loop().add_reader(alarm, _orphaned, alarm, server)
-            await server.serve(sockets=[listener])
+            if not told.to_stop:
+                await server.serve(sockets=[listener])
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())

@@ -54,3 +54,16 @@ def test_every_line_counts_once_through_kills_of_either_side(serve: Serve, tmp_p
         assert Counter(client.lifetimes(KEYS)) == Counter(dict.fromkeys(KEYS, LINES // 5))
         assert position(server, source) == len(data)
     assert "counted 0" in run(*arguments).stdout
+
+
+def test_several_workers_on_one_port_count_a_log_once(serve: Serve, tmp_path: Path) -> None:
+    server = serve("--workers", "3")
+    log = tmp_path / "access.log"
+    for lines in (3_000, 6_000, 6_000):
+        log.write_bytes(log_lines(lines))
+        done = run("import", str(log), "--url", server.url)
+        assert done.returncode == 0, done.stderr
+    server.stop()  # each worker flushes what it has
+    server.start()
+    with Clickcurve(server.url) as client:
+        assert Counter(client.lifetimes(KEYS)) == Counter(dict.fromkeys(KEYS, 6_000 // 5))
