@@ -185,16 +185,19 @@ class Worker:
 
     async def close(self) -> None:
         """Flushes and lets go of everything, within seconds; what the store does not take stays in the journal."""
+        until = clock.monotonic() + limits.LAST_FLUSH_S.value
         await self.schedule.stop(limits.LAST_FLUSH_S.value / 2)
-        try:
-            await asyncio.wait_for(self.owner.close(), limits.LAST_FLUSH_S.value)
-        except ClickcurveError as error:
-            log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
-        except TimeoutError:
+        closing = asyncio.ensure_future(self.owner.close())
+        await asyncio.wait({closing}, timeout=max(0.0, until - clock.monotonic()))
+        if not closing.done():
             # A thread hangs in the store and would keep the process from ending. All it holds is in the journal.
             log.warning("last flush unfinished", extra={"after_s": limits.LAST_FLUSH_S.value, "then": LATER})
             logging.shutdown()
             os._exit(0)
+        try:
+            closing.result()
+        except ClickcurveError as error:
+            log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
         self.store.close()
         log.info("stopped", extra={"journal": self.name, "hits_left": self.owner.status.buffered_hits})
 
