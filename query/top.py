@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from buckets.codec import decode_header
-from buckets.curve import Bots, total
+from buckets.curve import Bots, between
 from buckets.ladder import Ladder, fold_day
 from buckets.row import Delta, Pending, Row
 from query.asked import Asked, total_range
@@ -28,7 +28,7 @@ from storage.contract import StoredLink, link_key, link_of
 Walk: TypeAlias = Callable[[str | None, int], list[tuple[str, StoredLink]]]
 Counts: TypeAlias = dict[str, tuple[int, Mapping[int, int]]]  # stored key -> its stored count, its rows' marks
 
-_PAGE = 200  # links a page: about a millisecond of a thread that shares the interpreter with the event loop
+_PAGE = 100  # links a page: about a millisecond of a thread that shares the interpreter with the event loop
 _KEPT = 10_000  # links a ranking remembers; at least as many as may be asked for
 _RANKINGS = 8  # rankings remembered
 _FRESH_S = 15  # other owners' flushes show after this long at the latest
@@ -64,7 +64,7 @@ class _Counter:
         return self._row(found.row), found.marks
 
     def _row(self, row: Row) -> int:
-        return total(row, *self.span, self.bots, self.ladder).total if self.span else lifetime(row, self.bots)
+        return between(row, self.span, self.bots)[0] if self.span else lifetime(row, self.bots)
 
     def pending(self, pending: Sequence[Pending], marks: Mapping[int, int]) -> int:
         """What the pending hits add that rows with these marks do not have."""
