@@ -108,6 +108,19 @@ def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) ->
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', page.text), "it works without a network"
 
 
+def test_the_examples_of_hits_are_what_the_server_answers(http: httpx.Client) -> None:
+    described = http.get("/openapi.json").json()["paths"]["/v1/hits"]["post"]
+    bodies = described["requestBody"]["content"]["application/json"]["examples"]
+    shown = described["responses"]["200"]["content"]["application/json"]["examples"]
+    one, several = (http.post("/v1/hits", json=body["value"]).json() for body in bodies.values())
+    assert one == shown["one hit"]["value"]
+    assert several == shown["several"]["value"]
+    for media in ("application/x-ndjson", "application/cloudevents-batch+json"):
+        example = described["requestBody"]["content"][media]["example"]
+        content = example if isinstance(example, str) else json.dumps(example)
+        assert http.post("/v1/hits", content=content, headers={"Content-Type": media}).json()["refused"] == 0
+
+
 def test_errors_are_described_as_they_are(http: httpx.Client) -> None:
     document = http.get("/openapi.json").json()
     assert "HTTPValidationError" not in json.dumps(document)
