@@ -13,11 +13,11 @@ from time import time
 
 from bench import ingest, reads, rows, servers
 from bench.table import Line, render
-from bench.workload import DAY_S, Workload
+from bench.workload import Workload
 from tests.running import ROOT
 
 PARTS = ("rows", "ingest", "reads")
-# A loaded store is kept for later runs as long as the code that writes it and the day stay the same.
+# A loaded store is kept for later runs as long as the code that writes it and the hour stay the same.
 WRITERS = ("buckets", "ingest", "storage", "bench/workload.py")
 
 
@@ -32,7 +32,7 @@ def main() -> None:
     if shutil.which("wrk") is None:
         asked.exit(1, "wrk is missing: install the package of that name.\n")
     begun = time()
-    workload = Workload(arguments.links, arguments.hits, 400, int(begun) // DAY_S * DAY_S)
+    workload = Workload(arguments.links, arguments.hits, 400, int(begun) // 3_600 * 3_600)
     parts: dict[str, Callable[[Path], list[Line]]] = {
         "rows": lambda _: rows.bytes_per_row(),
         "ingest": lambda folder: _ingest(folder, workload, arguments.rounds, arguments.seconds),

@@ -18,7 +18,7 @@ from buckets.codec import decode, encode
 from buckets.curve import Bots
 from buckets.ladder import CLICKS, fold_day
 from buckets.row import EMPTY, Delta, add, fold
-from query.asked import CURVE, parse_asked, parse_query
+from query.asked import CURVE, parse_asked, parse_query, window
 from query.curve import Curves
 from query.layout import layout
 from query.queries import Queries
@@ -95,11 +95,12 @@ def measure(rounds: int, now: int) -> None:
 def measure_curve(title: str, query: bytes, queries: Queries, row: Any, now: int, rounds: int) -> None:
     asked = parse_asked(parse_query(query, CURVE))
     curves = Curves(CLICKS)
-    over = curves.window(row, asked, now)
+    over = window(asked, now, CLICKS)
+    assert over is not None
     curve = curves.curve(row, over, Bots.exclude, now)
     curves.json("k", curve)
     pieces = {
-        "window": timed(lambda: curves.window(row, asked, now), rounds),
+        "window": timed(lambda: window(asked, now, CLICKS), rounds),
         "layout, first time": timed(lambda: layout(over, CLICKS, row.fold_day), rounds // 10 + 1),
         "count": timed(lambda: curves.curve(row, over, Bots.exclude, now), rounds),
         "json": timed(lambda: curves.json("k", curve), rounds),

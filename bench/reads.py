@@ -28,6 +28,7 @@ QUERIES = {
 P50_AIM_MS, P99_AIM_MS, FLUSH_AIM = 0.4, 1.0, 3.0
 FILE_AIM_MB = 7.0
 FLUSH_KEYS = 30_000
+FLUSH_WITHIN_S = 60  # an interval of 15 seconds, and the flush
 POST = "POST /v1/hits/{key}"
 
 
@@ -39,7 +40,8 @@ def load(data: Path, workload: Workload) -> list[Line]:
         with servers.clickcurve(data, settings={"CLICKCURVE_FLUSH_S": "1"}) as server, Clickcurve(server.url) as client:
             for body in workload.bodies(100_000):
                 _post(client, body)
-        with servers.clickcurve(data) as server, Clickcurve(server.url) as client:
+            while client.metric("clickcurve_buffered_entries"):
+                sleep(0.2)
             total = client.total()["total"]
         if total != workload.hits:
             raise RuntimeError(f"{workload.hits} hits were posted, {total} counted")
@@ -104,6 +106,8 @@ def during_flush(server: RunningServer, workload: Workload, rounds: int) -> list
             while not flushes or flushes[-1].begun_at < posted_at:
                 samples += [connection.time(*next(turns)) for _ in range(1_200)]
                 found = Flush.last(client)
+                if time() > posted_at + FLUSH_WITHIN_S:
+                    raise RuntimeError(f"{FLUSH_KEYS} keys were not flushed within {FLUSH_WITHIN_S} s")
                 if found.begun_at >= posted_at and found.rows >= FLUSH_KEYS:
                     flushes.append(found)
             gc.enable()

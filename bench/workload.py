@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-DAY_S = 86_400
+from buckets.ladder import CLICKS, DAY_S, fold_day
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Workload:
     hits: int
     days: int
     end: int
-    skew: float = 1.0
+    skew: float = 1.2
     seed: int = 20_260_101
 
     def key(self, rank: int) -> str:
@@ -28,11 +28,10 @@ class Workload:
         return f"k{rank * 7_919 % self.links:05d}"
 
     def shares(self) -> list[int]:
-        """Hits of each link by rank; at least one each, `hits` in all."""
-        weights = [1 / (rank + 1) ** self.skew for rank in range(self.links)]
-        scale = (self.hits - self.links) / sum(weights)
-        sums = [round(weight) for weight in accumulate(weight * scale for weight in weights)]
-        return [1 + upto - before for before, upto in pairwise([0, *sums])]
+        """Hits of each link by rank; `hits` in all."""
+        weights = list(accumulate(1 / (rank + 1) ** self.skew for rank in range(self.links)))
+        sums = [round(weight * self.hits / weights[-1]) for weight in weights]
+        return [upto - before for before, upto in pairwise([0, *sums])]
 
     def draw(self, count: int, seed: int = 0) -> list[str]:
         """Keys by popularity, `count` draws."""
@@ -51,25 +50,31 @@ class Workload:
     def bodies(self, hits_each: int) -> Iterator[bytes]:
         """All hits as NDJSON bodies: every link's first half, link by link in scattered order, then every second half.
 
-        So each row is written at half its size and replaced later, as rows are in life.
+        So each row is written at half its size and replaced later, as rows are in life. A hit says the start of the
+        bucket that keeps it: the rows are the same as with its minute, and a flush has fewer counts to add.
         """
         chance = random.Random(self.seed)
         ranks = list(range(self.links))
         chance.shuffle(ranks)
-        shares = self.shares()
-        start, minutes = self.end - self.days * DAY_S, self.days * DAY_S // 60
+        shares, starts = self.shares(), self._starts()
         lines: list[str] = []
         for half in (0, 1):
             for rank in ranks:
                 count = shares[rank] // 2 + half * (shares[rank] % 2)
                 key = self.key(rank)
-                ticks = array("I", chance.randbytes(4 * count))
-                lines += [f'{{"key":"{key}","ts":{start + tick % minutes * 60}}}\n' for tick in ticks]
+                ticks = array("H", chance.randbytes(2 * count))
+                lines += [f'{{"key":"{key}","ts":{starts[tick]}}}\n' for tick in ticks]
                 while len(lines) >= hits_each:
                     yield "".join(lines[:hits_each]).encode()
                     del lines[:hits_each]
         if lines:
             yield "".join(lines).encode()
+
+    def _starts(self) -> list[int]:
+        """When hits happen, 65,536 equally likely moments; half are of the last two fifths of the days."""
+        day, minutes = fold_day(self.end), self.days * DAY_S // 60
+        ages = (int(minutes * ((turn + 0.5) / 65_536) ** 1.35) + 1 for turn in range(65_536))
+        return [CLICKS.kept(self.end - age * 60, day)[0] for age in ages]
 
 
 def batch(keys: list[str], at: int) -> list[str]:

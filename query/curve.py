@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from buckets.curve import Bots, Point, Span, State
 from buckets.ladder import Ladder
 from buckets.row import Row
-from query.asked import Asked, Window, window
+from query.asked import Window
 from query.counts import along
 from query.layout import Layout, layout
 from query.remembered import Remembered
@@ -44,29 +44,19 @@ class Curve:
         return [Point(start, end, count, state) for (start, end, state), count in frames]
 
 
-class _Laid:
-    """A layout and the text around its counts, as of the last moment it was asked for."""
-
-    __slots__ = ("layout", "texts")
-
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-        self.texts: dict[str, tuple[int, str]] = {}  # kind -> open_from, template
-
-
 class Curves:
     """Makes curves of current rows, and writes them."""
 
     def __init__(self, ladder: Ladder) -> None:
         self._ladder = ladder
-        self._laid: Remembered[tuple[Window, int], _Laid] = Remembered(_POINTS_REMEMBERED)
-
-    def window(self, row: Row, asked: Asked, now: int) -> Window:
-        return window(asked, now, row.first, self._ladder)
+        self._layouts: Remembered[tuple[Window, int], Layout] = Remembered(_POINTS_REMEMBERED)
 
     def curve(self, row: Row, over: Window, bots: Bots, now: int) -> Curve:
         """The curve of a row that is folded to now. ParameterInvalid when it would have too many points."""
-        laid = self._laid_over(over, row.fold_day).layout
+        laid = self._layouts.get((over, row.fold_day))
+        if laid is None:
+            laid = layout(over, self._ladder, row.fold_day)
+            self._layouts.keep((over, row.fold_day), laid, len(laid.edges) + 10)
         counts, span = along(row, laid, bots)
         return Curve(laid, laid.open_from(now), counts, span, row.first)
 
@@ -81,26 +71,21 @@ class Curves:
             span.at_most,
             "true" if span.exact else "false",
         )
-        return (self._text(curve, "json", _json_text) % (*head, *curve.counts)).encode()
+        return (_text(curve, "json", _json_text) % (*head, *curve.counts)).encode()
 
     def csv(self, curve: Curve) -> bytes:
         """`start,end,count,state`, and a line for each point."""
-        return (self._text(curve, "csv", _csv_text) % tuple(curve.counts)).encode()
+        return (_text(curve, "csv", _csv_text) % tuple(curve.counts)).encode()
 
-    def _laid_over(self, over: Window, fold_day: int) -> _Laid:
-        laid = self._laid.get((over, fold_day))
-        if laid is None:
-            laid = _Laid(layout(over, self._ladder, fold_day))
-            self._laid.keep((over, fold_day), laid, len(laid.layout.edges) + 10)
-        return laid
 
-    def _text(self, curve: Curve, kind: str, make: Callable[[Curve], str]) -> str:
-        texts = self._laid_over(curve.layout.window, curve.layout.fold_day).texts
-        open_from, text = texts.get(kind, (-1, ""))
-        if open_from != curve.open_from:
-            text = make(curve)
-            texts[kind] = curve.open_from, text
-        return text
+def _text(curve: Curve, kind: str, make: Callable[[Curve], str]) -> str:
+    """The text around the counts, remembered with the layout until one of its points ends."""
+    texts = curve.layout.texts
+    open_from, text = texts.get(kind, (-1, ""))
+    if open_from != curve.open_from:
+        text = make(curve)
+        texts[kind] = curve.open_from, text
+    return text
 
 
 def _json_text(curve: Curve) -> str:

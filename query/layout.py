@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from buckets.curve import State
 from buckets.errors import ParameterInvalid
@@ -42,6 +42,8 @@ class Layout:
     fold_day: int
     edges: tuple[int, ...]
     cut: tuple[tuple[int, int], ...]
+    # What is written around the counts: kind -> the first open point, and the text. Kept here to be found at no cost.
+    texts: dict[str, tuple[int, str]] = field(default_factory=dict, repr=False, compare=False)
 
     def open_from(self, now: int) -> int:
         """The index of the first point that ends after now."""

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from buckets.curve import Bots
+from buckets.ladder import fold_day
 from query.answers import summary_json, top_csv, top_json, total_json
-from query.asked import CURVE, SUMMARY, TOP, TOTAL, Asked, parse_asked, parse_query
+from query.asked import CURVE, SUMMARY, TOP, TOTAL, Asked, Window, parse_asked, parse_query, window, window_until
 from query.curve import Curves
-from query.read import Reader
+from query.read import HEAD, Reader
 from query.remembered import Remembered
 from query.summary import summary
 from query.top import TopLinks
@@ -18,8 +20,7 @@ from storage.contract import ALL_LINKS, link_key
 
 JSON, CSV = "application/json", "text/csv; charset=utf-8"
 
-_QUERIES_REMEMBERED = 2_000
-_LONGEST_REMEMBERED = 300  # bytes of a query string
+_REMEMBERED_BYTES = 100_000  # of query strings whose meaning is remembered
 
 Answer = tuple[str, bytes]  # media type, body
 
@@ -36,19 +37,22 @@ class Queries:
         self._top_links = top_links
         self._clock = clock
         self._curves = Curves(reader.ladder)
-        self._asked: Remembered[tuple[bytes, tuple[str, ...]], Asked] = Remembered(_QUERIES_REMEMBERED)
+        self._asked: Remembered[tuple[bytes, tuple[str, ...]], Asked] = Remembered(_REMEMBERED_BYTES)
+        self._windows: Remembered[bytes, tuple[int, Window | None, int]] = Remembered(_REMEMBERED_BYTES)
 
     async def total(self, key: str | None, query: bytes) -> Answer:
         asked = self._parsed(query, TOTAL)
         now = int(self._clock())
-        row = await self._reader.row(_stored_key(key), now, cells=asked.ranged)
+        row = await self._reader.row(_stored_key(key), now, since=0 if asked.ranged else HEAD)
         return JSON, total_json(key, total(row, asked, now, self._reader.ladder))
 
     async def curve(self, key: str | None, query: bytes, accepts_csv: bool = False) -> Answer:
         asked = self._parsed(query, CURVE)
         now = int(self._clock())
-        row = await self._reader.row(_stored_key(key), now)
-        curve = self._curves.curve(row, self._curves.window(row, asked, now), asked.bots, now)
+        over, since = self._window(query, asked, now)
+        bots = asked.bots is not Bots.exclude
+        row = await self._reader.row(_stored_key(key), now, since=since, bots=bots)
+        curve = self._curves.curve(row, over or window_until(asked, row.first), asked.bots, now)
         if asked.format == "csv" or (accepts_csv and asked.format is None):
             return CSV, self._curves.csv(curve)
         return JSON, self._curves.json(key, curve)
@@ -74,12 +78,21 @@ class Queries:
         """A link was erased: what is remembered of rankings is out of date."""
         self._top_links.forget()
 
+    def _window(self, query: bytes, asked: Asked, now: int) -> tuple[Window | None, int]:
+        """What window a curve's query means now, if that does not depend on the link; and the first bucket it needs."""
+        remembered = self._windows.get(query)
+        if remembered is None or remembered[0] != now:
+            ladder = self._reader.ladder
+            over = window(asked, now, ladder)
+            since = 0 if over is None else ladder.kept(over.start, fold_day(now))[0]
+            remembered = self._windows.keep(query, (now, over, since), 1 + len(query))
+        return remembered[1:]
+
     def _parsed(self, query: bytes, known: tuple[str, ...]) -> Asked:
         asked = self._asked.get((query, known))
         if asked is None:
             asked = parse_asked(parse_query(query, known))
-            if len(query) <= _LONGEST_REMEMBERED:
-                self._asked.keep((query, known), asked)
+            self._asked.keep((query, known), asked, 1 + len(query))
         return asked
 
 

@@ -30,27 +30,31 @@ class Stored:
     fat: bool
 
 
-def stored(link: StoredLink, now: int, ladder: Ladder, *, cells: bool = True) -> Stored:
+HEAD = -1  # for `since`: no buckets at all, only what stands in the head (lifetime, first and last hit)
+
+
+def stored(link: StoredLink, now: int, ladder: Ladder, *, since: int = 0, bots: bool = True) -> Stored:
     """The sum of the stored rows, without those that an erasure has emptied.
 
-    cells=False leaves the buckets out, for who needs only the head (lifetime, first and last hit): quicker.
+    Rows that are folded to now already may come without the buckets before `since`, the start of a kept bucket, and
+    without those of bots, for who does not ask for them: that is up to four times as quick.
     """
     day = fold_day(now)
-    read = decode if cells else decode_header
     marks: dict[int, int] = {}
     rows: list[Row] = []
     fat = False
     for each in link.rows:
-        row = read(each.data)
+        row = decode_header(each.data) if since == HEAD else decode(each.data, since, bots)
         marks[each.owner] = row.mark
         if row.erased_at < link.erased_at:
             continue
-        if row.fold_day < day:
-            older, row = row, fold(row, day, ladder)
-            fat = fat or (cells and (row.people_cells, row.bot_cells) != (older.people_cells, older.bot_cells))
+        if row.fold_day != day and since != HEAD:
+            older = decode(each.data)
+            row = fold(older, day, ladder)
+            fat = fat or (row.people_cells, row.bot_cells) != (older.people_cells, older.bot_cells)
         rows.append(row)
-    whole = rows[0] if len(rows) == 1 else fold(merge(rows, ladder), day, ladder)
-    return Stored(whole, marks, fat)
+    whole = rows[0] if len(rows) == 1 else merge(rows, ladder)
+    return Stored(fold(whole, day, ladder), marks, fat)
 
 
 def unstored(pending: Sequence[Pending], marks: Mapping[int, int], onto: Row, ladder: Ladder) -> Row:
@@ -81,10 +85,10 @@ class Reader:
         self._revisited: set[str] = set()
         self._day = -1
 
-    async def row(self, key: str, now: int, *, cells: bool = True) -> Row:
-        """The current row of a stored key. Raises StoreUnavailable, RowCorrupt."""
+    async def row(self, key: str, now: int, *, since: int = 0, bots: bool = True) -> Row:
+        """The current row of a stored key; since and bots as in `stored`. Raises StoreUnavailable, RowCorrupt."""
         pending = self._pending(key)
-        found = stored(await self._rows(key), now, self.ladder, cells=cells)
+        found = stored(await self._rows(key), now, self.ladder, since=since, bots=bots)
         if found.fat:
             self._revisit_once(key, fold_day(now))
         return unstored(pending, found.marks, found.row, self.ladder) if pending else found.row

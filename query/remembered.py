@@ -22,8 +22,10 @@ class Remembered(Generic[K, V]):
         self.get = self._values.get
 
     def keep(self, key: K, value: V, weight: int = 1) -> V:
-        """Remember a value under a new key, unless it is too heavy; returns it."""
-        if weight <= self._most:
+        """Remember a value, unless it is too heavy; returns it. A key's weight is that of its first value."""
+        if key in self._values:
+            self._values[key] = value
+        elif weight <= self._most:
             if self._weight + weight > self._most:
                 self._values.clear()
                 self._weight = 0

@@ -33,7 +33,7 @@ from server.page import page
 from server.routes import Readiness
 from server.routes import router as server_routes
 from server.samples import program_version
-from storage.contract import Store, link_key
+from storage.contract import Store
 
 ABOUT = """Counts the hits of short links and answers their totals and curves.
 
@@ -113,7 +113,7 @@ def _queries(owner: Owner, store: Store, ladder: Ladder, clock: Callable[[], flo
         store.walk,
         store.rows,
         owner.pending,
-        lambda: [link_key(key) for key in owner.buffered_links()],
+        owner.buffered_links,
         lambda: owner.status.flushes,
         ladder,
     )

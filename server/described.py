@@ -1,7 +1,7 @@
 """What /openapi.json says beyond what the framework finds by itself: the hit routes, tokens, and errors as they are.
 
-The hit routes are answered in front of the framework, so they are described here by hand; tests hold that their examples
-are what the server answers.
+The hit routes are answered in front of the framework, so they are described here by hand; tests hold that their
+examples are what the server answers.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ _HIT_ROUTES: dict[str, Schema] = {
             "tags": ["writing"],
             "summary": "Count hits",
             "description": "Answered when the hits are on the disk. Bad hits are refused one by one, the others count. "
-            "Bodies may be packed: `Content-Encoding: gzip` or `zstd`. A batch of CloudEvents has a hit in each `data`, "
-            "and counts each `source` and `id` once.",
+            "Bodies may be packed: `Content-Encoding: gzip` or `zstd`. A batch of CloudEvents has a hit in each "
+            "`data`, and counts each `source` and `id` once.",
             "operationId": "send_hits",
             "parameters": [_NAMED],
             "requestBody": {

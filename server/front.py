@@ -38,10 +38,16 @@ class Front:
             return
         if self._gate.asks() and not await self._allowed(scope, receive, send):
             return
-        if self._hits.serves(scope["raw_path"]):
-            await self._hit(scope, receive, send)
-        else:
+        if not self._hits.serves(scope["raw_path"]):
             await self._rest(scope, receive, send)
+            return
+        try:  # not in a method of its own: a further coroutine costs as much as the routing
+            await self._hits(scope, receive, send)  # type: ignore[arg-type]
+        except JournalUnknown:
+            raise  # the connection is closed without an answer
+        except Exception as error:
+            with suppress(RuntimeError):  # it had begun to answer: the connection is closed
+                await self._problems.answer(error)(scope, receive, send)
 
     async def _allowed(self, scope: Scope, receive: Receive, send: Send) -> bool:
         needed = scope_of(scope["method"], scope["path"])
@@ -58,15 +64,6 @@ class Front:
             await response(scope, receive, send)
             return False
         return True
-
-    async def _hit(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self._hits(scope, receive, send)  # type: ignore[arg-type]
-        except JournalUnknown:
-            raise  # the connection is closed without an answer
-        except Exception as error:
-            with suppress(RuntimeError):  # it had begun to answer: the connection is closed
-                await self._problems.answer(error)(scope, receive, send)
 
     async def _rest(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def counted(message: Message) -> None:

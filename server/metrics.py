@@ -53,6 +53,7 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_answers_total": Family(COUNTER, "Answers to all other requests.", ("status",)),
     "clickcurve_refused_requests_total": Family(COUNTER, "Of those, the refused ones.", ("status", "title")),
     "clickcurve_refused_tokens_total": Family(COUNTER, "Requests without a token that allows them.", ("reason",)),
+    "clickcurve_refused_connections_total": Family(COUNTER, "Connections closed by the server.", ("reason",)),
     "clickcurve_owner_info": Family(GAUGE, "1 for the state that the owner is in.", ("owner", "state")),
     "clickcurve_store_up": Family(GAUGE, "1 if the store answered the last flush."),
     "clickcurve_buffered_hits": Family(GAUGE, "Accepted hits that are not in the store yet."),

@@ -1,4 +1,4 @@
-"""/docs: the OpenAPI document as one plain page. No scripts and nothing from elsewhere, so it works without a network."""
+"""/docs: the OpenAPI document as one plain page. No scripts, nothing from elsewhere: it works without a network."""
 
 from __future__ import annotations
 

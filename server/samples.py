@@ -72,6 +72,11 @@ def of_requests(problems: Problems, gate: Gate, answers: Counter[int]) -> Iterat
         yield Sample("clickcurve_answers_total", count, (str(status),))
 
 
+def of_connections(refused: Counter[str]) -> Iterator[Sample]:
+    for reason in ("full", "headers", "unreadable", "stalled"):
+        yield Sample("clickcurve_refused_connections_total", refused[reason], (reason,))
+
+
 def of_build() -> Callable[[], Iterator[Sample]]:
     running = program_version()
     return lambda: iter([Sample("clickcurve_build_info", 1, (running,))])

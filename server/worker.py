@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
@@ -22,6 +23,7 @@ from ingest.journal import Journal
 from ingest.owner import Owner
 from server import app, clock, folder, jobs, limits, samples
 from server.auth import Gate
+from server.connection import connection_class
 from server.errors import Problems
 from server.late_store import open_or_later
 from server.logs import log
@@ -52,10 +54,21 @@ class Uvicorn(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """The handlers stay in place until the process ends: a second signal must not cut off the last flush."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.stop())
+        """Whoever runs this has its own handlers."""
         yield
+
+
+class Told:
+    """Whether this process was told to stop; a server that runs is told at once."""
+
+    def __init__(self) -> None:
+        self.to_stop = False
+        self.server: Uvicorn | None = None
+
+    def stop(self) -> None:
+        self.to_stop = True
+        if self.server is not None:
+            self.server.stop()
 
 
 def take_journal(settings: Settings) -> tuple[int, Journal]:
@@ -73,6 +86,15 @@ def open_journal(settings: Settings, number: int) -> Journal:
         sync="always" if settings.sync else "off",
         clock=clock.monotonic,
     )
+
+
+def holds_hits(settings: Settings, number: int) -> bool:
+    """Does journal `number` hold anything that is not in the store? Raises JournalHeld, JournalDamaged."""
+    journal = open_journal(settings, number)
+    try:
+        return journal.state.flush is not None or next(journal.frames(), None) is not None
+    finally:
+        journal.close()
 
 
 def open_owner(settings: Settings, journal: Journal, store: Store, ladder: Ladder, alone: bool) -> Owner:
@@ -106,6 +128,7 @@ class Worker:
         self.ladder = ladder
         self.owner = open_owner(settings, journal, store, ladder, self._alone())
         self.stopping = False
+        self.connections_refused: Counter[str] = Counter()
         self.recovered = 0  # hits that were found in the journal
         self.fold = jobs.DailyFold(today)
         self.schedule = self._schedule()
@@ -120,6 +143,7 @@ class Worker:
                 lambda: samples.of_owner(self.owner.status, journal_limit),
                 lambda: samples.of_jobs(self.schedule.status),
                 lambda: samples.of_requests(counting.problems, gate, self.front.answers),
+                lambda: samples.of_connections(self.connections_refused),
                 lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
                 lambda: iter([Sample("clickcurve_journals_set_aside", folder.journals_set_aside(settings.data))]),
                 samples.of_build(),
@@ -130,8 +154,10 @@ class Worker:
         self.front = app.create(self.owner, store, ladder, clock.now, gate, counting, self.metrics, readiness)
 
     def _alone(self) -> bool:
-        """Is there no other journal whose hits could carry the same ids?"""
-        return not self.store.shared and self.settings.workers == 1 and not self._former_journals()
+        """Is there no other journal whose hits could carry the same ids? Then an id is judged when it comes."""
+        if self.store.shared or self.settings.workers > 1:
+            return False
+        return not any(holds_hits(self.settings, number) for number in self._former_journals())
 
     def _former_journals(self) -> list[int]:
         return [number for number in folder.journal_numbers(self.settings.data) if number > self.settings.workers]
@@ -159,16 +185,19 @@ class Worker:
 
     async def close(self) -> None:
         """Flushes and lets go of everything, within seconds; what the store does not take stays in the journal."""
+        until = clock.monotonic() + limits.LAST_FLUSH_S.value
         await self.schedule.stop(limits.LAST_FLUSH_S.value / 2)
-        try:
-            await asyncio.wait_for(self.owner.close(), limits.LAST_FLUSH_S.value)
-        except ClickcurveError as error:
-            log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
-        except TimeoutError:
+        closing = asyncio.ensure_future(self.owner.close())
+        await asyncio.wait({closing}, timeout=max(0.0, until - clock.monotonic()))
+        if not closing.done():
             # A thread hangs in the store and would keep the process from ending. All it holds is in the journal.
             log.warning("last flush unfinished", extra={"after_s": limits.LAST_FLUSH_S.value, "then": LATER})
             logging.shutdown()
             os._exit(0)
+        try:
+            closing.result()
+        except ClickcurveError as error:
+            log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
         self.store.close()
         log.info("stopped", extra={"journal": self.name, "hits_left": self.owner.status.buffered_hits})
 
@@ -244,11 +273,17 @@ def run(settings: Settings, listener: socket.socket, alarm: int | None = None) -
     """Serves on the socket until a signal, or until `alarm` (a pipe from the parent) closes. Returns the exit code."""
 
     async def main() -> None:
+        # From the first moment to the last: a stop while the journal is flushed at the start ends in order, too, and a
+        # second signal does not cut off the last flush.
+        told = Told()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: told.stop())
         async with running(settings) as worker:
-            server = _uvicorn(worker, listener)
+            told.server = server = _uvicorn(worker, listener)
             if alarm is not None:
                 asyncio.get_running_loop().add_reader(alarm, _orphaned, alarm, server)
-            await server.serve(sockets=[listener])
+            if not told.to_stop:
+                await server.serve(sockets=[listener])
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
@@ -268,7 +303,7 @@ def _uvicorn(worker: Worker, listener: socket.socket) -> Uvicorn:
     config = uvicorn.Config(
         worker.front,
         loop="uvloop",
-        http="httptools",
+        http=connection_class(worker.connections_refused),
         ws="none",
         lifespan="off",
         log_config=None,

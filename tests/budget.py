@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-BUDGETS_S: Mapping[str, float] = {"crash": 300.0, "ingest": 120.0, "storage": 120.0, "server": 180.0}
-DEFAULT_BUDGET_S = 90.0
+BUDGETS_S: Mapping[str, float] = {"crash": 360.0, "ingest": 180.0, "storage": 120.0, "server": 180.0}
+DEFAULT_BUDGET_S = 60.0
 
 
 def suite_of(node_id: str, root: str = "tests") -> str:

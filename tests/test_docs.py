@@ -26,13 +26,20 @@ def commands() -> list[str]:
     return re.findall(r"^  ([a-z]+)\s", listed, re.MULTILINE)
 
 
+def help_of(*command: str) -> str:
+    said = run(*command, "--help")
+    assert said.returncode == 0, said.stderr
+    return said.stdout
+
+
 def test_every_command_is_in_the_docs_and_has_help_with_an_example() -> None:
     assert len(commands()) >= 13
     for command in commands():
         assert re.search(rf"clickcurve {command}\b|`{command}`", docs()), f"no word about `clickcurve {command}`"
-        said = run(command, "--help")
-        assert said.returncode == 0, said.stderr
-        assert f"clickcurve {command}" in said.stdout, f"`clickcurve {command} --help` shows no example"
+        shown = help_of(command)
+        below = re.findall(r"^  ([a-z]+)\s", shown.partition("Commands:\n")[2], re.MULTILINE)
+        examples = shown + "".join(help_of(command, each) for each in below)
+        assert f"clickcurve {command}" in examples, f"`clickcurve {command} --help` shows no example"
 
 
 def test_every_command_that_the_docs_name_exists() -> None:

@@ -26,6 +26,12 @@ def token_command() -> None:
       write   send hits and imports
       read    totals, curves, lists and /metrics
       admin   both, and erase links
+
+    \b
+    Examples:
+      clickcurve token create shortener --scope write
+      clickcurve token list
+      clickcurve token revoke 1f2e3d4c
     """
 
 

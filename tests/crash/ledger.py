@@ -42,7 +42,6 @@ class Ledger:
     prefix: str
     chance: random.Random
     open_keys: int = 300
-    with_ids: set[Sent] = field(default_factory=set)
     outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
     _open: list[str] = field(default_factory=list)
     _whole: list[tuple[Sent, ...]] = field(default_factory=list)
@@ -92,21 +91,14 @@ class Ledger:
                 found[outcome] += 1
         return found
 
-    def judge(
-        self, totals: Mapping[str, int], keys: Iterable[str] | None = None, ids_may_wait: bool = False
-    ) -> list[str]:
-        """A sentence for each hit that counted more or less often than its answer allows; a missing key has no hits.
-
-        ids_may_wait: after a restart, hits under an id show only when the next flush has claimed their ids.
-        """
+    def judge(self, totals: Mapping[str, int], keys: Iterable[str] | None = None) -> list[str]:
+        """A sentence for each hit that counted more or less often than its answer allows; a missing key has no hits."""
         wrong = []
         for key in self.outcomes if keys is None else keys:
             total = totals.get(key, 0)
             for digit, outcome in enumerate(self.outcomes[key]):
                 times = total // BASE**digit % BASE
                 least, most = outcome.value
-                if ids_may_wait and Sent(key, digit) in self.with_ids:
-                    least = 0
                 if not least <= times <= most:
                     wrong.append(f"{key}: hit {digit} was {outcome.name} and counted {times} times (total {total})")
             if total >= BASE ** len(self.outcomes[key]):

@@ -59,8 +59,6 @@ class Load:
             while not self._stopping:
                 await self.up.wait()
                 request = self._next()
-                if request.repeatable:
-                    self.ledger.with_ids.update(request.hits)
                 while (outcome := await self._send(wire, request)) is not Outcome.acknowledged and request.repeatable:
                     self.repeats += 1
                     await self._pause()

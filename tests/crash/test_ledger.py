@@ -33,16 +33,6 @@ def test_a_lost_a_doubled_and_a_refused_hit_are_named() -> None:
     ]
 
 
-def test_a_hit_under_an_id_may_wait_for_its_claim_but_never_count_twice() -> None:
-    book = ledger()
-    hit = book.weighted()
-    book.with_ids.add(hit)
-    book.settle([hit], Outcome.acknowledged)
-    assert book.judge({"k0": 0}, ids_may_wait=True) == []
-    assert len(book.judge({"k0": 0})) == 1
-    assert len(book.judge({"k0": 2}, ids_may_wait=True)) == 1
-
-
 def test_a_total_of_hits_that_were_never_sent_is_named() -> None:
     book = ledger()
     book.settle([book.weighted()], Outcome.acknowledged)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from buckets.curve import Bots
 from buckets.errors import RowCorrupt, StoreUnavailable
 from buckets.ladder import CLICKS
 from buckets.row import Pending
@@ -34,18 +35,21 @@ def test_pending_hits_are_seen_at_once_and_never_twice_while_a_flush_is_under_wa
     assert lifetime(world) == 11
 
 
-def reader_during(world: World, meanwhile: Callable[[], None]) -> Reader:
-    """A reader for which something happens between its look at the pending hits and its read of the rows."""
+def reader_during(world: World, before: Callable[[], None], after: Callable[[], None]) -> Reader:
+    """A reader for which something happens just before or after the store looks at its rows."""
 
     async def rows(key: str) -> StoredLink:
-        meanwhile()
-        return await world.store.rows(key)
+        before()
+        found = await world.store.rows(key)
+        after()
+        return found
 
     return Reader(rows, world.owners[0].pending, world.owners[0].revisit, CLICKS)
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", ["begin", "complete", "flush"])
-def test_a_flush_between_the_two_looks_changes_nothing(step: str) -> None:
+def test_a_flush_while_the_rows_are_read_changes_nothing(step: str, when: str) -> None:
     world = World(now=NOW)
     owner = world.owners[0]
     world.hit("k", NOW, 3)
@@ -53,7 +57,8 @@ def test_a_flush_between_the_two_looks_changes_nothing(step: str) -> None:
         owner.begin(NOW)
         world.hit("k", NOW, 4)
     steps = {"begin": lambda: owner.begin(NOW), "complete": owner.complete, "flush": lambda: owner.flush(NOW)}
-    row = run(reader_during(world, steps[step]).row("k", NOW))
+    happens = {"before": lambda: None, "after": lambda: None, when: steps[step]}
+    row = run(reader_during(world, **happens).row("k", NOW))
     assert row.lifetime == (7 if step == "complete" else 3)
 
 
@@ -157,3 +162,27 @@ def test_a_store_that_cannot_answer_and_a_corrupt_row_are_told() -> None:
     for rows, error in ((down, StoreUnavailable), (garbage, RowCorrupt)):
         with pytest.raises(error):
             run(Reader(rows, pending, lambda keys: None, CLICKS).row("k", NOW))
+
+
+def test_a_row_read_in_part_is_asked_to_be_folded_too() -> None:
+    world = World(now=NOW)
+    world.hit("k", NOW)
+    world.flush()
+    world.now += 9 * DAY_S
+    assert world.curve("k", "last=60m")["total"] == 0
+    assert world.owners[0].revisits == {"k"}
+
+
+def test_what_is_left_out_of_a_row_is_never_asked_for() -> None:
+    """Rows that are folded to now are decoded from the start of the range on only."""
+    world = World(now=NOW)
+    for age in range(0, 500 * DAY_S, 7 * 3600):
+        world.hit("k", NOW - age, bot=age % 2 == 0)
+    world.fold()
+    for query in ("last=60m", "last=24h", "last=30d", "last=12mo", "from=0", f"to={NOW}", "last=2mo&tz=Asia/Kolkata"):
+        for bots in ("exclude", "include", "only"):
+            curve = world.curve("k", f"{query}&bots={bots}")
+            spans = [(point["start"], point["end"]) for point in curve["points"]]
+            assert [point["count"] for point in curve["points"]] == [
+                world.counted("k", start, end, Bots(bots)) for start, end in spans
+            ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +21,9 @@ from tests.running import RunningServer
 from tests.server.conftest import wait_until
 
 
-@pytest.fixture(scope="module")
-def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server without tokens, shared by tests that leave nothing behind."""
-    with RunningServer(tmp_path_factory.mktemp("open") / "data") as server:
-        yield server
-
-
 @pytest.fixture
-def http(open_server: RunningServer) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=open_server.url, trust_env=False) as client:
+def http(shared: RunningServer) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=shared.url, trust_env=False) as client:
         yield client
 
 
@@ -133,6 +128,30 @@ def test_errors_are_described_as_they_are(http: httpx.Client) -> None:
     assert "security" not in document["paths"]["/healthz"]["get"]
 
 
+def talk(server: RunningServer, *pieces: bytes) -> bytes:
+    """Sends bytes as they are; all that comes back until the server closes the connection."""
+    answer = b""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        with suppress(ConnectionError):
+            for piece in pieces:
+                connection.sendall(piece)
+        with suppress(ConnectionError):
+            while found := connection.recv(65_536):
+                answer += found
+    return answer
+
+
+def test_headers_without_end_are_cut_off(shared: RunningServer) -> None:
+    lines = (b"X-%d: " % n + b"x" * 1_000 + b"\r\n" for n in range(2_000))
+    answer = talk(shared, b"GET /healthz HTTP/1.1\r\nHost: a\r\n", *lines)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 400")
+
+
+def test_long_headers_within_the_bound_are_taken(http: httpx.Client) -> None:
+    for _ in range(3):  # the bound is per request, not per connection
+        assert http.get("/healthz", headers={"X-Long": "x" * 40_000}).status_code == 200
+
+
 # --- tokens ---------------------------------------------------------------------------------------------------------
 class Guarded:
     """A server that asks for tokens, and one token of each scope."""
@@ -189,7 +208,7 @@ def test_a_refused_write_counts_nothing_and_leaks_nothing(guarded: Guarded) -> N
     assert guarded.ask("GET", "/v1/links/secret-plan", "read").json()["lifetime"] == 0
 
 
-def test_a_token_made_while_it_runs_closes_an_open_server(server: RunningServer) -> None:
+def test_a_token_made_while_it_runs_closes_an_shared(server: RunningServer) -> None:
     with Clickcurve(server.url) as client:
         client.hit("launch")
         auth.create(server.data / "tokens.json", "first", (Scope.read,), 0)

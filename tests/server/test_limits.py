@@ -1,0 +1,35 @@
+"""One table names all limits; the parts that enforce them have the same numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from ingest import encoding, hit, journal, owner, receipt
+from query import asked, layout
+from server import limits
+from server.limits import LIMITS
+
+
+@pytest.mark.parametrize(
+    ("limit", "enforced"),
+    [
+        (limits.KEY_BYTES, hit.KEY_BYTES),
+        (limits.COUNT, hit.COUNT_MAX),
+        (limits.ID_BYTES, hit.ID_CHARACTERS),
+        (limits.FUTURE_S, hit.FUTURE_S),
+        (limits.BODY_BYTES, encoding.BODY_BYTES),
+        (limits.RECEIPT_ITEMS, receipt.RECEIPT_ITEMS),
+        (limits.IDS_WINDOW_S, owner.ID_WINDOW_S),
+        (limits.TOP_LINKS, asked.MAX_TOP),
+        (limits.POINTS, layout.MAX_POINTS),
+        (limits.JOURNAL_MIB, journal.MAX_BYTES // (1024 * 1024)),
+    ],
+)
+def test_the_table_says_what_the_parts_do(limit: limits.Limit, enforced: int) -> None:
+    assert limit.value == enforced
+
+
+def test_every_limit_says_its_unit_and_what_happens_at_it() -> None:
+    assert len(LIMITS) >= 15
+    for name, limit in LIMITS.items():
+        assert limit.value > 0 and limit.unit and limit.over, name
