@@ -71,7 +71,9 @@ def create(
         counting.ingest,
         body_bytes=limits.BODY_BYTES.value,
         future_s=limits.FUTURE_S.value,
+        identified_hits=limits.IDENTIFIED_HITS.value,
         receipt_items=limits.RECEIPT_ITEMS.value,
+        waiting_bytes=limits.WAITING_BYTES.value,
     )
 
     def moment() -> Moment:

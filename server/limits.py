@@ -21,8 +21,13 @@ class Limit:
 KEY_BYTES = Limit(1_024, "bytes of UTF-8", "the hit is refused with its reason, the rest of its batch counts")
 COUNT = Limit(1_000_000_000, "per hit", "the hit is refused with its reason, the rest of its batch counts")
 ID_BYTES = Limit(128, "visible ASCII characters", "a hit is refused; an Idempotency-Key is refused with 422")
+HIT_BYTES = Limit(1024 * 1024, "bytes, all fields", "the hit is refused unread, the rest of its batch counts")
+IDENTIFIED_HITS = Limit(
+    100_000, "hits with an id in a request", "the request is refused with 413, nothing of it counts"
+)
 FUTURE_S = Limit(300, "seconds ahead of now", "the hit is refused with its reason, the rest of its batch counts")
 BODY_BYTES = Limit(64 * 1024 * 1024, "bytes, decompressed", "the request is refused with 413, nothing of it counts")
+WAITING_BYTES = Limit(256 * 1024 * 1024, "bytes of large bodies at once", "further ones are answered 429")
 RECEIPT_ITEMS = Limit(1_000, "items in a receipt", "the rest is summed and told as items_omitted")
 IDS_WINDOW_S = Limit(48 * 3_600, "seconds that an id is remembered", "a repeat counts again")
 POINTS = Limit(10_000, "points in a curve", "the question is refused with 422, which names a step that fits")

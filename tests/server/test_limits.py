@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest import encoding, hit, journal, owner, receipt
+from ingest import asgi, element, encoding, hit, journal, owner, receipt, tally
 from query import asked, layout
 from server import limits
 from server.limits import LIMITS
@@ -19,6 +19,9 @@ from server.limits import LIMITS
         (limits.FUTURE_S, hit.FUTURE_S),
         (limits.BODY_BYTES, encoding.BODY_BYTES),
         (limits.RECEIPT_ITEMS, receipt.RECEIPT_ITEMS),
+        (limits.HIT_BYTES, element.HIT_BYTES),
+        (limits.IDENTIFIED_HITS, tally.IDENTIFIED_HITS),
+        (limits.WAITING_BYTES, asgi.WAITING_BYTES),
         (limits.IDS_WINDOW_S, owner.ID_WINDOW_S),
         (limits.TOP_LINKS, asked.MAX_TOP),
         (limits.POINTS, layout.MAX_POINTS),
