@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from buckets.codec import decode_header
-from buckets.curve import Bots, total
+from buckets.curve import Bots, between
 from buckets.ladder import Ladder, fold_day
 from buckets.row import Delta, Pending, Row
 from query.asked import Asked, total_range
@@ -28,7 +28,7 @@ from storage.contract import StoredLink, link_key, link_of
 Walk: TypeAlias = Callable[[str | None, int], list[tuple[str, StoredLink]]]
 Counts: TypeAlias = dict[str, tuple[int, Mapping[int, int]]]  # stored key -> its stored count, its rows' marks
 
-_PAGE = 200  # links a page: about a millisecond of a thread that shares the interpreter with the event loop
+_PAGE = 100  # links a page: about a millisecond of a thread that shares the interpreter with the event loop
 _KEPT = 10_000  # links a ranking remembers; at least as many as may be asked for
 _RANKINGS = 8  # rankings remembered
 _FRESH_S = 15  # other owners' flushes show after this long at the latest
@@ -64,7 +64,7 @@ class _Counter:
         return self._row(found.row), found.marks
 
     def _row(self, row: Row) -> int:
-        return total(row, *self.span, self.bots, self.ladder).total if self.span else lifetime(row, self.bots)
+        return between(row, self.span, self.bots)[0] if self.span else lifetime(row, self.bots)
 
     def pending(self, pending: Sequence[Pending], marks: Mapping[int, int]) -> int:
         """What the pending hits add that rows with these marks do not have."""
@@ -135,9 +135,8 @@ class TopLinks:
         counter = _Counter(self._kept_span(asked_range, now), asked.bots, now, self._ladder)
         # The pending hits come first and the stored counts after them, as for one row. A flush that is complete has
         # left the pending hits, so stored counts from before it must not be used with pending hits from after it.
-        flushes = self._flushes()
         pending = await self._all_pending()
-        ranking = await self._ranking(counter, flushes)
+        ranking = await self._ranking(counter)
         counts = {key: count for key, (count, _) in islice(ranking.counts.items(), asked.limit)}
         beyond = []
         for key, several in pending.items():
@@ -176,14 +175,14 @@ class TopLinks:
                 await asyncio.sleep(0)
         return pending
 
-    async def _ranking(self, counter: _Counter, flushes: int) -> _Ranking:
-        """A ranking that may be used with pending hits that were taken when `flushes` flushes were complete."""
+    async def _ranking(self, counter: _Counter) -> _Ranking:
+        """A ranking that may be used with pending hits that have been taken by now: no flush is complete since it."""
         key = (counter.span, counter.bots, fold_day(counter.now))
         async with self._walking:
             found = self._rankings.get(key)
-            if found and found.flushes == flushes == self._flushes() and 0 <= counter.now - found.at < _FRESH_S:
+            if found and found.flushes == self._flushes() and 0 <= counter.now - found.at < _FRESH_S:
                 return found
-            forgotten = self._forgotten
+            flushes, forgotten = self._flushes(), self._forgotten
             counts, others_most = await self._walked(counter)
             ranking = _Ranking(flushes, counter.now, counts, others_most)
             if forgotten == self._forgotten:

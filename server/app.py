@@ -16,7 +16,6 @@ from ingest.asgi import HitRoutes
 from ingest.bots import bot_judge
 from ingest.counters import IngestCounters
 from ingest.hit import Moment
-from ingest.hit_routes import hit_routes
 from ingest.import_routes import import_routes
 from ingest.owner import Owner
 from query.asgi import HotQueries
@@ -34,7 +33,7 @@ from server.page import page
 from server.routes import Readiness
 from server.routes import router as server_routes
 from server.samples import program_version
-from storage.contract import Store, link_key
+from storage.contract import Store
 
 ABOUT = """Counts the hits of short links and answers their totals and curves.
 
@@ -88,7 +87,6 @@ def create(
         redoc_url=None,
     )
     counting.problems.install(app)
-    app.include_router(hit_routes())
     app.include_router(query_routes(queries, owner.erase))
     app.include_router(import_routes(owner, moment, ladder, counting.ingest, limits.BODY_BYTES.value))
     app.include_router(server_routes(readiness, metrics))
@@ -115,7 +113,7 @@ def _queries(owner: Owner, store: Store, ladder: Ladder, clock: Callable[[], flo
         store.walk,
         store.rows,
         owner.pending,
-        lambda: [link_key(key) for key in owner.buffered_links()],
+        owner.buffered_links,
         lambda: owner.status.flushes,
         ladder,
     )

@@ -54,10 +54,21 @@ class Uvicorn(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """The handlers stay in place until the process ends: a second signal must not cut off the last flush."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.stop())
+        """Whoever runs this has its own handlers."""
         yield
+
+
+class Told:
+    """Whether this process was told to stop; a server that runs is told at once."""
+
+    def __init__(self) -> None:
+        self.to_stop = False
+        self.server: Uvicorn | None = None
+
+    def stop(self) -> None:
+        self.to_stop = True
+        if self.server is not None:
+            self.server.stop()
 
 
 def take_journal(settings: Settings) -> tuple[int, Journal]:
@@ -174,16 +185,19 @@ class Worker:
 
     async def close(self) -> None:
         """Flushes and lets go of everything, within seconds; what the store does not take stays in the journal."""
+        until = clock.monotonic() + limits.LAST_FLUSH_S.value
         await self.schedule.stop(limits.LAST_FLUSH_S.value / 2)
-        try:
-            await asyncio.wait_for(self.owner.close(), limits.LAST_FLUSH_S.value)
-        except ClickcurveError as error:
-            log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
-        except TimeoutError:
+        closing = asyncio.ensure_future(self.owner.close())
+        await asyncio.wait({closing}, timeout=max(0.0, until - clock.monotonic()))
+        if not closing.done():
             # A thread hangs in the store and would keep the process from ending. All it holds is in the journal.
             log.warning("last flush unfinished", extra={"after_s": limits.LAST_FLUSH_S.value, "then": LATER})
             logging.shutdown()
             os._exit(0)
+        try:
+            closing.result()
+        except ClickcurveError as error:
+            log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
         self.store.close()
         log.info("stopped", extra={"journal": self.name, "hits_left": self.owner.status.buffered_hits})
 
@@ -259,11 +273,17 @@ def run(settings: Settings, listener: socket.socket, alarm: int | None = None) -
     """Serves on the socket until a signal, or until `alarm` (a pipe from the parent) closes. Returns the exit code."""
 
     async def main() -> None:
+        # From the first moment to the last: a stop while the journal is flushed at the start ends in order, too, and a
+        # second signal does not cut off the last flush.
+        told = Told()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: told.stop())
         async with running(settings) as worker:
-            server = _uvicorn(worker, listener)
+            told.server = server = _uvicorn(worker, listener)
             if alarm is not None:
                 asyncio.get_running_loop().add_reader(alarm, _orphaned, alarm, server)
-            await server.serve(sockets=[listener])
+            if not told.to_stop:
+                await server.serve(sockets=[listener])
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())

@@ -12,11 +12,10 @@ from buckets.codec import encode
 from buckets.curve import Bots, total
 from buckets.ladder import CLICKS, DAY_S, fold_day
 from ingest.batch import Batch
-from ingest.disk import Disk
 from retention.run import run_pass
 from storage.contract import link_key
 from storage.sqlite_store import SqliteStore
-from tests.ingest.world import Node, read
+from tests.ingest.world import Node, TrackedDisk, read
 
 START = 1_767_225_600  # 2026-01-01
 DAYS = 400
@@ -47,7 +46,7 @@ async def _year(tmp_path: Path) -> None:
     rnd = random.Random(7)
     now = float(START)
     store = SqliteStore(tmp_path / "clickcurve.db", str(CLICKS))
-    node = Node(tmp_path / "journal-1", store, lambda: now, alone=True, disk=Disk())
+    node = Node(tmp_path / "journal-1", store, lambda: now, alone=True, disk=TrackedDisk())
     raw = {BUSY: Raw(), QUIET: Raw()}
     largest = 0
     for day in range(DAYS):

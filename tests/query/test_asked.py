@@ -156,3 +156,21 @@ def test_exactly_ten_thousand_points_are_allowed(world: World) -> None:
 def test_total_takes_whole_units_of_last(world: World) -> None:
     total = world.total("k", "last=7d")
     assert (total["from"], total["to"]) == (NOW - 638 * 60 - 6 * DAY_S, NOW + 802 * 60)
+
+
+def test_states_follow_the_clock_though_the_curve_is_remembered(world: World) -> None:
+    query = f"from={NOW - 120}&to={NOW + 60}&step=1m"
+    states = []
+    for _ in range(4):
+        states.append([point["state"] for point in world.curve("k", query)["points"]])
+        world.now += 60
+    assert states[0] == ["complete", "complete", "open"]
+    assert states[1] == states[2] == states[3] == ["complete"] * 3
+    world.now = NOW - 60
+    assert [point["state"] for point in world.curve("k", query)["points"]] == ["complete", "open", "open"]
+
+
+def test_what_last_means_follows_the_clock_though_it_is_remembered(world: World) -> None:
+    for now in (NOW, NOW + 1, NOW + 3600, NOW):
+        world.now = now
+        assert world.curve("k", "last=60m")["to"] == now - now % 60 + 60

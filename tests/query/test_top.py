@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from query import top
-from query.asked import Asked, parse_asked
+from query.asked import Asked
 from storage.contract import StoredLink
 from tests.query.world import World, run
 
@@ -142,7 +142,8 @@ def test_many_who_ask_at_once_share_one_walk() -> None:
     assert len(walks) == 1
 
 
-def test_a_flush_or_an_erasure_during_the_walk_is_not_remembered_wrongly() -> None:
+@pytest.mark.parametrize("what", ["flush", "erase"])
+def test_what_happens_during_a_walk_is_not_forgotten(what: str) -> None:
     world = World(now=NOW)
     for key in "abc":
         world.hit(key, NOW)
@@ -155,15 +156,33 @@ def test_a_flush_or_an_erasure_during_the_walk_is_not_remembered_wrongly() -> No
         found = walk(after, limit)
         if not happened:
             happened.append(True)
-            world.flush()
-            world.erase("b")
+            world.flush() if what == "flush" else world.erase("b")
         return found
 
     world.top_links._walk = meanwhile
-    asked = parse_asked({})
-    first = run(world.top_links.top(asked, NOW))
-    assert first.links[0] == ("a", 11)
-    assert run(world.top_links.top(asked, NOW)).links == [("a", 11), ("c", 1)]
+    assert run(world.top_links.top(Asked(), NOW)).links[0] == ("a", 11)
+    expected = [("a", 11), ("b", 1), ("c", 1)] if what == "flush" else [("a", 11), ("c", 1)]
+    assert run(world.top_links.top(Asked(), NOW)).links == expected
+
+
+def test_a_flush_while_the_pending_hits_are_gathered_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(top, "_SLICE", 1)
+    world = World(now=NOW)
+    for key in "abc":
+        world.hit(key, NOW)
+    world.flush()
+    world.top()
+
+    async def asked() -> top.Top:
+        world.hit("a", NOW)
+        world.hit("b", NOW)
+        asking = asyncio.create_task(world.top_links.top(Asked(), NOW))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        world.flush()
+        return await asking
+
+    assert run(asked()).links == [("a", 2), ("b", 2), ("c", 1)]
 
 
 def test_csv_quotes_keys_that_need_it_and_keeps_them_as_they_are() -> None:

@@ -9,6 +9,7 @@ import asyncio
 import json
 from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from buckets.codec import decode, encode
@@ -37,6 +38,7 @@ class Buffered:
     people: dict[str, dict[int, int]] = field(default_factory=dict)
     bots: dict[str, dict[int, int]] = field(default_factory=dict)
     openings: dict[str, int] = field(default_factory=dict)
+    flush: int | None = None  # the number of the flush that took it
 
     def keys(self) -> set[str]:
         return {*self.people, *self.bots, *self.openings}
@@ -76,12 +78,8 @@ class FakeOwner:
             self._buffer.openings[stored] = self._buffer.openings.get(stored, 0) + count
 
     def pending(self, key: str) -> list[Pending]:
-        """What is not taken yet has the number of the flush that will take it: a reader may wait for its row so long
-        that this flush has written it meanwhile."""
-        buffers = [(self.flushes + 1, self._taken), (self.flushes + 2, self._buffer)]
-        if self._taken is None:
-            buffers = [(self.flushes + 1, self._buffer)]
-        return [Pending(self.number, lambda n=flush: n, b.delta(key)) for flush, b in buffers if b and b.has(key)]  # type: ignore[misc]
+        buffers = [self._buffer] if self._taken is None else [self._taken, self._buffer]
+        return [Pending(self.number, partial(getattr, b, "flush"), b.delta(key)) for b in buffers if b.has(key)]
 
     def buffered_links(self) -> set[str]:
         keys = self._buffer.keys() | (self._taken.keys() if self._taken else set())
@@ -101,6 +99,7 @@ class FakeOwner:
         number = self.flushes + 1
         assert self._store.begin(self._held, self.flushes, number, now)
         self._taken, self._buffer = self._buffer, Buffered()
+        self._taken.flush = number
         rows = {}
         for key in {*self._taken.keys(), *self.revisits, *keys}:
             own = self._store.load_own(self.number, [key]).get(key)

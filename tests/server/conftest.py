@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -25,6 +25,13 @@ def events(server: RunningServer, name: str | None = None) -> list[Line]:
 def data(tmp_path: Path) -> Path:
     """A data folder that is not there yet."""
     return tmp_path / "data"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """One server for all tests of a file that do not mind what the others count."""
+    with RunningServer(tmp_path_factory.mktemp("shared") / "data") as server:
+        yield server
 
 
 def wait_until(condition: Callable[[], bool], within_s: float = 60.0) -> None:

@@ -107,16 +107,16 @@ def test_hits_are_sent_and_asked_for(server: RunningServer) -> None:
     assert json.loads(said("curve", "--json", env=url))["total"] == 5
 
 
-def test_a_file_of_hits_is_sent_and_refusals_are_told(server: RunningServer) -> None:
+def test_a_file_of_hits_is_sent_and_refusals_are_told(shared: RunningServer) -> None:
     lines = '{"key": "a", "count": 3}\n{"key": ""}\nnonsense\n{"key": "b"}\n'
-    text = said("send", "--file", "-", "--url", server.url, stdin=lines, code=1)
+    text = said("send", "--file", "-", "--url", shared.url, stdin=lines, code=1)
     assert "counted 4, duplicate 0, late 0, refused 2" in text
     assert "refused hit 1: key is empty" in text
-    assert said("total", "a", "--last", "1h", "--url", server.url) == "3\n"
+    assert said("total", "a", "--last", "1h", "--url", shared.url) == "3\n"
 
 
-def test_a_refused_question_is_told_in_the_servers_words(server: RunningServer) -> None:
-    text = said("curve", "--last", "7x", "--url", server.url, code=1)
+def test_a_refused_question_is_told_in_the_servers_words(shared: RunningServer) -> None:
+    text = said("curve", "--last", "7x", "--url", shared.url, code=1)
     assert text.startswith("Error: the server says: invalid parameter: ")
 
 
@@ -179,12 +179,12 @@ def test_folding_is_shown_and_done_and_keeps_totals(counted: Path) -> None:
     assert "6 hits of people, 1 of bots, 0 erased; 0 rows break a law" in said("verify", *data)
 
 
-def test_fold_refuses_while_a_server_holds_the_folder(server: RunningServer) -> None:
-    ended = run("fold", "--data", str(server.data))
+def test_fold_refuses_while_a_server_holds_the_folder(shared: RunningServer) -> None:
+    ended = run("fold", "--data", str(shared.data))
     assert ended.returncode == 4
-    assert ended.stderr == f"Error: the data folder {server.data} is held by clickcurve serve (process {server.pid})\n"
-    assert run("fold", "--dry-run", "--data", str(server.data)).returncode == 0
+    assert ended.stderr == f"Error: the data folder {shared.data} is held by clickcurve serve (process {shared.pid})\n"
+    assert run("fold", "--dry-run", "--data", str(shared.data)).returncode == 0
 
 
-def test_reading_commands_work_beside_a_server(server: RunningServer) -> None:
-    assert "0 rows break a law" in said("verify", "--data", str(server.data))
+def test_reading_commands_work_beside_a_server(shared: RunningServer) -> None:
+    assert "0 rows break a law" in said("verify", "--data", str(shared.data))

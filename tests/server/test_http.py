@@ -21,16 +21,9 @@ from tests.running import RunningServer
 from tests.server.conftest import wait_until
 
 
-@pytest.fixture(scope="module")
-def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server without tokens, shared by tests that leave nothing behind."""
-    with RunningServer(tmp_path_factory.mktemp("open") / "data") as server:
-        yield server
-
-
 @pytest.fixture
-def http(open_server: RunningServer) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=open_server.url, trust_env=False) as client:
+def http(shared: RunningServer) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=shared.url, trust_env=False) as client:
         yield client
 
 
@@ -115,6 +108,19 @@ def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) ->
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', page.text), "it works without a network"
 
 
+def test_the_examples_of_hits_are_what_the_server_answers(http: httpx.Client) -> None:
+    described = http.get("/openapi.json").json()["paths"]["/v1/hits"]["post"]
+    bodies = described["requestBody"]["content"]["application/json"]["examples"]
+    shown = described["responses"]["200"]["content"]["application/json"]["examples"]
+    one, several = (http.post("/v1/hits", json=body["value"]).json() for body in bodies.values())
+    assert one == shown["one hit"]["value"]
+    assert several == shown["several"]["value"]
+    for media in ("application/x-ndjson", "application/cloudevents-batch+json"):
+        example = described["requestBody"]["content"][media]["example"]
+        content = example if isinstance(example, str) else json.dumps(example)
+        assert http.post("/v1/hits", content=content, headers={"Content-Type": media}).json()["refused"] == 0
+
+
 def test_errors_are_described_as_they_are(http: httpx.Client) -> None:
     document = http.get("/openapi.json").json()
     assert "HTTPValidationError" not in json.dumps(document)
@@ -135,9 +141,9 @@ def talk(server: RunningServer, *pieces: bytes) -> bytes:
     return answer
 
 
-def test_headers_without_end_are_cut_off(open_server: RunningServer) -> None:
+def test_headers_without_end_are_cut_off(shared: RunningServer) -> None:
     lines = (b"X-%d: " % n + b"x" * 1_000 + b"\r\n" for n in range(2_000))
-    answer = talk(open_server, b"GET /healthz HTTP/1.1\r\nHost: a\r\n", *lines)
+    answer = talk(shared, b"GET /healthz HTTP/1.1\r\nHost: a\r\n", *lines)
     assert answer == b"" or answer.startswith(b"HTTP/1.1 400")
 
 
@@ -202,7 +208,7 @@ def test_a_refused_write_counts_nothing_and_leaks_nothing(guarded: Guarded) -> N
     assert guarded.ask("GET", "/v1/links/secret-plan", "read").json()["lifetime"] == 0
 
 
-def test_a_token_made_while_it_runs_closes_an_open_server(server: RunningServer) -> None:
+def test_a_token_made_while_it_runs_closes_an_shared(server: RunningServer) -> None:
     with Clickcurve(server.url) as client:
         client.hit("launch")
         auth.create(server.data / "tokens.json", "first", (Scope.read,), 0)

@@ -66,8 +66,10 @@ def test_a_log_is_counted_once_however_often_and_in_whatever_packing_it_comes(se
         assert client.total("a/b")["total"] == 50
 
 
-def test_other_statuses_count_when_asked_for(server: RunningServer, log: Path) -> None:
-    assert "50 hits of people, 0 of bots" in imported(str(log), "--status", "200", "--url", server.url)
+def test_other_statuses_count_when_asked_for(shared: RunningServer, log: Path) -> None:
+    assert "50 hits of people, 0 of bots" in imported(
+        str(log), "--status", "200", "--label", "statuses", "--url", shared.url
+    )
     assert "write codes of three digits" in imported(str(log), "--status", "2xx", code=2)
 
 
@@ -82,9 +84,9 @@ def test_history_goes_from_one_folder_to_another(server: RunningServer, log: Pat
     assert run("export", "--data", str(other)).stdout == history.read_text()
 
 
-def test_an_import_into_a_folder_refuses_while_a_server_holds_it(server: RunningServer, log: Path) -> None:
-    text = imported(str(log), "--data", str(server.data), code=4)
-    assert text == f"Error: the data folder {server.data} is held by clickcurve serve (process {server.pid})\n"
+def test_an_import_into_a_folder_refuses_while_a_server_holds_it(shared: RunningServer, log: Path) -> None:
+    text = imported(str(log), "--data", str(shared.data), code=4)
+    assert text == f"Error: the data folder {shared.data} is held by clickcurve serve (process {shared.pid})\n"
 
 
 def test_what_was_imported_into_a_folder_is_there_when_a_server_starts(serve: Serve, data: Path, log: Path) -> None:
@@ -93,8 +95,8 @@ def test_what_was_imported_into_a_folder_is_there_when_a_server_starts(serve: Se
         assert client.total("launch")["total"] == 100
 
 
-def test_a_file_that_is_not_there_is_told_and_the_others_are_counted(server: RunningServer, log: Path) -> None:
-    text = imported(str(log.with_name("none.log")), str(log), "--url", server.url, code=1)
+def test_a_file_that_is_not_there_is_told_and_the_others_are_counted(shared: RunningServer, log: Path) -> None:
+    text = imported(str(log.with_name("none.log")), str(log), "--label", "two", "--url", shared.url, code=1)
     assert "none.log" in text.splitlines()[0]
     assert "counted 200" in text
 

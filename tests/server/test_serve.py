@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -50,6 +52,19 @@ def test_what_was_answered_is_there_after_kill_nine(serve: Serve, data: Path) ->
     assert events(again, "listening")[-1]["hits_recovered"] == 5
     with Clickcurve(again.url) as client:
         assert client.total("launch")["total"] == 5
+
+
+def test_a_stop_does_not_wait_for_a_store_that_is_stuck(serve: Serve, data: Path) -> None:
+    server = serve("--flush-s", "3600", data=data)
+    with closing(sqlite3.connect(data / "clickcurve.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with Clickcurve(server.url) as client:
+            client.hit("launch")
+        assert server.stop() == 0
+        assert events(server, "last flush failed") or events(server, "last flush unfinished")
+        other.execute("ROLLBACK")
+    with Clickcurve(serve(data=data).url) as client:
+        assert client.total("launch")["total"] == 1
 
 
 def test_hits_are_flushed_while_it_runs(serve: Serve) -> None:
