@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,7 +17,7 @@ import httpx
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = "server.cli.main"
-START_TRIES = 1500
+TRIES = 1500
 TRY_EVERY_S = 0.02
 STOP_WITHIN_S = 20.0
 
@@ -107,18 +107,22 @@ class RunningServer:
 
     def wait_ready(self) -> None:
         """Wait until /readyz answers 200. Waiting for the process to end paces the tries and notices its death."""
+        self.wait_until(self._ready)
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Ask again and again until the condition holds. Raises ServerDied if the process ends or it takes for ever."""
         assert self._process is not None
-        for _ in range(START_TRIES):
+        for _ in range(TRIES):
             try:
                 status = self._process.wait(TRY_EVERY_S)
             except subprocess.TimeoutExpired:
-                if self._ready():
+                if condition():
                     return
             else:
                 self._process = None
                 raise ServerDied(f"the server ended with {status}:\n{self.output()[-4000:]}")
         self.kill()
-        raise ServerDied(f"the server never became ready:\n{self.output()[-4000:]}")
+        raise ServerDied(f"waited in vain for the server:\n{self.output()[-4000:]}")
 
     def _ready(self) -> bool:
         try:

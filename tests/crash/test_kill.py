@@ -53,8 +53,10 @@ class Campaign:
         await load.stop()
         self.repeats = load.repeats
 
-    def stop(self) -> None:
-        """End the server cleanly, so that all it accepted is in the store."""
+    def stop(self, workers: int) -> None:
+        """Wait until every worker has flushed what it found in its journal, then end the server cleanly."""
+        with Clickcurve(self.server.url) as client:
+            self.server.wait_until(lambda: _waiting(client) == [0.0] * workers)
         assert self.server.stop() == 0, self.server.output()[-4000:]
 
     async def _start(self, load: Load) -> None:
@@ -85,6 +87,12 @@ class Campaign:
         with Clickcurve(self.server.url) as client:
             wrong = self.ledger.judge(client.lifetimes(keys, bots="include"), keys)
         assert not wrong, "\n".join(wrong[:20])
+
+
+def _waiting(client: Clickcurve) -> list[float]:
+    """How many counts each worker has that are not in the store yet."""
+    found = client.metrics()
+    return [value for name, value in found.items() if name.startswith("clickcurve_buffered_entries{")]
 
 
 def stored(data: Path, *flags: str) -> dict[str, int]:
@@ -126,7 +134,7 @@ def play(
     campaign = Campaign(server, seed)
     try:
         asyncio.run(campaign.run(kills, several_workers=workers > 1))
-        campaign.stop()
+        campaign.stop(workers)
         audit(campaign, *flags)
     except ServerDied as died:
         pytest.fail(str(died))
