@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from buckets.errors import BodyTooLarge, BodyUnreadable, MediaTypeUnsupported
 from ingest.encoding import MEMBERS, coding_of, decoded
+from tests.ingest.http_kit import law
 
 TEXT = b'{"key":"abc","ts":1767225600},' * 5000
 SKIPPABLE = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
@@ -34,6 +35,7 @@ def unpacked(body: bytes, coding: str, limit: int = 1 << 22) -> bytes:
 
 
 @codings
+@law
 @given(data=st.binary(max_size=5000))
 def test_what_was_packed_is_unpacked(coding: str, data: bytes) -> None:
     assert unpacked(PACK[coding](data), coding) == data

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ingest.body import Media
 from ingest.element import joined_id
 from ingest.hit import is_id
-from tests.ingest.http_kit import MINUTE, NOW, Client
+from tests.ingest.http_kit import MINUTE, NOW, Client, law
 from tests.ingest.test_body import receipt_of, tally_from
 
 EVENTS = "application/cloudevents-batch+json"
@@ -128,12 +128,14 @@ def test_many_events_are_read_in_pieces() -> None:
 texts = st.text(min_size=1, max_size=80) | st.text(alphabet="a /", min_size=1, max_size=5)
 
 
+@law
 @given(texts, texts, texts, texts)
 def test_no_two_events_share_an_id(source: str, event_id: str, other_source: str, other_id: str) -> None:
     assume((source, event_id) != (other_source, other_id))
     assert joined_id(source, event_id) != joined_id(other_source, other_id)
 
 
+@law
 @given(texts, texts)
 def test_no_event_has_the_id_of_a_plain_hit(source: str, event_id: str) -> None:
     joined = joined_id(source, event_id)

@@ -17,7 +17,7 @@ from ingest.batch import Batch
 from ingest.body import PIECE_BYTES, Media, read
 from ingest.receipt import Receipt
 from ingest.tally import Tally
-from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, Client, is_bot, tally_of
+from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, Client, is_bot, law, tally_of
 
 PIECES = (1, 2, 13, 60, 300, PIECE_BYTES)
 
@@ -120,6 +120,7 @@ def outcome(body: bytes, media: Media, piece_bytes: int) -> tuple[Counter[tuple[
     return counted(tally.batch()), tally.receipt()
 
 
+@law
 @given(
     st.lists(elements, max_size=12),
     st.sampled_from(PIECES),
@@ -143,6 +144,7 @@ def test_an_array_is_what_a_plain_reader_finds(
     assert (receipt.late, receipt.refused) == (late, refused)
 
 
+@law
 @given(st.lists(elements, max_size=12), st.sampled_from(PIECES), st.sampled_from(["\n", "\r\n", "\n\n", " \n\t"]))
 def test_lines_are_what_an_array_is(elements: list[Any], piece_bytes: int, end: str) -> None:
     lines = end.join(json.dumps(element) for element in elements).encode()
@@ -160,7 +162,7 @@ SEEDS = [
 
 
 @given(st.integers(0, 2**32), st.sampled_from(SEEDS), st.sampled_from(list(Media)))
-@settings(max_examples=300)
+@settings(law, max_examples=300)
 def test_a_damaged_body_means_the_same_however_it_is_cut(seed: int, body: bytes, media: Media) -> None:
     rng = random.Random(seed)
     damaged = bytearray(body)
@@ -179,7 +181,7 @@ TYPES = ["application/json", "application/x-ndjson", "application/cloudevents-ba
 
 
 @given(st.binary(max_size=200) | st.sampled_from(SEEDS), st.sampled_from(TYPES), st.sampled_from(["", "gzip", "zstd"]))
-@settings(max_examples=200)
+@settings(law, max_examples=200)
 def test_any_bytes_get_an_answer_that_is_not_the_servers_fault(body: bytes, content_type: str, coding: str) -> None:
     pack = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor().compress}.get(coding, bytes)
     for sent in (body, pack(body)):
@@ -194,6 +196,7 @@ def test_any_bytes_get_an_answer_that_is_not_the_servers_fault(body: bytes, cont
             assert client.intake.total == answer["counted"]
 
 
+@law
 @given(hits)
 def test_a_hit_alone_is_an_array_of_one(hit: dict[str, Any]) -> None:
     alone, array = Client(), Client()
@@ -208,6 +211,7 @@ def singles(client: Client) -> Counter[tuple[int, str]]:
     return Counter({(MINUTE, key): count for key, count in client.intake.singles.items()})
 
 
+@law
 @given(st.binary(max_size=60).filter(lambda raw: b"?" not in raw and b"#" not in raw), st.binary(max_size=20))
 def test_any_path_and_any_name_get_an_answer(raw: bytes, name: bytes) -> None:
     client = Client()

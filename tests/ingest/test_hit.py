@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from buckets.errors import HitRejected
 from ingest.element import AnyHit
 from ingest.hit import Hit, bot_of, count_of, hit_of, id_of, is_id, key_of, minute_start, shown, ts_of, ua_of
-from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, is_bot
+from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, is_bot, law
 
 
 def refusal(rule: Callable[..., object], *values: object) -> HitRejected:
@@ -143,6 +143,7 @@ def test_a_bad_id_is_refused(id_: object) -> None:
     assert refusal(id_of, id_).field == "id"
 
 
+@law
 @given(st.text(max_size=200))
 def test_an_id_is_1_to_128_characters_from_exclamation_mark_to_tilde(text: str) -> None:
     assert is_id(text) == (1 <= len(text) <= 128 and all("!" <= character <= "~" for character in text))
@@ -171,6 +172,7 @@ def test_the_first_broken_rule_is_named() -> None:
     assert caught.value.field == "ts"
 
 
+@law
 @given(st.integers(0, 2**40))
 def test_a_minute_holds_its_time(ts: int) -> None:
     start = minute_start(ts)
@@ -178,6 +180,7 @@ def test_a_minute_holds_its_time(ts: int) -> None:
     assert start % 60 == 0
 
 
+@law
 @given(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.characters()))
 def test_a_shown_value_is_short_and_can_be_sent(value: object) -> None:
     sent = msgspec.json.encode(shown(value))

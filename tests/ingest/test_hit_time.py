@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.timestamp import iso_seconds
+from tests.ingest.http_kit import law
 
 NEW_YEAR = 1_767_225_600
 
@@ -63,17 +64,20 @@ moments = st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1))
 offsets = st.integers(-23 * 60 - 59, 23 * 60 + 59).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 
 
+@law
 @given(moments, offsets, st.sampled_from(["seconds", "milliseconds", "microseconds"]), st.sampled_from("T "))
 def test_what_python_writes_is_read(moment: datetime, offset: timezone, precision: str, separator: str) -> None:
     text = moment.replace(tzinfo=offset).isoformat(sep=separator, timespec=precision)
     assert iso_seconds(text) == moment.replace(tzinfo=offset, microsecond=0).timestamp()
 
 
+@law
 @given(moments)
 def test_no_offset_is_utc(moment: datetime) -> None:
     assert iso_seconds(moment.isoformat()) == moment.replace(tzinfo=UTC, microsecond=0).timestamp()
 
 
+@law
 @given(st.text(alphabet="0123456789-:TZ+., ", max_size=30))
 def test_any_text_is_a_time_or_none(text: str) -> None:
     assert isinstance(iso_seconds(text), int | None)

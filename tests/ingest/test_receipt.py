@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.receipt import ONE_COUNTED, Item, Receipt
-from tests.ingest.http_kit import DAY, NOW, Client
+from tests.ingest.http_kit import DAY, NOW, Client, law
 
 
 def numbers(receipt: dict[str, Any]) -> tuple[int, int, int, int]:
@@ -142,6 +142,7 @@ def test_a_repeated_large_batch_lists_the_first_duplicates() -> None:
     assert receipt["items_omitted"] == 1110
 
 
+@law
 @given(
     st.lists(
         st.tuples(st.sampled_from(["plain", "late", "refused", "id", "again", "known"]), st.integers(1, 9)), max_size=30

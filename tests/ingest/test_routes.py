@@ -241,6 +241,9 @@ def test_a_body_in_many_pieces() -> None:
     body = json.dumps([{"key": "a"}, {"key": "ä"}], ensure_ascii=False).encode()
     assert client.post("/v1/hits", [body[i : i + 1] for i in range(len(body))]).json["counted"] == 2
     assert client.post("/v1/hits", [b"", b"", HIT, b""]).json["counted"] == 1
+    announced = [(b"content-length", b"%d" % len(HIT))]
+    assert client.call("POST", b"/v1/hits", announced, [b"", HIT[:4], HIT[4:]]).body == ONE_COUNTED
+    assert client.intake.total == 4
 
 
 # --- one hit by body -----------------------------------------------------------------------------------------------
