@@ -14,7 +14,11 @@ import httpx
 from tests.running import ROOT, RunningServer, free_port, plain_environment
 
 # What Clickcurve runs uvicorn with, as options of its command line.
-UVICORN = ("--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning", "--backlog", "2048")
+UVICORN = (
+    *("--loop", "uvloop", "--http", "httptools", "--ws", "none", "--lifespan", "off"),
+    *("--no-access-log", "--log-level", "warning", "--no-server-header", "--no-proxy-headers"),
+    *("--backlog", "2048", "--timeout-keep-alive", "75"),
+)
 
 
 @contextmanager
