@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from buckets import codec
 from buckets.ladder import Ladder
 from buckets.row import EMPTY, Delta, apply, next_due
-from ingest.buffer import Buffer
+from ingest.buffer import Buffer, Tally
 from storage.contract import ALL_LINKS, Held, OwnRow, SavedRow, Source, Store, link_key, link_of
 
 ROWS_PER_SAVE = 500  # one short transaction each
@@ -45,34 +45,37 @@ class Flush:
 
     def write(self) -> int:
         """Read, add, fold and write back every row. Returns how many rows were written."""
-        deltas = dict.fromkeys(self.revisit, NOTHING)
-        deltas.update((link_key(key), delta) for key, delta in deltas_by_link(self.taken, self.pause).items())
-        deltas.pop(ALL_LINKS, None)
+        counts = Counts.of(self.taken, self.pause)
+        keys = {*self.revisit, *map(link_key, counts.links())} - {ALL_LINKS}
         written = 0
-        for keys in _chunks(sorted(deltas), ROWS_PER_SAVE):
-            saved = self._apply(keys, deltas)
+        for some in _chunks(sorted(keys), ROWS_PER_SAVE):
+            saved = self._apply(some, counts.delta)
             if saved:
                 self.store.save_own(self.held, self.number, saved, {})
             written += len(saved)
         # The row of all links goes last, in every flush: with this flush's mark it says that the others are there too.
-        saved = self._apply([ALL_LINKS], {ALL_LINKS: self.taken.all_links()})
+        saved = self._apply([ALL_LINKS], lambda _: self.taken.all_links())
         sources = {name: Source(self.held.owner, step.end, step.tail) for name, step in self.taken.sources.items()}
         self.store.save_own(self.held, self.number, saved, sources)
         return written + len(saved)
 
-    def _apply(self, keys: list[str], deltas: dict[str, Delta]) -> dict[str, SavedRow]:
+    def _apply(self, keys: list[str], delta_of: Callable[[str], Delta]) -> dict[str, SavedRow]:
         own = self.store.load_own(self.held.owner, keys)
-        deltas = deltas | self._cut_by_erasure(own)
+        cut = self._cut_by_erasure(own)
         saved: dict[str, SavedRow] = {}
         for n, key in enumerate(keys, 1):
             if n % ROWS_PER_PAUSE == 0:
                 self.pause()
             stored = own.get(key)
-            if (stored is None or stored.data is None) and deltas[key] is NOTHING:
-                continue  # asked to fold a row that is not ours
-            before = EMPTY if stored is None or stored.data is None else codec.decode(stored.data)
+            delta = cut[key] if key in cut else delta_of(key)
+            if stored is None or stored.data is None:
+                if delta is NOTHING:
+                    continue  # asked to fold a row that is not ours
+                before = EMPTY
+            else:
+                before = codec.decode(stored.data)
             erased_at = 0 if stored is None else stored.erased_at
-            after = apply(before, deltas[key], self.number, self.fold_day, erased_at, self.ladder)
+            after = apply(before, delta, self.number, self.fold_day, erased_at, self.ladder)
             if after is not before or (self.rewrite and before is not EMPTY):
                 saved[key] = SavedRow(codec.encode(after), next_due(after, self.ladder))
         return saved
@@ -94,26 +97,45 @@ class Flush:
         return deltas
 
 
-def deltas_by_link(buffer: Buffer, pause: Callable[[], None]) -> dict[str, Delta]:
-    """What a taken buffer adds to each link."""
-    people: dict[str, dict[int, int]] = {}
-    bots: dict[str, dict[int, int]] = {}
-    for tally, grouped in ((buffer.people, people), (buffer.bots, bots)):
-        for piece in tally.pieces(ENTRIES_PER_PAUSE):
-            for key, minute, count in piece:
-                if not count:
-                    continue  # taken back: its id belonged to somebody else
-                minutes = grouped.get(key)
-                if minutes is None:
-                    grouped[key] = {minute: count}
-                else:
-                    minutes[minute] = minutes.get(minute, 0) + count
-            pause()
-    nobody: Mapping[int, int] = {}
-    return {
-        key: buffer.without_gone(key, people.get(key, nobody), bots.get(key, nobody))
-        for key in people.keys() | bots.keys() | buffer.openings.keys() | buffer.gone.keys()
-    }
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A taken buffer by link: link -> minute -> count. Made in small steps, for nothing may hold the processor long."""
+
+    buffer: Buffer
+    people: Mapping[str, Mapping[int, int]]
+    bots: Mapping[str, Mapping[int, int]]
+
+    @classmethod
+    def of(cls, buffer: Buffer, pause: Callable[[], None]) -> Counts:
+        return cls(buffer, _by_link(buffer.people, pause), _by_link(buffer.bots, pause))
+
+    def links(self) -> set[str]:
+        return {*self.people, *self.bots, *self.buffer.openings, *self.buffer.gone}
+
+    def delta(self, key: str) -> Delta:
+        """What the buffer adds to the row of this stored key; NOTHING for one that it does not know."""
+        link = link_of(key)
+        if link is None:
+            return NOTHING
+        people, bots = self.people.get(link), self.bots.get(link)
+        if people is None and bots is None and link not in self.buffer.openings and link not in self.buffer.gone:
+            return NOTHING
+        return self.buffer.without_gone(link, people or NOTHING.people, bots or NOTHING.bots)
+
+
+def _by_link(tally: Tally, pause: Callable[[], None]) -> dict[str, dict[int, int]]:
+    grouped: dict[str, dict[int, int]] = {}
+    for piece in tally.pieces(ENTRIES_PER_PAUSE):
+        for link, minute, count in piece:
+            if not count:
+                continue  # taken back: its id belonged to somebody else
+            minutes = grouped.get(link)
+            if minutes is None:
+                grouped[link] = {minute: count}
+            else:
+                minutes[minute] = minutes.get(minute, 0) + count
+        pause()
+    return grouped
 
 
 def _chunks(keys: list[str], size: int) -> Iterator[list[str]]:
