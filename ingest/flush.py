@@ -17,8 +17,8 @@ from ingest.buffer import Buffer, Tally
 from storage.contract import ALL_LINKS, Held, OwnRow, SavedRow, Source, Store, link_key, link_of
 
 ROWS_PER_SAVE = 500  # one short transaction each
-ROWS_PER_PAUSE = 20  # about 0.5 ms of work: more, and the p99 of single POSTs shows it
-ENTRIES_PER_PAUSE = 1_000
+ROWS_PER_PAUSE = 8  # some 0.2 ms of work: single POSTs wait for it
+ENTRIES_PER_PAUSE = 500
 
 NOTHING = Delta({}, {})
 
@@ -154,7 +154,7 @@ class Pace:
     sleep: Callable[[float], None]
     interval_s: float
     share: float = 0.4
-    longest_s: float = 0.002
+    longest_s: float = 0.001
 
     def over(self, rows: int) -> Callable[[], None]:
         """The pause to use in a flush of so many rows."""
