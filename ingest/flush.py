@@ -147,8 +147,8 @@ def _chunks(keys: list[str], size: int) -> Iterator[list[str]]:
 class Pace:
     """How the flush thread breathes: spread over at most `share` of the interval, `longest_s` at a time.
 
-    Thirty thousand rows without a pause took single POSTs from a p99 of 0.5 ms to 9.8 ms, with 2 ms every 20 rows to
-    1.2 ms.
+    Thirty thousand rows took the p99 of single POSTs from 0.5 ms to 9.8 ms without a pause, to 1.4 ms with 2 ms every
+    20 rows, and to 1.0 ms with 1 ms every 8.
     """
 
     sleep: Callable[[float], None]
