@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 
 from buckets.errors import JournalSuperseded, StoreUnavailable
+from ingest.batch import Batch, decode
 from ingest.journal import Identity, Journal
 from storage.contract import CLOSED, COPIED, OPEN, Held, OwnerRecord, Store
 
@@ -125,6 +127,14 @@ def _is_superseded(journal: Journal, stored: OwnerRecord) -> bool:
     goes_on = stored.epoch < newest or (stored.epoch, stored.holder) in known
     if identity.owner and not goes_on:
         return True
-    if stored.state == COPIED and journal.state.flush is not None:
-        return stored.begun >= journal.state.flush.number  # the copy may hold a part of that flush
+    if stored.state == COPIED and journal.state.flush is not None and stored.begun >= journal.state.flush.number:
+        return True  # the copy may hold a part of that flush
+    if stored.state == COPIED and _holds_import(journal):
+        return True  # what was imported between the copy and this journal is in neither
     return stored.begun > _newest_flush(journal)
+
+
+def _holds_import(journal: Journal) -> bool:
+    unfinished = journal.frames(journal.state.flush) if journal.state.flush is not None else ()
+    batches = (decode(frame.payload) for frame in chain(unfinished, journal.frames()))
+    return any(isinstance(batch, Batch) and batch.source is not None for batch in batches)

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from buckets.errors import JournalHeld, JournalSuperseded, OwnerFenced
-from ingest.batch import Batch
+from buckets.ladder import CLICKS
+from ingest.batch import Batch, SourceStep
+from storage.backup import backup
 from storage.contract import Store, link_key
 from storage.memory_store import MemoryStore
+from storage.sqlite_store import SqliteStore
 from tests.ingest.world import Node, TrackedDisk, counts, minute_of, read
 
 NOW = 1_772_000_000.0
@@ -109,6 +112,37 @@ def test_a_database_restored_from_before_the_last_flush_gets_what_the_journal_st
         await node.owner.flush()
         assert await lifetime(backup) == 5
         await node.owner.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("imported", [False, True])
+def test_a_journal_beside_a_backup_counts_what_it_holds_unless_that_is_an_import(
+    tmp_path: Path, imported: bool
+) -> None:
+    async def story() -> None:
+        folder = tmp_path / "store"
+        folder.mkdir()
+        store = SqliteStore(folder / "clickcurve.db", str(CLICKS))
+        node = start(tmp_path / "journal", store)
+        await hit(node, 1)
+        await node.owner.flush()
+        backup(folder / "clickcurve.db", folder / "backup.db")
+        step = SourceStep("log", (await node.owner.source("log")).position, 10, "tail") if imported else None
+        await node.owner.accept(Batch(people=counts(minute_of(NOW), {"a": 2}), source=step))
+        die(node)
+        store.close()
+        copy = SqliteStore(folder / "backup.db", str(CLICKS))
+        node.store = copy
+        node.start()
+        if imported:
+            with pytest.raises(JournalSuperseded):
+                await node.owner.flush()
+        else:
+            await node.owner.flush()
+        assert await lifetime(copy) == (1 if imported else 3)
+        await node.owner.close()
+        copy.close()
 
     asyncio.run(story())
 
