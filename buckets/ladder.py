@@ -56,6 +56,11 @@ def fold_day(now: int) -> int:
     return max(0, (now - GRACE_S) // DAY_S)
 
 
+def minutes_since(now: int) -> int:
+    """00:00 UTC of the fold day: a hit of before is late."""
+    return fold_day(now) * DAY_S
+
+
 @lru_cache(maxsize=4096)
 def _month(day: int) -> tuple[int, int]:
     """The calendar month that holds a day, as epoch seconds."""

@@ -215,7 +215,7 @@ class Buffer:
         )
 
     def links(self) -> set[str]:
-        """Links with counts here, but for those that were erased."""
+        """Links that were counted here, erased ones included."""
         found = set(self.openings)
         for tally in (self.people, self.bots):
             found.update(*tally.minutes.values(), tally.late)

@@ -83,8 +83,6 @@ class GroupCommit:
         self._seen = 0
         self._busy = False
         self._idle: list[asyncio.Future[None]] = []  # waiting for the commit under way, in order
-        self.groups = 0
-        self.syncs_in_thread = 0
 
     # --- joining -------------------------------------------------------------------------------------------------
     def single(self, key: str) -> asyncio.Future[None]:
@@ -137,9 +135,7 @@ class GroupCommit:
         accepted_us = self._stamp()
         minute = int(self._clock()) // 60 * 60  # not from the stamp, which never steps back with the clock
         payloads = [encode_singles(minute, group.keys), *group.payloads] if group.keys else group.payloads
-        self.groups += 1
         if self._journal.sync_s > SLOW_SYNC_S or group.bytes > LARGE_GROUP_BYTES:
-            self.syncs_in_thread += 1
             self._busy = True
             loop = asyncio.get_running_loop()
             written = loop.run_in_executor(self._thread, self._journal.append, payloads, accepted_us)

@@ -32,7 +32,7 @@ from buckets.errors import (
     OwnerFenced,
     StoreUnavailable,
 )
-from buckets.ladder import DAY_S, Ladder, fold_day
+from buckets.ladder import Ladder, fold_day, minutes_since
 from buckets.row import Pending
 from ingest.batch import Batch
 from ingest.buffer import Buffer, replay
@@ -122,7 +122,7 @@ class Owner:
         self._stamp_us = max(b.until_us for b in self._buffers())
 
     def _late_before(self) -> int:
-        return fold_day(int(self._clock())) * DAY_S
+        return minutes_since(int(self._clock()))
 
     def _buffers(self) -> list[Buffer]:
         return [self._buffer] if self._taken is None else [self._taken, self._buffer]
@@ -191,11 +191,13 @@ class Owner:
         if self._status.state == "fenced":
             return []  # somebody else holds this owner: what is left here was set aside
         owner = self._journal.state.identity.owner
+        link = link_of(key)
+        if link is None and key != ALL_LINKS:
+            return []
         found = []
         for buffer in self._buffers():
-            link = link_of(key)
-            delta = buffer.all_links() if key == ALL_LINKS else buffer.delta(link) if link is not None else None
-            if delta is not None and delta.adds_anything():
+            delta = buffer.all_links() if link is None else buffer.delta(link)
+            if delta.adds_anything():
                 found.append(Pending(owner, partial(getattr, buffer, "flush"), delta))
         return found
 

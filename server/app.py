@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 
-from buckets.ladder import DAY_S, Ladder, fold_day
+from buckets.ladder import Ladder, minutes_since
 from ingest.asgi import HitRoutes
 from ingest.bots import bot_judge
 from ingest.counters import IngestCounters
@@ -103,11 +103,6 @@ def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
         return HTMLResponse(page(app.openapi(), str(request.base_url).rstrip("/")))
 
     return docs
-
-
-def minutes_since(now: int) -> int:
-    """The start of the oldest day that is kept in minutes."""
-    return fold_day(now) * DAY_S
 
 
 def _queries(owner: Owner, store: Store, ladder: Ladder, clock: Callable[[], float]) -> Queries:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from buckets.errors import OwnerFenced
 
@@ -77,12 +77,24 @@ class Held:
     holder: str
 
 
-def fenced(held: Held, flush: int, stored: OwnerRecord | None) -> OwnerFenced:
-    """The error of a store that finds `stored` where `held` wants to write flush `flush`."""
+def condition(record: OwnerRecord) -> tuple[int, str, str, int]:
+    """What must still stand in the store for a `claim` to replace this record."""
+    return record.epoch, record.holder, record.state, record.begun
+
+
+def is_open(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:
+    """Does the store know `held` as the open holder?"""
+    return stored is not None and (stored.epoch, stored.holder, stored.state) == (held.epoch, held.holder, OPEN)
+
+
+def check_fence(held: Held, flush: int, stored: OwnerRecord | None) -> None:
+    """Raises OwnerFenced unless `held` may write flush `flush`, given the record that is stored now."""
+    if is_open(stored, held) and stored.begun == flush:
+        return
     now = "unknown to the store"
     if stored is not None:
         now = f"{stored.state}, epoch {stored.epoch}, flush {stored.begun}"
-    return OwnerFenced(f"flush {flush} of owner {held.owner} at epoch {held.epoch} may not write: the owner is {now}")
+    raise OwnerFenced(f"flush {flush} of owner {held.owner} at epoch {held.epoch} may not write: the owner is {now}")
 
 
 @dataclass(frozen=True, slots=True)

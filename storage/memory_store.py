@@ -9,12 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import RLock
-from typing import TypeGuard
 
 from storage.contract import (
     CLOSED,
     COPIED,
-    OPEN,
     Held,
     OwnerRecord,
     OwnRow,
@@ -22,7 +20,9 @@ from storage.contract import (
     Source,
     StoredLink,
     StoredRow,
-    fenced,
+    check_fence,
+    condition,
+    is_open,
 )
 
 
@@ -54,14 +54,14 @@ class MemoryStore:
             stored = self._owners.get(before.owner)
             if stored is None or stored.state == COPIED:
                 return False
-            if _condition(stored) == _condition(before):
+            if condition(stored) == condition(before):
                 self._owners[before.owner] = stored = after
             return stored == after
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         with self._lock:
             stored = self._owners.get(held.owner)
-            if not _is_open(stored, held) or stored.begun not in (previous, flush):
+            if not is_open(stored, held) or stored.begun not in (previous, flush):
                 return False
             if stored.begun != flush:
                 self._owners[held.owner] = replace(stored, begun=flush, begun_at=at)
@@ -79,7 +79,7 @@ class MemoryStore:
     def claim_ids(self, held: Held, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
         mine = (held.owner, flush)
         with self._lock:
-            self._check_fence(held, flush)
+            check_fence(held, flush, self._owners.get(held.owner))
             taken = set()
             for id_, accepted_us in ids.items():
                 claims = self._ids.setdefault(id_, {})
@@ -100,18 +100,13 @@ class MemoryStore:
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         with self._lock:
-            self._check_fence(held, flush)
+            check_fence(held, flush, self._owners.get(held.owner))
             for key, row in rows.items():
                 self._rows.setdefault(key, {})[held.owner] = row
             for name, source in sources.items():
                 stored = self._sources.get(name, Source(held.owner, 0, ""))
                 if stored.owner == held.owner and stored.position <= source.position:
                     self._sources[name] = Source(held.owner, source.position, source.tail, held.epoch)
-
-    def _check_fence(self, held: Held, flush: int) -> None:
-        stored = self._owners.get(held.owner)
-        if not _is_open(stored, held) or stored.begun != flush:
-            raise fenced(held, flush, stored)
 
     # --- erasing, ids, sources ------------------------------------------------------------------------------------
     def erase(self, key: str, at_us: int) -> None:
@@ -170,11 +165,3 @@ class MemoryStore:
     def _link(self, key: str) -> StoredLink:
         rows = sorted(self._rows.get(key, {}).items())
         return StoredLink(self._erased.get(key, 0), tuple(StoredRow(owner, row.data) for owner, row in rows))
-
-
-def _condition(record: OwnerRecord) -> tuple[int, str, str, int]:
-    return record.epoch, record.holder, record.state, record.begun
-
-
-def _is_open(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:
-    return stored is not None and (stored.epoch, stored.holder, stored.state) == (held.epoch, held.holder, OPEN)

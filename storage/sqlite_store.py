@@ -20,7 +20,6 @@ from typing import Any
 from storage.contract import (
     CLOSED,
     COPIED,
-    OPEN,
     Held,
     OwnerRecord,
     OwnRow,
@@ -28,7 +27,9 @@ from storage.contract import (
     Source,
     StoredLink,
     StoredRow,
-    fenced,
+    check_fence,
+    condition,
+    is_open,
 )
 from storage.sqlite_file import SqliteFile, told, unavailable
 
@@ -94,7 +95,7 @@ class SqliteStore:
             stored = _owner(db, before.owner)
             if stored is None or stored.state == COPIED:
                 return False
-            if _condition(stored) == _condition(before):
+            if condition(stored) == condition(before):
                 db.execute("REPLACE INTO owners VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(after))
                 return True
             return stored == after
@@ -102,7 +103,7 @@ class SqliteStore:
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         with self._writing() as db:
             stored = _owner(db, held.owner)
-            if not _is_open(stored, held) or stored is None or stored.begun not in (previous, flush):
+            if not is_open(stored, held) or stored.begun not in (previous, flush):
                 return False
             if stored.begun != flush:
                 db.execute("UPDATE owners SET begun = ?, begun_at = ? WHERE owner = ?", (flush, at, held.owner))
@@ -121,7 +122,7 @@ class SqliteStore:
         taken: set[str] = set()
         for some in _pieces(sorted(ids), IDS_PER_TRANSACTION):
             with self._writing() as db:
-                _check_fence(db, held, flush)
+                check_fence(held, flush, _owner(db, held.owner))
                 mine, others = set(), set()
                 for id_, owner, number, at_us in _each_of(db, _CLAIMS, some):
                     if (owner, number) == (held.owner, flush):
@@ -144,7 +145,7 @@ class SqliteStore:
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         with self._writing() as db:
-            _check_fence(db, held, flush)
+            check_fence(held, flush, _owner(db, held.owner))
             db.executemany(
                 "REPLACE INTO rows (key, owner, due_day, data) VALUES (?, ?, ?, ?)",
                 [(key, held.owner, rows[key].due_day, rows[key].data) for key in sorted(rows)],
@@ -309,20 +310,6 @@ def _owner(db: sqlite3.Connection, owner: int) -> OwnerRecord | None:
 def _source(db: sqlite3.Connection, source: str) -> Source | None:
     found = db.execute("SELECT owner, position, tail, epoch FROM sources WHERE source = ?", (source,)).fetchone()
     return Source(*found) if found is not None else None
-
-
-def _condition(record: OwnerRecord) -> tuple[int, str, str, int]:
-    return record.epoch, record.holder, record.state, record.begun
-
-
-def _is_open(stored: OwnerRecord | None, held: Held) -> bool:
-    return stored is not None and (stored.epoch, stored.holder, stored.state) == (held.epoch, held.holder, OPEN)
-
-
-def _check_fence(db: sqlite3.Connection, held: Held, flush: int) -> None:
-    stored = _owner(db, held.owner)
-    if not _is_open(stored, held) or stored is None or stored.begun != flush:
-        raise fenced(held, flush, stored)
 
 
 def _walk(db: sqlite3.Connection, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:

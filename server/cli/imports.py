@@ -14,7 +14,7 @@ import click
 import httpx
 
 from buckets.errors import ClickcurveError
-from buckets.ladder import Ladder
+from buckets.ladder import Ladder, minutes_since
 from ingest.access_log import REDIRECTS, AccessLog
 from ingest.bots import bot_judge
 from ingest.history import Wide
@@ -141,10 +141,7 @@ async def _server(settings: Settings, wide: Wide) -> AsyncIterator[Target]:
 
 @asynccontextmanager
 async def _folder(settings: Settings, wide: Wide) -> AsyncIterator[Target]:
-    from server import worker
-    from server.app import (
-        minutes_since,
-    )  # it imports the server's libraries, which an import into a server does without
+    from server import worker  # it imports the server's libraries, which an import into a server does without
 
     def moment() -> Moment:
         return Moment.at(clock.now(), minutes_since, limits.FUTURE_S.value)
