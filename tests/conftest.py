@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.budget import Budget
+from tests.cassandra import fixtures as cassandra_nodes
 from tests.client import Clickcurve
 from tests.running import RunningServer, free_port
 
@@ -17,6 +18,7 @@ Serve = Callable[..., RunningServer]
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Budget(Path(__file__).parent), "suite-budget")
+    config.pluginmanager.register(cassandra_nodes, "cassandra-nodes")
 
 
 @pytest.fixture
