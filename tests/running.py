@@ -86,6 +86,11 @@ class RunningServer:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def ended(self) -> bool:
+        """It was started, and has ended without having been told to from here."""
+        return self._process is not None and self._process.poll() is not None
+
     def output(self) -> str:
         """All that it has printed since the first start."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""

@@ -1,0 +1,177 @@
+"""What goes wrong in a campaign: nodes of the ring die and stand still, owners die and stand still, answers get lost."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import time
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.cassandra.node import Node
+from tests.cassandra.proxy import Proxy, conditional
+from tests.cassandra.ring import Ring
+from tests.chaos.owners import Owner
+
+_OURS = re.compile(r"\b(FROM|INTO|UPDATE)\s+(rows|owners|ids|sources|due|due_days|touched|erasures|meta)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How often each fault comes, and how long it lasts. Times in seconds, mostly averages."""
+
+    node_every_s: float = 30.0  # one node is killed, and after that another one suspended
+    node_down_s: float = 2.0  # until a killed node is started again
+    node_suspended_s: float = 15.0
+    owner_kill_every_s: float = 10.0
+    owner_pause_every_s: float = 25.0
+    owner_paused_s: float = 4.0
+    reset_every_s: float = 8.0
+    stall_every_s: float = 30.0
+    stalled_s: float = 5.0
+    lost_answers: float = 0.01  # share
+    lost_conditional_answers: float = 0.05
+
+
+@dataclass(slots=True)
+class Done:
+    """How many faults there were."""
+
+    nodes_killed: int = 0
+    nodes_suspended: int = 0
+    owners_killed: int = 0
+    owners_paused: int = 0
+    connections_reset: int = 0
+    stalls: int = 0
+    answers_dropped: int = 0
+    conditional_answers_dropped: int = 0
+
+
+class Losses:
+    """Which requests of one proxy lose their answer or their connection. Asked in the proxy's thread."""
+
+    def __init__(self, rates: Rates, seed: int) -> None:
+        self._rates = rates
+        self._chance = random.Random(seed)
+        self.reset_next = False
+
+    def drops(self, text: str) -> bool:
+        if _OURS.search(text) is None:
+            return False  # what drivers ask about the cluster itself
+        share = self._rates.lost_conditional_answers if conditional(text) else self._rates.lost_answers
+        return self._chance.random() < share
+
+    def resets(self, text: str) -> bool:
+        if not self.reset_next or _OURS.search(text) is None:
+            return False
+        self.reset_next = False
+        return True
+
+
+class Faults:
+    """Runs until `end`, which leaves everything healed."""
+
+    def __init__(
+        self, ring: Ring, proxies: Sequence[Proxy], owners: Sequence[Owner], rates: Rates, chance: random.Random
+    ) -> None:
+        self._ring = ring
+        self._proxies = proxies
+        self._owners = owners
+        self._rates = rates
+        self._chance = chance
+        self._losses = [Losses(rates, chance.randrange(2**32)) for _ in proxies]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ending = asyncio.Event()
+        self.done = Done()
+
+    def begin(self) -> None:
+        for proxy, losses in zip(self._proxies, self._losses, strict=True):
+            proxy.drop(losses.drops)
+            proxy.reset(losses.resets)
+        for kind in (self._nodes, self._owner_kills, self._owner_pauses, self._resets, self._stalls):
+            self._spawn(kind())
+
+    def _spawn(self, fault: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.create_task(fault))
+
+    def check(self) -> None:
+        """Raises what went wrong in making things go wrong."""
+        for task in self._tasks:
+            if task.done():
+                task.result()
+
+    async def end(self) -> None:
+        """No further faults; every node, owner and connection is mended when this returns."""
+        self._ending.set()
+        for proxy in self._proxies:
+            proxy.heal()
+        await asyncio.gather(*self._tasks)
+        await asyncio.to_thread(self._ring.heal)
+        for owner in self._owners:
+            await owner.up.wait()
+        self._sum_up()
+
+    def _sum_up(self) -> None:
+        counts = [proxy.counts for proxy in self._proxies]
+        self.done.answers_dropped = sum(each.dropped for each in counts)
+        self.done.conditional_answers_dropped = sum(each.dropped_conditional for each in counts)
+        self.done.connections_reset = sum(each.resets for each in counts)
+        self.done.stalls = sum(each.stalls for each in counts)
+        self.done.owners_killed = sum(owner.kills for owner in self._owners)
+        self.done.owners_paused = sum(owner.pauses for owner in self._owners)
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+    async def _nodes(self) -> None:
+        """Each period: one node dies and comes back, another one stands still. Both overlap for a few seconds, now and
+        then: no quorum. The next period waits until all are back, so that there is one again."""
+        rates = self._rates
+        while not self._ending.is_set():
+            begun = time.monotonic()
+            dies, stalls = self._chance.sample(self._ring.nodes, 2)
+            await self._kill(dies)
+            restart = asyncio.create_task(asyncio.to_thread(dies.wait_ready))
+            if not await self._pass(rates.node_every_s * self._chance.uniform(0.1, 0.4)):
+                await self._suspend(stalls)
+            await restart
+            await self._pass(rates.node_every_s - (time.monotonic() - begun))
+
+    async def _kill(self, node: Node) -> None:
+        await asyncio.to_thread(node.kill)
+        self.done.nodes_killed += 1
+        await asyncio.sleep(self._rates.node_down_s)
+        await asyncio.to_thread(node.start)
+
+    async def _suspend(self, node: Node) -> None:
+        await asyncio.to_thread(node.suspend)
+        self.done.nodes_suspended += 1
+        await self._pass(self._rates.node_suspended_s)
+        node.resume()
+
+    async def _owner_kills(self) -> None:
+        while not await self._pass(self._some(self._rates.owner_kill_every_s)):
+            self._chance.choice(self._owners).kill()
+
+    async def _owner_pauses(self) -> None:
+        while not await self._pass(self._some(self._rates.owner_pause_every_s)):
+            await self._chance.choice(self._owners).pause(self._some(self._rates.owner_paused_s))
+
+    async def _resets(self) -> None:
+        while not await self._pass(self._some(self._rates.reset_every_s)):
+            self._chance.choice(self._losses).reset_next = True
+
+    async def _stalls(self) -> None:
+        while not await self._pass(self._some(self._rates.stall_every_s)):
+            self._chance.choice(self._proxies).stall(self._some(self._rates.stalled_s))
+
+    def _some(self, average_s: float) -> float:
+        return average_s * self._chance.uniform(0.2, 1.8)
+
+    async def _pass(self, seconds: float) -> bool:
+        """Let that time pass; True if the end came meanwhile."""
+        try:
+            await asyncio.wait_for(self._ending.wait(), max(0.0, seconds))
+        except TimeoutError:
+            return False
+        return True
