@@ -72,7 +72,7 @@ def queries_over(data: bytes, now: int) -> Queries:
         return link
 
     reader = Reader(rows, lambda key: [], lambda keys: None, CLICKS)
-    top = TopLinks(lambda after, limit: [], rows, lambda key: [], set, lambda: 0, CLICKS)
+    top = TopLinks(lambda after, limit, since_day: [], rows, lambda key: [], set, lambda: 0, CLICKS)
     return Queries(reader, top, lambda: now)
 
 

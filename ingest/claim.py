@@ -7,7 +7,9 @@ changed by conditional updates alone, and a journal must show that it is at leas
   tried), and no flush began that this journal does not know: go on as this owner, one epoch later;
 - the store has never heard of the owner (a new database), or stands further back than the journal (restored from
   a backup): what the journal still holds is in none of its rows, so it goes on as well;
-- the store is a backup of one that this journal goes with: so too, but under a new number, for the original may live;
+- the store is a backup of one that this journal goes with, or the owner was retired: so too, but under a new number,
+  for the original may live;
+- the number is another journal's, in a store that this journal was never used with: it takes a new number;
 - the store is further on than the journal (the journal was restored from a snapshot, or is a copy): what it holds may
   have been counted already. An empty journal takes a new owner; one with hits is superseded and must be set aside.
 
@@ -23,7 +25,7 @@ from itertools import chain
 from buckets.errors import JournalSuperseded, StoreUnavailable
 from ingest.batch import Batch, decode
 from ingest.journal import Identity, Journal
-from storage.contract import CLOSED, COPIED, OPEN, Held, OwnerRecord, Store
+from storage.contract import CLOSED, FINAL, OPEN, Held, OwnerRecord, Store
 
 FLUSHES_PER_EPOCH = 1 << 20  # 182 days of flushes every 15 s; then a new epoch is claimed
 ATTEMPTS = 20
@@ -85,8 +87,8 @@ def _next_claim(
                 value=place,
             )
         stored = None
-    elif stored is not None and stored.state == COPIED:
-        stored = None  # a backup, older than all that this journal holds
+    elif stored is not None and stored.state in FINAL:
+        stored = None  # all that this journal holds came after that state
     if stored is not None:
         epoch = max(stored.epoch, identity.epoch) + 1
         return stored, _open(stored.owner, epoch, token, journal, place, now)
@@ -101,10 +103,17 @@ def _next_claim(
 
 def _record_of(journal: Journal, store: Store) -> OwnerRecord | None:
     """What the store knows of this journal's owner. One that has no owner yet may have a copy that has."""
-    owner = journal.state.identity.owner
-    if owner:
-        return store.owner(owner)
+    stored = store.owner(journal.state.identity.owner) if journal.state.identity.owner else None
+    if stored is not None and not _is_a_strangers(journal, stored):
+        return stored
     return next((other for other in store.owners() if other.journal == journal.recovered.journal), None)
+
+
+def _is_a_strangers(journal: Journal, stored: OwnerRecord) -> bool:
+    """Another journal's number, that was not taken over from this one: then it would have a later epoch."""
+    known = _known(journal)
+    newest = max(epoch for epoch, _ in known)
+    return stored.journal != journal.recovered.journal and stored.epoch < newest
 
 
 def _open(owner: int, epoch: int, token: str, journal: Journal, place: str, now: int) -> OwnerRecord:
@@ -121,17 +130,22 @@ def _newest_flush(journal: Journal) -> int:
 
 
 def _is_superseded(journal: Journal, stored: OwnerRecord) -> bool:
-    identity = journal.state.identity
-    known = {(identity.epoch, identity.holder), *identity.attempts}
+    known = _known(journal)
     newest = max(epoch for epoch, _ in known)
     goes_on = stored.epoch < newest or (stored.epoch, stored.holder) in known
-    if identity.owner and not goes_on:
+    if journal.state.identity.owner and not goes_on:
         return True
-    if stored.state == COPIED and journal.state.flush is not None and stored.begun >= journal.state.flush.number:
-        return True  # the copy may hold a part of that flush
-    if stored.state == COPIED and _holds_import(journal):
-        return True  # what was imported between the copy and this journal is in neither
+    if stored.state in FINAL and journal.state.flush is not None and stored.begun >= journal.state.flush.number:
+        return True  # the store may hold a part of that flush
+    if stored.state in FINAL and _holds_import(journal):
+        return True  # somebody else may have gone on with that import, from where the store stands
     return stored.begun > _newest_flush(journal)
+
+
+def _known(journal: Journal) -> set[tuple[int, str]]:
+    """(epoch, holder) of every claim that this journal made or tried."""
+    identity = journal.state.identity
+    return {(identity.epoch, identity.holder), *identity.attempts}
 
 
 def _holds_import(journal: Journal) -> bool:

@@ -77,7 +77,8 @@ class Flush:
             erased_at = 0 if stored is None else stored.erased_at
             after = apply(before, delta, self.number, self.fold_day, erased_at, self.ladder)
             if after is not before or (self.rewrite and before is not EMPTY):
-                saved[key] = SavedRow(codec.encode(after), next_due(after, self.ladder))
+                touched_day = None if delta is NOTHING or key == ALL_LINKS else self.fold_day
+                saved[key] = SavedRow(codec.encode(after), next_due(after, self.ladder), touched_day)
         return saved
 
     def _cut_by_erasure(self, own: Mapping[str, OwnRow]) -> dict[str, Delta]:

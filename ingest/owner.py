@@ -4,12 +4,11 @@
 
 Rules that exactness rests on, all kept here:
 
-1. What is in the buffer is in the journal: counted on the loop, in the turn that follows the sync. 2. A flush is
-recorded in the journal before its first attempt. From then on the buffer it takes is never added to, and the
-   same record is tried again until the store has taken it; only then does the next flush begin.
-3. `pending` shows taken buffers with their flush number, so that a reader who took hold of them before reading the
-row knows
-   by the row's mark whether they are in it.
+1. What is in the buffer is in the journal: counted on the loop, in the turn that follows the sync.
+2. A flush is recorded in the journal before its first attempt. From then on the buffer it takes is never added to, and
+   the same record is tried again until the store has taken it; only then does the next flush begin.
+3. `pending` shows taken buffers with their flush number, so that a reader who took hold of them before reading the row
+   knows by the row's mark whether they are in it.
 4. Once the store says that somebody else holds this owner, nothing more is accepted or written.
 
 The event loop owns all state. The store and the journal's slower calls run in threads, one call at a time.
@@ -20,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -41,6 +40,7 @@ from ingest.commit import Group, GroupCommit
 from ingest.flush import Flush, Pace
 from ingest.ids import Ids
 from ingest.journal import FlushRecord, Identity, Journal
+from ingest.owner_status import OwnerStatus
 from ingest.sources import Sources
 from storage.contract import ALL_LINKS, Held, Source, Store, link_key, link_of
 
@@ -48,26 +48,6 @@ BUFFER_ENTRIES = 4_000_000  # (key, minute) pairs that may wait for the store, s
 ID_WINDOW_S = 48 * 3600
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerStatus:
-    """What `/metrics`, `/readyz` and the log say of an owner. Times in epoch seconds, durations in seconds."""
-
-    owner: int = 0
-    epoch: int = 0
-    state: str = "unclaimed"  # then open, fenced or closed
-    store_up: bool = True
-    flushes: int = 0
-    failed_flushes: int = 0
-    last_flush_at: float = 0.0
-    last_flush_s: float = 0.0
-    last_flush_rows: int = 0
-    last_flush_hits: int = 0
-    buffered_hits: int = 0
-    buffered_entries: int = 0
-    journal_bytes: int = 0
-    lag_s: float = 0.0  # age of the oldest hit that is not in the store
 
 
 class Owner:
@@ -96,7 +76,9 @@ class Owner:
         self._buffer_entries = buffer_entries
         self._flushed = flushed  # hears of every flush that went through
         self._held: Held | None = None
-        self._rewrite = True  # until one flush after the claim has gone through
+        # A write that failed may have reached one replica only, where we would see its mark though it may yet be lost:
+        # what follows a failure, and the first flush after a claim, write every row again.
+        self._rewrite = True
         self._closed: ClickcurveError | None = None  # why nothing is accepted any more
         self._revisit: set[str] = set()
         self._flushing = asyncio.Lock()
@@ -209,6 +191,19 @@ class Owner:
         """The next flush folds these own rows (stored keys) though they have no hits."""
         self._revisit.update(keys)
 
+    def due(self, fold_day: int, after: str | None, limit: int) -> list[str]:
+        """A page of own rows (stored keys) that are due at fold_day, as the store has it. May block."""
+        return self._store.due(self._holding().owner, fold_day, after, limit)
+
+    def visited(self, fold_day: int) -> None:
+        """All that was due at fold_day has been revisited and flushed. May block."""
+        self._store.visited(self._holding(), fold_day)
+
+    def _holding(self) -> Held:
+        if self._held is None:
+            raise StoreUnavailable("the store has not been reached since the start")
+        return self._held
+
     async def erase(self, key: str) -> None:
         """Everything counted for this link until now is gone, in the store when this returns.
 
@@ -254,6 +249,7 @@ class Owner:
                 raise
 
     def _failed(self, store_up: bool) -> None:
+        self._rewrite = True
         self._status = replace(self._status, store_up=store_up, failed_flushes=self._status.failed_flushes + 1)
 
     async def _claim(self) -> None:
@@ -295,6 +291,7 @@ class Owner:
             raise OwnerFenced(f"another process has taken owner {held.owner} over; restart to go on as another owner")
         if taken.waiting:
             ids = {id_: waiting.accepted_us for id_, waiting in taken.waiting.items()}
+            self._check_replay(min(ids.values()))
             claim_ids = partial(store.claim_ids, held, record.number, ids, ID_WINDOW_S * 1_000_000)
             taken.decide(await self._in_store_thread(claim_ids))
         revisit, self._revisit = frozenset(self._revisit), set()
@@ -320,6 +317,16 @@ class Owner:
             raise
         self._rewrite = False
         self._completed(started, rows, taken.hits())
+
+    def _check_replay(self, oldest_us: int) -> None:
+        replay_us = self._store.replay_us
+        if replay_us is not None and oldest_us < self._clock() * 1e6 - replay_us:
+            raise JournalSuperseded(
+                f"the journal holds ids that were accepted more than {replay_us // 86_400_000_000} days ago: what they"
+                " stand for may be counted already, and the store no longer knows",
+                field="journal",
+                value=self._place,
+            )
 
     def _replay_taken(self, refused: set[str], erasures: Mapping[str, int]) -> Buffer:
         buffer = replay(self._journal.frames(self._record), erasures, self._late_before())

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from buckets.errors import ImportElsewhere, ImportOutOfStep, StoreUnavailable
 from ingest.batch import SourceStep
-from storage.contract import CLOSED, Held, Source, Store
+from storage.contract import CLOSED, RETIRED, Held, Source, Store
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class Sources:
         stored = self._store.source(source)
         if stored is not None and stored.owner != held.owner:
             keeper = self._store.owner(stored.owner)
-            if keeper is not None and keeper.state != CLOSED:
+            if keeper is not None and keeper.state not in (CLOSED, RETIRED):
                 raise ImportElsewhere(
                     f"owner {stored.owner} at {keeper.place} keeps the place in this import; this is {held.owner}",
                     field="source",

@@ -25,7 +25,7 @@ from query.read import HEAD, stored
 from query.total import lifetime
 from storage.contract import StoredLink, link_key, link_of
 
-Walk: TypeAlias = Callable[[str | None, int], list[tuple[str, StoredLink]]]
+Walk: TypeAlias = Callable[[str | None, int, int | None], list[tuple[str, StoredLink]]]
 Counts: TypeAlias = dict[str, tuple[int, Mapping[int, int]]]  # stored key -> its stored count, its rows' marks
 
 _PAGE = 100  # links a page: about a millisecond of a thread that shares the interpreter with the event loop
@@ -207,7 +207,9 @@ class TopLinks:
 
     def _page(self, after: str | None, counter: _Counter) -> tuple[str | None, Counts]:
         """In a thread: the counts of one page, and the key to go on after; None at the end."""
-        links = self._walk(after, _PAGE)
+        # A hit of the range was accepted in it or later, or up to five minutes before it: a day is more than enough.
+        since_day = fold_day(counter.span[0]) - 1 if counter.span else None
+        links = self._walk(after, _PAGE, since_day)
         counts = {key: counter.link(link) for key, link in links if link_of(key) is not None}
         return (links[-1][0] if len(links) == _PAGE else None), counts
 

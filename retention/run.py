@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from buckets import codec
 from buckets.errors import ClickcurveError
@@ -27,16 +27,12 @@ Walk = Callable[[str | None, int], Sequence[tuple[str, StoredLink]]]
 
 
 class Verbs(Protocol):
-    """What a pass needs of the owner of the rows."""
+    """What a pass needs of the owner of the rows; `due` and `visited` may block."""
 
     def revisit(self, keys: Iterable[str]) -> None: ...
     async def flush(self) -> None: ...
-
-
-class Due(Protocol):
-    """The store's question, for one owner's rows: up to `limit` stored keys that are due, in order, after `after`."""
-
-    def __call__(self, fold_day: int, after: str | None, limit: int, /) -> list[str]: ...
+    def due(self, fold_day: int, after: str | None, limit: int, /) -> list[str]: ...
+    def visited(self, fold_day: int, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +47,9 @@ class PassReport:
 
 async def run_pass(
     verbs: Verbs,
-    due: Due,
     fold_day: int,
     step_rows: int = STEP_ROWS,
-    in_thread: Callable[..., Awaitable[list[str]]] = asyncio.to_thread,
+    in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread,
 ) -> PassReport:
     """Visit every row that is due at `fold_day`, once. A store that is down ends the pass, which says so."""
     steps = rows = 0
@@ -62,10 +57,11 @@ async def run_pass(
     try:
         # A flush that was begun on an earlier day folds to that day: it must not be the one that takes our keys.
         await verbs.flush()
-        while keys := await in_thread(due, fold_day, after, step_rows):
+        while keys := await in_thread(verbs.due, fold_day, after, step_rows):
             verbs.revisit(keys)
             await verbs.flush()
             steps, rows, after = steps + 1, rows + len(keys), keys[-1]
+        await in_thread(verbs.visited, fold_day)
     except ClickcurveError as error:
         return PassReport(fold_day, steps, rows, error.detail)
     return PassReport(fold_day, steps, rows)

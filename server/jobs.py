@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from buckets.errors import JournalHeld, StoreUnavailable
 from buckets.ladder import GRACE_S
-from ingest.owner import Owner, OwnerStatus
+from ingest.owner import Owner
+from ingest.owner_status import OwnerStatus
 from retention.run import run_pass
 from server import limits
 from server.logs import log
@@ -56,16 +57,13 @@ class DailyFold:
         self._done_day = -1
         self.folded = 0
 
-    async def visit(self, owner: Owner, store: Store) -> None:
+    async def visit(self, owner: Owner) -> None:
         day = self._fold_day()
-        if day != self._done_day and await self._pass(owner, store, day):
+        if day != self._done_day and await self._pass(owner, day):
             self._done_day = day
 
-    async def _pass(self, owner: Owner, store: Store, day: int) -> bool:
-        def due(fold_day: int, after: str | None, limit: int, /) -> list[str]:
-            return store.due(owner.status.owner, fold_day, after, limit)
-
-        report = await run_pass(owner, due, day)
+    async def _pass(self, owner: Owner, day: int) -> bool:
+        report = await run_pass(owner, day)
         self.folded += report.rows
         if report.stopped is not None:
             raise StoreUnavailable(f"the retention pass stopped after {report.rows} rows: {report.stopped}")
@@ -83,12 +81,10 @@ class FormerJournals:
         self,
         numbers: Callable[[], list[int]],
         open_owner: Callable[[int], Owner],
-        store: Store,
         fold_day: Callable[[], int],
     ) -> None:
         self._numbers = numbers
         self._open_owner = open_owner
-        self._store = store
         self._fold_day = fold_day
         self._done: dict[int, int] = {}  # journal -> fold day of its last visit
 
@@ -102,7 +98,7 @@ class FormerJournals:
             except JournalHeld:
                 continue
             try:
-                await DailyFold(self._fold_day).visit(owner, self._store)  # begins with a flush
+                await DailyFold(self._fold_day).visit(owner)  # begins with a flush
             finally:
                 await owner.close()
             self._done[number] = today

@@ -7,7 +7,7 @@ store each time; readers only use what a flush has opened, because opening may t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from buckets.errors import StoreUnavailable
@@ -42,6 +42,13 @@ class LateStore:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Any plain verb of the contract; the store is opened when it is called, not when it is named."""
         return lambda *args, **named: getattr(self._store(), name)(*args, **named)
+
+    @property
+    def replay_us(self) -> int | None:
+        return None if self._opened is None else self._opened.replay_us
+
+    def measures(self) -> Mapping[str, float]:
+        return {} if self._opened is None else self._opened.measures()
 
     async def rows(self, key: str) -> StoredLink:
         return await self._ready().rows(key)

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from buckets.errors import ClickcurveError, StoreUnavailable
-from ingest.owner import OwnerStatus
+from ingest.owner_status import OwnerStatus
 from server import limits
 from server.metrics import Metrics
 from storage.contract import ALL_LINKS, StoredLink

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 
 from ingest.counters import IngestCounters
-from ingest.owner import OwnerStatus
+from ingest.owner_status import OwnerStatus
 from server.auth import Gate
 from server.errors import Problems
 from server.metrics import Sample
@@ -52,6 +52,11 @@ def of_owner(status: OwnerStatus, journal_limit_bytes: int) -> Iterator[Sample]:
     yield Sample("clickcurve_flush_rows", status.last_flush_rows)
     yield Sample("clickcurve_flush_hits", status.last_flush_hits)
     yield Sample("clickcurve_flush_lag_seconds", status.lag_s)
+
+
+def of_store(measures: Mapping[str, float]) -> Iterator[Sample]:
+    for name, value in measures.items():
+        yield Sample(f"clickcurve_{name}", value)
 
 
 def of_jobs(jobs: Mapping[str, JobStatus]) -> Iterator[Sample]:

@@ -142,6 +142,7 @@ class Worker:
             [
                 lambda: samples.of_ingest(counting.ingest),
                 lambda: samples.of_owner(self.owner.status, journal_limit),
+                lambda: samples.of_store(store.measures()),
                 lambda: samples.of_jobs(self.schedule.status),
                 lambda: samples.of_requests(counting.problems, gate, self.front.answers),
                 lambda: samples.of_connections(self.connections_refused),
@@ -166,13 +167,11 @@ class Worker:
     def _schedule(self) -> Schedule:
         functions: dict[str, Callable[[], Awaitable[None]]] = {
             "flush": self.owner.flush,
-            "fold": lambda: self.fold.visit(self.owner, self.store),
+            "fold": lambda: self.fold.visit(self.owner),
             "forget_ids": lambda: jobs.forget_ids(self.store, self.owner, clock.now),
         }
         if self.number == 1:
-            functions["former_journals"] = jobs.FormerJournals(
-                self._former_journals, self._former_owner, self.store, today
-            ).visit
+            functions["former_journals"] = jobs.FormerJournals(self._former_journals, self._former_owner, today).visit
         if self.settings.workers > 1:
             functions["publish_metrics"] = self._publish
         phase = (self.number - 1) / self.settings.workers
@@ -204,7 +203,7 @@ class Worker:
 
 
 @asynccontextmanager
-async def owning(settings: Settings, number: int) -> AsyncIterator[tuple[Owner, Store]]:
+async def owning(settings: Settings, number: int) -> AsyncIterator[Owner]:
     """The owner of journal `number` without a server, for commands: flushed when the block begins and when it ends.
 
     The caller holds the data folder. Raises ClickcurveError, StoreUnavailable as well: nobody waits for hits here.
@@ -214,7 +213,7 @@ async def owning(settings: Settings, number: int) -> AsyncIterator[tuple[Owner, 
     owner = open_owner(settings, open_journal(settings, number), store, ladder, alone=False)
     try:
         await owner.flush()  # claims the owner: imports ask the store for their place
-        yield owner, store
+        yield owner
     finally:
         try:
             await owner.close()

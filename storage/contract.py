@@ -10,8 +10,11 @@ Two sides use a store:
   failure: the same call with the same arguments leaves the same state, and one that has succeeded succeeds again.
 - readers await `rows` and `claimed`, which must never block the event loop for long.
 
+Walks and lists of due rows come in pages, in an order of the store's own that stays the same; `after` is the last key
+of the page before.
+
 Every method raises `StoreUnavailable` when the store cannot answer now, and works again when the store does; no error
-of a driver leaves a store. Keys come in code-point order, which is that of their UTF-8 bytes.
+of a driver leaves a store.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ ALL_LINKS = ""
 OPEN = "open"
 CLOSED = "closed"  # all that it accepted is in the store: a new journal may take the number
 COPIED = "copied"  # this store is a copy and the owner's journal stayed with the original: never claimed again
+RETIRED = "retired"  # its machine is lost, as a person has said: never claimed again, what it counted stays
+FINAL = (COPIED, RETIRED)
 
 
 def link_key(key: str) -> str:
@@ -54,8 +59,8 @@ class OwnerRecord:
     """What the store knows of an owner.
 
     epoch rises with every claim; holder is the token of the process that claimed last; journal is that journal's uuid
-    and place its folder (for people to read); state is OPEN, CLOSED or COPIED; begun is the number of the last flush
-    that began; begun_at when, epoch seconds.
+    and place its folder (for people to read); state is OPEN, CLOSED, COPIED or RETIRED; begun is the number of the last
+    flush that began; begun_at when, epoch seconds.
     """
 
     owner: int
@@ -122,6 +127,7 @@ class OwnRow:
 class SavedRow:
     data: bytes
     due_day: int | None  # the fold day at which folding this row next changes it; None = never
+    touched_day: int | None = None  # the fold day of the flush, if that brought new hits of the link
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +141,28 @@ class Source:
 
 
 class View(Protocol):
-    """The store at one moment, as far as it can: SQLite and memory show a single state until the view is left."""
+    """The store at one moment, as far as it can: SQLite and memory show a single state until the view is left.
+
+    Other stores read as they go, but ALL_LINKS first: its rows are those from before the view, so that who adds up
+    finds out by the marks which owners went on meanwhile.
+    """
 
     def owners(self) -> list[OwnerRecord]: ...
 
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
-        """Up to `limit` keys in key order after `after` (None: from the first), each with all its rows."""
+        """Up to `limit` keys after `after` (None: from the first), each with all its rows."""
+
+    def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
+        """Up to `limit` claimed ids after `after`, each with the newest accept stamp of its claims."""
+
+    def sources(self) -> dict[str, Source]: ...
 
 
 class Store(Protocol):
     shared: bool  # other machines may write it too: ids are decided at flush, and hits with ids show from then on
+    # An id accepted longer ago than this may have been forgotten, so a flush that is as late must not claim it. None:
+    # claims are kept until `forget_ids`.
+    replay_us: int | None
 
     # --- owners -------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:
@@ -158,7 +176,8 @@ class Store(Protocol):
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
         """Replace `before` by `after` if the stored epoch, holder, state and begun still equal those of `before`.
 
-        True too if `after` is stored already. False for a COPIED owner, always.
+        True too if `after` is stored already. False for a COPIED or RETIRED owner, always. The epoch may stay the same
+        only where the state changes: what comes late must find that its condition no longer stands.
         """
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
@@ -195,17 +214,17 @@ class Store(Protocol):
         """Record that everything counted for this stored key before at_us is gone; a later stamp wins. Durable."""
 
     def forget_ids(self, before_us: int) -> None:
-        """Drop ids accepted before this. Keep those that an unfinished flush may still ask for: its claims must come
-        out the same each time."""
+        """Ids accepted before this need not be kept. Those that an unfinished flush may still ask for must be: its
+        claims come out the same each time. Nothing to do for a store where claims expire (`replay_us`)."""
 
     def source(self, source: str) -> Source | None: ...
 
     def claim_source(self, source: str, held: Held, before: Source | None) -> bool:
         """Give the source to this owner and epoch, at its stored position (0 when new), if it still equals `before`.
 
-        True too if this owner and epoch have it already. Only a source whose keeper is CLOSED may be taken from it, and
-        an owner claims its own sources again in each epoch before it moves them: so whoever read "closed" before the
-        keeper came back is refused.
+        True too if this owner and epoch have it already. Only a source whose keeper is CLOSED or RETIRED may be taken
+        from it, and an owner claims its own sources again in each epoch before it moves them: so whoever read "closed"
+        before the keeper came back is refused.
         """
 
     # --- reading -------------------------------------------------------------------------------------------------
@@ -216,15 +235,24 @@ class Store(Protocol):
         """Those of the ids that are claimed with an accept stamp at or after since_us."""
 
     def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
-        """Up to `limit` stored keys of this owner whose due day is <= fold_day, in key order, after `after`."""
+        """Up to `limit` stored keys of this owner after `after`: every one whose due day is <= fold_day, and perhaps
+        some whose due day has moved on."""
 
-    def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
-        """Up to `limit` keys in key order after `after` (None: from the first), each with all its rows, from one
-        consistent view per call. Keys that are only erased do not show."""
+    def visited(self, held: Held, fold_day: int) -> None:
+        """Every row that was due at `fold_day` or before has been written since: `due` need not name it again for the
+        days until then."""
+
+    def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
+        """Up to `limit` keys after `after` (None: from the first), each with all its rows as of one moment. Keys that
+        are only erased do not show. With `since_day`, keys that were not saved with a touched_day of that day or later
+        may be left out."""
 
     def view(self) -> AbstractContextManager[View]:
         """The store as of now, for tools that must add up what they see. Leave it soon: a database keeps what changes
         meanwhile apart."""
+
+    def measures(self) -> Mapping[str, float]:
+        """What the store tells of itself on /metrics, by name (`row_cache_hits_total`)."""
 
     def close(self) -> None:
         """Let go of connections. Changes nothing that is stored."""

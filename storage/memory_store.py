@@ -12,7 +12,7 @@ from threading import RLock
 
 from storage.contract import (
     CLOSED,
-    COPIED,
+    FINAL,
     Held,
     OwnerRecord,
     OwnRow,
@@ -28,6 +28,7 @@ from storage.contract import (
 
 class MemoryStore:
     shared = False
+    replay_us: int | None = None
 
     def __init__(self) -> None:
         self._lock = RLock()
@@ -52,7 +53,7 @@ class MemoryStore:
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
         with self._lock:
             stored = self._owners.get(before.owner)
-            if stored is None or stored.state == COPIED:
+            if stored is None or stored.state in FINAL:
                 return False
             if condition(stored) == condition(before):
                 self._owners[before.owner] = stored = after
@@ -70,7 +71,7 @@ class MemoryStore:
     def close_owner(self, held: Held) -> bool:
         with self._lock:
             stored = self._owners.get(held.owner)
-            if stored is None or (stored.epoch, stored.holder) != (held.epoch, held.holder) or stored.state == COPIED:
+            if stored is None or (stored.epoch, stored.holder) != (held.epoch, held.holder) or stored.state in FINAL:
                 return False
             self._owners[held.owner] = replace(stored, state=CLOSED)
             return True
@@ -146,7 +147,10 @@ class MemoryStore:
             late = [key for key, day in own.items() if day is not None and day <= fold_day]
             return sorted(key for key in late if after is None or key > after)[:limit]
 
-    def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
+    def visited(self, held: Held, fold_day: int) -> None:
+        """Nothing to note: each row's due day stands beside it."""
+
+    def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
         with self._lock:
             keys = sorted(key for key in self._rows if after is None or key > after)
             return [(key, self._link(key)) for key in keys[:limit]]
@@ -155,9 +159,22 @@ class MemoryStore:
     def view(self) -> Iterator[MemoryStore]:
         seen = MemoryStore()
         with self._lock:
-            seen._owners, seen._erased = dict(self._owners), dict(self._erased)
+            seen._owners, seen._erased, seen._sources = dict(self._owners), dict(self._erased), dict(self._sources)
+            seen._ids = {id_: dict(claims) for id_, claims in self._ids.items()}
             seen._rows = {key: dict(rows) for key, rows in self._rows.items()}
         yield seen
+
+    def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
+        """Of a view."""
+        some = sorted(id_ for id_ in self._ids if after is None or id_ > after)[:limit]
+        return [(id_, max(self._ids[id_].values())) for id_ in some]
+
+    def sources(self) -> dict[str, Source]:
+        """Of a view."""
+        return dict(self._sources)
+
+    def measures(self) -> Mapping[str, float]:
+        return {}
 
     def close(self) -> None:
         """Nothing to let go of: all is kept as long as this object is."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from storage.contract import (
     CLOSED,
-    COPIED,
+    FINAL,
     Held,
     OwnerRecord,
     OwnRow,
@@ -50,11 +50,13 @@ _CLAIMED = f"SELECT DISTINCT id FROM ids WHERE id IN {_MANY} AND at_us >= ?"
 _LINK = "SELECT owner, data FROM rows WHERE key = ?1 UNION ALL SELECT -1, at_us FROM erased WHERE key = ?1"
 _WALK = "SELECT key, owner, data, at_us FROM rows LEFT JOIN erased USING (key) WHERE key {after} ? ORDER BY key, owner"
 _DUE = "SELECT key FROM rows WHERE key {after} ? AND owner = ? AND due_day <= ? ORDER BY key LIMIT ?"
+_IDS = "SELECT id, max(at_us) FROM ids WHERE id {after} ? GROUP BY id ORDER BY id LIMIT ?"
 _OWNERS = "SELECT owner, epoch, holder, journal, place, state, begun, begun_at FROM owners"
 
 
 class SqliteStore:
     shared = False
+    replay_us: int | None = None
 
     def __init__(self, path: Path, ladder: str, *, read_only: bool = False, busy_s: float = BUSY_S) -> None:
         """Open the database, or make it unless `read_only`. `ladder` is the text that the database was made with.
@@ -93,7 +95,7 @@ class SqliteStore:
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
         with self._writing() as db:
             stored = _owner(db, before.owner)
-            if stored is None or stored.state == COPIED:
+            if stored is None or stored.state in FINAL:
                 return False
             if condition(stored) == condition(before):
                 db.execute("REPLACE INTO owners VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(after))
@@ -112,7 +114,7 @@ class SqliteStore:
     def close_owner(self, held: Held) -> bool:
         with self._writing() as db:
             stored = _owner(db, held.owner)
-            if stored is None or (stored.epoch, stored.holder) != (held.epoch, held.holder) or stored.state == COPIED:
+            if stored is None or (stored.epoch, stored.holder) != (held.epoch, held.holder) or stored.state in FINAL:
                 return False
             db.execute("UPDATE owners SET state = ? WHERE owner = ?", (CLOSED, held.owner))
             return True
@@ -219,7 +221,10 @@ class SqliteStore:
         with self._scanning() as db:
             return [key for (key,) in db.execute(_DUE.format(after=_after(after)), values)]
 
-    def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
+    def visited(self, held: Held, fold_day: int) -> None:
+        """Nothing to note: each row's due day stands beside it."""
+
+    def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
         with self._scanning() as db:
             return _walk(db, after, limit)
 
@@ -234,6 +239,9 @@ class SqliteStore:
             yield SqliteView(self._file.path, db)
         finally:
             db.close()
+
+    def measures(self) -> Mapping[str, float]:
+        return {}
 
     def close(self) -> None:
         with self._worker_lock, self._scanner_lock, told(self._file.path):
@@ -296,6 +304,15 @@ class SqliteView:
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
         with told(self._path):
             return _walk(self._db, after, limit)
+
+    def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
+        with told(self._path):
+            return self._db.execute(_IDS.format(after=_after(after)), (after or "", limit)).fetchall()
+
+    def sources(self) -> dict[str, Source]:
+        with told(self._path):
+            found = self._db.execute("SELECT source, owner, position, tail, epoch FROM sources")
+            return {name: Source(*source) for name, *source in found}
 
 
 def _owners(db: sqlite3.Connection) -> list[OwnerRecord]:

@@ -78,7 +78,7 @@ def verify(store: Store, ladder: Ladder) -> Report:
     return report
 
 
-def walk(view: View) -> Iterator[tuple[str, StoredLink]]:
+def walk(view: View | Store) -> Iterator[tuple[str, StoredLink]]:
     """All keys of a view or store, page by page."""
     after: str | None = None
     while page := view.walk(after, LINKS_PER_PAGE):

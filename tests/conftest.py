@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.budget import Budget
@@ -14,6 +15,10 @@ from tests.client import Clickcurve
 from tests.running import RunningServer, free_port
 
 Serve = Callable[..., RunningServer]
+
+# No deadline: the machines are shared, and the laws do not speak of time.
+hypothesis.settings.register_profile("clickcurve", deadline=None)
+hypothesis.settings.load_profile("clickcurve")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -28,7 +28,7 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "starlette": (r".+/(\w+_)?routes\.py", r"server/.+"),
     "uvicorn": (r"server/.+",),
     "apscheduler": (r"server/schedule\.py",),
-    "cassandra": (r"storage/cassandra_store\.py",),
+    "cassandra": (r"storage/cassandra_session\.py",),
 }
 CLOCK = "server/clock.py"
 # A distribution whose import name differs.

@@ -78,7 +78,7 @@ def test_what_is_allowed_is_not_complained_of(tmp_path: Path) -> None:
         "server/app.py": "import fastapi\nimport query.routes",
         "server/schedule.py": "import apscheduler",
         "server/clock.py": "import time\nimport datetime\nnow = datetime.datetime.now()",
-        "storage/cassandra_store.py": "import cassandra.cluster",
+        "storage/cassandra_session.py": "import cassandra.cluster",
         "docs/a.md": "See [the other](b.md), http://127.0.0.1:8080/ and docs/b.md.",
         "docs/b.md": "Nothing.",
         ".venv/lib/x.py": "import server  # TO" + "DO",

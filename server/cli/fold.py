@@ -49,8 +49,8 @@ def fold_command(settings: Settings, dry_run: bool) -> None:
 async def _fold(settings: Settings, number: int, day: int) -> None:
     from server import worker  # it imports the server's libraries, which the dry run does without
 
-    async with worker.owning(settings, number) as (owner, store):
-        report = await run_pass(owner, lambda at, after, limit: store.due(owner.status.owner, at, after, limit), day)
+    async with worker.owning(settings, number) as owner:
+        report = await run_pass(owner, day)
     click.echo(
         f"journal {number}, owner {owner.status.owner}: {report.rows:,} rows visited in {report.steps:,} flushes"
     )

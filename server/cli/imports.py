@@ -146,7 +146,7 @@ async def _folder(settings: Settings, wide: Wide) -> AsyncIterator[Target]:
     def moment() -> Moment:
         return Moment.at(clock.now(), minutes_since, limits.FUTURE_S.value)
 
-    async with worker.owning(settings, 1) as (owner, _):
+    async with worker.owning(settings, 1) as owner:
         flushing = asyncio.create_task(_flush_now_and_then(owner.flush, settings.flush_s))
         try:
             yield OwnerTarget(owner, Ladder.parse(settings.ladder), moment, wide)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import shutil
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from buckets.errors import JournalHeld, JournalSuperseded, OwnerFenced
+from buckets.errors import ImportElsewhere, JournalHeld, JournalSuperseded, OwnerFenced, StoreUnavailable
 from buckets.ladder import CLICKS
-from ingest.batch import Batch, SourceStep
+from ingest.batch import Batch, Identified, SourceStep
 from storage.backup import backup
-from storage.contract import Store, link_key
+from storage.contract import RETIRED, Store, link_key
 from storage.memory_store import MemoryStore
 from storage.sqlite_store import SqliteStore
-from tests.ingest.world import Node, TrackedDisk, counts, minute_of, read
+from tests.ingest.world import FaultyStore, Node, TrackedDisk, counts, minute_of, read
 
 NOW = 1_772_000_000.0
 
@@ -229,6 +230,119 @@ def test_a_moved_journal_goes_on_as_the_same_owner(tmp_path: Path) -> None:
         assert moved.owner.status.owner == node.owner.status.owner
         assert await lifetime(store) == 3
         await moved.owner.close()
+
+    asyncio.run(story())
+
+
+def test_a_journal_that_comes_to_a_store_where_its_number_is_a_strangers_takes_another(tmp_path: Path) -> None:
+    async def story() -> None:
+        elsewhere, here = MemoryStore(), MemoryStore()
+        node = start(tmp_path / "moved", elsewhere)
+        for _ in range(3):  # its epochs are ahead of those here
+            await hit(node, 1)
+            await node.owner.flush()
+            die(node)
+            node.start()
+        stranger = start(tmp_path / "stranger", here)
+        await hit(stranger, 10)
+        await stranger.owner.flush()
+        await hit(node, 100)
+        die(node)
+        node.store = here
+        node.start()
+        await node.owner.flush()
+        assert node.owner.status.owner != stranger.owner.status.owner
+        await hit(stranger, 1_000)
+        await stranger.owner.flush()
+        assert await lifetime(here) == 1_110
+        await node.owner.close()
+        await stranger.owner.close()
+
+    asyncio.run(story())
+
+
+def retire(store: Store, owner: int) -> None:
+    record = store.owner(owner)
+    assert record is not None
+    assert store.claim(record, replace(record, state=RETIRED))
+
+
+def test_a_retired_owner_is_fenced_and_its_journal_counts_what_it_holds_under_another_number(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        node = start(tmp_path / "journal", store)
+        await hit(node, 1)
+        await node.owner.flush()
+        number = node.owner.status.owner
+        retire(store, number)
+        await hit(node, 2)
+        with pytest.raises(OwnerFenced):
+            await node.owner.flush()
+        die(node)
+        node.start()
+        await node.owner.flush()
+        assert node.owner.status.owner != number
+        assert await lifetime(store) == 3
+        await node.owner.close()
+
+    asyncio.run(story())
+
+
+def test_a_retired_owner_whose_last_flush_began_is_superseded(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = FaultyStore(MemoryStore())
+        node = start(tmp_path / "journal", store)
+        await hit(node, 1)
+        await node.owner.flush()
+        await hit(node, 2)
+        store.fail_at[store.calls + 2] = ("before", StoreUnavailable)  # the flush begins, and goes no further
+        with pytest.raises(StoreUnavailable):
+            await node.owner.flush()
+        die(node)
+        retire(store, node.owner.status.owner)
+        node.start()
+        with pytest.raises(JournalSuperseded, match="retired"):
+            await node.owner.flush()
+        assert await lifetime(store) == 1
+
+    asyncio.run(story())
+
+
+def test_the_import_of_a_retired_owner_may_be_taken_over(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        lost, other = start(tmp_path / "lost", store), start(tmp_path / "other", store)
+        for node in (lost, other):
+            await hit(node, 1)
+            await node.owner.flush()
+        await lost.owner.source("log")
+        with pytest.raises(ImportElsewhere):
+            await other.owner.source("log")
+        retire(store, lost.owner.status.owner)
+        assert (await other.owner.source("log")).owner == other.owner.status.owner
+        await other.owner.close()
+
+    asyncio.run(story())
+
+
+def test_a_journal_with_ids_that_the_store_may_have_forgotten_is_superseded(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        store.replay_us = 5 * 86_400_000_000
+        node = start(tmp_path / "journal", store)
+        await node.owner.accept(Batch(identified=[Identified("id", counts(minute_of(NOW), {"a": 1}), {})]))
+        node.clock = lambda: NOW + 5 * 86_400 - 60
+        die(node)
+        node.start()
+        await node.owner.flush()
+        assert await lifetime(store) == 1
+        await node.owner.accept(Batch(identified=[Identified("other", counts(minute_of(NOW), {"a": 2}), {})]))
+        node.clock = lambda: NOW + 10 * 86_400 + 60
+        die(node)
+        node.start()
+        with pytest.raises(JournalSuperseded, match="more than 5 days ago"):
+            await node.owner.flush()
+        assert await lifetime(store) == 1
 
     asyncio.run(story())
 

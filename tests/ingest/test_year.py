@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from bisect import bisect_left
-from functools import partial
 from pathlib import Path
 
 from buckets.codec import encode
@@ -66,8 +65,7 @@ async def _year(tmp_path: Path) -> None:
                 await node.owner.flush()
         now = START + (day + 1) * DAY_S + 3_700
         if rnd.random() < 0.9:  # some days the pass does not run
-            due = partial(store.due, node.owner.status.owner)
-            report = await run_pass(node.owner, due, fold_day(int(now)))
+            report = await run_pass(node.owner, fold_day(int(now)))
             assert report.stopped is None
         largest = max(largest, await _check(rnd, store, node, raw, int(now)))
     assert largest <= LIMIT_OF_BUCKETS

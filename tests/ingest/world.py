@@ -63,7 +63,7 @@ class TrackedDisk(Disk):
 class FaultyStore:
     """Fails or kills before or after the n-th call of the flush side, and answers nothing while `down`."""
 
-    PLAIN = ("rows", "claimed", "shared", "close", "walk", "due", "owners", "owner")
+    PLAIN = ("rows", "claimed", "shared", "replay_us", "close", "walk", "due", "owners", "owner")
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -73,7 +73,7 @@ class FaultyStore:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._store, name)
-        if name == "shared":
+        if name in ("shared", "replay_us"):
             return real
         if name in ("rows", "claimed"):
 

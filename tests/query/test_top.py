@@ -97,9 +97,9 @@ def counted_walks(world: World) -> list[str | None]:
     walks: list[str | None] = []
     walk = world.store.walk
 
-    def counting(after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
+    def counting(after: str | None, limit: int, since_day: int | None) -> list[tuple[str, StoredLink]]:
         walks.append(after)
-        return walk(after, limit)
+        return walk(after, limit, since_day)
 
     world.top_links._walk = counting
     return walks
@@ -152,8 +152,8 @@ def test_what_happens_during_a_walk_is_not_forgotten(what: str) -> None:
     walk = world.store.walk
     happened: list[bool] = []
 
-    def meanwhile(after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
-        found = walk(after, limit)
+    def meanwhile(after: str | None, limit: int, since_day: int | None) -> list[tuple[str, StoredLink]]:
+        found = walk(after, limit, since_day)
         if not happened:
             happened.append(True)
             world.flush() if what == "flush" else world.erase("b")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from functools import partial
 
 import pytest
 
@@ -28,9 +27,10 @@ class SmallOwner:
         self.store = store
         self.day = day
         self.flushes = 0
-        self.visited: list[str] = []
+        self.seen: list[str] = []
         self.sizes: list[int] = []
         self.fail_at = 0
+        self.days_visited: list[int] = []
         self._asked: set[str] = set()
         store.create_owner(OwnerRecord(7, 1, "h", "j", "here", OPEN, 0, 0))
 
@@ -45,7 +45,7 @@ class SmallOwner:
             self.fail_at = 0
             raise StoreUnavailable("the store is down")
         asked, self._asked = self._asked, set()
-        self.visited += sorted(asked)
+        self.seen += sorted(asked)
         self.sizes.append(len(asked))
         self._write(dict.fromkeys(asked, NOTHING), self.day)
 
@@ -61,6 +61,12 @@ class SmallOwner:
             rows[key] = SavedRow(codec.encode(row), next_due(row, CLICKS))
         self.store.save_own(HELD, self.flushes, rows, {})
 
+    def due(self, fold_day: int, after: str | None, limit: int) -> list[str]:
+        return self.store.due(7, fold_day, after, limit)
+
+    def visited(self, fold_day: int) -> None:
+        self.days_visited.append(fold_day)
+
     def row(self, key: str) -> Row:
         data = self.store.load_own(7, [key])[key].data
         assert data is not None
@@ -68,7 +74,7 @@ class SmallOwner:
 
     def bring(self, day: int, step_rows: int = 3) -> PassReport:
         self.day = day
-        return asyncio.run(run_pass(self, partial(self.store.due, 7), day, step_rows))
+        return asyncio.run(run_pass(self, day, step_rows))
 
 
 def minutes_of(day: int, *counts: int) -> dict[int, int]:
@@ -100,7 +106,7 @@ def test_it_visits_the_rows_that_are_due_once_and_no_others(owner: SmallOwner) -
     due = owner.store.due(7, DAY + 1, None, 100)
     assert 0 < len(due) <= 21
     report = owner.bring(DAY + 1)
-    assert owner.visited == due
+    assert owner.seen == due
     assert report == PassReport(DAY + 1, -(-len(due) // 3), len(due))
     assert owner.store.due(7, DAY + 1, None, 100) == []
     assert lifetimes(owner) == before
@@ -108,9 +114,9 @@ def test_it_visits_the_rows_that_are_due_once_and_no_others(owner: SmallOwner) -
 
 def test_a_second_pass_on_the_same_day_visits_nothing(owner: SmallOwner) -> None:
     owner.bring(DAY + 1)
-    visited = len(owner.visited)
+    visited = len(owner.seen)
     assert owner.bring(DAY + 1) == PassReport(DAY + 1, 0, 0)
-    assert len(owner.visited) == visited
+    assert len(owner.seen) == visited
 
 
 def test_steps_are_bounded(owner: SmallOwner) -> None:
@@ -156,7 +162,7 @@ def test_keys_asked_for_before_a_failure_are_visited_at_the_latest_by_the_next_f
     report = owner.bring(DAY + 1)
     assert (report.rows, report.stopped) == (0, "the store is down")
     asyncio.run(owner.flush())
-    assert len(owner.visited) == 3
+    assert len(owner.seen) == 3
 
 
 def test_it_can_be_cancelled_between_steps(owner: SmallOwner) -> None:
@@ -171,14 +177,14 @@ def test_it_can_be_cancelled_between_steps(owner: SmallOwner) -> None:
                 await asyncio.Event().wait()
             return call(*rest)
 
-        task = asyncio.ensure_future(run_pass(owner, partial(owner.store.due, 7), DAY + 1, 3, in_thread))
+        task = asyncio.ensure_future(run_pass(owner, DAY + 1, 3, in_thread))
         with pytest.raises(asyncio.CancelledError):
             await task
 
     owner.day = DAY + 1
     before = lifetimes(owner)
     asyncio.run(cancelled())
-    assert len(owner.visited) == 6
+    assert len(owner.seen) == 6
     assert lifetimes(owner) == before
     assert owner.bring(DAY + 1).stopped is None
     assert owner.store.due(7, DAY + 1, None, 100) == []

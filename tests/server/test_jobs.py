@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 
 from buckets.errors import JournalHeld, StoreUnavailable
-from ingest.owner import Owner, OwnerStatus
+from ingest.owner import Owner
+from ingest.owner_status import OwnerStatus
 from server import jobs, limits
 from storage.contract import Store
 
@@ -18,8 +19,10 @@ DAY_US = 86_400 * 1_000_000
 class FakeOwner:
     """Counts what is asked of it; `fails` is raised by the next flushes."""
 
-    def __init__(self, owner: int = 1, lag_s: float = 0.0) -> None:
+    def __init__(self, owner: int = 1, lag_s: float = 0.0, keys: list[str] | None = None) -> None:
         self.status = OwnerStatus(owner=owner, lag_s=lag_s)
+        self.keys = keys or []
+        self.days_visited: list[int] = []
         self.flushes = 0
         self.revisited: list[str] = []
         self.closed = False
@@ -33,19 +36,21 @@ class FakeOwner:
             raise self.fails.pop()
         self.flushes += 1
 
+    def due(self, fold_day: int, after: str | None, limit: int) -> list[str]:
+        return [key for key in self.keys if after is None or key > after][:limit]
+
+    def visited(self, fold_day: int) -> None:
+        self.days_visited.append(fold_day)
+
     async def close(self) -> None:
         self.closed = True
 
 
 class FakeStore:
-    """Rows that are due, and ids that were forgotten."""
+    """Ids that were forgotten."""
 
-    def __init__(self, due: list[str]) -> None:
-        self.keys = due
+    def __init__(self) -> None:
         self.forgotten_before = 0
-
-    def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
-        return [key for key in self.keys if after is None or key > after][:limit]
 
     def forget_ids(self, before_us: int) -> None:
         self.forgotten_before = before_us
@@ -61,26 +66,28 @@ def as_store(store: FakeStore) -> Store:
 
 def test_the_fold_visits_what_is_due_once_a_day() -> None:
     day = [20_000]
-    owner, store, fold = FakeOwner(), FakeStore(["a", "b"]), jobs.DailyFold(lambda: day[0])
+    owner, fold = FakeOwner(keys=["a", "b"]), jobs.DailyFold(lambda: day[0])
     for _ in range(3):
-        asyncio.run(fold.visit(as_owner(owner), as_store(store)))
+        asyncio.run(fold.visit(as_owner(owner)))
     assert (owner.revisited, fold.folded) == (["a", "b"], 2)
+    assert owner.days_visited == [20_000]
     day[0] += 1
-    asyncio.run(fold.visit(as_owner(owner), as_store(store)))
+    asyncio.run(fold.visit(as_owner(owner)))
     assert fold.folded == 4
 
 
 def test_a_fold_that_was_stopped_goes_on_at_its_next_run() -> None:
-    owner, store, fold = FakeOwner(), FakeStore(["a"]), jobs.DailyFold(lambda: 20_000)
+    owner, fold = FakeOwner(keys=["a"]), jobs.DailyFold(lambda: 20_000)
     owner.fails = [StoreUnavailable("down")]
     with pytest.raises(StoreUnavailable, match="stopped after 0 rows: down"):
-        asyncio.run(fold.visit(as_owner(owner), as_store(store)))
-    asyncio.run(fold.visit(as_owner(owner), as_store(store)))
+        asyncio.run(fold.visit(as_owner(owner)))
+    asyncio.run(fold.visit(as_owner(owner)))
     assert owner.revisited == ["a"]
+    assert owner.days_visited == [20_000]
 
 
 def test_ids_are_kept_twice_their_window_before_the_oldest_hit_that_is_not_stored() -> None:
-    store = FakeStore([])
+    store = FakeStore()
     asyncio.run(jobs.forget_ids(as_store(store), as_owner(FakeOwner(lag_s=3_600)), lambda: 1_000_000.0))
     assert store.forgotten_before == int((1_000_000 - 3_600 - 2 * limits.IDS_WINDOW_S.value) * 1e6)
 
@@ -91,7 +98,7 @@ def test_former_journals_are_emptied_once_a_day_and_let_go_of() -> None:
     def open_owner(number: int) -> Owner:
         if number == 3:
             raise JournalHeld("another worker has it")
-        owners[number] = FakeOwner(number)
+        owners[number] = FakeOwner(number, keys=["a"])
         return as_owner(owners[number])
 
     opened: list[int] = []
@@ -100,7 +107,7 @@ def test_former_journals_are_emptied_once_a_day_and_let_go_of() -> None:
         opened.append(number)
         return open_owner(number)
 
-    former = jobs.FormerJournals(lambda: [2, 3], counted, as_store(FakeStore(["a"])), lambda: 20_000)
+    former = jobs.FormerJournals(lambda: [2, 3], counted, lambda: 20_000)
     for _ in range(2):
         asyncio.run(former.visit())
     assert opened == [2, 3, 3]
@@ -110,7 +117,7 @@ def test_former_journals_are_emptied_once_a_day_and_let_go_of() -> None:
 def test_a_former_journal_is_let_go_of_when_the_store_is_down_and_tried_again() -> None:
     owner = FakeOwner(2)
     owner.fails = [StoreUnavailable("down")]
-    former = jobs.FormerJournals(lambda: [2], lambda _: as_owner(owner), as_store(FakeStore([])), lambda: 20_000)
+    former = jobs.FormerJournals(lambda: [2], lambda _: as_owner(owner), lambda: 20_000)
     with pytest.raises(StoreUnavailable):
         asyncio.run(former.visit())
     assert owner.closed

@@ -154,8 +154,28 @@ def in_flush(store: Store, owner: int = 1, flush: int = 1) -> Held:
     return held
 
 
-def saved(*keys: str, data: bytes = b"row", due_day: int | None = None) -> dict[str, SavedRow]:
-    return dict.fromkeys(keys, SavedRow(data, due_day))
+def saved(
+    *keys: str, data: bytes = b"row", due_day: int | None = None, touched_day: int | None = None
+) -> dict[str, SavedRow]:
+    return dict.fromkeys(keys, SavedRow(data, due_day, touched_day))
+
+
+def due(store: Store, owner: int, fold_day: int, page: int) -> list[str]:
+    """All that a store names as due, page by page."""
+    found: list[str] = []
+    while keys := store.due(owner, fold_day, found[-1] if found else None, page):
+        assert len(keys) <= page
+        found += keys
+    return found
+
+
+def walked(store: Store, page: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
+    """A whole walk, page by page."""
+    found: list[tuple[str, StoredLink]] = []
+    while links := store.walk(found[-1][0] if found else None, page, since_day):
+        assert len(links) <= page
+        found += links
+    return found
 
 
 def rows(store: Store, key: str) -> StoredLink:

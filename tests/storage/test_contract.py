@@ -21,7 +21,7 @@ from storage.contract import (
     link_of,
     namespace_key,
 )
-from tests.storage.stores import StoreFactory, in_flush, record, rows, saved
+from tests.storage.stores import StoreFactory, due, in_flush, record, rows, saved, walked
 
 ODD_KEYS = [
     ALL_LINKS,
@@ -66,7 +66,7 @@ def test_saving_replaces_whole_rows_and_repeating_it_changes_nothing(store: Stor
     for _ in range(3):
         store.save_own(held, 1, saved("a", data=b"short", due_day=9), {})
     assert rows(store, "a").rows == (StoredRow(1, b"short"),)
-    assert store.due(1, 8, None, 10) == []
+    assert store.due(1, 9, None, 10) == ["a"]
 
 
 def test_what_one_handle_saved_another_reads_at_once(store_factory: StoreFactory) -> None:
@@ -118,7 +118,7 @@ def test_an_erasure_shows_beside_the_rows_and_the_latest_wins(store: Store) -> N
         "gone": OwnRow(None, 600),
     }
     assert store.load_own(2, ["a"]) == {"a": OwnRow(None, 500)}
-    assert store.walk(None, 10) == [("a", rows(store, "a")), ("b", rows(store, "b"))]
+    assert sorted(store.walk(None, 10)) == [("a", rows(store, "a")), ("b", rows(store, "b"))]
 
 
 # --- sources --------------------------------------------------------------------------------------------------------
@@ -174,13 +174,51 @@ def test_due_rows_come_in_pages_in_key_order_and_only_the_owners_own(store: Stor
     days = {ALL_LINKS: 10, "a": 10, "b": 11, "c": 9, "d": None, "é": 10, "\U0001f600": 1, "\uffff": 2}
     store.save_own(first, 1, {key: SavedRow(b"row", day) for key, day in days.items()}, {})
     store.save_own(second, 1, saved("b", "e", due_day=10), {})
-    assert store.due(1, 10, None, 100) == [ALL_LINKS, "a", "c", "é", "\uffff", "\U0001f600"]
-    assert store.due(1, 10, None, 2) == [ALL_LINKS, "a"]
-    assert store.due(1, 10, ALL_LINKS, 2) == ["a", "c"]
-    assert store.due(1, 10, "a", 2) == ["c", "é"]
-    assert store.due(1, 10, "aa", 1) == ["c"]
-    assert store.due(1, 0, None, 100) == []
-    assert store.due(2, 10, None, 100) == ["b", "e"]
+    for page in (1, 2, 5, 100):
+        assert sorted(due(store, 1, 10, page)) == [ALL_LINKS, "a", "c", "é", "\uffff", "\U0001f600"]
+        assert due(store, 1, 10, page) == due(store, 1, 10, 100)
+    assert due(store, 1, 0, 100) == []
+    assert sorted(due(store, 2, 10, 100)) == ["b", "e"]
+
+
+def test_a_row_that_was_visited_is_due_again_on_its_next_day_only(store: Store) -> None:
+    held = in_flush(store)
+    store.save_own(held, 1, saved("a", "b", due_day=10), {})
+    assert sorted(due(store, 1, 10, 10)) == ["a", "b"]
+    store.save_own(held, 1, saved("a", due_day=11) | saved("b"), {})
+    store.visited(held, 10)
+    assert due(store, 1, 10, 10) == []
+    assert due(store, 1, 11, 10) == ["a"]
+    store.save_own(held, 1, saved("b", due_day=12), {})
+    assert sorted(due(store, 1, 12, 10)) == ["a", "b"]
+
+
+def test_a_row_that_is_saved_again_with_the_same_due_day_stays_due(store_factory: StoreFactory) -> None:
+    first, second = store_factory(), store_factory()
+    held = in_flush(first)
+    for store in (first, first, second):
+        store.save_own(held, 1, saved("a", due_day=10), {})
+    assert due(first, 1, 10, 10) == ["a"]
+
+
+def test_a_walk_since_a_day_leaves_out_no_key_that_was_touched_since(store: Store) -> None:
+    first, second = in_flush(store, 1), in_flush(store, 2)
+    for day in range(20_000, 20_012):
+        some = [f"key-{day}", f"often-{day % 3}", "always"]
+        store.save_own(first, 1, saved(*some, touched_day=day), {})
+        store.save_own(second, 1, saved("always", f"second-{day}", touched_day=day), {})
+    store.save_own(first, 1, saved("folded"), {})
+    everything = dict(walked(store, 100))
+    assert len(everything) == 12 * 2 + 3 + 2
+    for since_day in (19_000, 20_000, 20_005, 20_011, 20_012):
+        for page in (1, 3, 100):
+            found = walked(store, page, since_day)
+            assert len(found) == len(dict(found))
+            assert all(everything[key] == link for key, link in found)
+            touched = {f"{name}-{day}" for name in ("key", "second") for day in range(max(since_day, 20_000), 20_012)}
+            if since_day < 20_012:
+                touched.add("always")
+            assert touched <= dict(found).keys()
 
 
 def test_a_walk_shows_every_key_once_with_all_its_rows(store: Store) -> None:
@@ -190,25 +228,43 @@ def test_a_walk_shows_every_key_once_with_all_its_rows(store: Store) -> None:
     store.save_own(second, 1, saved(*keys[::3], data=b"two"), {})
     both = set(keys[::3])
     for limit in (1, 7, 1000):
-        seen: list[tuple[str, StoredLink]] = []
-        while page := store.walk(seen[-1][0] if seen else None, limit):
-            assert len(page) <= limit
-            seen += page
-        assert [key for key, _ in seen] == sorted(keys)
+        seen = walked(store, limit)
+        assert sorted(key for key, _ in seen) == sorted(keys)
+        assert seen == walked(store, 1000)
         assert all([row.owner for row in link.rows] == ([1, 2] if key in both else [1]) for key, link in seen)
 
 
-def test_a_view_stays_as_it_was(store: Store) -> None:
+# --- views ----------------------------------------------------------------------------------------------------------
+def test_a_view_shows_everything_that_is_stored(store: Store) -> None:
+    first, second = in_flush(store, 1), in_flush(store, 2)
+    keys = [f"key-{n:02}" for n in range(30)]
+    store.save_own(first, 1, saved(*keys, ALL_LINKS), {"log": Source(1, 5, "tail")})
+    store.save_own(second, 1, saved(*keys[::2]), {})
+    store.erase("key-03", 500)
+    store.erase("gone", 600)
+    store.claim_ids(first, 1, {f"id-{n}": 100 + n for n in range(25)}, 50)
+    store.claim_ids(second, 1, {"id-7": 1_000}, 50)
+    with store.view() as view:
+        assert view.owners() == [record(1, begun=1), record(2, holder="h2", begun=1)]
+        assert view.sources() == {"log": Source(1, 5, "tail", 1)}
+        links: list[tuple[str, StoredLink]] = []
+        while page := view.walk(links[-1][0] if links else None, 7):
+            assert len(page) <= 7
+            links += page
+        assert links[0] == (ALL_LINKS, rows(store, ALL_LINKS))
+        assert sorted(links) == [(key, rows(store, key)) for key in [ALL_LINKS, *keys]]
+        ids: list[tuple[str, int]] = []
+        while some := view.ids(ids[-1][0] if ids else None, 4):
+            ids += some
+        assert sorted(ids) == sorted((f"id-{n}", 1_000 if n == 7 else 100 + n) for n in range(25))
+
+
+def test_what_changes_after_a_view_was_taken_shows_in_no_older_row_of_all_links(store: Store) -> None:
     held = in_flush(store)
-    store.save_own(held, 1, saved("a", "b", data=b"before"), {})
+    store.save_own(held, 1, saved("a", ALL_LINKS, data=b"before"), {})
     with store.view() as view:
-        store.save_own(held, 1, saved("b", "c", data=b"after"), {})
         store.begin(held, 1, 2, 0)
-        store.erase("a", 5)
-        assert [(key, link.erased_at, link.rows[0].data) for key, link in view.walk(None, 10)] == [
-            ("a", 0, b"before"),
-            ("b", 0, b"before"),
-        ]
-        assert view.owners() == [record(begun=1)]
-    with store.view() as view:
-        assert len(view.walk(None, 10)) == 3
+        store.save_own(held, 2, saved("a", "b", ALL_LINKS, data=b"after"), {})
+        links = dict(view.walk(None, 10))
+        assert links[ALL_LINKS].rows == (StoredRow(1, b"before"),)
+        assert links["a"].rows[0].data in (b"before", b"after")

