@@ -99,11 +99,14 @@ class RunningServer:
         """Start the process without waiting until it is ready."""
         assert self._process is None, "the server is already running"
         self.data.parent.mkdir(parents=True, exist_ok=True)
+        self._process = self._spawn(self._command, plain_environment(self._settings))
+
+    def _spawn(self, command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command,
+            return subprocess.Popen(
+                command,
                 cwd=self.data.parent,
-                env=plain_environment(self._settings),
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -6,14 +6,17 @@ import asyncio
 import json
 import random
 import signal
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.cassandra.lifeline import spawn
 from tests.cassandra.node import faketime_library
 from tests.crash.wire import Unanswered, Unreachable, Wire
 from tests.running import PROGRAM, RunningServer
 
+CLOCK_IS_WRONG = "tests.chaos.ahead"
 LOOK_EVERY_S = 0.1
 READY_WITHIN_S = 120.0
 _FLUSHED = b'"event": "flush"'
@@ -25,6 +28,13 @@ def wrong_clock(ahead_s: int) -> dict[str, str]:
         return {}
     true = {"FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_FORCE_MONOTONIC_FIX": "0"}
     return {**true, "FAKETIME": f"{ahead_s:+d}s", "LD_PRELOAD": faketime_library()}
+
+
+class Bound(RunningServer):
+    """A server that does not outlive this process."""
+
+    def _spawn(self, command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        return spawn(command, self.log, environment)
 
 
 class Owner:
@@ -42,8 +52,12 @@ class Owner:
     ) -> None:
         self.number = number
         self.ahead_s = ahead_s
-        self.server = RunningServer(
-            data, "--store", store, settings={**settings, **wrong_clock(ahead_s)}, module=module
+        self.server = Bound(
+            data,
+            "--store",
+            store,
+            settings={**settings, **wrong_clock(ahead_s)},
+            module=CLOCK_IS_WRONG if ahead_s else module,
         )
         self.up = asyncio.Event()
         self.kills = 0
