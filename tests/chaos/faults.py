@@ -25,14 +25,15 @@ class Rates:
     node_every_s: float = 30.0  # one node is killed, and after that another one suspended
     node_down_s: float = 2.0  # until a killed node is started again
     node_suspended_s: float = 15.0
+    overlap_s: float = 4.0  # how long two nodes are away at once, now and then
     owner_kill_every_s: float = 10.0
     owner_pause_every_s: float = 25.0
     owner_paused_s: float = 4.0
     reset_every_s: float = 8.0
     stall_every_s: float = 30.0
     stalled_s: float = 5.0
-    lost_answers: float = 0.01  # share
-    lost_conditional_answers: float = 0.05
+    lost_answers: float = 0.02  # share
+    lost_conditional_answers: float = 0.06
 
 
 @dataclass(slots=True)
@@ -124,18 +125,26 @@ class Faults:
 
     # --- what happens -------------------------------------------------------------------------------------------------
     async def _nodes(self) -> None:
-        """Each period: one node dies and comes back, another one stands still. Both overlap for a few seconds, now and
-        then: no quorum. The next period waits until all are back, so that there is one again."""
-        rates = self._rates
+        """Each period one node dies and comes back, then another one stands still. Now and then that one still does when
+        the next period begins: with two away there is no quorum for a few seconds."""
+        rates, nodes = self._rates, self._ring.nodes
+        stands: Node | None = None
+        standing: asyncio.Task[None] | None = None
         while not self._ending.is_set():
-            begun = time.monotonic()
-            dies, stalls = self._chance.sample(self._ring.nodes, 2)
+            until = time.monotonic() + rates.node_every_s
+            dies = self._chance.choice([node for node in nodes if node is not stands])
             await self._kill(dies)
-            restart = asyncio.create_task(asyncio.to_thread(dies.wait_ready))
-            if not await self._pass(rates.node_every_s * self._chance.uniform(0.1, 0.4)):
-                await self._suspend(stalls)
-            await restart
-            await self._pass(rates.node_every_s - (time.monotonic() - begun))
+            await asyncio.to_thread(dies.wait_ready)
+            if standing is not None:
+                await standing
+            stands = self._chance.choice([node for node in nodes if node is not dies])
+            longer_s = self._chance.choice((0.0, 0.0, rates.overlap_s))
+            if await self._pass(until + longer_s - rates.node_suspended_s - time.monotonic()):
+                return
+            standing = asyncio.create_task(self._suspend(stands))
+            await self._pass(max(until - time.monotonic(), rates.node_suspended_s - longer_s))
+        if standing is not None:
+            await standing
 
     async def _kill(self, node: Node) -> None:
         await asyncio.to_thread(node.kill)

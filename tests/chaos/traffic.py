@@ -18,6 +18,7 @@ from tests.crash.load import Request, Requests, pause, send
 from tests.crash.wire import Unanswered, Unreachable, Wire
 
 RECENT_KEYS = 300
+UNANSWERED_S = 0.2  # until the next read after one that could not be answered
 OLD_READS = 0.15  # share of the reads that ask for any key, however old
 ALL_LINKS_READS = 0.01  # share of the reads that ask for all links together
 
@@ -135,7 +136,7 @@ class Readers(Clients):
                     await self.rest(self._pace_s)
                 else:
                     self.unanswered += 1
-                    await pause(self.chance)
+                    await asyncio.sleep(UNANSWERED_S)
         finally:
             wire.close()
 
