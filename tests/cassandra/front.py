@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,9 +50,9 @@ class Front:
 
 
 @contextmanager
-def fronted(folder: Path) -> Iterator[Front]:
-    """Three nodes with their proxies, up; ended afterwards."""
-    places = place_three(folder, announced=ADDRESSES)
+def fronted(folder: Path, clock_skew_s: Mapping[int, int] | None = None) -> Iterator[Front]:
+    """Three nodes with their proxies, up; ended afterwards. `clock_skew_s`: how much the clock of which is ahead."""
+    places = place_three(folder, announced=ADDRESSES, clock_skew_s=clock_skew_s)
     prepared: dict[bytes, str] = {}
     with running(places) as ring, ExitStack() as proxies:
         yield Front(

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.cassandra.prepare import prepare
-from tests.chaos.campaign import Outcomes, Plan, play, stage
+from tests.chaos.campaign import Campaign, Outcomes, Plan, stage
 from tests.chaos.report import page, printed
 
 MINUTES = 12.0
@@ -25,7 +25,7 @@ def campaign(folder: Path, plan: Plan, seed: int) -> tuple[Outcomes, float]:
     chance = random.Random(seed)
     with stage(folder, plan, chance) as on:
         ring_s = time.monotonic() - begun
-        return asyncio.run(play(on, plan, seed, chance)), ring_s
+        return asyncio.run(Campaign(on, plan, seed, chance).play()), ring_s
 
 
 def main() -> int:

@@ -1,5 +1,8 @@
-"""`clickcurve` for libfaketime: while it leaves the monotonic clock true, each sleep of Python fails (EINVAL), because that
-sleeps until an instant of that clock. Waiting for nothing does the same by a duration."""
+"""`clickcurve` for libfaketime, under which Python cannot sleep.
+
+Python sleeps until an instant of the monotonic clock, which fails (EINVAL) where libfaketime leaves that clock true. To
+wait for nothing, for a while, does the same.
+"""
 
 from __future__ import annotations
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.chaos.owners import Owner
 from tests.chaos.traffic import ask_total
-from tests.crash.ledger import Ledger, Outcome
+from tests.crash.ledger import Ledger
 from tests.crash.wire import Wire
 from tests.running import run
 
@@ -58,33 +58,27 @@ async def audit(owners: Sequence[Owner], ledger: Ledger) -> Verdict:
     verdict.doubled = len(misfits) - verdict.lost
     verdict.wrong += [str(misfit) for misfit in misfits] + ledger.judge_whole(first)
     verdict.people_and_bots = sum(first.values())
-    verdict.wrong += [sentence async for sentence in _all_links(owners, verdict.people_and_bots)]
+    for owner in owners:
+        total = await all_links_at(owner)
+        if total != verdict.people_and_bots:
+            said = f"all links together are {total} at node {owner.number}; their sum is {verdict.people_and_bots}"
+            verdict.wrong.append(said)
     return verdict
 
 
-async def _all_links(owners: Sequence[Owner], expected: int):  # type: ignore[no-untyped-def]
-    for owner in owners:
-        wire = Wire(owner.server.port)
-        total = await ask_total(wire, "/v1/total")
+async def all_links_at(owner: Owner) -> int | None:
+    wire = Wire(owner.server.port)
+    try:
+        return await ask_total(wire, "/v1/total")
+    finally:
         wire.close()
-        if total != expected:
-            yield f"all links together are {total} at node {owner.number}; their sum is {expected}"
 
 
-def verify(store: str) -> tuple[str, list[str]]:
-    """What `clickcurve verify` prints of the store at rest, and what is wrong with that."""
+def verify(store: str, verdict: Verdict) -> None:
+    """Add what `clickcurve verify` says of the store at rest."""
     said = run("verify", "--store", store, timeout_s=600)
     lines = said.stdout.splitlines()
-    summary = next((line for line in lines if "checked" in line), "nothing")
-    broken = [f"verify ended with {said.returncode}: {said.stdout}{said.stderr}"] if said.returncode else []
-    broken += [f"verify: {line}" for line in lines if "in the middle of a flush" in line]
-    return summary, broken
-
-
-def acknowledged(ledger: Ledger) -> int:
-    return ledger.sums()[Outcome.acknowledged]
-
-
-def sentences(verdict: Verdict, more: Sequence[str]) -> Iterator[str]:
-    yield from verdict.wrong
-    yield from more
+    verdict.verified = next((line for line in lines if "checked" in line), "nothing")
+    if said.returncode:
+        verdict.wrong.append(f"verify ended with {said.returncode}: {said.stdout}{said.stderr}")
+    verdict.wrong += [f"verify: {line}" for line in lines if "in the middle of a flush" in line]

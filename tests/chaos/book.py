@@ -5,7 +5,7 @@ bounds below are checked hit by hit:
 
 - a hit **may** show as soon as it was sent, and never once it is certainly refused at every node that it was sent to;
 - a hit without an id **must** show at the node that acknowledged it, at once, and elsewhere when it is in the store;
-- one with an id must show when it is in the store. It may have been sent to several nodes, and the one that counts it is
+- one with an id must show when it is in the store. It may have been sent to several nodes, and which one counts it is
   known only when the flushes of all of them have asked for the id.
 
 That it is in the store is known by the flushes which a node tells of: at the end of a try the node had told of n. The

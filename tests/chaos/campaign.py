@@ -18,19 +18,17 @@ from server.settings import LADDER
 from storage.cassandra_schema import apply
 from storage.cassandra_session import connect
 from storage.cassandra_uri import parse
-from tests.cassandra.proxy import Proxy
-from tests.cassandra.ring import Ring, place_three, running
+from tests.cassandra.front import Front, fronted
 from tests.chaos.audit import Verdict, audit, verify
 from tests.chaos.book import Book
-from tests.chaos.faults import Done, Faults, Rates
+from tests.chaos.faults import Done, OwnerFaults, Rates, RingFaults
 from tests.chaos.owners import Owner, flushes_of
 from tests.chaos.traffic import Readers, Writers
-from tests.crash.ledger import Ledger, Outcome
+from tests.crash.ledger import Ledger
 from tests.crash.load import Mix, Requests
 from tests.crash.wire import Wire
-from tests.running import PROGRAM
 
-PROXIES = ("127.0.1.1", "127.0.1.2", "127.0.1.3")
+OWNERS = 3
 AHEAD_S = 300
 NODE_AHEAD, OWNER_AHEAD = 1, 2  # whose clocks are wrong
 CALM_WITHIN_S = 120.0
@@ -45,75 +43,68 @@ class Plan:
     """How long a campaign lasts and how hard it is."""
 
     seconds: float
-    rates: Rates = Rates()
+    rates: Rates = field(default_factory=Rates)
     flush_s: float = 1.0
-    timeout_s: float = 2.0  # of a request to the ring, with its repeats
+    timeout_s: float = 3.0  # of a request to the ring, with its repeats
     writers: int = 3  # at each node
     write_pace_s: float = 0.05
     read_pace_s: float = 0.02
     open_keys: int = 60
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Everything that a report tells."""
+    """Everything that a report tells. Times without success are the longest: at one node, at all of them together."""
 
     seed: int
     seconds: float
     faults: Done
-    hits: dict[Outcome, int]
-    tries: dict[Outcome, int]
+    ledger: Ledger
     operations: int
-    to_two_nodes: int
-    repeats: int
-    reads: int
-    all_links_reads: int
-    certain: int
-    unanswered_reads: int
-    wrong_reads: list[str]
-    writes_down_s: tuple[float, float]  # longest: at one node, at all of them
+    writers: Writers
+    readers: Readers
+    writes_down_s: tuple[float, float]
     reads_down_s: tuple[float, float]
-    recovered_s: float  # from the end of the faults until everything was flushed
-    flushes: list[int]
+    recovered_s: float  # from the last fault until everything was up and flushed
+    flushes: Sequence[int]  # of each owner
     verdict: Verdict
-    troubles: list[str] = field(default_factory=list)
+    troubles: Sequence[str]  # what owners said or did that they never may
 
     def wrong(self) -> list[str]:
         """Every sentence that must not be."""
-        return [*self.troubles, *self.wrong_reads, *self.verdict.wrong]
+        return [*self.troubles, *self.readers.wrong, *self.verdict.wrong]
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The ring, its proxies, and the owners on it, none of them started."""
+    """The ring behind its proxies, and the owners on it; the ring is up, the owners are not. No front: no faults of a
+    ring."""
 
-    ring: Ring
-    proxies: Sequence[Proxy]
+    front: Front | None
     owners: Sequence[Owner]
     store: str
 
 
 @contextmanager
-def stage(folder: Path, plan: Plan, chance: random.Random, module: str = PROGRAM) -> Iterator[Stage]:
+def stage(folder: Path, plan: Plan, chance: random.Random) -> Iterator[Stage]:
     """Everything that a campaign needs; nothing of it runs any more when the block ends."""
     with ExitStack() as ends:
-        places = place_three(folder / "ring", announced=PROXIES, clock_skew_s={NODE_AHEAD: AHEAD_S})
-        ring = ends.enter_context(running(places))
-        prepared: dict[bytes, str] = {}
-        proxies = [
-            ends.enter_context(Proxy((node.address, node.port), (address, node.port), prepared))
-            for node, address in zip(ring.nodes, PROXIES, strict=True)
-        ]
-        store = f"cassandra://{','.join(PROXIES)}:{ring.port}/{KEYSPACE}?timeout_s={plan.timeout_s:g}"
+        front = ends.enter_context(fronted(folder / "ring", {NODE_AHEAD: AHEAD_S}))
+        store = f"cassandra://{','.join(front.addresses)}:{front.port}/{KEYSPACE}?timeout_s={plan.timeout_s:g}"
         make_tables(store)
         owners = []
-        for number in range(len(PROXIES)):
-            ahead_s = AHEAD_S if number == OWNER_AHEAD else 0
-            settings = {"CLICKCURVE_FLUSH_S": f"{plan.flush_s:g}"}
-            data = folder / f"owner{number}" / "data"
-            owners.append(Owner(number, data, store, random.Random(chance.random()), settings, ahead_s, module))
-            ends.callback(owners[-1].server.kill)
-        yield Stage(ring, proxies, owners, store)
+        for number in range(OWNERS):
+            owner = Owner(
+                number,
+                folder / f"owner{number}" / "data",
+                store,
+                random.Random(chance.random()),
+                {"CLICKCURVE_FLUSH_S": f"{plan.flush_s:g}"},
+                ahead_s=AHEAD_S if number == OWNER_AHEAD else 0,
+            )
+            ends.callback(owner.server.kill)
+            owners.append(owner)
+        yield Stage(front, owners, store)
 
 
 def make_tables(store: str) -> None:
@@ -125,62 +116,89 @@ def make_tables(store: str) -> None:
         session.close()
 
 
-async def play(stage: Stage, plan: Plan, seed: int, chance: random.Random) -> Outcomes:
-    """The campaign itself, on a stage that is up. All owners are stopped when this returns."""
-    owners = stage.owners
-    supervisors = [asyncio.create_task(owner.supervise()) for owner in owners]
-    ledger = Ledger(f"{seed:x}-", random.Random(chance.random()), plan.open_keys)
-    book = Book(ledger, lambda: flushes_of(owners))
-    for owner in owners:
-        await owner.up.wait()
-    requests = Requests(ledger, random.Random(chance.random()), MIX)
-    begun = time.monotonic()
-    writers = Writers(owners, book, requests, random.Random(chance.random()), plan.writers, plan.write_pace_s)
-    readers = Readers(owners, book, random.Random(chance.random()), plan.read_pace_s)
-    faults = Faults(stage.ring, stage.proxies, owners, plan.rates, random.Random(chance.random()))
-    faults.begin()
-    clients = [*writers.tasks, *readers.tasks]
-    while time.monotonic() - begun < plan.seconds:
-        faults.check()
-        done, _ = await asyncio.wait([*clients, *supervisors], timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    lasted_s = time.monotonic() - begun
-    writes_down_s, reads_down_s = writers.available.end(), readers.available.end()
-    await faults.end()
-    healed = time.monotonic()
-    await writers.stop()
-    await calm(owners)
-    recovered_s = time.monotonic() - healed
-    await readers.stop()
-    verdict = await audit(owners, ledger)
-    flushes = flushes_of(owners)
-    for owner in owners:
-        await owner.stop()
-    await asyncio.gather(*supervisors)
-    verdict.verified, broken = await asyncio.to_thread(verify, stage.store)
-    verdict.wrong += broken
-    return Outcomes(
-        seed=seed,
-        seconds=lasted_s,
-        faults=faults.done,
-        hits=ledger.sums(),
-        tries={outcome: writers.outcomes[outcome] for outcome in Outcome},
-        operations=len(book.operations),
-        to_two_nodes=writers.sent_to_two,
-        repeats=writers.repeats,
-        reads=readers.reads,
-        all_links_reads=readers.all_links_reads,
-        certain=readers.certain,
-        unanswered_reads=readers.unanswered,
-        wrong_reads=[sentence for sentence, _ in readers.wrong],
-        writes_down_s=writes_down_s,
-        reads_down_s=reads_down_s,
-        recovered_s=recovered_s,
-        flushes=flushes,
-        verdict=verdict,
-        troubles=[trouble for owner in owners for trouble in (*owner.fell, *owner.troubles())],
-    )
+class Campaign:
+    """One campaign on a stage. `play` it once."""
+
+    def __init__(self, stage: Stage, plan: Plan, seed: int, chance: random.Random) -> None:
+        self._stage = stage
+        self._plan = plan
+        self._seed = seed
+        self._chance = chance
+        self._ledger = Ledger(f"{seed:x}-", self._fork(), plan.open_keys)
+        self._book = Book(self._ledger, lambda: flushes_of(stage.owners))
+        self._owner_faults = OwnerFaults(stage.owners, plan.rates, self._fork())
+        self._ring_faults = RingFaults(stage.front, plan.rates, self._fork()) if stage.front else None
+
+    def _fork(self) -> random.Random:
+        """Chance of its own for one part, so that the others' draws do not change it."""
+        return random.Random(self._chance.random())
+
+    async def play(self) -> Outcomes:
+        """All of it. The owners are stopped when this returns."""
+        plan, owners = self._plan, self._stage.owners
+        supervisors = [asyncio.create_task(owner.supervise()) for owner in owners]
+        for owner in owners:
+            await owner.up.wait()
+        requests = Requests(self._ledger, self._fork(), MIX)
+        writers = Writers(owners, self._book, requests, self._fork(), plan.writers, plan.write_pace_s)
+        readers = Readers(owners, self._book, self._fork(), plan.read_pace_s)
+        begun = time.monotonic()
+        await self._suffer([*supervisors, *writers.tasks, *readers.tasks])
+        seconds = time.monotonic() - begun
+        down = writers.available.end(), readers.available.end()
+        recovered_s = await self._recover(writers)
+        await readers.stop()
+        verdict = await audit(owners, self._ledger)
+        for owner in owners:
+            await owner.stop()
+        await asyncio.gather(*supervisors)
+        await asyncio.to_thread(verify, self._stage.store, verdict)
+        return Outcomes(
+            self._seed,
+            seconds,
+            self._done(),
+            self._ledger,
+            len(self._book.operations),
+            writers,
+            readers,
+            *down,
+            recovered_s,
+            flushes_of(owners),
+            verdict,
+            [trouble for owner in owners for trouble in (*owner.fell, *owner.troubles())],
+        )
+
+    async def _suffer(self, living: Sequence[asyncio.Task[None]]) -> None:
+        """Faults for as long as planned. Raises what any client or supervisor raises."""
+        faults = [each for each in (self._owner_faults, self._ring_faults) if each is not None]
+        for each in faults:
+            each.begin()
+        until = time.monotonic() + self._plan.seconds
+        while time.monotonic() < until:
+            done, _ = await asyncio.wait(living, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            for each in faults:
+                each.check()
+
+    async def _recover(self, writers: Writers) -> float:
+        """No further faults; how long it took until everything was up and flushed, in seconds."""
+        begun = time.monotonic()
+        if self._ring_faults is not None:
+            await self._ring_faults.end()
+        await self._owner_faults.end()
+        await writers.stop()
+        await calm(self._stage.owners)
+        return time.monotonic() - begun
+
+    def _done(self) -> Done:
+        owners = self._stage.owners
+        done = Done(
+            owners_killed=sum(owner.kills for owner in owners), owners_paused=sum(owner.pauses for owner in owners)
+        )
+        if self._ring_faults is not None:
+            self._ring_faults.sum_up(done)
+        return done
 
 
 async def calm(owners: Sequence[Owner]) -> None:

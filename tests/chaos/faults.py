@@ -1,4 +1,4 @@
-"""What goes wrong in a campaign: nodes of the ring die and stand still, owners die and stand still, answers get lost."""
+"""What goes wrong in a campaign: nodes and owners die and stand still, answers get lost."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.cassandra.front import Front
 from tests.cassandra.node import Node
-from tests.cassandra.proxy import Proxy, conditional
-from tests.cassandra.ring import Ring
+from tests.cassandra.proxy import conditional
 from tests.chaos.owners import Owner
 
 _OURS = re.compile(r"\b(FROM|INTO|UPDATE)\s+(rows|owners|ids|sources|due|due_days|touched|erasures|meta)\b")
@@ -72,30 +72,20 @@ class Losses:
 
 
 class Faults:
-    """Runs until `end`, which leaves everything healed."""
+    """Some kinds of faults, from `begin` to `end`, which leaves what they hit to mend itself."""
 
-    def __init__(
-        self, ring: Ring, proxies: Sequence[Proxy], owners: Sequence[Owner], rates: Rates, chance: random.Random
-    ) -> None:
-        self._ring = ring
-        self._proxies = proxies
-        self._owners = owners
+    def __init__(self, rates: Rates, chance: random.Random) -> None:
         self._rates = rates
         self._chance = chance
-        self._losses = [Losses(rates, chance.randrange(2**32)) for _ in proxies]
         self._tasks: list[asyncio.Task[None]] = []
         self._ending = asyncio.Event()
-        self.done = Done()
+
+    def _kinds(self) -> Sequence[Coroutine[Any, Any, None]]:
+        """Each makes one kind of fault until the end."""
+        raise NotImplementedError
 
     def begin(self) -> None:
-        for proxy, losses in zip(self._proxies, self._losses, strict=True):
-            proxy.drop(losses.drops)
-            proxy.reset(losses.resets)
-        for kind in (self._nodes, self._owner_kills, self._owner_pauses, self._resets, self._stalls):
-            self._spawn(kind())
-
-    def _spawn(self, fault: Coroutine[Any, Any, None]) -> None:
-        self._tasks.append(asyncio.create_task(fault))
+        self._tasks += [asyncio.create_task(kind) for kind in self._kinds()]
 
     def check(self) -> None:
         """Raises what went wrong in making things go wrong."""
@@ -104,30 +94,75 @@ class Faults:
                 task.result()
 
     async def end(self) -> None:
-        """No further faults; every node, owner and connection is mended when this returns."""
+        """No further faults when this returns."""
         self._ending.set()
-        for proxy in self._proxies:
-            proxy.heal()
         await asyncio.gather(*self._tasks)
-        await asyncio.to_thread(self._ring.heal)
+
+    def _some(self, average_s: float) -> float:
+        return average_s * self._chance.uniform(0.2, 1.8)
+
+    async def _pass(self, seconds: float) -> bool:
+        """Let that time pass; True if the end came meanwhile."""
+        try:
+            await asyncio.wait_for(self._ending.wait(), max(0.0, seconds))
+        except TimeoutError:
+            return False
+        return True
+
+
+class OwnerFaults(Faults):
+    """Owners die, and are started again by their supervisors; owners stand still."""
+
+    def __init__(self, owners: Sequence[Owner], rates: Rates, chance: random.Random) -> None:
+        super().__init__(rates, chance)
+        self._owners = owners
+
+    def _kinds(self) -> Sequence[Coroutine[Any, Any, None]]:
+        return self._kills(), self._pauses()
+
+    async def end(self) -> None:
+        await super().end()
         for owner in self._owners:
             await owner.up.wait()
-        self._sum_up()
 
-    def _sum_up(self) -> None:
-        counts = [proxy.counts for proxy in self._proxies]
-        self.done.answers_dropped = sum(each.dropped for each in counts)
-        self.done.conditional_answers_dropped = sum(each.dropped_conditional for each in counts)
-        self.done.connections_reset = sum(each.resets for each in counts)
-        self.done.stalls = sum(each.stalls for each in counts)
-        self.done.owners_killed = sum(owner.kills for owner in self._owners)
-        self.done.owners_paused = sum(owner.pauses for owner in self._owners)
+    async def _kills(self) -> None:
+        while not await self._pass(self._some(self._rates.owner_kill_every_s)):
+            self._chance.choice(self._owners).kill()
 
-    # --- what happens -------------------------------------------------------------------------------------------------
+    async def _pauses(self) -> None:
+        while not await self._pass(self._some(self._rates.owner_pause_every_s)):
+            await self._chance.choice(self._owners).pause(self._some(self._rates.owner_paused_s))
+
+
+class RingFaults(Faults):
+    """Nodes die and stand still; their proxies drop answers, reset connections and stall."""
+
+    def __init__(self, front: Front, rates: Rates, chance: random.Random) -> None:
+        super().__init__(rates, chance)
+        self._front = front
+        self._losses = [Losses(rates, chance.randrange(2**32)) for _ in front.proxies]
+        self.nodes_killed = 0
+        self.nodes_suspended = 0
+
+    def begin(self) -> None:
+        for proxy, losses in zip(self._front.proxies, self._losses, strict=True):
+            proxy.drop(losses.drops)
+            proxy.reset(losses.resets)
+        super().begin()
+
+    def _kinds(self) -> Sequence[Coroutine[Any, Any, None]]:
+        return self._nodes(), self._resets(), self._stalls()
+
+    async def end(self) -> None:
+        await super().end()
+        await asyncio.to_thread(self._front.heal)
+
     async def _nodes(self) -> None:
-        """Each period one node dies and comes back, then another one stands still. Now and then that one still does when
-        the next period begins: with two away there is no quorum for a few seconds."""
-        rates, nodes = self._rates, self._ring.nodes
+        """Each period one node dies and comes back, then another one stands still.
+
+        Now and then that one still does when the next period begins: no quorum for a few seconds, as two are away.
+        """
+        rates, nodes = self._rates, self._front.ring.nodes
         stands: Node | None = None
         standing: asyncio.Task[None] | None = None
         while not self._ending.is_set():
@@ -148,23 +183,15 @@ class Faults:
 
     async def _kill(self, node: Node) -> None:
         await asyncio.to_thread(node.kill)
-        self.done.nodes_killed += 1
+        self.nodes_killed += 1
         await asyncio.sleep(self._rates.node_down_s)
         await asyncio.to_thread(node.start)
 
     async def _suspend(self, node: Node) -> None:
         await asyncio.to_thread(node.suspend)
-        self.done.nodes_suspended += 1
+        self.nodes_suspended += 1
         await self._pass(self._rates.node_suspended_s)
         node.resume()
-
-    async def _owner_kills(self) -> None:
-        while not await self._pass(self._some(self._rates.owner_kill_every_s)):
-            self._chance.choice(self._owners).kill()
-
-    async def _owner_pauses(self) -> None:
-        while not await self._pass(self._some(self._rates.owner_pause_every_s)):
-            await self._chance.choice(self._owners).pause(self._some(self._rates.owner_paused_s))
 
     async def _resets(self) -> None:
         while not await self._pass(self._some(self._rates.reset_every_s)):
@@ -172,15 +199,13 @@ class Faults:
 
     async def _stalls(self) -> None:
         while not await self._pass(self._some(self._rates.stall_every_s)):
-            self._chance.choice(self._proxies).stall(self._some(self._rates.stalled_s))
+            self._chance.choice(self._front.proxies).stall(self._some(self._rates.stalled_s))
 
-    def _some(self, average_s: float) -> float:
-        return average_s * self._chance.uniform(0.2, 1.8)
-
-    async def _pass(self, seconds: float) -> bool:
-        """Let that time pass; True if the end came meanwhile."""
-        try:
-            await asyncio.wait_for(self._ending.wait(), max(0.0, seconds))
-        except TimeoutError:
-            return False
-        return True
+    def sum_up(self, into: Done) -> None:
+        """Write down how many there were."""
+        total = self._front.total
+        into.nodes_killed, into.nodes_suspended = self.nodes_killed, self.nodes_suspended
+        into.answers_dropped = total(lambda proxy: proxy.counts.dropped)
+        into.conditional_answers_dropped = total(lambda proxy: proxy.counts.dropped_conditional)
+        into.connections_reset = total(lambda proxy: proxy.counts.resets)
+        into.stalls = total(lambda proxy: proxy.counts.stalls)

@@ -149,11 +149,11 @@ class Owner:
 
     def troubles(self) -> list[str]:
         """What an owner must never say in a campaign: that it was overtaken, or that it met an error of its own."""
-        bad = []
-        for line in self.server.output().splitlines():
-            if '"traceback"' in line or '"level": "error"' in line or line.startswith("Traceback"):
-                bad.append(f"owner {self.number} said: {line[:2000]}")
-        return bad
+        return [
+            f"owner {self.number} said: {line[:2000]}"
+            for line in self.server.output().splitlines()
+            if '"traceback"' in line or '"level": "error"' in line or line.startswith("Traceback")
+        ]
 
     async def is_empty(self, wire: Wire) -> bool:
         """Whether all it has accepted is in the store."""

@@ -32,7 +32,8 @@ def versions() -> str:
 
 def lines(found: Outcomes, plan: Plan, ring_s: float) -> list[tuple[str, str]]:
     """Each figure with its name."""
-    done, verdict, hits, tries = found.faults, found.verdict, found.hits, found.tries
+    done, verdict, hits = found.faults, found.verdict, found.ledger.sums()
+    writers, readers, tries = found.writers, found.readers, found.writers.outcomes
     return [
         ("seed", str(found.seed)),
         ("versions", versions()),
@@ -41,7 +42,7 @@ def lines(found: Outcomes, plan: Plan, ring_s: float) -> list[tuple[str, str]]:
         ("clocks", "one node and one owner 5 minutes ahead"),
         ("duration of the faults", f"{found.seconds:.0f} s"),
         ("flushes", ", ".join(map(str, found.flushes)) + f" of the three owners, every {plan.flush_s:g} s at most"),
-        ("operations", f"{found.operations:,}, of which {found.to_two_nodes:,} with ids went to two nodes each"),
+        ("operations", f"{found.operations:,}, of which {writers.sent_to_two:,} with ids went to two nodes each"),
         ("hits sent", f"{sum(hits.values()):,}"),
         ("hits acknowledged", f"{hits[Outcome.acknowledged]:,}"),
         ("hits refused", f"{hits[Outcome.refused]:,}"),
@@ -49,7 +50,7 @@ def lines(found: Outcomes, plan: Plan, ring_s: float) -> list[tuple[str, str]]:
         (
             "requests",
             f"{tries[Outcome.acknowledged]:,} acknowledged, {tries[Outcome.refused]:,} refused, "
-            f"{tries[Outcome.unknown]:,} unanswered; {found.repeats:,} repeats of what no node had acknowledged",
+            f"{tries[Outcome.unknown]:,} unanswered; {writers.repeats:,} repeats of what no node had acknowledged",
         ),
         ("Cassandra nodes killed (-9)", f"{done.nodes_killed:,}"),
         ("Cassandra nodes suspended", f"{done.nodes_suspended:,}"),
@@ -61,13 +62,13 @@ def lines(found: Outcomes, plan: Plan, ring_s: float) -> list[tuple[str, str]]:
         ("stalls of a proxy", f"{done.stalls:,}"),
         (
             "reads checked",
-            f"{found.reads:,} ({found.all_links_reads:,} of all links together); {found.unanswered_reads:,} unanswered",
+            f"{readers.reads:,} ({readers.all_links_reads:,} of all links together); {readers.unanswered:,} unanswered",
         ),
-        ("hits that those reads had to show", f"{found.certain:,}"),
-        ("wrong reads", f"{len(found.wrong_reads):,}"),
+        ("hits that those reads had to show", f"{readers.certain:,}"),
+        ("wrong reads", f"{len(readers.wrong):,}"),
         ("longest time without a write", "{:.1f} s at one node, {:.1f} s at all".format(*found.writes_down_s)),
         ("longest time without a read", "{:.1f} s at one node, {:.1f} s at all".format(*found.reads_down_s)),
-        ("everything flushed after the last fault", f"{found.recovered_s:.1f} s"),
+        ("everything up and flushed after the last fault", f"{found.recovered_s:.1f} s"),
         ("keys read at every node at the end", f"{verdict.keys:,}"),
         ("sum of all keys, and of all links", f"{verdict.people_and_bots:,}"),
         ("clickcurve verify", verdict.verified),
@@ -98,18 +99,21 @@ def page(found: Outcomes, plan: Plan, ring_s: float, command: str, date: str) ->
 
 HEAD = """# A campaign of faults on a Cassandra ring
 
-Three Cassandra nodes, three `clickcurve serve` processes, clients that post and read at all of them without a pause, and faults of
-every kind. Each hit of a link has a power of four as its count, so a total says of each single hit how often it was counted. Reads
-are judged one by one while the faults go on: no hit may show that was not sent, none twice, and none may be missing that this
-node had acknowledged, or that another one had flushed. At the end each link's total is read at every node.
+Three Cassandra nodes, three `clickcurve serve` processes, clients that post and read at all of them without a pause,
+and faults of every kind. Each hit of a link has a power of four as its count, so a total says of each single hit how
+often it was counted. Reads are judged one by one while the faults go on: no hit may show that was not sent, none twice,
+and none may be missing that this node had acknowledged, or that another one had flushed. At the end each link's total
+is read at every node.
 """.splitlines()
 TAIL = """How to read it:
 
-- *Refused* is a 429, a 503 or no connection: certainly not counted. *Unknown* is a connection that ended without an answer: counted
-  once or not at all. What carries an id was sent to two nodes and repeated until one of them had acknowledged it.
+- *Refused* is a 429, a 503 or no connection: certainly not counted. *Unknown* is a connection that ended without an
+  answer: counted once or not at all. What carries an id was sent to two nodes and repeated until one had acknowledged
+  it.
 - *Lost* and *doubled* are hits of the final audit that counted less or more often than their answers allow.
-- The times without a write or a read are those between two successes of the clients. A node that is killed takes a few seconds to
-  start; while two Cassandra nodes are away at once there is no quorum, and reads wait while writes go on into the journals.
+- The times without a write or a read are those between two successes of the clients. An owner that is killed takes a
+  few seconds to start; while two Cassandra nodes are away at once there is no quorum, and reads wait while writes go on
+  into the journals.
 - The seed decides what is posted and which fault comes when. What it meets then is up to the machine.
 
 `make test` runs a short form of the same.

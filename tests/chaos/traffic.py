@@ -13,7 +13,7 @@ from typing import Any
 from tests.chaos.availability import Availability
 from tests.chaos.book import Book, Operation
 from tests.chaos.owners import Owner
-from tests.crash.ledger import Misfit, Outcome
+from tests.crash.ledger import Outcome
 from tests.crash.load import Request, Requests, pause, send
 from tests.crash.wire import Unanswered, Unreachable, Wire
 
@@ -117,7 +117,7 @@ class Readers(Clients):
         self.certain = 0  # hits that a read had to show
         self.unanswered = 0
         self.all_links_reads = 0
-        self.wrong: list[tuple[str, Misfit | None]] = []
+        self.wrong: list[str] = []
         self.available = Availability(len(owners), time.monotonic)
         self._pace_s = pace_s
         for owner in owners:
@@ -159,7 +159,7 @@ class Readers(Clients):
         self.reads += 1
         self.certain += sum(certain)
         for misfit in self.book.judge(key, total, certain):
-            self.wrong.append((f"read {self.reads}, at node {owner.number}: {misfit}", misfit))
+            self.wrong.append(f"read {self.reads}, at node {owner.number}: {misfit}")
         return True
 
     async def _read_all(self, wire: Wire, owner: Owner) -> bool:
@@ -172,7 +172,7 @@ class Readers(Clients):
         most = self.book.all_most()
         if not least <= total <= most:
             said = f"read {self.reads}, at node {owner.number}: all links together are {total}, not {least} to {most}"
-            self.wrong.append((said, None))
+            self.wrong.append(said)
         return True
 
 
