@@ -8,7 +8,6 @@ import random
 import secrets
 import sys
 import tempfile
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,13 +18,11 @@ from tests.chaos.report import page, printed
 MINUTES = 12.0
 
 
-def campaign(folder: Path, plan: Plan, seed: int) -> tuple[Outcomes, float]:
-    """One campaign in that folder, and how long the ring took to start in seconds."""
-    begun = time.monotonic()
+def campaign(folder: Path, plan: Plan, seed: int) -> Outcomes:
+    """One campaign in that folder."""
     chance = random.Random(seed)
     with stage(folder, plan, chance) as on:
-        ring_s = time.monotonic() - begun
-        return asyncio.run(Campaign(on, plan, seed, chance).play()), ring_s
+        return asyncio.run(Campaign(on, plan, seed, chance).play())
 
 
 def main() -> int:
@@ -39,11 +36,11 @@ def main() -> int:
     plan = Plan(given.minutes * 60)
     print(f"seed {given.seed}, {given.minutes:g} minutes", flush=True)
     with tempfile.TemporaryDirectory(prefix="clickcurve-chaos-") as temporary:
-        found, ring_s = campaign(given.folder or Path(temporary), plan, given.seed)
-    print(printed(found, plan, ring_s))
+        found = campaign(given.folder or Path(temporary), plan, given.seed)
+    print(printed(found, plan))
     if given.report is not None:
         command = f"make chaos ARGS='--minutes {given.minutes:g} --seed {given.seed}'"
-        given.report.write_text(page(found, plan, ring_s, command, datetime.now(UTC).date().isoformat()))
+        given.report.write_text(page(found, plan, command, datetime.now(UTC).date().isoformat()))
     return 1 if found.wrong() else 0
 
 

@@ -10,7 +10,7 @@ import asyncio
 import random
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,13 +26,11 @@ from tests.chaos.owners import Owner, flushes_of
 from tests.chaos.traffic import Readers, Writers
 from tests.crash.ledger import Ledger
 from tests.crash.load import Mix, Requests
-from tests.crash.wire import Wire
 
 OWNERS = 3
 AHEAD_S = 300
 NODE_AHEAD, OWNER_AHEAD = 1, 2  # whose clocks are wrong
-CALM_WITHIN_S = 120.0
-LOOK_EVERY_S = 0.2
+PATIENCE_S = 900.0  # for everything before and after the faults
 KEYSPACE = "chaos"
 # Few rows with one hit only, and ids in measure: each is a conditional update of its own.
 MIX = Mix(by_path=1, one=6, one_with_id=4, batch=4, batch_with_id=4, batch_of_ids=1, batch_hits=(3, 30), ids_in_batch=8)
@@ -50,6 +48,10 @@ class Plan:
     write_pace_s: float = 0.05
     read_pace_s: float = 0.02
     open_keys: int = 60
+
+    def settings(self) -> dict[str, str]:
+        """The settings of the owners, as environment variables."""
+        return {"CLICKCURVE_FLUSH_S": f"{self.flush_s:g}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,30 +90,39 @@ class Stage:
 @contextmanager
 def stage(folder: Path, plan: Plan, chance: random.Random) -> Iterator[Stage]:
     """Everything that a campaign needs; nothing of it runs any more when the block ends."""
-    with ExitStack() as ends:
-        front = ends.enter_context(fronted(folder / "ring", {NODE_AHEAD: AHEAD_S}))
+    with fronted(folder / "ring", {NODE_AHEAD: AHEAD_S}) as front:
         store = f"cassandra://{','.join(front.addresses)}:{front.port}/{KEYSPACE}?timeout_s={plan.timeout_s:g}"
         make_tables(store)
-        owners = []
-        for number in range(OWNERS):
-            owner = Owner(
+        owners = [
+            Owner(
                 number,
                 folder / f"owner{number}" / "data",
                 store,
                 random.Random(chance.random()),
-                {"CLICKCURVE_FLUSH_S": f"{plan.flush_s:g}"},
+                plan.settings(),
                 ahead_s=AHEAD_S if number == OWNER_AHEAD else 0,
             )
-            ends.callback(owner.server.kill)
-            owners.append(owner)
-        yield Stage(front, owners, store)
+            for number in range(OWNERS)
+        ]
+        with ended(owners):
+            yield Stage(front, owners, store)
 
 
-def make_tables(store: str) -> None:
+@contextmanager
+def ended(owners: Sequence[Owner]) -> Iterator[None]:
+    """None of the owners runs any more when the block ends."""
+    try:
+        yield
+    finally:
+        for owner in owners:
+            owner.server.kill()
+
+
+def make_tables(store: str, replication: int = 3) -> None:
     """What `clickcurve schema apply` does."""
     session = connect(parse(store))
     try:
-        apply(session, LADDER)
+        apply(session, LADDER, replication)
     finally:
         session.close()
 
@@ -134,16 +145,23 @@ class Campaign:
         return random.Random(self._chance.random())
 
     async def play(self) -> Outcomes:
-        """All of it. The owners are stopped when this returns."""
+        """All of it. The owners are stopped when this returns. ExceptionGroup if any part of it fails."""
+        async with asyncio.timeout(self._plan.seconds + PATIENCE_S), asyncio.TaskGroup() as group:
+            for owner in self._stage.owners:
+                group.create_task(owner.supervise())
+            for owner in self._stage.owners:
+                await owner.up.wait()
+            return await self._played(group)
+
+    async def _played(self, group: asyncio.TaskGroup) -> Outcomes:
         plan, owners = self._plan, self._stage.owners
-        supervisors = [asyncio.create_task(owner.supervise()) for owner in owners]
-        for owner in owners:
-            await owner.up.wait()
         requests = Requests(self._ledger, self._fork(), MIX)
-        writers = Writers(owners, self._book, requests, self._fork(), plan.writers, plan.write_pace_s)
-        readers = Readers(owners, self._book, self._fork(), plan.read_pace_s)
+        writers = Writers(group, owners, self._book, requests, self._fork(), plan.writers, plan.write_pace_s)
+        readers = Readers(group, owners, self._book, self._fork(), plan.read_pace_s)
         begun = time.monotonic()
-        await self._suffer([*supervisors, *writers.tasks, *readers.tasks])
+        for faults in filter(None, (self._owner_faults, self._ring_faults)):
+            faults.begin(group)
+        await asyncio.sleep(plan.seconds)
         seconds = time.monotonic() - begun
         down = writers.available.end(), readers.available.end()
         recovered_s = await self._recover(writers)
@@ -151,7 +169,6 @@ class Campaign:
         verdict = await audit(owners, self._ledger)
         for owner in owners:
             await owner.stop()
-        await asyncio.gather(*supervisors)
         await asyncio.to_thread(verify, self._stage.store, verdict)
         return Outcomes(
             self._seed,
@@ -165,21 +182,8 @@ class Campaign:
             recovered_s,
             flushes_of(owners),
             verdict,
-            [trouble for owner in owners for trouble in (*owner.fell, *owner.troubles())],
+            [trouble for owner in owners for trouble in owner.troubles()],
         )
-
-    async def _suffer(self, living: Sequence[asyncio.Task[None]]) -> None:
-        """Faults for as long as planned. Raises what any client or supervisor raises."""
-        faults = [each for each in (self._owner_faults, self._ring_faults) if each is not None]
-        for each in faults:
-            each.begin()
-        until = time.monotonic() + self._plan.seconds
-        while time.monotonic() < until:
-            done, _ = await asyncio.wait(living, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-            for each in faults:
-                each.check()
 
     async def _recover(self, writers: Writers) -> float:
         """No further faults; how long it took until everything was up and flushed, in seconds."""
@@ -188,7 +192,8 @@ class Campaign:
             await self._ring_faults.end()
         await self._owner_faults.end()
         await writers.stop()
-        await calm(self._stage.owners)
+        for owner in self._stage.owners:
+            await owner.calm()
         return time.monotonic() - begun
 
     def _done(self) -> Done:
@@ -199,14 +204,3 @@ class Campaign:
         if self._ring_faults is not None:
             self._ring_faults.sum_up(done)
         return done
-
-
-async def calm(owners: Sequence[Owner]) -> None:
-    """Wait until every owner has flushed all it accepted."""
-    until = time.monotonic() + CALM_WITHIN_S
-    for owner in owners:
-        wire = Wire(owner.server.port)
-        while not await owner.is_empty(wire):
-            assert time.monotonic() < until, f"owner {owner.number} never flushes:\n{owner.server.output()[-4000:]}"
-            await asyncio.sleep(LOOK_EVERY_S)
-        wire.close()

@@ -84,19 +84,14 @@ class Faults:
         """Each makes one kind of fault until the end."""
         raise NotImplementedError
 
-    def begin(self) -> None:
-        self._tasks += [asyncio.create_task(kind) for kind in self._kinds()]
-
-    def check(self) -> None:
-        """Raises what went wrong in making things go wrong."""
-        for task in self._tasks:
-            if task.done():
-                task.result()
+    def begin(self, group: asyncio.TaskGroup) -> None:
+        """Each kind of fault becomes a task of the group."""
+        self._tasks += [group.create_task(kind) for kind in self._kinds()]
 
     async def end(self) -> None:
         """No further faults when this returns."""
         self._ending.set()
-        await asyncio.gather(*self._tasks)
+        await asyncio.wait(self._tasks)
 
     def _some(self, average_s: float) -> float:
         return average_s * self._chance.uniform(0.2, 1.8)
@@ -144,11 +139,11 @@ class RingFaults(Faults):
         self.nodes_killed = 0
         self.nodes_suspended = 0
 
-    def begin(self) -> None:
+    def begin(self, group: asyncio.TaskGroup) -> None:
         for proxy, losses in zip(self._front.proxies, self._losses, strict=True):
             proxy.drop(losses.drops)
             proxy.reset(losses.resets)
-        super().begin()
+        super().begin(group)
 
     def _kinds(self) -> Sequence[Coroutine[Any, Any, None]]:
         return self._nodes(), self._resets(), self._stalls()

@@ -7,6 +7,7 @@ import json
 import random
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tests.running import PROGRAM, RunningServer
 CLOCK_IS_WRONG = "tests.chaos.ahead"
 LOOK_EVERY_S = 0.1
 READY_WITHIN_S = 120.0
+CALM_WITHIN_S = 120.0
 _FLUSHED = b'"event": "flush"'
 
 
@@ -62,7 +64,6 @@ class Owner:
         self.up = asyncio.Event()
         self.kills = 0
         self.pauses = 0
-        self.fell: list[str] = []  # how it ended without being told to
         self._chance = chance
         self._stopping = False
         self._flushes = 0
@@ -71,7 +72,7 @@ class Owner:
 
     # --- the supervisor ---------------------------------------------------------------------------------------------
     async def supervise(self) -> None:
-        """Start it, again and again, until `stop`."""
+        """Start it, again and again, until `stop`. AssertionError if it ends though nobody killed it."""
         while not self._stopping:
             self.server.launch()
             await self._follow()
@@ -81,24 +82,21 @@ class Owner:
     async def _follow(self) -> None:
         """From its start to its end."""
         wire = Wire(self.server.port)
-        waited_s = 0.0
-        while self.alive():
-            if not self.up.is_set():
-                waited_s += LOOK_EVERY_S
-                assert waited_s < READY_WITHIN_S, f"owner {self.number} is not ready:\n{self.server.output()[-4000:]}"
-                if await is_ready(wire):
-                    self.up.set()
+        late = time.monotonic() + READY_WITHIN_S
+        while self._lives():
+            if not self.up.is_set() and await is_ready(wire):
+                self.up.set()
+            assert self.up.is_set() or time.monotonic() < late, f"never ready: {self._last_words()}"
             await asyncio.sleep(LOOK_EVERY_S)
         wire.close()
 
-    def alive(self) -> bool:
-        """Whether it runs. One that ended by itself is noted."""
-        if self.server.running:
-            return True
+    def _lives(self) -> bool:
         if self.server.ended and not self._stopping:
-            status = self.server.wait()
-            self.fell.append(f"owner {self.number} ended with {status}:\n{self.server.output()[-4000:]}")
-        return False
+            raise AssertionError(f"ended with {self.server.wait()}: {self._last_words()}")
+        return self.server.running
+
+    def _last_words(self) -> str:
+        return f"owner {self.number}:\n{self.server.output()[-4000:]}"
 
     def kill(self) -> None:
         """kill -9; the supervisor starts it again."""
@@ -122,7 +120,7 @@ class Owner:
         """End it cleanly: all it has accepted is in the store afterwards."""
         self._stopping = True
         status = await asyncio.to_thread(self.server.stop)
-        assert status == 0, f"owner {self.number} ended with {status}:\n{self.server.output()[-4000:]}"
+        assert status == 0, f"ended with {status}: {self._last_words()}"
 
     # --- what it tells of itself --------------------------------------------------------------------------------------
     def flushes(self) -> int:
@@ -155,14 +153,24 @@ class Owner:
             if '"traceback"' in line or '"level": "error"' in line or line.startswith("Traceback")
         ]
 
-    async def is_empty(self, wire: Wire) -> bool:
-        """Whether all it has accepted is in the store."""
-        try:
-            _, body = await wire.get("/metrics")
-        except (Unanswered, Unreachable):
-            return False
-        waiting = [line for line in body.decode().splitlines() if line.startswith("clickcurve_buffered_entries{")]
-        return bool(waiting) and all(float(line.rpartition(" ")[2]) == 0 for line in waiting)
+    async def calm(self) -> None:
+        """Wait until all it has accepted is in the store."""
+        wire = Wire(self.server.port)
+        late = time.monotonic() + CALM_WITHIN_S
+        while not await is_empty(wire):
+            assert time.monotonic() < late, f"never flushes: {self._last_words()}"
+            await asyncio.sleep(LOOK_EVERY_S)
+        wire.close()
+
+
+async def is_empty(wire: Wire) -> bool:
+    """Whether a server has nothing that is not in the store."""
+    try:
+        _, body = await wire.get("/metrics")
+    except (Unanswered, Unreachable):
+        return False
+    waiting = [line for line in body.decode().splitlines() if line.startswith("clickcurve_buffered_entries{")]
+    return bool(waiting) and all(float(line.rpartition(" ")[2]) == 0 for line in waiting)
 
 
 async def is_ready(wire: Wire) -> bool:

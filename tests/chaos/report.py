@@ -30,7 +30,7 @@ def versions() -> str:
     )
 
 
-def lines(found: Outcomes, plan: Plan, ring_s: float) -> list[tuple[str, str]]:
+def lines(found: Outcomes, plan: Plan) -> list[tuple[str, str]]:
     """Each figure with its name."""
     done, verdict, hits = found.faults, found.verdict, found.ledger.sums()
     writers, readers, tries = found.writers, found.readers, found.writers.outcomes
@@ -38,7 +38,7 @@ def lines(found: Outcomes, plan: Plan, ring_s: float) -> list[tuple[str, str]]:
         ("seed", str(found.seed)),
         ("versions", versions()),
         ("machine", machine()),
-        ("ring", f"3 nodes, RF 3, QUORUM, commit log synced in groups; up in {ring_s:.0f} s"),
+        ("ring", "3 nodes, RF 3, QUORUM, commit log synced in groups"),
         ("clocks", "one node and one owner 5 minutes ahead"),
         ("duration of the faults", f"{found.seconds:.0f} s"),
         ("flushes", ", ".join(map(str, found.flushes)) + f" of the three owners, every {plan.flush_s:g} s at most"),
@@ -77,10 +77,10 @@ def lines(found: Outcomes, plan: Plan, ring_s: float) -> list[tuple[str, str]]:
     ]
 
 
-def printed(found: Outcomes, plan: Plan, ring_s: float) -> str:
+def printed(found: Outcomes, plan: Plan) -> str:
     """The figures for a terminal, then what is wrong."""
-    width = max(len(name) for name, _ in lines(found, plan, ring_s))
-    figures = [f"{name:<{width}}  {figure}" for name, figure in lines(found, plan, ring_s)]
+    width = max(len(name) for name, _ in lines(found, plan))
+    figures = [f"{name:<{width}}  {figure}" for name, figure in lines(found, plan)]
     return "\n".join([*figures, *_wrong(found)])
 
 
@@ -91,9 +91,9 @@ def _wrong(found: Outcomes) -> Iterator[str]:
         yield from wrong[:SHOWN_WRONG]
 
 
-def page(found: Outcomes, plan: Plan, ring_s: float, command: str, date: str) -> str:
+def page(found: Outcomes, plan: Plan, command: str, date: str) -> str:
     """The figures as the page that is kept in docs/."""
-    table = [f"| {name} | {figure} |" for name, figure in lines(found, plan, ring_s)]
+    table = [f"| {name} | {figure} |" for name, figure in lines(found, plan)]
     return "\n".join([*HEAD, f"`{command}`, {date}.", "", "| | |", "| --- | --- |", *table, "", *TAIL, ""])
 
 

@@ -24,9 +24,10 @@ ALL_LINKS_READS = 0.01  # share of the reads that ask for all links together
 
 
 class Clients:
-    """What writers and readers share: the owners, the book, one stop."""
+    """What writers and readers share: the owners, the book, one stop. Each client is a task of the group."""
 
-    def __init__(self, owners: Sequence[Owner], book: Book, chance: random.Random) -> None:
+    def __init__(self, group: asyncio.TaskGroup, owners: Sequence[Owner], book: Book, chance: random.Random) -> None:
+        self._group = group
         self.owners = owners
         self.book = book
         self.chance = chance
@@ -34,12 +35,12 @@ class Clients:
         self.tasks: list[asyncio.Task[None]] = []
 
     def spawn(self, client: Coroutine[Any, Any, None]) -> None:
-        self.tasks.append(asyncio.create_task(client))
+        self.tasks.append(self._group.create_task(client))
 
     async def stop(self) -> None:
         """Begin nothing new, finish what must be finished, and end."""
         self.stopping = True
-        await asyncio.gather(*self.tasks)
+        await asyncio.wait(self.tasks)
 
     async def rest(self, pace_s: float) -> None:
         await asyncio.sleep(2 * pace_s * self.chance.random())
@@ -50,9 +51,16 @@ class Writers(Clients):
     at the same moment or one after the other, and again until one of them has acknowledged it."""
 
     def __init__(
-        self, owners: Sequence[Owner], book: Book, requests: Requests, chance: random.Random, each: int, pace_s: float
+        self,
+        group: asyncio.TaskGroup,
+        owners: Sequence[Owner],
+        book: Book,
+        requests: Requests,
+        chance: random.Random,
+        each: int,
+        pace_s: float,
     ) -> None:
-        super().__init__(owners, book, chance)
+        super().__init__(group, owners, book, chance)
         self.repeats = 0
         self.outcomes: Counter[Outcome] = Counter()  # of single tries
         self.sent_to_two = 0
@@ -111,8 +119,10 @@ class Writers(Clients):
 class Readers(Clients):
     """One reader a node. Each read is judged when its answer comes; what is wrong is kept in `wrong`."""
 
-    def __init__(self, owners: Sequence[Owner], book: Book, chance: random.Random, pace_s: float) -> None:
-        super().__init__(owners, book, chance)
+    def __init__(
+        self, group: asyncio.TaskGroup, owners: Sequence[Owner], book: Book, chance: random.Random, pace_s: float
+    ) -> None:
+        super().__init__(group, owners, book, chance)
         self.reads = 0
         self.certain = 0  # hits that a read had to show
         self.unanswered = 0
