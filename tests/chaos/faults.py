@@ -32,7 +32,7 @@ class Rates:
     reset_every_s: float = 8.0
     stall_every_s: float = 30.0
     stalled_s: float = 5.0
-    lost_answers: float = 0.02  # share
+    lost_answers: float = 0.03  # share
     lost_conditional_answers: float = 0.06
 
 
@@ -121,8 +121,12 @@ class OwnerFaults(Faults):
             await owner.up.wait()
 
     async def _kills(self) -> None:
+        """Mostly of one that serves; one in six may as well be in the middle of its start."""
         while not await self._pass(self._some(self._rates.owner_kill_every_s)):
-            self._chance.choice(self._owners).kill()
+            serving = [owner for owner in self._owners if owner.up.is_set()]
+            if self._chance.random() < 1 / 6 or not serving:
+                serving = list(self._owners)
+            self._chance.choice(serving).kill()
 
     async def _pauses(self) -> None:
         while not await self._pass(self._some(self._rates.owner_pause_every_s)):

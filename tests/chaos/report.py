@@ -17,10 +17,11 @@ SHOWN_WRONG = 40
 
 
 def machine() -> str:
-    """The shape of this machine."""
+    """The shape of this machine, and what it had to do in the last 1, 5 and 15 minutes."""
     memory = re.search(r"MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text())
     gib = round(int(memory[1]) / 2**20) if memory else 0
-    return f"{os.cpu_count()} cores, {gib} GiB, {platform.system()} {platform.release()}"
+    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    return f"{os.cpu_count()} cores, {gib} GiB, {platform.system()} {platform.release()}; load average {load}"
 
 
 def versions() -> str:

@@ -34,6 +34,8 @@ SHORT = Plan(
         lost_answers=0.03,
         lost_conditional_answers=0.15,
     ),
+    least_dropped=10,
+    least_dropped_conditional=3,
 )
 # On a ring of one node that nothing happens to: only owners die.
 ONE_NODE = Plan(seconds=8.0, rates=Rates(owner_kill_every_s=2.5, owner_pause_every_s=NEVER), open_keys=20)
@@ -66,8 +68,7 @@ def test_nothing_is_lost_or_doubled_on_a_ring_that_breaks(
     assert found.readers.reads > 200 and found.readers.certain > 1000, "too little was read to show anything"
     assert found.writers.sent_to_two > 50
     done = found.faults
-    assert done.conditional_answers_dropped > 0
-    assert done.answers_dropped > done.conditional_answers_dropped
+    assert done.answers_dropped > done.conditional_answers_dropped > 0
     assert min(done.nodes_killed, done.nodes_suspended, done.owners_killed, done.owners_paused) > 0
     assert min(done.connections_reset, done.stalls) > 0
 

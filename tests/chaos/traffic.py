@@ -18,6 +18,7 @@ from tests.crash.load import Request, Requests, pause, send
 from tests.crash.wire import Unanswered, Unreachable, Wire
 
 RECENT_KEYS = 300
+REPEAT_S = 0.2  # until the next try to deliver what no node has acknowledged
 UNANSWERED_S = 0.2  # until the next read after one that could not be answered
 OLD_READS = 0.15  # share of the reads that ask for any key, however old
 ALL_LINKS_READS = 0.01  # share of the reads that ask for all links together
@@ -102,7 +103,7 @@ class Writers(Clients):
             await self._try(wires, request, operation, other)
         while not operation.acknowledged:
             self.repeats += 1
-            await pause(self.chance)
+            await asyncio.sleep(REPEAT_S)
             await self._try(wires, request, operation, self.chance.choice((home, other)))
 
     async def _try(self, wires: Sequence[Wire], request: Request, operation: Operation, owner: Owner) -> None:
