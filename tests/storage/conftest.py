@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from storage.contract import Store
+from tests.storage.copies import Make
 from tests.storage.processes import Other, Start
 from tests.storage.stores import OUTAGES, STORES, Outage, StoreFactory
 
@@ -52,3 +54,21 @@ def start() -> Iterator[Start]:
     yield start
     for other in started:
         other.kill()
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """A new store of a kind."""
+    with ExitStack() as opened:
+        made = 0
+
+        def make(kind: str) -> Store:
+            nonlocal made
+            made += 1
+            folder = tmp_path / str(made)
+            folder.mkdir()
+            factory = STORES[kind](folder)
+            opened.callback(factory.close)
+            return factory()
+
+        yield make
