@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from buckets.codec import decode
 from buckets.ladder import CLICKS, DAY_S
+from storage.backup import backup
 from storage.contract import CLOSED, Held, OwnerRecord, Source, StoredLink
 from storage.copy import Copied
 from storage.copy_owner import CopyRefused
@@ -17,6 +19,7 @@ from storage.memory_store import MemoryStore
 from storage.verify import verify
 from tests.storage.copies import NOW_US, Make, Recording, copied, exported, filled, picture
 from tests.storage.flushes import Flusher, hits
+from tests.storage.processes import opened
 from tests.storage.stores import record, rows, saved, walked
 
 PAIRS = [("memory", "memory"), ("sqlite", "sqlite"), ("memory", "sqlite"), ("sqlite", "memory")]
@@ -154,6 +157,23 @@ def test_nothing_reaches_a_store_on_two_ways(make: Make) -> None:
     copied(second, fourth)
     assert [owner.sums for owner in copied(first, fourth).owners] == [None] * 3
     assert exported(fourth) == exported(first)
+
+
+def test_a_store_and_its_backup_never_count_twice_in_one_store(make: Make, tmp_path: Path) -> None:
+    with opened(tmp_path / "original.db") as original:
+        filled(original)
+    backup(tmp_path / "original.db", tmp_path / "backup.db")
+    with opened(tmp_path / "original.db") as original, opened(tmp_path / "backup.db") as backed:
+        target = make("memory")
+        copied(original, target)
+        with pytest.raises(CopyRefused, match="both hold a copy of owner 1 of the store"):
+            copied(backed, target)
+        with pytest.raises(CopyRefused, match="the source holds a copy of the target's owner 1"):
+            copied(backed, original)
+        other = make("memory")
+        copied(backed, other)
+        assert exported(other) == exported(original)
+        assert [owner.sums for owner in copied(original, other).owners] == [None] * 3
 
 
 def test_rows_of_an_owner_that_the_source_does_not_know_are_refused(make: Make) -> None:
