@@ -4,7 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 # What the tests run for real beside Python packages, and what the benches drive the server with.
-TEST_SYSTEM := nginx curl
+# The last three are for real Cassandra nodes: Maven fetches the jars, Java runs them, faketime puts a clock wrong.
+TEST_SYSTEM := nginx curl mvn:maven java:openjdk-17-jre-headless faketime
 BENCH_SYSTEM := wrk
 SOURCES := buckets ingest storage query retention server tests bench examples
 ARGS ?=

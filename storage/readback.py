@@ -70,7 +70,6 @@ async def compare(pages: Iterator[Page], target: Store, numbers: Mapping[int, in
 
 def _compare(compared: Compared, key: str, link: StoredLink, there: StoredLink, numbers: Mapping[int, int]) -> None:
     stored = {row.owner: row.data for row in there.rows}
-    not_erased = link.erased_at if there.erased_at < link.erased_at else 0
     for row in link.rows:
         if row.owner not in numbers:
             continue
@@ -78,7 +77,7 @@ def _compare(compared: Compared, key: str, link: StoredLink, there: StoredLink, 
         counts = of_source.add(key, row.data, link.erased_at)
         data = stored.get(numbers[row.owner])
         counts_there = 0 if data is None else of_target.add(key, data, there.erased_at)
-        if data != as_saved(row.data, not_erased):
+        if data is None or not _is_same(row.data, data, link.erased_at, there.erased_at):
             compared.rows_differing += 1
             compared.owners_differing.add(row.owner)
             what = "is missing in the target" if data is None else "has other bytes in the target"
@@ -86,6 +85,14 @@ def _compare(compared: Compared, key: str, link: StoredLink, there: StoredLink, 
         elif counts != counts_there:
             hits = f"{counts:,} hits of the source count for nothing there"
             _note(compared.erased, f"{name_of(key, row.owner)}: erased in the target, so {hits}")
+
+
+def _is_same(data: bytes, found: bytes, erased_at: int, erased_there: int) -> bool:
+    """Is `found` what a copy saves of `data`? Where both know of the erasure, a row that it emptied may be in either
+    form: the target may have learned of it while the copy was broken off."""
+    if erased_there < erased_at:
+        return found == as_saved(data, erased_at)
+    return found == data or found == as_saved(data, erased_at)
 
 
 def _note(sentences: list[str], sentence: str) -> None:

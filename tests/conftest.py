@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 
 from tests.budget import Budget
+from tests.cassandra import fixtures as cassandra_nodes
 from tests.client import Clickcurve
 from tests.running import RunningServer, free_port
 
@@ -22,6 +23,7 @@ hypothesis.settings.load_profile("clickcurve")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Budget(Path(__file__).parent), "suite-budget")
+    config.pluginmanager.register(cassandra_nodes, "cassandra-nodes")
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Makes sure that these programs (Debian's packages of the same names) are there: installs them where it may, else says
-# in one sentence what is missing. Nothing is skipped for want of a program.
+# Makes sure that these programs are there: installs Debian's packages of the same names where it may (`mvn:maven`: the
+# package has another name), else says in one sentence what is missing. Nothing is skipped for want of a program.
 PATH="$PATH:/usr/sbin:/sbin"
 missing=""
 for program in "$@"; do
-    command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
+    command -v "${program%%:*}" >/dev/null 2>&1 || missing="$missing ${program#*:}"
 done
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

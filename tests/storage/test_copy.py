@@ -22,7 +22,7 @@ from tests.storage.flushes import Flusher, hits
 from tests.storage.processes import opened
 from tests.storage.stores import record, rows, saved, walked
 
-PAIRS = [("memory", "memory"), ("sqlite", "sqlite"), ("memory", "sqlite"), ("sqlite", "memory")]
+PAIRS = [("memory", "memory"), ("sqlite", "sqlite"), ("cassandra", "sqlite"), ("memory", "cassandra")]
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,60 @@
+"""Real nodes for all suites: each kind is started once a session, when the first test asks for it, and shared.
+
+Make a keyspace of your own (`keyspace` gives a name) and leave the nodes as you found them; a test that breaks them
+asks for `breakable_node` or `breakable_nodes`, which mend them afterwards.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cassandra.jars import Missing
+from tests.cassandra.node import Node
+from tests.cassandra.prepare import prepare
+from tests.cassandra.ring import Ring, place_one, place_three, running
+
+
+@pytest.fixture(scope="session")
+def cassandra_program() -> None:
+    """Fails, with one sentence, where a real Cassandra cannot run."""
+    try:
+        prepare()
+    except Missing as missing:
+        pytest.fail(str(missing), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def one_node(cassandra_program: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """A single node on 127.0.0.1 that syncs each write before it answers."""
+    with running([place_one(tmp_path_factory.mktemp("one-node"))]) as ring:
+        yield ring.nodes[0]
+
+
+@pytest.fixture(scope="session")
+def three_nodes(cassandra_program: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ring]:
+    """Three nodes on 127.0.0.1 to 127.0.0.3 that sync the writes of 5 ms together before they answer."""
+    with running(place_three(tmp_path_factory.mktemp("three-nodes"))) as ring:
+        yield ring
+
+
+@pytest.fixture
+def breakable_node(one_node: Node) -> Iterator[Node]:
+    """The single node, for a test that kills or suspends it."""
+    yield one_node
+    one_node.heal()
+
+
+@pytest.fixture
+def breakable_nodes(three_nodes: Ring) -> Iterator[Ring]:
+    """The three nodes, for a test that kills or suspends some."""
+    yield three_nodes
+    three_nodes.heal()
+
+
+@pytest.fixture
+def keyspace() -> str:
+    """A name that no other keyspace has."""
+    return f"test_{secrets.token_hex(6)}"
