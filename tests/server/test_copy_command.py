@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import subprocess
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from server.settings import LADDER
-from storage.copy_owner import PREFIX
+from storage.copy_owner import name_of_copy
+from storage.from_uri import open_store
 from storage.sqlite_store import SqliteStore
 from tests.client import Clickcurve
 from tests.conftest import Serve
@@ -18,7 +20,7 @@ from tests.running import RunningServer, command, plain_environment
 from tests.server.test_cli import said
 from tests.storage.flushes import Flusher, hits
 
-LINKS = 10_000
+LINKS = 4_000
 
 
 def uri(path: Path) -> str:
@@ -46,33 +48,51 @@ def counted(serve: Serve, data: Path) -> RunningServer:
     return server
 
 
-def test_a_server_moves_to_another_store(serve: Serve, data: Path, tmp_path: Path) -> None:
+@pytest.fixture(params=["sqlite", "cassandra"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URI of an empty store."""
+    if request.param == "sqlite":
+        return uri(tmp_path / "new.db")
+    node, keyspace = request.getfixturevalue("one_node"), request.getfixturevalue("keyspace")
+    made = f"cassandra://{node.address}:{node.port}/{keyspace}"
+    said("schema", "apply", "--store", made, "--replication", "1")
+    return made
+
+
+def exported(store: str) -> list[str]:
+    return sorted(said("export", "--store", store).splitlines())
+
+
+def test_a_server_moves_to_another_store(serve: Serve, data: Path, target: str, tmp_path: Path) -> None:
     server = counted(serve, data)
     before = answers(server)
-    here, there = uri(data / "clickcurve.db"), uri(tmp_path / "new.db")
-    move = ("copy", "--from", here, "--to", there)
+    here = uri(data / "clickcurve.db")
+    move = ("copy", "--from", here, "--to", target)
     refused = said(*move, code=1)
     assert "owner 1 is open" in refused and "stop its server" in refused
     server.stop()
     text = said(*move)
     assert "owner 1, there 1: 5 rows, 9 hits of people, 1 of bots, the same in both" in text
     assert "copied: 5 rows, each read back and the same; 1 ids and the places of 0 imports" in text
-    assert said("export", "--store", there) == said("export", "--store", here)
+    assert exported(target) == exported(here)
 
-    moved = serve("--store", there, data=data)
+    moved = serve("--store", target, data=data)
     assert answers(moved) == before
     with Clickcurve(moved.url) as client:
         assert client.send([{"key": "launch", "count": 5, "id": "five"}])["duplicate"] == 5
         client.hit("launch")
-        assert client.total("launch")["total"] == 6
     moved.stop()
-    (owner,) = map(json.loads, said("owners", "list", "--json", "--store", there).splitlines())
+    (owner,) = map(json.loads, said("owners", "list", "--json", "--store", target).splitlines())
     assert (owner["owner"], owner["epoch"]) == (1, 2), "the same journal went on as the same owner"
+    assert "people 6" in said("dump", "launch", "--store", target)
     assert said(*move) == "owner 1 was copied before, as owner 1\nnothing to copy: all of it was copied before\n"
-    assert "0 rows break a law" in said("verify", "--store", there)
+    assert "0 rows break a law" in said("verify", "--store", target)
 
-    back = serve(data=data)  # with the old store again, by mistake
-    back.stop()
+    back = uri(tmp_path / "back.db")
+    assert "each read back and the same" in said("copy", "--from", target, "--to", back)
+    assert exported(back) == exported(target)
+    again = serve(data=data)  # with the old store, by mistake
+    again.stop()
     assert "they can no longer be made one" in said(*move, code=1)
 
 
@@ -94,32 +114,24 @@ def test_a_lost_owner_is_given_up_and_the_rest_is_copied(serve: Serve, data: Pat
         assert client.total("launch")["total"] == 11
 
 
-def test_a_killed_copy_goes_on(tmp_path: Path) -> None:
+def test_a_killed_copy_goes_on(tmp_path: Path, target: str) -> None:
     with closing(SqliteStore(tmp_path / "old.db", LADDER)) as old:
         flusher = Flusher(old)
         flusher.flush({f"key-{n:05}": hits((n % 700, 1 + n % 9), bots=n % 2) for n in range(LINKS)})
         old.close_owner(flusher.held)
-    move = ("copy", "--from", uri(tmp_path / "old.db"), "--to", uri(tmp_path / "new.db"))
-    copying = subprocess.Popen(command(*move), env=plain_environment(), stdout=subprocess.DEVNULL)
-    while steps(tmp_path / "new.db") < 3:
-        with suppress(subprocess.TimeoutExpired):
-            raise AssertionError(f"the copy ended with {copying.wait(0.005)}")
-    copying.kill()
-    copying.wait()
-    stood = steps(tmp_path / "new.db")
-    assert 3 <= stood < LINKS // 500
-    text = said(*move)
-    assert f"{LINKS + 1:,} rows, each read back and the same" in text
-    assert said("export", "--store", uri(tmp_path / "new.db")) == said("export", "--store", uri(tmp_path / "old.db"))
-
-
-def steps(path: Path) -> int:
-    """How many pages a copy has behind it."""
-    if not path.exists():
-        return 0
-    with closing(sqlite3.connect(path)) as db:
-        (found,) = db.execute("SELECT max(position) FROM sources WHERE source LIKE ?", (f"{PREFIX}%",)).fetchone()
-    return int(found or 0)
+        name = name_of_copy(old.uuid(), 1)
+    move = ("copy", "--from", uri(tmp_path / "old.db"), "--to", target)
+    with closing(open_store(target, LADDER)) as there:
+        copying = subprocess.Popen(command(*move), env=plain_environment(), stdout=subprocess.DEVNULL)
+        while (place := there.source(name)) is None or place.position < 3:
+            with suppress(subprocess.TimeoutExpired):
+                raise AssertionError(f"the copy ended with {copying.wait(0.005)}")
+        copying.kill()
+        copying.wait()
+        stood = there.source(name)
+        assert stood is not None and 3 <= stood.position < LINKS // 500
+    assert f"{LINKS + 1:,} rows, each read back and the same" in said(*move)
+    assert exported(target) == exported(uri(tmp_path / "old.db"))
 
 
 def test_what_cannot_be_copied_is_refused_and_nothing_made(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from server import clock
 from server.settings import LADDER
 from storage.contract import CLOSED, COPIED, OPEN, RETIRED, OwnerRecord
+from storage.from_uri import open_store
 from storage.sqlite_store import SqliteStore
 from tests.client import Clickcurve
 from tests.conftest import Serve
@@ -22,12 +23,16 @@ from tests.storage.flushes import Flusher, hits
 AGO_S = {1: 5, 2: 3 * 86_400, 3: 7_300, 4: 86_400 * 40, 5: 601}
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> str:
-    """A store with owners in every state, and its URI."""
-    path = tmp_path / "clickcurve.db"
+@pytest.fixture(params=["sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URI of a store with owners in every state."""
+    uri = f"sqlite:///{tmp_path / 'clickcurve.db'}"
+    if request.param == "cassandra":
+        node, keyspace = request.getfixturevalue("one_node"), request.getfixturevalue("keyspace")
+        uri = f"cassandra://{node.address}:{node.port}/{keyspace}"
+        said("schema", "apply", "--store", uri, "--replication", "1")
     now = int(clock.now())
-    with closing(SqliteStore(path, LADDER)) as made:
+    with closing(open_store(uri, LADDER)) as made:
         for record in (
             OwnerRecord(1, 4, "h1", "journal-a", "alpha:/srv/journal-1", OPEN, (4 << 20) + 12, now - AGO_S[1]),
             OwnerRecord(2, 1, "h2", "journal-b", "alpha:/srv/journal-2", CLOSED, (1 << 20) + 1, now - AGO_S[2]),
@@ -36,7 +41,7 @@ def store(tmp_path: Path) -> str:
             OwnerRecord(5, 1, "h5", "journal-e", "delta:/srv", OPEN, 0, now - AGO_S[5]),
         ):
             made.create_owner(record)
-    return f"sqlite:///{path}"
+    return uri
 
 
 def states(store: str) -> dict[int, str]:
@@ -77,6 +82,7 @@ def test_owners_are_listed_for_programs(store: str) -> None:
     assert (second["state"], second["lag_s"]) == ("closed", None)
 
 
+@pytest.mark.parametrize("store", ["sqlite", "cassandra"], indirect=True)
 def test_a_lost_owner_is_retired_and_what_follows_is_said(store: str) -> None:
     text = said("owners", "retire", "3", "--store", store)
     assert text.startswith("owner 3 (beta:/srv/journal-1) is retired\n")

@@ -17,7 +17,7 @@ from storage.copy import Copied
 from storage.copy_owner import CopyRefused
 from storage.memory_store import MemoryStore
 from storage.verify import verify
-from tests.storage.copies import NOW_US, Make, Recording, copied, exported, filled, picture
+from tests.storage.copies import NOW_US, Died, Make, Recording, copied, die, exported, filled, picture
 from tests.storage.flushes import Flusher, hits
 from tests.storage.processes import opened
 from tests.storage.stores import record, rows, saved, walked
@@ -210,6 +210,20 @@ def test_a_link_that_others_count_in_the_target_keeps_what_they_counted(make: Ma
     assert rows(target, "c").erased_at == NOW_US
     assert done.compared.rows_differing == 0 and done.compared.erased == []
     assert verify(target, CLICKS).broken == []
+
+
+def test_a_link_that_the_target_erases_while_the_copy_is_broken_off_is_no_difference(make: Make) -> None:
+    source, target = make("memory"), make("memory")
+    flusher, there = Flusher(source, 1), Flusher(target, 7)
+    flusher.flush({key: hits((0, 1)) for key in "abcdefgh"})
+    source.erase("a", NOW_US)
+    source.close_owner(flusher.held)
+    there.flush({"a": hits((0, 100))})
+    with pytest.raises(Died):
+        copied(source, target, lambda keys: die())
+    target.erase("a", NOW_US + 1)
+    assert copied(source, target).compared.rows_differing == 0
+    assert exported(target) == exported(source)
 
 
 def test_what_the_target_has_erased_stays_erased_and_is_told(make: Make) -> None:
