@@ -67,13 +67,18 @@ def is_of_an_owner(name: str) -> bool:
     return name.startswith(PREFIX) and name.rpartition("/")[2].isdigit()
 
 
+def refuse_open(owners: Collection[OwnerRecord]) -> None:
+    """Raises CopyRefused where an owner of the source is open: what its journal holds is not in the store yet."""
+    reasons = [_why_open(record) for record in owners if record.state == OPEN]
+    if reasons:
+        raise CopyRefused("; ".join(reasons))
+
+
 def refuse(uuid: str, owners: Collection[OwnerRecord], sources: Mapping[str, Source], target: Store) -> None:
     """Raises CopyRefused where copying the store of this uuid would miss hits, or count them twice."""
     if target.uuid() == uuid:
         raise CopyRefused("both are one and the same store")
-    reasons = [_why_open(record) for record in owners if record.state == OPEN]
-    if reasons:
-        raise CopyRefused("; ".join(reasons))
+    refuse_open(owners)
     names = {name_of_copy(uuid, origin.owner) for origin in owners}
     mine = {record.owner for record in target.owners() if record.journal in names}
     mine.update(kept.owner for name in names if (kept := target.source(name)) is not None)

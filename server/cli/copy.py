@@ -17,6 +17,7 @@ from server.cli.options import with_settings
 from server.settings import Settings
 from storage.contract import Store
 from storage.copy import Copied, CopiedOwner, copy
+from storage.copy_owner import refuse_open
 from storage.from_uri import open_store
 from storage.readback import Sums
 
@@ -44,8 +45,10 @@ def copy_command(settings: Settings, source: str, target: str) -> None:
     ladder = Ladder.parse(settings.ladder)
     window_us = ID_WINDOW_S * 1_000_000
     since_us = int(clock.now() * 1e6) - window_us
-    with _opened(source, ladder, read_only=True) as here, _opened(target, ladder) as there:
-        copied = asyncio.run(copy(here, there, ladder, since_us, window_us, _teller()))
+    with _opened(source, ladder, read_only=True) as here:
+        refuse_open(here.owners())  # before a target is made
+        with _opened(target, ladder) as there:
+            copied = asyncio.run(copy(here, there, ladder, since_us, window_us, _teller()))
     _report(copied)
     if copied.compared.rows_differing:
         raise SystemExit(FAILED)

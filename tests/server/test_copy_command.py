@@ -70,6 +70,7 @@ def test_a_server_moves_to_another_store(serve: Serve, data: Path, target: str, 
     move = ("copy", "--from", here, "--to", target)
     refused = said(*move, code=1)
     assert "owner 1 is open" in refused and "stop its server" in refused
+    assert not (tmp_path / "new.db").exists()
     server.stop()
     text = said(*move)
     assert "owner 1, there 1: 5 rows, 9 hits of people, 1 of bots, the same in both" in text
