@@ -66,6 +66,7 @@ class CassandraStore:
         self._erased_at: dict[int, dict[str, int]] = {}  # of the keys that an owner loaded last
 
     def uuid(self) -> str:
+        """Which keyspace this is: noted when its tables were made."""
         noted: dict[str, str] = dict(self._cql.run(META))
         return noted["uuid"]
 
