@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -27,6 +28,7 @@ from buckets.errors import (
     ClickcurveError,
     JournalBehind,
     JournalBroken,
+    JournalError,
     JournalSuperseded,
     OwnerFenced,
     StoreUnavailable,
@@ -367,6 +369,11 @@ class Owner:
             lag_s=0.0 if since_us is None else max(0.0, self._clock() - since_us / 1e6),
         )
 
+    async def _let_go_of(self, held: Held) -> None:
+        """The journal is empty: whoever takes its number over does not supersede it, so it forgets the number."""
+        with suppress(JournalError):  # a full disk does not keep the number from being given back
+            await self._record_identity(Identity(0, held.epoch, "", ((held.epoch, held.holder),)))
+
     async def close(self) -> None:
         """Accept nothing more, flush, give the number back and release the journal.
 
@@ -380,6 +387,7 @@ class Owner:
             if self._status.state != "fenced":
                 await self.flush()
                 if self._held is not None:
+                    await self._let_go_of(self._held)
                     await self._in_store_thread(partial(self._store.close_owner, self._held))
                     self._status = replace(self._status, state="closed")
         finally:
