@@ -43,6 +43,7 @@ def main() -> int:
 def offer(node: Node) -> None:
     """Put the tables into a keyspace and say how to use it."""
     store = f"cassandra://{node.address}:{node.port}/clickcurve"
+    say("Making the tables ...")
     applied = run("schema", "apply", "--store", store, "--replication", "1")
     if applied.returncode != 0:
         raise NodeFailed(f"The tables could not be made:\n{applied.stdout}{applied.stderr}")
