@@ -28,6 +28,7 @@ from tests.cassandra.protocol import (
     Piece,
     Splitter,
     in_segments,
+    is_unprepared,
     prepared_id,
     starts_segments,
     text_of,
@@ -81,7 +82,7 @@ class Proxy:
         self.drops: Predicate | None = None
         self.resets: Predicate | None = None
         self.links: set[Link] = set()
-        self.stalled_until = 0.0  # by the loop's clock
+        self.stalls_now = 0
         self._loop: asyncio.AbstractEventLoop  # of its thread
         self._news: asyncio.Event
         self._ends = False
@@ -112,7 +113,8 @@ class Proxy:
     def drop(self, predicate: Predicate) -> None:
         """From now on pass requests of these statements on and keep their answers back.
 
-        The predicate is asked once for each request, in the order in which they come, in the proxy's thread.
+        The predicate is asked once for each request, in the order in which they come, in the proxy's thread. An answer
+        that a statement must be prepared first is not kept back: nothing was done, and the driver asks again.
         """
         self.drops = predicate
 
@@ -185,17 +187,13 @@ class Proxy:
 
     def _stall(self, seconds: float) -> None:
         self.tally.stalls += 1
-        self.stalled_until = max(self.stalled_until, self._loop.time() + seconds)
-        self._loop.call_at(self.stalled_until, self._hold_or_flow)
-        self._hold_or_flow()
+        self._loop.call_later(seconds, self._count_stalls, -1)
+        self._count_stalls(+1)
 
-    def _hold_or_flow(self) -> None:
+    def _count_stalls(self, change: int) -> None:
+        self.stalls_now += change
         for link in self.links:
-            link.hold("stalled", self.stalled)
-
-    @property
-    def stalled(self) -> bool:
-        return self._loop.time() < self.stalled_until
+            link.hold("stalled", self.stalls_now > 0)
 
 
 class Link(asyncio.Protocol):
@@ -235,7 +233,7 @@ class Link(asyncio.Protocol):
             return
         transport.write(self._early)
         # Not at once: a transport that just came to be begins to read after this, whatever it is told here.
-        asyncio.get_running_loop().call_soon(lambda: self.hold("stalled", self._proxy.stalled))
+        asyncio.get_running_loop().call_soon(lambda: self.hold("stalled", self._proxy.stalls_now > 0))
 
     def hold(self, why: str, held: bool) -> None:
         """Read no answers of the node as long as there is a reason."""
@@ -299,7 +297,7 @@ class Link(asyncio.Protocol):
         if self._preparing and (prepared := self._preparing.pop(answer.stream, None)) is not None:
             if (known := prepared_id(answer)) is not None:
                 self._proxy.prepared[known] = prepared
-        elif self._owed and (owed := self._owed.pop(answer.stream, None)) is not None:
+        elif self._owed and (owed := self._owed.pop(answer.stream, None)) is not None and not is_unprepared(answer):
             tally.dropped += 1
             tally.dropped_conditional += conditional(owed)
             tally.dropped_errors += answer.opcode == ERROR
