@@ -168,6 +168,7 @@ def apply(cluster: Administered, ladder: str, replication: int = REPLICATION) ->
     Raises StoreUnavailable, and StoreMismatch where the keyspace is another program's, or another ladder's.
     """
     keyspace = cluster.address.keyspace
+    _check_release(cluster)
     centres = cluster.data_centres()
     done: list[str] = []
     if _replication_of(cluster) is None:
@@ -290,6 +291,14 @@ def _unsynced(cluster: Administered) -> Iterator[Problem]:
             " seconds before; set commitlog_sync: group and commitlog_sync_group_window: 10ms in cassandra.yaml",
             fatal=False,
         )
+
+
+def _check_release(cluster: Administered) -> None:
+    """The compaction of `rows` is not in older ones."""
+    for node, rows in cluster.on_each_node("SELECT release_version FROM system.local").items():
+        release = str(rows[0][0])
+        if int(release.partition(".")[0]) < 5:
+            raise StoreMismatch(f"{node} runs Cassandra {release}: 5.0 or newer is needed")
 
 
 def _note(cluster: Administered, ladder: str) -> Iterator[str]:

@@ -64,6 +64,17 @@ def test_more_replicas_than_nodes_are_refused_before_anything_is_made(cluster: S
     assert "no keyspace" in sentences(cluster)[0]
 
 
+def test_an_older_cassandra_is_refused_before_anything_is_made(cluster: Session) -> None:
+    class Older(Faulty):
+        def on_each_node(self, text: str) -> dict[str, Rows]:
+            (node,) = self._session.on_each_node(text)
+            return {node: [("4.1.10",)]}
+
+    with pytest.raises(StoreMismatch, match=r"127.0.0.1 runs Cassandra 4.1.10: 5.0 or newer is needed"):
+        schema.apply(Older(cluster), LADDER)
+    assert "no keyspace" in sentences(cluster)[0]
+
+
 def test_the_text_that_is_shown_makes_the_same_tables(cluster: Session) -> None:
     for statement in schema.text(cluster.address.keyspace, 1, ["datacenter1"]).split(";")[:-1]:
         cluster.define(statement)

@@ -335,6 +335,21 @@ def test_a_walk_since_a_recent_day_reads_only_links_that_had_hits_since(store: C
     assert all(link.rows for _, link in found)
     assert "WALK_FIRST" not in asked(faulty)
     assert len(walked(store, 8, now - DAYS_BY_TOUCHED - 1)) == 4 * 30 + 3
+    assert "WALK_FIRST" in asked(faulty)
+
+
+def test_a_walk_keeps_its_order_over_midnight(store: CassandraStore, faulty: Faulty) -> None:
+    held, now = in_flush(store), today(faulty)
+    keys = [f"key-{n}" for n in range(30)]
+    store.save_own(held, 1, saved(*keys, touched_day=now - DAYS_BY_TOUCHED), {})
+    first = store.walk(None, 10, now - DAYS_BY_TOUCHED)
+    run, later_ms = faulty.run, (now + 1) * 86_400_000
+    faulty.run = lambda statement, values=(): [(later_ms,)] if statement == NOW_MS else run(statement, values)  # type: ignore[method-assign]
+    rest = store.walk(first[-1][0], 100, now - DAYS_BY_TOUCHED)
+    assert sorted(key for key, _ in first + rest) == sorted(keys)
+    assert len(walked(CassandraStore(faulty), 7, now - DAYS_BY_TOUCHED)) == 30  # which goes through everything
+    later_ms += 8 * 86_400_000
+    assert store._days.touched_days(now - DAYS_BY_TOUCHED) is None
 
 
 def test_links_that_are_listed_and_not_stored_leave_no_gap_in_a_page(store: CassandraStore, faulty: Faulty) -> None:
