@@ -14,7 +14,7 @@ from storage.verify import name_of, walk
 
 
 def export(store: Store, ladder: Ladder, now: int) -> Iterator[dict[str, Any]]:
-    """One object a link that has hits, in key order, summed over owners and folded to `now` (epoch seconds):
+    """One object a link that has hits, in the store's order, summed over owners and folded to `now` (epoch seconds):
 
         {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...]}
 

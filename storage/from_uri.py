@@ -3,6 +3,7 @@
 memory://                          nothing survives the process
 sqlite:///clickcurve.db            a path from the working folder
 sqlite:////var/lib/clickcurve.db   a path from the root; what follows the third slash is the path as it stands
+cassandra://h1,h2:9042/keyspace    some nodes of a cluster, and parameters behind a question mark: see cassandra_uri
 """
 
 from __future__ import annotations
@@ -11,13 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from buckets.errors import SettingInvalid
+from storage import cassandra_uri
+from storage.cassandra_schema import open_keyspace
+from storage.cassandra_statements import STATEMENTS
+from storage.cassandra_store import CassandraStore
 from storage.contract import Store
 from storage.memory_store import MemoryStore
 from storage.sqlite_store import SqliteStore
 
+Tell = Callable[[str], None]
 
-def open_store(uri: str, ladder: str, *, read_only: bool = False) -> Store:
-    """Open the store that `uri` names, for rows of this ladder (its text).
+
+def open_store(uri: str, ladder: str, *, read_only: bool = False, tell: Tell = lambda sentence: None) -> Store:
+    """Open the store that `uri` names, for rows of this ladder (its text). `tell` hears what is not right, if anything.
 
     Raises SettingInvalid for a URI that names none, StoreUnavailable, StoreMismatch.
     """
@@ -25,16 +32,16 @@ def open_store(uri: str, ladder: str, *, read_only: bool = False) -> Store:
     if not separator or scheme not in OPENERS:
         known = ", ".join(f"{scheme}://" for scheme in OPENERS)
         raise SettingInvalid(f"{uri!r} names no store; known are {known}", field="store", value=uri)
-    return OPENERS[scheme](uri, rest, ladder, read_only)
+    return OPENERS[scheme](uri, rest, ladder, read_only, tell)
 
 
-def _memory(uri: str, rest: str, ladder: str, read_only: bool) -> Store:
+def _memory(uri: str, rest: str, ladder: str, read_only: bool, tell: Tell) -> Store:
     if rest:
         raise SettingInvalid(f"{uri!r}: memory:// takes nothing behind the slashes", field="store", value=uri)
     return MemoryStore()
 
 
-def _sqlite(uri: str, rest: str, ladder: str, read_only: bool) -> Store:
+def _sqlite(uri: str, rest: str, ladder: str, read_only: bool, tell: Tell) -> Store:
     path = rest.removeprefix("/")
     if not rest.startswith("/") or not path or path.endswith("/"):
         raise SettingInvalid(
@@ -45,4 +52,23 @@ def _sqlite(uri: str, rest: str, ladder: str, read_only: bool) -> Store:
     return SqliteStore(Path(path), ladder, read_only=read_only)
 
 
-OPENERS: dict[str, Callable[[str, str, str, bool], Store]] = {"memory": _memory, "sqlite": _sqlite}
+def _cassandra(uri: str, rest: str, ladder: str, read_only: bool, tell: Tell) -> Store:
+    address = cassandra_uri.parse(uri)
+    # The driver takes a third of a second to import, which commands on other stores are spared.
+    from storage.cassandra_session import connect
+
+    session = connect(address)
+    try:
+        for sentence in open_keyspace(session, ladder, STATEMENTS.values()):
+            tell(sentence)
+    except BaseException:
+        session.close()
+        raise
+    return CassandraStore(session, address.row_cache_mib * 1024 * 1024)
+
+
+OPENERS: dict[str, Callable[[str, str, str, bool, Tell], Store]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+    "cassandra": _cassandra,
+}

@@ -1,18 +1,29 @@
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from storage.contract import Store
+from tests.cassandra.node import Node
+from tests.storage.cassandra_kit import Keyspace
 from tests.storage.processes import Other, Start
-from tests.storage.stores import OUTAGES, STORES, Outage, StoreFactory
+from tests.storage.stores import LADDER, OUTAGES, STORES, Outage, StoreFactory
+
+
+@pytest.fixture(scope="session")
+def cassandra_keyspace(one_node: Node) -> Iterator[Keyspace]:
+    """On a real node; whoever uses it empties it first."""
+    keyspace = Keyspace(one_node, f"test_{secrets.token_hex(6)}", LADDER)
+    yield keyspace
+    keyspace.close()
 
 
 @pytest.fixture(params=STORES)
 def store_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreFactory]:
-    factory = STORES[request.param](tmp_path)
+    factory = STORES[request.param](tmp_path, request.getfixturevalue)
     yield factory
     factory.close()
 
@@ -29,8 +40,8 @@ def outage(request: pytest.FixtureRequest) -> Outage:
 
 
 @pytest.fixture
-def failing_factory(outage: Outage, tmp_path: Path) -> Iterator[StoreFactory]:
-    factory = STORES[outage.store](tmp_path)
+def failing_factory(request: pytest.FixtureRequest, outage: Outage, tmp_path: Path) -> Iterator[StoreFactory]:
+    factory = STORES[outage.store](tmp_path, request.getfixturevalue)
     yield factory
     factory.close()
 

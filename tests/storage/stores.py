@@ -10,11 +10,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from typing import Protocol
+from typing import Any, Protocol
 
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow, Store, StoredLink
 from storage.memory_store import MemoryStore
 from storage.sqlite_store import SqliteStore
+from tests.storage.cassandra_kit import CassandraFactory, suspended
 
 LADDER = "60:1,300:1,3600:31,week:366,month"
 
@@ -53,7 +54,12 @@ class SqliteFactory:
             store.close()
 
 
-STORES: dict[str, Callable[[Path], StoreFactory]] = {"memory": MemoryFactory, "sqlite": SqliteFactory}
+# Each is made from an empty folder, and from fixtures by name where it needs some.
+STORES: dict[str, Callable[[Path, Callable[[str], Any]], StoreFactory]] = {
+    "memory": lambda folder, fixture: MemoryFactory(folder),
+    "sqlite": lambda folder, fixture: SqliteFactory(folder),
+    "cassandra": lambda folder, fixture: CassandraFactory(fixture("cassandra_keyspace")),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +145,7 @@ OUTAGES = [
     Outage("sqlite", "read-only", _read_only, stops_all=True),
     Outage("sqlite", "writes fail", _writes_fail, stops_all=True),
     Outage("sqlite", "file cannot grow", _file_cannot_grow, stops_all=False),
+    Outage("cassandra", "node suspended", suspended, stops_all=True),
 ]
 
 

@@ -1,0 +1,203 @@
+"""Requests to a cluster: bounded in flight, from threads and from event loops, whatever the driver's callbacks do.
+
+The driver calls back on a thread of its own, perhaps twice, perhaps after whoever waited has gone or their event loop
+is closed, and it swallows what a callback raises. So a callback only hands over what came, once, and whoever waits
+looks at it. A request that nobody waits for any more still takes its place until it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock, Semaphore
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+from buckets.errors import ClickcurveError
+from storage.cassandra_cql import Kind, Rows, Statement, Values
+
+SERIAL_IN_FLIGHT = 32  # conditional updates and serial reads: each is several rounds of the replicas
+
+
+class Pending(Protocol):
+    """What the driver gives for a request under way."""
+
+    def add_callbacks(self, callback: Callable[[Any], None], errback: Callable[[Exception], None]) -> object: ...
+
+
+class Driver(Protocol):
+    """The few things that only the driver knows."""
+
+    def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> Pending:
+        """Begin a request: rows from `state` on (None: the first), at most `size` (None: its default)."""
+
+    def state_behind(self, pending: Pending) -> bytes | None:
+        """In its callback: where the rows go on; None behind the last."""
+
+    def told(self, error: Exception) -> ClickcurveError:
+        """What to raise for an error of the driver."""
+
+    def is_certain(self, error: Exception) -> bool:
+        """Was the request certainly not carried out?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    rows: Rows
+    state: bytes | None = None  # where the rows go on
+    error: Exception | None = None
+
+
+class Counters:
+    """Numbers that several threads raise."""
+
+    def __init__(self, *names: str) -> None:
+        self._lock = Lock()
+        self._numbers = dict.fromkeys(names, 0)
+
+    def add(self, name: str) -> None:
+        with self._lock:
+            self._numbers[name] += 1
+
+    def numbers(self) -> dict[str, float]:
+        return {**self._numbers}
+
+
+class Requests:
+    def __init__(self, driver: Driver, in_flight: int, counters: Counters) -> None:
+        self._driver = driver
+        self._in_flight = in_flight
+        self._counters = counters
+        self._gate = Semaphore(in_flight)
+        self._serial_gate = Semaphore(min(in_flight, SERIAL_IN_FLIGHT))
+        self._loop_gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+    # --- one request ----------------------------------------------------------------------------------------------
+    def _send(
+        self,
+        statement: Statement,
+        values: Values,
+        ended: Callable[[Outcome], None],
+        size: int | None = None,
+        state: bytes | None = None,
+    ) -> None:
+        """Begin a request; `ended` is called once, on any thread, perhaps before this returns."""
+        first = Lock()
+
+        def end(outcome: Outcome) -> None:
+            if first.acquire(blocking=False):
+                ended(outcome)
+
+        def came(pending: Pending, rows: Rows | None) -> None:
+            end(Outcome(rows or [], self._driver.state_behind(pending)))
+
+        self._counters.add("store_requests_total")
+        try:
+            pending = self._driver.send(statement, values, size, state)
+            pending.add_callbacks(partial(came, pending), lambda error: end(Outcome([], error=error)))
+        except Exception as error:  # whatever it is, whoever waits must hear of it
+            end(Outcome([], error=error))
+
+    # --- threads --------------------------------------------------------------------------------------------------
+    def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
+        outcomes = self._all(statement, many, lambda error: True)
+        return [self._rest(statement, values, outcome) for values, outcome in zip(many, outcomes, strict=True)]
+
+    def pages(self, statement: Statement, values: Values, size: int | None) -> Iterator[Rows]:
+        state: bytes | None = None
+        while True:
+            (outcome,) = self._all(statement, [values], lambda error: True, size, state)
+            yield outcome.rows
+            state = outcome.state
+            if state is None:
+                return
+
+    def _rest(self, statement: Statement, values: Values, first: Outcome) -> Rows:
+        rows, state = first.rows, first.state
+        while state is not None:
+            (outcome,) = self._all(statement, [values], lambda error: True, None, state)
+            rows, state = rows + outcome.rows, outcome.state
+        return rows
+
+    def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
+        return [self._applied(outcome) for outcome in self._all(statement, many, self._driver.is_certain)]
+
+    def _applied(self, outcome: Outcome) -> bool | None:
+        if outcome.error is None:
+            return bool(outcome.rows[0][0])  # what else the row says cannot be relied on
+        self._counters.add("store_unknown_total")
+        return None
+
+    def _all(
+        self,
+        statement: Statement,
+        many: Sequence[Values],
+        is_failure: Callable[[Exception], bool],
+        size: int | None = None,
+        state: bytes | None = None,
+    ) -> list[Outcome]:
+        """Send all, a bounded number at once, and wait for them. After a failure no more is sent; it is raised."""
+        gate = self._serial_gate if statement.kind in (Kind.CONDITION, Kind.SERIAL_READ) else self._gate
+        outcomes: list[Outcome | None] = [None] * len(many)
+        failed: list[Exception] = []
+        end = Semaphore(0)
+
+        def ended(at: int, outcome: Outcome) -> None:
+            outcomes[at] = outcome
+            if outcome.error is not None and is_failure(outcome.error):
+                failed.append(outcome.error)
+            gate.release()
+            end.release()
+
+        sent = 0
+        for at, values in enumerate(many):
+            gate.acquire()
+            if failed:
+                gate.release()
+                break
+            self._send(statement, values, partial(ended, at), size, state)
+            sent += 1
+        for _ in range(sent):
+            end.acquire()
+        if failed:
+            raise self._driver.told(failed[0]) from failed[0]
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    # --- event loops ----------------------------------------------------------------------------------------------
+    async def ask(self, statement: Statement, values: Values) -> Rows:
+        outcome = await self._asked(statement, values, None)
+        rows = outcome.rows
+        while outcome.state is not None:
+            outcome = await self._asked(statement, values, outcome.state)
+            rows = rows + outcome.rows
+        return rows
+
+    async def _asked(self, statement: Statement, values: Values, state: bytes | None) -> Outcome:
+        loop = asyncio.get_running_loop()
+        gate = self._loop_gate(loop)
+        await gate.acquire()
+        answer: asyncio.Future[Outcome] = loop.create_future()
+
+        def settle(outcome: Outcome) -> None:
+            gate.release()
+            if not answer.done():  # else whoever asked has gone
+                answer.set_result(outcome)
+
+        def ended(outcome: Outcome) -> None:
+            with suppress(RuntimeError):  # the loop is closed, and all who asked with it
+                loop.call_soon_threadsafe(settle, outcome)
+
+        self._send(statement, values, ended, state=state)
+        outcome = await answer
+        if outcome.error is not None:
+            raise self._driver.told(outcome.error) from outcome.error
+        return outcome
+
+    def _loop_gate(self, loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
+        gate = self._loop_gates.get(loop)
+        if gate is None:
+            gate = self._loop_gates[loop] = asyncio.Semaphore(self._in_flight)
+        return gate
