@@ -102,11 +102,19 @@ def _next_claim(
 
 
 def _record_of(journal: Journal, store: Store) -> OwnerRecord | None:
-    """What the store knows of this journal's owner. One that has no owner yet may have a copy that has."""
-    stored = store.owner(journal.state.identity.owner) if journal.state.identity.owner else None
+    """What the store knows of this journal's owner. One that has no owner yet may have a copy that has, and in a store
+    that was copied from another the owner may have another number: then its newest claim is the one to judge by."""
+    records = store.owners()
+    of_this = [record for record in records if record.journal == journal.recovered.journal]
+    known = _known(journal)
+    for record in of_this:
+        if (record.epoch, record.holder) in known:
+            return record
+    number = journal.state.identity.owner
+    stored = next((record for record in records if number and record.owner == number), None)
     if stored is not None and not _is_a_strangers(journal, stored):
         return stored
-    return next((other for other in store.owners() if other.journal == journal.recovered.journal), None)
+    return max(of_this, key=lambda record: record.epoch, default=None)
 
 
 def _is_a_strangers(journal: Journal, stored: OwnerRecord) -> bool:
