@@ -33,7 +33,7 @@ def usual_port_taken() -> Iterator[None]:
 def test_a_throw_away_node_serves_until_it_is_ended_and_leaves_nothing(
     cassandra_program: None, usual_port_taken: None, tmp_path: Path
 ) -> None:
-    settings = {"TMPDIR": str(tmp_path), "CLICKCURVE_CACHE": str(cache().parent)}
+    settings = {"TMPDIR": str(tmp_path), "CASSANDRA_CACHE": str(cache().parent)}
     with running([sys.executable, "-m", "tests.cassandra"], tmp_path / "log", settings) as program:
         program.until(lambda: "serve --store" in program.output(), tries=TRIES)
         said = re.search(r"serve --store cassandra://127\.0\.0\.1:(\d+)/clickcurve\n", program.output())
