@@ -14,7 +14,7 @@ import pytest
 
 from buckets.errors import JournalSuperseded, OwnerFenced, StoreUnavailable
 from ingest.batch import Batch
-from storage.contract import ALL_LINKS, RETIRED, OwnRow, Store, link_key
+from storage.contract import ALL_LINKS, OPEN, RETIRED, OwnRow, Store, link_key
 from storage.memory_store import MemoryStore
 from tests.ingest.world import FaultyStore, Node, TrackedDisk, counts, minute_of, read
 
@@ -180,5 +180,27 @@ def test_a_journal_that_was_closed_goes_on_under_its_number(tmp_path: Path) -> N
         assert (node.owner.status.owner, node.owner.status.epoch) == (1, 4)
         assert len(store.owners()) == 1
         assert await lifetime(store) == 7
+
+    asyncio.run(story())
+
+
+def test_no_flush_comes_after_the_number_was_given_back(tmp_path: Path) -> None:
+    """As the pass over quiet rows would ask for, had it not ended when the owner is closed."""
+
+    async def story() -> None:
+        store = MemoryStore()
+        node = start(tmp_path / "journal", store)
+        await hit(node, 1)
+        await node.owner.flush()
+        node.owner.revisit([link_key("a")])
+        closing = asyncio.ensure_future(node.owner.close())
+        while store.owners()[0].state == OPEN:
+            node.owner.revisit([link_key("a")])
+            flushing = asyncio.ensure_future(node.owner.flush())
+            await asyncio.wait({flushing, closing}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.gather(closing, flushing)
+        node.start()
+        assert node.journal.state.flush is None
+        await node.owner.close()
 
     asyncio.run(story())
