@@ -10,6 +10,7 @@ changed by conditional updates alone, and a journal must show that it is at leas
 - the store is a backup of one that this journal goes with, or the owner was retired: so too, but under a new number,
   for the original may live;
 - the number is another journal's, in a store that this journal was never used with: it takes a new number;
+- so does a journal without a number, unless a record has its name already: its own, or that of a copy;
 - the store is further on than the journal (the journal was restored from a snapshot, or is a copy): what it holds may
   have been counted already. An empty journal takes a new owner; one with hits is superseded and must be set aside.
 
@@ -18,8 +19,8 @@ Flush numbers are `epoch << 20 | n`: they rise over the owner's whole life, whoe
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from buckets.errors import JournalSuperseded, StoreUnavailable
@@ -54,11 +55,12 @@ def claim(
     cannot be asked or the attempts keep being overtaken.
     """
     for _ in range(ATTEMPTS):
-        before, after = _next_claim(journal, store, place, token(), now)
+        attempt = _next_attempt(journal, store, place, token(), now)
+        before, after = attempt.before, attempt.after
         identity = journal.state.identity
-        if after.owner == identity.owner:
-            # A number that is new to this journal needs no record of the attempt: should we die right after winning it,
-            # it was never used, and the next start takes another.
+        if identity.owner in (0, after.owner):
+            # A number that is new to a journal that has another needs no record of the attempt: should we die right
+            # after winning it, it was never used, and the next start finds it by the journal, or takes another.
             attempts = (*identity.attempts, (after.epoch, after.holder))
             record(replace(identity, attempts=attempts))
         if before is None:
@@ -66,47 +68,87 @@ def claim(
         else:
             store.claim(before, after)
         stored = store.owner(after.owner)  # decides, whatever the answer was
-        if stored is not None and (stored.epoch, stored.holder) == (after.epoch, after.holder):
-            record(Identity(after.owner, after.epoch, after.holder, ()))
-            return Held(after.owner, after.epoch, after.holder)
+        if stored is None or (stored.epoch, stored.holder) != (after.epoch, after.holder):
+            continue
+        held = Held(after.owner, after.epoch, after.holder)
+        if attempt.may_have_a_like and _usable(_likes(journal, store.owners(), held.owner)):
+            store.close_owner(held)  # a copy of this journal has started, too: one number for both
+            continue
+        record(Identity(after.owner, after.epoch, after.holder, ()))
+        return held
     raise StoreUnavailable(f"owner could not be claimed in {ATTEMPTS} attempts: others keep claiming it")
 
 
-def _next_claim(
-    journal: Journal, store: Store, place: str, token: str, now: int
-) -> tuple[OwnerRecord | None, OwnerRecord]:
-    identity = journal.state.identity
-    stored = _record_of(journal, store)
-    if stored is not None and _is_superseded(journal, stored):
-        if not _is_empty(journal):
-            raise JournalSuperseded(
-                f"owner {stored.owner} went on (epoch {stored.epoch}, flush {stored.begun}, {stored.state}) since this"
-                f" journal was last used (epoch {identity.epoch}, flush {_newest_flush(journal)}):"
-                " what it holds may be counted already",
-                field="journal",
-                value=place,
-            )
-        stored = None
-    elif stored is not None and stored.state in FINAL:
-        stored = None  # all that this journal holds came after that state
-    if stored is not None:
-        epoch = max(stored.epoch, identity.epoch) + 1
-        return stored, _open(stored.owner, epoch, token, journal, place, now)
-    for other in store.owners():
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What to put in the place of `before` (None: nothing). may_have_a_like: the number is new to this journal, and a
+    copy of it may be taking another one at this moment."""
+
+    before: OwnerRecord | None
+    after: OwnerRecord
+    may_have_a_like: bool = False
+
+
+def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: int) -> _Attempt:
+    identity, last_flush = journal.state.identity, journal.state.last_flush
+
+    def opened(owner: int, epoch: int, begun: int) -> OwnerRecord:
+        return OwnerRecord(
+            owner, max(epoch, identity.epoch) + 1, token, journal.recovered.journal, place, OPEN, begun, now
+        )
+
+    def gone_on(stored: OwnerRecord) -> _Attempt:
+        # `begun` never moves back: it says that a flush may be in the rows in part.
+        return _Attempt(stored, opened(stored.owner, stored.epoch, max(stored.begun, last_flush)))
+
+    owners, is_empty = store.owners(), _is_empty(journal)
+    own = _own(journal, owners)
+    newer = own if own is not None and _is_superseded(journal, own) else None
+    if own is not None and newer is None and own.state not in FINAL:
+        return gone_on(own)
+    # Nothing that this journal holds came before its owner was retired, or was copied with its store. But that holds
+    # for copies of the journal, too: one of them goes on under one number.
+    likes = _likes(journal, owners, own.owner if own is not None else identity.owner)
+    newer = newer or next((like for like in likes if _has_overtaken(journal, like)), None)
+    if newer is not None and not is_empty:
+        raise _superseded(journal, newer, place)
+    if newer is None:
+        for like in _usable(likes):
+            if like.state == CLOSED or not is_empty or (like.epoch, like.holder) in _known(journal):
+                return gone_on(like)
+    contested = newer is None and not is_empty
+    for other in owners:
         # All that a closed owner accepted is in the store, so its number may be used again; but not for a flush that
         # was recorded before: the marks of its rows may lie above that number.
         if other.state == CLOSED and journal.state.flush is None:
-            return other, _open(other.owner, max(other.epoch, identity.epoch) + 1, token, journal, place, now)
-    number = max((other.owner for other in store.owners()), default=0) + 1
-    return None, _open(number, identity.epoch + 1, token, journal, place, now)
+            return _Attempt(other, opened(other.owner, other.epoch, last_flush), contested)
+    number = max((other.owner for other in owners), default=0) + 1
+    return _Attempt(None, opened(number, 0, last_flush), contested)
 
 
-def _record_of(journal: Journal, store: Store) -> OwnerRecord | None:
-    """What the store knows of this journal's owner. One that has no owner yet may have a copy that has."""
-    stored = store.owner(journal.state.identity.owner) if journal.state.identity.owner else None
+def _own(journal: Journal, owners: Sequence[OwnerRecord]) -> OwnerRecord | None:
+    """What the store knows of this journal's owner. In a store that another was copied into, it may have another number
+    there: so the journal's own claim decides, then its number, then the newest claim of whoever had it."""
+    number, known = journal.state.identity.owner, _known(journal)
+    if not number:
+        return None
+    of_this = [record for record in owners if record.journal == journal.recovered.journal]
+    for record in of_this:
+        if (record.epoch, record.holder) in known:
+            return record
+    stored = next((record for record in owners if record.owner == number), None)
     if stored is not None and not _is_a_strangers(journal, stored):
         return stored
-    return next((other for other in store.owners() if other.journal == journal.recovered.journal), None)
+    return max(of_this, key=lambda record: record.epoch, default=None)
+
+
+def _likes(journal: Journal, owners: Sequence[OwnerRecord], own: int) -> list[OwnerRecord]:
+    """The records that this journal, or a copy of it, has under other numbers than its own."""
+    return [other for other in owners if other.journal == journal.recovered.journal and other.owner != own]
+
+
+def _usable(owners: Sequence[OwnerRecord]) -> list[OwnerRecord]:
+    return [owner for owner in owners if owner.state not in FINAL]
 
 
 def _is_a_strangers(journal: Journal, stored: OwnerRecord) -> bool:
@@ -114,10 +156,6 @@ def _is_a_strangers(journal: Journal, stored: OwnerRecord) -> bool:
     known = _known(journal)
     newest = max(epoch for epoch, _ in known)
     return stored.journal != journal.recovered.journal and stored.epoch < newest
-
-
-def _open(owner: int, epoch: int, token: str, journal: Journal, place: str, now: int) -> OwnerRecord:
-    return OwnerRecord(owner, epoch, token, journal.recovered.journal, place, OPEN, journal.state.last_flush, now)
 
 
 def _is_empty(journal: Journal) -> bool:
@@ -129,16 +167,33 @@ def _newest_flush(journal: Journal) -> int:
     return journal.state.flush.number if journal.state.flush is not None else journal.state.last_flush
 
 
-def _is_superseded(journal: Journal, stored: OwnerRecord) -> bool:
+def _superseded(journal: Journal, newer: OwnerRecord, place: str) -> JournalSuperseded:
+    return JournalSuperseded(
+        f"owner {newer.owner} went on (epoch {newer.epoch}, flush {newer.begun}, {newer.state}) since this"
+        f" journal was last used (epoch {journal.state.identity.epoch}, flush {_newest_flush(journal)}):"
+        " what it holds may be counted already",
+        field="journal",
+        value=place,
+    )
+
+
+def _is_superseded(journal: Journal, own: OwnerRecord) -> bool:
+    """Has somebody else gone on with this journal's own number?"""
     known = _known(journal)
-    newest = max(epoch for epoch, _ in known)
-    goes_on = stored.epoch < newest or (stored.epoch, stored.holder) in known
-    if journal.state.identity.owner and not goes_on:
-        return True
-    if stored.state in FINAL and journal.state.flush is not None and stored.begun >= journal.state.flush.number:
-        return True  # the store may hold a part of that flush
-    if stored.state in FINAL and _holds_import(journal):
-        return True  # somebody else may have gone on with that import, from where the store stands
+    goes_on = own.epoch < max(epoch for epoch, _ in known) or (own.epoch, own.holder) in known
+    return not goes_on or _has_overtaken(journal, own)
+
+
+def _has_overtaken(journal: Journal, stored: OwnerRecord) -> bool:
+    """May that owner's rows include something that this journal holds, or hide it?"""
+    flush = journal.state.flush
+    if stored.state in FINAL:
+        if flush is not None and stored.begun >= flush.number:
+            return True  # the store may hold a part of that flush
+        if _holds_import(journal):
+            return True  # somebody else may have gone on with that import, from where the store stands
+    elif flush is not None and stored.owner != journal.state.identity.owner:
+        return True  # the marks of its rows may lie above that flush
     return stored.begun > _newest_flush(journal)
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -27,6 +28,7 @@ from buckets.errors import (
     ClickcurveError,
     JournalBehind,
     JournalBroken,
+    JournalError,
     JournalSuperseded,
     OwnerFenced,
     StoreUnavailable,
@@ -228,25 +230,24 @@ class Owner:
         JournalSuperseded (nothing is accepted any more).
         """
         async with self._flushing:
-            try:
-                await self._claim()
-                if self._record is not None:
-                    await self._carry_out(self._record)
-                if await self._take():
-                    assert self._record is not None
-                    await self._carry_out(self._record)
-                self._status = replace(self._status, store_up=True)
-            except StoreUnavailable:
-                self._failed(store_up=False)
-                raise
-            except (OwnerFenced, JournalSuperseded) as error:
+            if self._status.state != "closed":
+                await self._flush()
+
+    async def _flush(self) -> None:
+        try:
+            await self._claim()
+            if self._record is not None:
+                await self._carry_out(self._record)
+            if await self._take():
+                assert self._record is not None
+                await self._carry_out(self._record)
+            self._status = replace(self._status, store_up=True)
+        except ClickcurveError as error:
+            if isinstance(error, OwnerFenced | JournalSuperseded):
                 self._closed = error
                 self._status = replace(self._status, state="fenced")
-                self._failed(store_up=True)
-                raise
-            except ClickcurveError:
-                self._failed(store_up=True)
-                raise
+            self._failed(store_up=not isinstance(error, StoreUnavailable))
+            raise
 
     def _failed(self, store_up: bool) -> None:
         self._rewrite = True
@@ -367,6 +368,13 @@ class Owner:
             lag_s=0.0 if since_us is None else max(0.0, self._clock() - since_us / 1e6),
         )
 
+    async def _let_go_of(self, held: Held) -> None:
+        """All is stored, and nothing more comes. The journal forgets its number, lest who takes it supersedes it."""
+        with suppress(JournalError):  # a full disk does not keep the number from being given back
+            await self._record_identity(Identity(0, held.epoch, "", ((held.epoch, held.holder),)))
+        await self._in_store_thread(lambda: self._store.close_owner(held))
+        self._status = replace(self._status, state="closed")
+
     async def close(self) -> None:
         """Accept nothing more, flush, give the number back and release the journal.
 
@@ -377,11 +385,11 @@ class Owner:
             self._closed = JournalBroken("the server is shutting down")
         await self._commit.drain()
         try:
-            if self._status.state != "fenced":
-                await self.flush()
-                if self._held is not None:
-                    await self._in_store_thread(partial(self._store.close_owner, self._held))
-                    self._status = replace(self._status, state="closed")
+            async with self._flushing:
+                if self._status.state != "fenced":
+                    await self._flush()
+                    if self._held is not None:
+                        await self._let_go_of(self._held)
         finally:
             async with self._commit.exclusive():
                 await self._in_journal_thread(self._journal.close)

@@ -13,6 +13,7 @@ import logging
 import re
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any
 
@@ -99,9 +100,13 @@ class Session:
 
     def close(self) -> None:
         """Ends within seconds: what hangs in the driver is left to a thread that keeps no process alive."""
-        closing = Thread(target=self._cluster.shutdown, daemon=True)
+        closing = Thread(target=self._shut_down, daemon=True)
         closing.start()
         closing.join(CLOSE_WITHIN_S)
+
+    def _shut_down(self) -> None:
+        with suppress(Exception):  # nobody can do anything about it
+            self._cluster.shutdown()
 
     # --- what only the driver knows ---------------------------------------------------------------------------------
     def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> ResponseFuture:
@@ -114,8 +119,8 @@ class Session:
         prepared = self._prepared.get(statement)
         if prepared is None:
             with self._preparing:
-                prepared = self._session.prepare(statement.text)
-                prepared.is_idempotent = statement.kind in (Kind.READ, Kind.WRITE)  # others are sent once at a time
+                prepared = self._prepared.get(statement) or self._session.prepare(statement.text)
+                prepared.is_idempotent = statement.kind in (Kind.READ, Kind.WRITE)  # others go to one node at a time
                 self._prepared[statement] = prepared
         return prepared
 
@@ -311,6 +316,8 @@ def told(error: Exception, address: Address) -> ClickcurveError:
         return StoreUnavailable(f"Cassandra gave no answer within {address.timeout_s:g} s")
     for where, cause in by_host.items():
         return StoreUnavailable(f"no node of the cluster can be asked; {where}: {_line(cause)}")
+    if isinstance(error, NoHostAvailable):
+        return StoreUnavailable("no node of the cluster can be asked: none of those that are known is up")
     return StoreUnavailable(f"Cassandra: {_line(error)}")
 
 

@@ -43,10 +43,10 @@ def main() -> int:
 def offer(node: Node) -> None:
     """Put the tables into a keyspace and say how to use it."""
     store = f"cassandra://{node.address}:{node.port}/clickcurve"
-    if run("schema", "apply", "--help").returncode == 0:
-        applied = run("schema", "apply", "--store", store, "--replication", "1")
-        if applied.returncode != 0:
-            raise NodeFailed(f"The tables could not be made:\n{applied.stdout}{applied.stderr}")
+    say("Making the tables ...")
+    applied = run("schema", "apply", "--store", store, "--replication", "1")
+    if applied.returncode != 0:
+        raise NodeFailed(f"The tables could not be made:\n{applied.stdout}{applied.stderr}")
     say(f"Cassandra {version()} listens on {node.address}:{node.port}. Its data goes away when you press Ctrl-C here.")
     say(f"In another terminal:\n\n    {PROGRAM} serve --store {store}\n")
 

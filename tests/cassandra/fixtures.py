@@ -41,9 +41,9 @@ def three_nodes(cassandra_program: None, tmp_path_factory: pytest.TempPathFactor
         yield ring
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def proxied_nodes(cassandra_program: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
-    """Three other nodes, each behind a proxy that can lose its answers."""
+    """Three other nodes, each behind a proxy that can lose its answers. They go with the module, as few need them."""
     with fronted(tmp_path_factory.mktemp("proxied-nodes")) as front:
         yield front
 

@@ -47,6 +47,8 @@ class Front:
         for proxy in self.proxies:
             proxy.heal()
         self.ring.heal()
+        for proxy in self.proxies:
+            proxy.wait_listening()
 
 
 @contextmanager

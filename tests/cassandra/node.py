@@ -121,7 +121,7 @@ class Node:
             log.seek(self._log_begins)
             return log.read()
 
-    def ask(self, query: str, consistency: str = "ONE", timeout_s: float = 5.0) -> list[question.Row]:
+    def ask(self, query: str, consistency: str = "ONE", timeout_s: float = 30.0) -> list[question.Row]:
         """The rows that this node itself answers with. Raises question.Refused and OSError."""
         return question.ask(self.address, self.port, query, consistency, timeout_s)
 

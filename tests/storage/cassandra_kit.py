@@ -106,6 +106,10 @@ class Faulty(_Shared):
                 raise StoreUnavailable(f"{statement.name}: {fault.value}")
         return done
 
+    def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
+        self.asked.append(statement.name)
+        return self._session.pages(statement, values, size)
+
     def apply_if(self, statement: Statement, values: Values) -> bool | None:
         return self.apply_each_if(statement, [values])[0]
 
