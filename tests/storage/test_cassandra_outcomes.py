@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -187,6 +188,25 @@ def test_any_history_with_unknown_outcomes_leaves_what_it_leaves_in_memory(fault
     faulty.faults = lambda statement: None
     assert sorted(store.walk(None, 1_000)) == model.walk(None, 1_000)
     assert store.owners() == model.owners()
+
+
+def test_claims_go_on_from_what_is_decided_when_some_questions_fail(faulty: Faulty) -> None:
+    """As in bad times, when of all answers some get lost: asked whole, a flush would never come to its end."""
+    store, chance = CassandraStore(faulty), random.Random(3)
+    first, second = in_flush(store, 1), in_flush(store, 2)
+    theirs = {f"id-{n:03}": 100 for n in range(0, 150, 2)}
+    assert store.claim_ids(second, 1, theirs, 50) == set()
+    ids = {f"id-{n:03}": 110 for n in range(150)}
+    faulty.faults = lambda statement: Fault.NEVER if statement.name == "CLAIMS" and chance.random() < 0.05 else None
+    for _ in range(100):
+        with suppress(StoreUnavailable):
+            assert store.claim_ids(first, 1, ids, 50) == theirs.keys()
+            break
+    else:
+        raise AssertionError("it never came to its end")
+    faulty.asked.clear()
+    assert store.claim_ids(first, 1, ids, 50) == theirs.keys()
+    assert faulty.asked == ["OWNER"]
 
 
 def test_two_that_claim_the_same_ids_never_both_have_one(faulty: Faulty) -> None:
