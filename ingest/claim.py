@@ -101,13 +101,13 @@ def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: i
         # `begun` never moves back: it says that a flush may be in the rows in part.
         return _Attempt(stored, opened(stored.owner, stored.epoch, max(stored.begun, last_flush)))
 
-    owners, is_empty = store.owners(), _is_empty(journal)
-    own = _own(journal, owners)
+    own = _own(journal, store)
     newer = own if own is not None and _is_superseded(journal, own) else None
     if own is not None and newer is None and own.state not in FINAL:
         return gone_on(own)
     # Nothing that this journal holds came before its owner was retired, or was copied with its store. But that holds
     # for copies of the journal, too: one of them goes on under one number.
+    owners, is_empty = store.owners(), _is_empty(journal)
     likes = _likes(journal, owners, own.owner if own is not None else identity.owner)
     newer = newer or next((like for like in likes if _has_overtaken(journal, like)), None)
     if newer is not None and not is_empty:
@@ -126,25 +126,31 @@ def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: i
     return _Attempt(None, opened(number, 0, last_flush), contested)
 
 
-def _own(journal: Journal, owners: Sequence[OwnerRecord]) -> OwnerRecord | None:
+def _own(journal: Journal, store: Store) -> OwnerRecord | None:
     """What the store knows of this journal's owner. In a store that another was copied into, it may have another number
     there: so the journal's own claim decides, then its number, then the newest claim of whoever had it."""
     number, known = journal.state.identity.owner, _known(journal)
     if not number:
         return None
-    of_this = [record for record in owners if record.journal == journal.recovered.journal]
+    stored = store.owner(number)
+    if stored is not None and _is_of(journal, stored) and (stored.epoch, stored.holder) in known:
+        return stored  # as after most starts, and it takes no list, which asks every part of a cluster
+    of_this = [record for record in store.owners() if _is_of(journal, record)]
     for record in of_this:
         if (record.epoch, record.holder) in known:
             return record
-    stored = next((record for record in owners if record.owner == number), None)
     if stored is not None and not _is_a_strangers(journal, stored):
         return stored
     return max(of_this, key=lambda record: record.epoch, default=None)
 
 
+def _is_of(journal: Journal, record: OwnerRecord) -> bool:
+    return record.journal == journal.recovered.journal
+
+
 def _likes(journal: Journal, owners: Sequence[OwnerRecord], own: int) -> list[OwnerRecord]:
     """The records that this journal, or a copy of it, has under other numbers than its own."""
-    return [other for other in owners if other.journal == journal.recovered.journal and other.owner != own]
+    return [other for other in owners if _is_of(journal, other) and other.owner != own]
 
 
 def _usable(owners: Sequence[OwnerRecord]) -> list[OwnerRecord]:
@@ -155,7 +161,7 @@ def _is_a_strangers(journal: Journal, stored: OwnerRecord) -> bool:
     """Another journal's number, that was not taken over from this one: then it would have a later epoch."""
     known = _known(journal)
     newest = max(epoch for epoch, _ in known)
-    return stored.journal != journal.recovered.journal and stored.epoch < newest
+    return not _is_of(journal, stored) and stored.epoch < newest
 
 
 def _is_empty(journal: Journal) -> bool:
