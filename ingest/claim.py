@@ -101,6 +101,9 @@ def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: i
         # `begun` never moves back: it says that a flush may be in the rows in part.
         return _Attempt(stored, opened(stored.owner, stored.epoch, max(stored.begun, last_flush)))
 
+    own = store.owner(identity.owner) if identity.owner else None
+    if own is not None and _is_as_left(journal, own):
+        return gone_on(own)  # without a list of all owners, which a cluster cannot give while a node is just dying
     owners, is_empty = store.owners(), _is_empty(journal)
     own = _own(journal, owners)
     newer = own if own is not None and _is_superseded(journal, own) else None
@@ -140,6 +143,13 @@ def _own(journal: Journal, owners: Sequence[OwnerRecord]) -> OwnerRecord | None:
     if stored is not None and not _is_a_strangers(journal, stored):
         return stored
     return max(of_this, key=lambda record: record.epoch, default=None)
+
+
+def _is_as_left(journal: Journal, own: OwnerRecord) -> bool:
+    """Does the record say what this journal's last claim, or one of its attempts, has put there?"""
+    if own.journal != journal.recovered.journal or own.state in FINAL:
+        return False
+    return (own.epoch, own.holder) in _known(journal) and not _is_superseded(journal, own)
 
 
 def _likes(journal: Journal, owners: Sequence[OwnerRecord], own: int) -> list[OwnerRecord]:
