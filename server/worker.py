@@ -274,6 +274,8 @@ def _first_flush_failed(error: ClickcurveError, then: str) -> None:
 
 def _ended_late(flushing: asyncio.Future[None]) -> None:
     """Requests are answered already, so nobody waits for this flush any more."""
+    if flushing.cancelled():
+        return
     try:
         flushing.result()
     except (JournalSuperseded, OwnerFenced) as error:
