@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 # What the tests run for real beside Python packages, and what the benches drive the server with.
 TEST_SYSTEM := nginx curl
 BENCH_SYSTEM := wrk
-SOURCES := buckets ingest storage query retention server tests bench examples
+SOURCES := buckets ingest storage query retention ratelimit server tests bench examples
 ARGS ?=
 
 .PHONY: help install serve test test-system check format bench bench-system lock clean
