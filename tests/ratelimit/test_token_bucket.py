@@ -142,14 +142,14 @@ def test_a_cancelled_hit_leaves_the_bucket_as_if_it_had_never_been(
     bucket = Bucket(flow_of(limit, 5, burst))
     moment, taken = 0, list[tuple[int, int, int]]()  # moment, name, cost
     cancelled = set[int]()
-    coin = st.booleans()
     for name, (wait_s, cost) in enumerate(steps):
         moment += wait_s * SECOND_US
         bucket.see(moment)
         if bucket.take(cost, name):
             taken.append((moment, name, cost))
         open_names = [each for _, each, _ in taken if each not in cancelled]
-        if open_names and data.draw(coin):
+        undoes = data.draw(st.booleans())
+        if open_names and undoes:
             undone = data.draw(st.sampled_from(open_names))
             bucket.cancel(undone, next(cost for _, each, cost in taken if each == undone))
             cancelled.add(undone)
