@@ -111,6 +111,10 @@ class AsyncLimiter(Asking):
             if attempt.reservation is not None:
                 await self._settle(event, attempt.reservation, attempt.keep, None)
 
+    @property
+    def waiting(self) -> int:
+        return self._lines.waiting
+
     async def close(self) -> None:
         for backend in self.backends.values():
             await backend.close()

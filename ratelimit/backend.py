@@ -76,7 +76,7 @@ class Check(NamedTuple):
 
 class Settled(Enum):
     """How the end of a reservation went. `ended`: it was committed or cancelled before. `unknown`: there is none of
-    this token, or it has lapsed; what it took counts until its window is over."""
+    this token, or it has lapsed (`lapses_us`); not ended, a hit counts until its windows are over."""
 
     done = "done"
     ended = "ended"
@@ -152,6 +152,11 @@ class Immediate:
 
     async def close(self) -> None:
         self._backend.close()
+
+
+def lapses_us(rules: Sequence[Rule], at_us: int) -> int:
+    """The epoch microsecond from which a reservation made at at_us is unknown: nothing of it can count any more."""
+    return at_us + max(rule.keep_s for rule in rules) * 1_000_000
 
 
 def checks(question: Question) -> list[Check]:

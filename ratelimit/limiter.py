@@ -138,6 +138,11 @@ class Limiter(Asking):
             if attempt.reservation is not None:
                 self._settle(event, attempt.reservation, attempt.keep, None)
 
+    @property
+    def waiting(self) -> int:
+        """How many wait now."""
+        return self._lines.waiting
+
     def close(self) -> None:
         for backend in self.backends.values():
             backend.close()

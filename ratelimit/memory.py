@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import NamedTuple, TypeAlias
 
-from ratelimit.backend import Question, Settled
+from ratelimit.backend import Question, Settled, lapses_us
 from ratelimit.decision import Standing, is_admitted
 from ratelimit.meters import METERS, Meter
 from ratelimit.rule import Rule
@@ -32,6 +32,8 @@ SECOND_US = 1_000_000
 # How many keys are looked at for each new one. Two keep the table near what lives in it.
 _LOOKS = 2
 _LOOKS_WHEN_FULL = 64
+# Unless room is short, a key is kept so much longer, so that callers whose clocks differ by less see no difference.
+_GRACE_US = 60 * SECOND_US
 
 Seat: TypeAlias = tuple[Rule, str, Meter]
 
@@ -109,12 +111,12 @@ class MemoryBackend:
                     charged.append((seat, mark))
         if question.reservation is not None:
             self._hold(
-                question.reservation, _Held(tuple(charged), cost, caller, at_us + _lives_us(question.rules)), at_us
+                question.reservation, _Held(tuple(charged), cost, caller, lapses_us(question.rules, at_us)), at_us
             )
 
     # --- reservations -------------------------------------------------------------------------------------------------
     def _hold(self, reservation: str, held: _Held, at_us: int) -> None:
-        while self._held and next(iter(self._held.values())).lapses_us <= at_us:
+        while self._held and next(iter(self._held.values())).lapses_us <= at_us - _GRACE_US:
             self._held.popitem(last=False)
         if len(self._held) >= self._max_reservations:
             _, oldest = self._held.popitem(last=False)
@@ -150,7 +152,7 @@ class MemoryBackend:
     def _new(self, question: Question, n: int, at_us: int) -> Seat:
         """A meter for a key that has none, and the key to keep it under once it is charged."""
         rule, key = question.rules[n], question.keys[n]
-        self._look(_LOOKS, at_us)
+        self._look(_LOOKS, at_us - _GRACE_US)
         if not self._has_room():
             self._look(_LOOKS_WHEN_FULL, at_us)
         if not self._has_room():
@@ -164,7 +166,7 @@ class MemoryBackend:
         return len(self._meters) < self._max_keys and self._space.has(KEY_BYTES)
 
     def _look(self, looks: int, at_us: int) -> None:
-        """Look at the next few keys, and forget those whose windows are empty."""
+        """Look at the next few keys, and forget those whose windows were empty by then."""
         for _ in range(min(looks, len(self._meters))):
             if not self._to_look_at:
                 self._to_look_at = list(self._meters)
@@ -195,7 +197,3 @@ class MemoryBackend:
 
     def close(self) -> None:
         """Nothing to do: what was counted goes with the process."""
-
-
-def _lives_us(rules: Sequence[Rule]) -> int:
-    return max(rule.keep_s for rule in rules) * SECOND_US

@@ -123,7 +123,7 @@ class Series:
 
     def is_idle(self, at_us: int) -> bool:
         """Are all windows empty?"""
-        return self.latest + self.rule.keep_s <= at_us // SECOND_US or not self.starts
+        return self.latest + self.rule.keep_s <= at_us // SECOND_US
 
     def size_bytes(self) -> int:
         return BUCKET_BYTES * len(self.starts)

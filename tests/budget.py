@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-BUDGETS_S: Mapping[str, float] = {"crash": 360.0, "ingest": 180.0, "storage": 120.0, "server": 180.0}
+BUDGETS_S: Mapping[str, float] = {"crash": 360.0, "ingest": 180.0, "storage": 120.0, "server": 180.0, "ratelimit": 90.0}
 DEFAULT_BUDGET_S = 60.0
 
 

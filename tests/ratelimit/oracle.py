@@ -47,3 +47,81 @@ class Log:
         base = self._sums[many]
         del self._times[:many]
         self._sums = [each - base for each in self._sums[many:]]
+
+
+class TieredModel:
+    """What a tiered rule of these rates (limit, window_s) ought to do, by its log."""
+
+    def __init__(self, rates: list[tuple[int, int]], edge_s: int = 1, strict: bool = True) -> None:
+        self.rates, self.edge_s, self.strict = rates, edge_s, strict
+        self.log = Log()
+
+    def fits(self, at_us: int, cost: int) -> bool:
+        return all(
+            self.log.counted(at_us, window_s, self.edge_s, self.strict) + cost <= limit
+            for limit, window_s in self.rates
+        )
+
+    def charge(self, at_us: int, cost: int) -> None:
+        self.log.admit(at_us, cost)
+
+
+class FixedModel:
+    """Windows of the clock."""
+
+    def __init__(self, rates: list[tuple[int, int]]) -> None:
+        self.rates = rates
+        self.latest = 0
+        self.counts: dict[tuple[int, int], int] = {}
+
+    def _windows(self, at_us: int) -> list[tuple[int, tuple[int, int]]]:
+        second = max(at_us, self.latest) // SECOND_US
+        return [(limit, (window_s, second // window_s)) for limit, window_s in self.rates]
+
+    def fits(self, at_us: int, cost: int) -> bool:
+        return all(self.counts.get(window, 0) + cost <= limit for limit, window in self._windows(at_us))
+
+    def charge(self, at_us: int, cost: int) -> None:
+        for _, window in self._windows(at_us):
+            self.counts[window] = self.counts.get(window, 0) + cost
+        self.latest = max(at_us, self.latest)
+
+
+class OpenedModel:
+    """A window that opens with the first admitted hit."""
+
+    def __init__(self, rates: list[tuple[int, int]]) -> None:
+        ((self.limit, window_s),) = rates
+        self.window_us = window_s * SECOND_US
+        self.opened_us, self.count = -self.window_us, 0
+
+    def _used(self, at_us: int) -> int:
+        return self.count if at_us < self.opened_us + self.window_us else 0
+
+    def fits(self, at_us: int, cost: int) -> bool:
+        return self._used(at_us) + cost <= self.limit
+
+    def charge(self, at_us: int, cost: int) -> None:
+        self.count = self._used(at_us) + cost
+        if self.count == cost:
+            self.opened_us = at_us
+
+
+class TokenModel:
+    """A bucket in which a token is as many drops as the window has microseconds: exact, with integers of any size."""
+
+    def __init__(self, rates: list[tuple[int, int]], burst: int) -> None:
+        ((self.gain, window_s),) = rates
+        self.token = window_s * SECOND_US
+        self.full = self.drops = burst * self.token
+        self.latest = 0
+
+    def _drops(self, at_us: int) -> int:
+        return min(self.full, self.drops + max(0, at_us - self.latest) * self.gain) if self.latest else self.full
+
+    def fits(self, at_us: int, cost: int) -> bool:
+        return cost * self.token <= self._drops(at_us)
+
+    def charge(self, at_us: int, cost: int) -> None:
+        self.drops = self._drops(at_us) - cost * self.token
+        self.latest = max(at_us, self.latest)
