@@ -9,10 +9,9 @@ from contextlib import asynccontextmanager, suppress
 from ratelimit.asking import Asking, Attempt, Clock, Event, Features, Listener, kept, new_reservation
 from ratelimit.backend import AsyncBackend, Immediate, Settled
 from ratelimit.decision import Decision, decide
-from ratelimit.limiter import MAX_WAITING
 from ratelimit.memory import MemoryBackend
 from ratelimit.rule import Rule
-from ratelimit.waiting import Ask, Lines
+from ratelimit.waiting import MAX_WAITING, Ask, Lines
 
 
 class AsyncLimiter(Asking):

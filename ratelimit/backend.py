@@ -11,8 +11,7 @@ decides all of it at once and answers one `Standing` per rule, in order:
 - **Time never steps back.** For each key the latest moment of a charged hit holds: an earlier one is taken for it.
 - **The numbers are those of `ratelimit.tiered`, `ratelimit.fixed` and `ratelimit.token_bucket`**, so that every backend
   gives the same answers to the same questions. They are integers below 2^53 throughout.
-- Every count has an end: after `rule.ttl_s` without a hit nothing of a key is left. (A backend whose clock ticks by
-  whole seconds adds what it needs.)
+- Every count has an end: `rule.ttl_s` after the last hit nothing of a key need be left, and not much later nothing is.
 
 For a script that gets numbers rather than objects, `checks(question)` is the same question as a flat list of rows, one
 for each rate. Rows of one key stand together and share its counts: the rates of a `tiered` rule read one series of
@@ -97,7 +96,9 @@ class Backend(Protocol):
 
     def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
         """End a reservation: `keep` of its cost stays counted (None: all of it, 0: nothing), the rest is taken out of
-        the very buckets that it was put into, as far as they still count; out of a token bucket's debt else."""
+        the very buckets that it was put into, as far as they still count. To a token bucket only so much is given back
+        as it would hold more had the hit never been (`token_bucket.given_back`); from a list the last places of that
+        caller go."""
         ...
 
     def reset(self, question: Question) -> None:

@@ -114,8 +114,24 @@ class Decision(NamedTuple):
 
 def decide(rules: Sequence[Rule], standings: Sequence[Standing], reservation: str | None = None) -> Decision:
     """The one answer that an event's rules give together."""
-    if len(rules) == 1 and standings[0].fits:
-        return new(Decision, (True, rules[0], standings[0], False, reservation))
+    if len(standings) == 1:
+        (standing,), (rule,) = standings, rules
+        if standing.fits:
+            return new(Decision, (True, rule, standing, False, reservation))
+        return Decision(rule.shadow, rule, standing, rule.shadow, reservation if rule.shadow else None)
+    tight = 0
+    least = standings[0].remaining
+    for n, standing in enumerate(standings):
+        remaining = standing.remaining
+        if not standing.fits or rules[n].shadow:
+            return _decide_shadow(rules, standings, reservation)
+        if remaining < least or (remaining == least and _room(standing) < _room(standings[tight])):
+            tight, least = n, remaining
+    return new(Decision, (True, rules[tight], standings[tight], False, reservation))
+
+
+def _decide_shadow(rules: Sequence[Rule], standings: Sequence[Standing], reservation: str | None) -> Decision:
+    """Where somebody refuses, or is in shadow mode and has no say."""
     refusing = [n for n, standing in enumerate(standings) if not standing.fits]
     enforced = [n for n in refusing if not rules[n].shadow]
     if refusing:
@@ -128,12 +144,12 @@ def decide(rules: Sequence[Rule], standings: Sequence[Standing], reservation: st
 
 def is_admitted(rules: Sequence[Rule], standings: Sequence[Standing]) -> bool:
     """Does the hit fit under every rule that is not in shadow mode?"""
-    return all(standing.fits or rule.shadow for rule, standing in zip(rules, standings, strict=True))
+    return not [standing for n, standing in enumerate(standings) if not (standing.fits or rules[n].shadow)]
 
 
 def longest(refusals: Sequence[Standing]) -> Standing:
     """The refusal with the longest wait, else of the tightest rate."""
-    return max(refusals, key=_wait)
+    return refusals[0] if len(refusals) == 1 else max(refusals, key=_wait)
 
 
 def tightest(standings: Sequence[Standing]) -> Standing:

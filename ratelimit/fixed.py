@@ -16,18 +16,8 @@ SECOND_US = 1_000_000
 
 
 def turn(second: int, window_s: int) -> int:
-    """The start of the clock's window that holds this second."""
-    return second - second % window_s
-
-
-def still(latest: int, second: int, window_s: int) -> bool:
-    """Does the count of the window that holds `latest` count at `second` too? (Not before latest.)"""
-    return latest // window_s == second // window_s
-
-
-def turns_us(second: int, window_s: int) -> int:
-    """The epoch microsecond at which the clock's window that holds this second ends."""
-    return (second // window_s + 1) * window_s * SECOND_US
+    """The second at which the clock's window that holds this second ends, and the next begins."""
+    return (second // window_s + 1) * window_s
 
 
 def closes_us(opened_us: int, window_s: int) -> int:

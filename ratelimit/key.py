@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 from buckets.errors import ParameterInvalid
 from ratelimit.rule import Rule
@@ -27,46 +28,56 @@ def part(text: str) -> str:
     return str(len(text)) + ":" + text  # not an f-string: a value that is no text must fail here
 
 
+class Choice(NamedTuple):
+    """One alternative of `by`: its features, the first by itself, and what all of its keys begin with."""
+
+    first: str
+    others: tuple[str, ...]
+    start: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.first, *self.others)
+
+
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Makes the keys of one rule. choices: for each alternative of `by`, its features and what their keys begin with.
-    overflow: the key that those share for whom there is no room."""
+    """Makes the keys of one rule. overflow: the key that those share for whom there is no room."""
 
     event: str
-    choices: tuple[tuple[tuple[str, ...], str], ...]
+    choices: tuple[Choice, ...]
     overflow: str
 
     def of(self, features: Mapping[str, str]) -> str:
         """The key of the first alternative that the features have all of; an empty value counts as not given.
         ParameterInvalid if there is none, or a value is no text."""
-        for names, start in self.choices:
+        for choice in self.choices:
+            first, others, start = choice
+            key = features.get(first)
+            if not key:
+                continue
             try:
-                if len(names) == 1:
-                    (name,) = names
-                    value = features.get(name)
-                    if not value:
+                if others:
+                    values = [key, *(features.get(name) or "" for name in others)]
+                    if not all(values):
                         continue
-                    key = start + value
-                else:
-                    *before, last = [features.get(name) or "" for name in names]
-                    if not (last and all(before)):
-                        continue
-                    key = start + "".join(map(part, before)) + last
+                    key = "".join(map(part, values[:-1])) + values[-1]
+                key = start + key
             except TypeError:
-                raise self._no_text(names, features) from None
+                raise self._no_text(choice.names, features) from None
             if not key.isascii():
-                self._check_unicode(names, features)
+                self._check_unicode(choice.names, features)
             return key if len(key) <= MAX_KEY_CHARS else "#" + _digest(key)
-        wanted = " or ".join(" and ".join(names) for names, _ in self.choices)
+        wanted = " or ".join(" and ".join(choice.names) for choice in self.choices)
         raise ParameterInvalid(
-            f"the event {self.event} needs {wanted}", field=self.choices[0][0][0], rule="text that is not empty"
+            f"the event {self.event} needs {wanted}", field=self.choices[0].first, rule="text that is not empty"
         )
 
     def caller(self, features: Mapping[str, str]) -> str:
         """The values that the key is made of, to be read by people."""
-        for names, _ in self.choices:
-            if all(features.get(name) for name in names):
-                return " ".join(str(features[name]) for name in names)
+        for choice in self.choices:
+            if all(features.get(name) for name in choice.names):
+                return " ".join(str(features[name]) for name in choice.names)
         return ""
 
     def _no_text(self, names: Iterable[str], features: Mapping[str, str]) -> ParameterInvalid:
@@ -88,7 +99,9 @@ class Keys:
 def keys_of(rule: Rule) -> Keys:
     """What makes the keys of this rule. Rules that go on from one another's counts have the same."""
     head = part(rule.event) + part(rule.name) + part(rule.kept_as)
-    choices = tuple((names, head + part(str(len(names))) + "".join(map(part, names))) for names in rule.by)
+    choices = tuple(
+        Choice(names[0], names[1:], head + part(str(len(names))) + "".join(map(part, names))) for names in rule.by
+    )
     return Keys(rule.event, choices, head + part("overflow"))
 
 

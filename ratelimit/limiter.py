@@ -21,9 +21,7 @@ from ratelimit.backend import Backend, Settled
 from ratelimit.decision import Decision, decide
 from ratelimit.memory import MemoryBackend
 from ratelimit.rule import Rule
-from ratelimit.waiting import Ask, Lines
-
-MAX_WAITING = 1_000
+from ratelimit.waiting import MAX_WAITING, Ask, Lines
 
 
 class Limiter(Asking):

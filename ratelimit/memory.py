@@ -70,11 +70,11 @@ class MemoryBackend:
 
     # --- deciding -----------------------------------------------------------------------------------------------------
     def decide(self, question: Question) -> Sequence[Standing]:
-        rules, (key, *others), _, cost, at_us, taking, explain, caller, reservation = question
+        rules, keys, _, cost, at_us, taking, explain, caller, reservation = question
         assert at_us is not None, "memory has no clock of its own"
         with self._lock:
-            meter = self._meters.get(key)
-            if meter is None or others or explain or reservation is not None:
+            meter = self._meters.get(keys[0])
+            if meter is None or len(keys) > 1 or explain or reservation is not None:
                 return self._decide(question, at_us)
             # The usual question, without the lists that others need.
             rule = rules[0]
@@ -84,35 +84,38 @@ class MemoryBackend:
             return (standing,)
 
     def _decide(self, question: Question, at_us: int) -> Sequence[Standing]:
-        rules, cost, taking = question.rules, question.cost, question.take
-        seats = [
-            (rule, key, self._meters[key]) if key in self._meters else self._new(question, n, at_us)
-            for n, (rule, key) in enumerate(zip(rules, question.keys, strict=True))
-        ]
-        standings = [meter.weigh(rule, at_us, cost, taking) for rule, _, meter in seats]
+        rules, keys, _, cost, _, taking, explain, _, _ = question
+        seats: list[Seat] = []
+        standings: list[Standing] = []
+        for n, rule in enumerate(rules):
+            meter = self._meters.get(keys[n])
+            seat = self._new(question, n, at_us) if meter is None else (rule, keys[n], meter)
+            seats.append(seat)
+            standings.append(seat[2].weigh(rule, at_us, cost, taking))
         if taking and is_admitted(rules, standings):
             self._charge(question, at_us, seats, standings)
         elif taking:  # those under which it fits say how they stand without it
             standings = [meter.weigh(rule, at_us, cost, False) for rule, _, meter in seats]
-        if question.explain:
+        if explain:
             pairs = zip(seats, standings, strict=True)
             standings = [meter.explained(rule, at_us, standing) for (rule, _, meter), standing in pairs]
         return standings
 
     def _charge(self, question: Question, at_us: int, seats: Sequence[Seat], standings: Sequence[Standing]) -> None:
-        cost, caller, held = question.cost, question.caller, question.reservation is not None
+        _, _, _, cost, _, _, _, caller, reservation = question
+        held = reservation is not None
         charged = []
-        for seat, standing in zip(seats, standings, strict=True):
-            if standing.fits:
+        for n, seat in enumerate(seats):
+            if standings[n].fits:
                 rule, key, meter = seat
-                self._keep(key, meter)
-                mark = meter.charge(rule, at_us, cost, caller, held)
-                if held:
-                    charged.append((seat, mark))
-        if question.reservation is not None:
-            self._hold(
-                question.reservation, _Held(tuple(charged), cost, caller, lapses_us(question.rules, at_us)), at_us
-            )
+                if key not in self._meters:
+                    # New, or forgotten a moment ago, when room was looked for on behalf of another rule.
+                    self._meters[key] = meter
+                    self._space.add(KEY_BYTES + len(key) + meter.size_bytes())
+                charged.append((seat, meter.charge(rule, at_us, cost, caller, held)))
+        if reservation is not None:
+            lapses = lapses_us(question.rules, at_us)
+            self._hold(reservation, _Held(tuple(charged), cost, caller, lapses), at_us)
 
     # --- reservations -------------------------------------------------------------------------------------------------
     def _hold(self, reservation: str, held: _Held, at_us: int) -> None:
@@ -144,11 +147,6 @@ class MemoryBackend:
                 self._forget(key)
 
     # --- room ---------------------------------------------------------------------------------------------------------
-    def _keep(self, key: str, meter: Meter) -> None:
-        if key not in self._meters:
-            self._meters[key] = meter
-            self._space.add(KEY_BYTES + len(key))
-
     def _new(self, question: Question, n: int, at_us: int) -> Seat:
         """A meter for a key that has none, and the key to keep it under once it is charged."""
         rule, key = question.rules[n], question.keys[n]

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ratelimit import fixed, token_bucket
 from ratelimit.decision import Piece, Standing, longest, new
-from ratelimit.fixed import closes_us, still, turn, turns_us
+from ratelimit.fixed import closes_us, turn
 from ratelimit.rates import MAX_LIMIT
 from ratelimit.rule import Rule
 from ratelimit.series import Series
@@ -51,23 +51,22 @@ class Meter(Protocol):
 
 
 class Windows:
-    """`fixed` and `per_second`: a count for each rate, of the clock's window that holds the second `latest`."""
+    """`fixed` and `per_second`: for each rate a count, and the second at which the window that it belongs to ends. All
+    times before that end are taken for times in that window, so a clock that steps back opens no other."""
 
-    __slots__ = ("counts", "latest", "rule")
+    __slots__ = ("counts", "ends", "rule")
 
     def __init__(self, rule: Rule, at_us: int, space: Space) -> None:
         self.rule = rule
-        self.latest = at_us // SECOND_US
+        self.ends = [turn(at_us // SECOND_US, rate.window_s) for rate in rule.rates]
         self.counts = [0] * len(rule.rates)
 
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Standing:
-        second, latest = at_us // SECOND_US, self.latest
-        if second < latest:
-            second = latest
-        counts = self.counts
+        second = at_us // SECOND_US
+        ends, counts = self.ends, self.counts
         at, least = 0, MAX_LIMIT + 1
-        for n, (limit, window_s, _, _) in enumerate(rule.reaches):
-            left = limit - counts[n] if latest // window_s == second // window_s else limit
+        for n, reach in enumerate(rule.reaches):
+            left = reach[0] - counts[n] if second < ends[n] else reach[0]
             if left < least:
                 at, least = n, left
         if least < cost:
@@ -76,41 +75,46 @@ class Windows:
             least -= cost
         limit, window_s, _, _ = rule.reaches[at]
         used = limit - least
-        reset_at = (second // window_s + 1) * window_s if used else at_us // SECOND_US
+        reset_at = second
+        if used:
+            reset_at = ends[at] if second < ends[at] else turn(second, window_s)
         return new(Standing, (True, limit, window_s, least, 0.0, reset_at, used, used, (), (), False))
 
     def _refused(self, rule: Rule, second: int, at_us: int, cost: int) -> Standing:
         told = []
-        for reach, count in zip(rule.reaches, self.counts, strict=True):
-            limit, window_s, _, _ = reach
-            used = count if still(self.latest, second, window_s) else 0
-            told.append(fixed.weigh(limit, window_s, used, turns_us(second, window_s), at_us, cost, False))
+        for (limit, window_s, _, _), end, count in zip(rule.reaches, self.ends, self.counts, strict=True):
+            used, closes = (count, end) if second < end else (0, turn(second, window_s))
+            told.append(fixed.weigh(limit, window_s, used, closes * SECOND_US, at_us, cost, False))
         return longest([standing for standing in told if not standing.fits])
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
-        second, latest, counts = at_us // SECOND_US, self.latest, self.counts
+        second = at_us // SECOND_US
+        ends, counts = self.ends, self.counts
         self.rule = rule
-        if second <= latest:
-            for n in range(len(counts)):
+        for n, end in enumerate(ends):
+            if second < end:
                 counts[n] += cost
-            return latest
-        for n, reach in enumerate(rule.reaches):
-            counts[n] = counts[n] + cost if still(latest, second, reach.window_s) else cost
-        self.latest = second
-        return second
+            else:
+                ends[n], counts[n] = turn(second, rule.reaches[n].window_s), cost
+        # A second that lies in all of these windows, and in no others.
+        return max(second, *self._starts()) if held else 0
+
+    def _starts(self) -> list[int]:
+        return [end - rate.window_s for end, rate in zip(self.ends, self.rule.rates, strict=True)]
 
     def refund(self, rule: Rule, at_us: int, mark: int, cost: int, caller: str) -> None:
-        for n, reach in enumerate(rule.reaches):
-            if still(mark, self.latest, reach.window_s):
+        for n, start in enumerate(self._starts()):
+            if start <= mark < self.ends[n]:
                 self.counts[n] -= cost
 
     def explained(self, rule: Rule, at_us: int, standing: Standing) -> Standing:
-        start = turn(max(at_us // SECOND_US, self.latest), standing.window_s)
-        return standing._replace(pieces=(Piece(standing.window_s, start, 1, standing.at_most),))
+        window_s = standing.window_s
+        end = self.ends[[rate.window_s for rate in rule.rates].index(window_s)]
+        start = max(turn(at_us // SECOND_US, window_s), end) - window_s
+        return standing._replace(pieces=(Piece(window_s, start, 1, standing.at_most),))
 
     def is_idle(self, at_us: int) -> bool:
-        second = at_us // SECOND_US
-        return second > self.latest and not any(still(self.latest, second, rate.window_s) for rate in self.rule.rates)
+        return at_us // SECOND_US >= max(self.ends)
 
     def size_bytes(self) -> int:
         return 0

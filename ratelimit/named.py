@@ -88,14 +88,15 @@ def reads(rule: Rule, second: int) -> list[Bucket]:
     """The buckets that a decision of this rule reads."""
     if rule.strategy == "tiered":
         return tiered.reads(rule, second)
-    return [(rate.window_s, fixed.turn(second, rate.window_s)) for rate in rule.rates]
+    return [(rate.window_s, fixed.turn(second, rate.window_s) - rate.window_s) for rate in rule.rates]
 
 
 def charges(rule: Rule, key: str, second: int) -> list[tuple[Counter, int]]:
     """The counters that a hit at this second is added to (or taken back from), and how long each may matter."""
     if rule.strategy == "tiered":
         return [(Counter(key, *bucket), tiered.life_s(rule, bucket[0])) for bucket in tiered.writes(rule, second)]
-    return [(counter, rule.ttl_s) for counter in _named(key, reads(rule, second))]
+    spare_s = rule.ttl_s - rule.keep_s
+    return [(counter, counter.width_s + spare_s) for counter in _named(key, reads(rule, second))]
 
 
 def _named(key: str, buckets: Iterable[Bucket]) -> list[Counter]:
@@ -136,7 +137,7 @@ def _weigh(
 def _weigh_fixed(rule: Rule, second: int, latest: int, at_us: int, cost: int, taking: bool) -> Reading:
     counts = yield reads(rule, second)
     told = [
-        fixed.weigh(limit, window_s, counts[bucket], fixed.turns_us(second, window_s), at_us, cost, taking)
+        fixed.weigh(limit, window_s, counts[bucket], fixed.turn(second, window_s) * SECOND_US, at_us, cost, taking)
         for (limit, window_s, _, _), bucket in zip(rule.reaches, reads(rule, second), strict=True)
     ]
     refused = [standing for standing in told if not standing.fits]
@@ -153,7 +154,8 @@ _READINGS: Mapping[str, Callable[[Rule, int, int, int, int, bool], Reading]] = {
 def _explained(rule: Rule, key: str, second: int, known: Mapping[Counter, int], standing: Standing) -> Standing:
     reach = next(reach for reach in rule.reaches if reach.window_s == standing.window_s)
     if rule.strategy != "tiered":
-        piece = Piece(reach.window_s, fixed.turn(second, reach.window_s), 1, standing.at_most)
+        start = fixed.turn(second, reach.window_s) - reach.window_s
+        piece = Piece(reach.window_s, start, 1, standing.at_most)
         return standing._replace(pieces=(piece,))
 
     def hits(run: Run) -> int:

@@ -45,17 +45,22 @@ class Series:
             second = self.latest
         starts, sums = self.starts, self.sums
         total = sums[-1]
+        oldest = starts[0] if starts else second
         tight, least = rule.reaches[0], MAX_LIMIT + 1
         for reach in rule.reaches:
             limit, _, decided_s, _ = reach
-            left = limit - total + sums[bisect_right(starts, second - decided_s)]
+            left = limit - total
+            if oldest <= second - decided_s:
+                left += sums[bisect_right(starts, second - decided_s)]
             if left < least:
                 tight, least = reach, left
         if least < cost:
             return self._refused(rule, second, at_us, cost)
         limit, window_s, decided_s, other_s = tight
         used = limit - least
-        other = total - sums[bisect_right(starts, second - other_s)]
+        other = total
+        if oldest <= second - other_s:
+            other -= sums[bisect_right(starts, second - other_s)]
         newest = self.latest
         if taking:
             used, other, least, newest = used + cost, other + cost, least - cost, second
@@ -132,8 +137,12 @@ class Series:
         return self.sums[bisect_left(self.starts, run.end)] - self.sums[bisect_left(self.starts, run.start)]
 
     def _refused(self, rule: Rule, second: int, at_us: int, cost: int) -> Standing:
-        refusals = [self._refusal(rule, reach, second, at_us, cost) for reach in rule.reaches]
-        return longest([each for each in refusals if each is not None])
+        told = []
+        for reach in rule.reaches:
+            refused = self._refusal(rule, reach, second, at_us, cost)
+            if refused is not None:
+                told.append(refused)
+        return longest(told)
 
     def _refusal(self, rule: Rule, reach: Reach, second: int, at_us: int, cost: int) -> Standing | None:
         starts, sums = self.starts, self.sums

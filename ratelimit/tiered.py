@@ -25,7 +25,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TypeAlias
 
 from buckets.cover import Run, cover
-from ratelimit.decision import Piece, Standing, longest, pause_s
+from ratelimit.decision import Piece, Standing, longest, new, pause_s
 from ratelimit.rule import Reach, Rule
 
 SECOND_US = 1_000_000
@@ -139,12 +139,11 @@ def refusal(
     rule: Rule, reach: Reach, bounds: tuple[int, int], newest: int, second: int, at_us: int, passes_at: int | None
 ) -> Standing:
     """Of a hit that one rate refuses until the second passes_at, None for ever."""
-    used = bounds[1] if rule.is_strict else bounds[0]
+    used = bounds[rule.is_strict]
     wait_s = None if passes_at is None else pause_s(at_us, passes_at * SECOND_US)
-    remaining = max(0, reach.limit - used)  # a limit that was lowered may be exceeded
-    return Standing(
-        False, reach.limit, reach.window_s, remaining, wait_s, reset_at(rule, reach, used, newest, second), *bounds
-    )
+    remaining = reach.limit - used if used < reach.limit else 0  # a limit that was lowered may be exceeded
+    resets = reset_at(rule, reach, used, newest, second)
+    return new(Standing, (False, reach.limit, reach.window_s, remaining, wait_s, resets, *bounds, (), (), False))
 
 
 def reset_at(rule: Rule, reach: Reach, used: int, newest: int, second: int) -> int:

@@ -15,6 +15,8 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from ratelimit.decision import Decision
 
+MAX_WAITING = 1_000
+
 
 class Turn(Protocol):
     """An event that its waiter pauses on: `threading.Event` or `asyncio.Event`."""

@@ -6,7 +6,7 @@ that can only read and add many numbers shares, held to the same answers as the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -73,6 +73,18 @@ class CounterBackend:
         return {}
 
     def close(self) -> None: ...
+
+
+class Recorder(MemoryBackend):
+    """Memory that notes every question."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.questions: list[Question] = []
+
+    def decide(self, question: Question) -> Sequence[Standing]:
+        self.questions.append(question)
+        return super().decide(question)
 
 
 @dataclass(frozen=True, slots=True)

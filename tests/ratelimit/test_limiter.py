@@ -15,6 +15,7 @@ from ratelimit.decision import Decision
 from ratelimit.limiter import Limiter
 from ratelimit.memory import MemoryBackend
 from ratelimit.rule import parse_rules
+from tests.ratelimit.backends import Recorder
 from tests.ratelimit.given import ANN, T
 
 R = TypeVar("R")
@@ -174,16 +175,6 @@ def test_only_failures_count_in_event_loops_too() -> None:
 
 
 # --- what a backend gets ----------------------------------------------------------------------------------------------
-class Recorder(MemoryBackend):
-    def __init__(self) -> None:
-        super().__init__()
-        self.questions: list[Question] = []
-
-    def decide(self, question: Question) -> Any:
-        self.questions.append(question)
-        return super().decide(question)
-
-
 def test_a_decision_is_one_question_for_any_number_of_rules_and_rates() -> None:
     backend = Recorder()
     limiter = Limiter(RULES, clock=clock, backends={"memory": backend})

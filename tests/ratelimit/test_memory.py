@@ -139,6 +139,20 @@ def test_every_byte_that_was_taken_is_given_back(strategy: str) -> None:
     assert backend.measures()["memory_bytes"] == backend.measures()["memory_keys"] == 0
 
 
+def test_bytes_are_right_when_a_key_is_forgotten_while_it_is_asked_for() -> None:
+    """A hit of an idle user from a new address: looking for room for the address finds the user's key idle."""
+    backend = MemoryBackend()
+    rules = parse_rules({"e": [{"by": "user", "rates": "30/s"}, {"by": "ip", "rates": "3/s"}]})
+    limiter = Limiter(rules, clock=None, backends={"memory": backend})
+    callers = [{"user": "u", "ip": f"i{step}"} for step in range(300)]
+    for step, caller in enumerate(callers):
+        limiter.hit("e", caller, now=T + step * 100)
+    for caller in callers:
+        limiter.reset("e", caller, now=T)
+    assert backend.measures()["memory_keys_evicted_total"] > 250
+    assert backend.measures()["memory_bytes"] == backend.measures()["memory_keys"] == 0
+
+
 def test_a_long_running_key_keeps_only_what_its_windows_reach() -> None:
     backend = MemoryBackend()
     limiter = on(backend, rates="1000/h")
