@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ Listener: TypeAlias = Callable[[str, int, Decision], None]
 
 SECOND_US = 1_000_000
 MAX_CALLER_CHARS = 256
+_RESERVATION = re.compile(r"([0-9]{1,10})-[0-9a-f]{32}")
 COST_RULE = f"a whole number from 1 to {MAX_LIMIT}"
 
 
@@ -109,14 +111,11 @@ class Asking:
         """The question. ParameterInvalid when a feature is missing or the cost is not one."""
         if cost != 1:
             check_cost(cost)
-        if now is None and self._clock is not None:
-            now = self._clock()
         if event.remembers is not None:
             caller = (caller or event.remembers.caller(features))[:MAX_CALLER_CHARS]
         rules, keys, overflow = event.rules, event.keys, event.overflow
         named = (keys[0].of(features),) if len(keys) == 1 else tuple([each.of(features) for each in keys])
-        at_us = None if now is None else int(now * SECOND_US)
-        return new(Question, (rules, named, overflow, cost, at_us, take, explain, caller or "", reservation))
+        return new(Question, (rules, named, overflow, cost, self.at_us(now), take, explain, caller or "", reservation))
 
     def tell(self, event: str, cost: int, decision: Decision) -> None:
         if self._listener is not None:
@@ -128,6 +127,7 @@ class Asking:
         return self._timer()
 
     def at_us(self, now: float | None) -> int | None:
+        """The moment in microseconds: the given one, else the clock's, else None for the backend's own."""
         if now is None and self._clock is not None:
             now = self._clock()
         return None if now is None else int(now * SECOND_US)
@@ -166,14 +166,15 @@ def new_reservation(cost: int) -> str:
 
 def kept(reservation: str, cost: int | None) -> int | None:
     """How much a commit keeps: None for all. ParameterInvalid if it is more than what was reserved."""
-    reserved = reservation.partition("-")[0]
-    if cost is None or not reserved.isdecimal() or not reserved.isascii():
+    if cost is None:
         return None
     if cost != 0:
         check_cost(cost)
-    if cost > int(reserved):
+    found = _RESERVATION.fullmatch(reservation)
+    reserved = int(found[1]) if found else cost  # what is no token will be unknown
+    if cost > reserved:
         raise ParameterInvalid(
-            f"only {reserved} were reserved: hit the other {cost - int(reserved)} by themselves",
+            f"only {reserved} were reserved: hit the other {cost - reserved} by themselves",
             field="cost",
             value=cost,
             rule=f"a whole number from 0 to {reserved}",

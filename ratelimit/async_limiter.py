@@ -56,20 +56,27 @@ class AsyncLimiter(Asking):
         return await self._decide(known, features, cost, now, False, explain or known.remembers is not None)
 
     async def reserve(
-        self, event: str, features: Features, cost: int = 1, *, caller: str | None = None, now: float | None = None
+        self,
+        event: str,
+        features: Features,
+        cost: int = 1,
+        *,
+        caller: str | None = None,
+        explain: bool = False,
+        now: float | None = None,
     ) -> Decision:
         known = self.event(event)
-        decision = await self._decide(known, features, cost, now, True, False, caller, new_reservation(cost))
+        decision = await self._decide(known, features, cost, now, True, explain, caller, new_reservation(cost))
         self.tell(event, cost, decision)
         return decision
 
     async def commit(
         self, event: str, reservation: str, cost: int | None = None, *, now: float | None = None
     ) -> Settled:
-        return await self._settle(event, reservation, kept(reservation, cost), now)
+        return await self._settle(self.event(event), reservation, kept(reservation, cost), now)
 
     async def cancel(self, event: str, reservation: str, *, now: float | None = None) -> Settled:
-        return await self._settle(event, reservation, 0, now)
+        return await self._settle(self.event(event), reservation, 0, now)
 
     async def reset(self, event: str, features: Features, *, now: float | None = None) -> None:
         known = self.event(event)
@@ -100,6 +107,7 @@ class AsyncLimiter(Asking):
 
     @asynccontextmanager
     async def count_failures(self, event: str, features: Features, cost: int = 1) -> AsyncIterator[Attempt]:
+        known = self.event(event)
         attempt = Attempt(await self.reserve(event, features, cost))
         try:
             yield attempt
@@ -108,7 +116,7 @@ class AsyncLimiter(Asking):
             raise
         finally:
             if attempt.reservation is not None:
-                await self._settle(event, attempt.reservation, attempt.keep, None)
+                await self._settle(known, attempt.reservation, attempt.keep, None)
 
     @property
     def waiting(self) -> int:
@@ -132,8 +140,8 @@ class AsyncLimiter(Asking):
         question = self.ask(event, features, cost, now, take, explain, caller, reservation)
         return decide(question.rules, await self.backends[event.backend].decide(question), reservation)
 
-    async def _settle(self, event: str, reservation: str, keep: int | None, now: float | None) -> Settled:
-        return await self.backends[self.event(event).backend].settle(reservation, keep, self.at_us(now))
+    async def _settle(self, event: Event, reservation: str, keep: int | None, now: float | None) -> Settled:
+        return await self.backends[event.backend].settle(reservation, keep, self.at_us(now))
 
 
 async def _turn_or_time(turn: asyncio.Event, seconds: float) -> None:

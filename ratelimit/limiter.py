@@ -78,21 +78,28 @@ class Limiter(Asking):
         return self._decide(known, features, cost, now, False, explain or known.remembers is not None)
 
     def reserve(
-        self, event: str, features: Features, cost: int = 1, *, caller: str | None = None, now: float | None = None
+        self,
+        event: str,
+        features: Features,
+        cost: int = 1,
+        *,
+        caller: str | None = None,
+        explain: bool = False,
+        now: float | None = None,
     ) -> Decision:
         """A hit that can be taken back: `decision.reservation` is for `commit` or `cancel`. Not ended, it counts."""
         known = self.event(event)
-        decision = self._decide(known, features, cost, now, True, False, caller, new_reservation(cost))
+        decision = self._decide(known, features, cost, now, True, explain, caller, new_reservation(cost))
         self.tell(event, cost, decision)
         return decision
 
     def commit(self, event: str, reservation: str, cost: int | None = None, *, now: float | None = None) -> Settled:
         """The reserved hit stands; with a cost, so much of it. More than was reserved is ParameterInvalid."""
-        return self._settle(event, reservation, kept(reservation, cost), now)
+        return self._settle(self.event(event), reservation, kept(reservation, cost), now)
 
     def cancel(self, event: str, reservation: str, *, now: float | None = None) -> Settled:
         """The reserved hit never was: it is taken out of the very buckets that it was counted in."""
-        return self._settle(event, reservation, 0, now)
+        return self._settle(self.event(event), reservation, 0, now)
 
     def reset(self, event: str, features: Features, *, now: float | None = None) -> None:
         """Forget what this caller has used up under the event's rules."""
@@ -126,6 +133,7 @@ class Limiter(Asking):
     def count_failures(self, event: str, features: Features, cost: int = 1) -> Iterator[Attempt]:
         """Counts the block only if it fails: it says so, or raises. The place is held meanwhile, so that a burst of
         tries side by side cannot pass together. A block that is not `allowed` should do nothing."""
+        known = self.event(event)
         attempt = Attempt(self.reserve(event, features, cost))
         try:
             yield attempt
@@ -134,7 +142,7 @@ class Limiter(Asking):
             raise
         finally:
             if attempt.reservation is not None:
-                self._settle(event, attempt.reservation, attempt.keep, None)
+                self._settle(known, attempt.reservation, attempt.keep, None)
 
     @property
     def waiting(self) -> int:
@@ -159,6 +167,5 @@ class Limiter(Asking):
         question = self.ask(event, features, cost, now, take, explain, caller, reservation)
         return decide(question.rules, self.backends[event.backend].decide(question), reservation)
 
-    def _settle(self, event: str, reservation: str, keep: int | None, now: float | None) -> Settled:
-        backend = self.backends[self.event(event).backend]
-        return backend.settle(reservation, keep, self.at_us(now))
+    def _settle(self, event: Event, reservation: str, keep: int | None, now: float | None) -> Settled:
+        return self.backends[event.backend].settle(reservation, keep, self.at_us(now))

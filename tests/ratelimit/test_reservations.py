@@ -76,9 +76,10 @@ def test_a_commit_may_keep_less_but_not_more(strategy: str, place: Place) -> Non
 def test_a_token_that_nobody_was_given_is_unknown(strategy: str, place: Place) -> None:
     limiter = ten(place, strategy)
     reserved(limiter, T)
-    for token in ("", "1-00000000000000000000000000000000", "x" * 500, "999-"):
+    for token in ("", "1-00000000000000000000000000000000", "x" * 500, "9" * 5_000 + "-", "999-"):
         assert limiter.cancel("e", token, now=T) is Settled.unknown
         assert limiter.commit("e", token, now=T) is Settled.unknown
+        assert limiter.commit("e", token, 1, now=T) is Settled.unknown
     assert free(limiter, T) == 9
 
 
