@@ -63,6 +63,13 @@ class NotAllowed(ClickcurveError):
     title = "token lacks the scope"
 
 
+class EventUnknown(ClickcurveError):
+    """No rule of the limiter is for this event."""
+
+    status = 404
+    title = "unknown event"
+
+
 class ImportOutOfStep(ClickcurveError):
     """An imported piece does not begin where its source stands; `value` is the position to continue at."""
 
@@ -163,6 +170,14 @@ class OwnerFenced(JournalError):
     title = "owner fenced"
 
 
+# --- the limiter's fault --------------------------------------------------------------------------------------------
+class BackendUnavailable(ClickcurveError):
+    """A limiter's backend cannot answer now, or not in time; the rule says what is done without it."""
+
+    status = 503
+    title = "limiter backend unavailable"
+
+
 # --- the configuration's fault --------------------------------------------------------------------------------------
 class LadderInvalid(ClickcurveError):
     title = "invalid ladder"
@@ -170,3 +185,7 @@ class LadderInvalid(ClickcurveError):
 
 class SettingInvalid(ClickcurveError):
     title = "invalid setting"
+
+
+class RuleInvalid(ClickcurveError):
+    title = "invalid limiter rule"

@@ -1,7 +1,7 @@
 """A time budget per test suite (a folder under tests/, or a file directly in it): one that takes longer fails the run.
 
-The sum of all budgets stays under 25 minutes on two cores, so a slow test is noticed when it is written, not when the
-whole run has become too long.
+A budget is some three times what the suite takes on two quiet cores: so a slow test is noticed when it is written, a
+busy machine fails nothing, and the whole run stays well under 25 minutes.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ import pytest
 
 BUDGETS_S: Mapping[str, float] = {
     "cassandra": 240.0,
+    "chaos": 300.0,
     "crash": 360.0,
-    "ingest": 180.0,
-    "storage": 300.0,
-    "server": 180.0,
+    "ingest": 240.0,
+    "ratelimit": 150.0,
+    "server": 300.0,
+    "simulated": 240.0,
+    "storage": 420.0,
 }
 DEFAULT_BUDGET_S = 60.0
 

@@ -1,0 +1,19 @@
+"""The rate limiter: rules for events, decided all or nothing, on buckets that can tell what they counted.
+
+rates            limits per time, and the grammar they are written in
+rule             which callers share a limit, and how it is kept; what is refused at start
+key              the name under which one caller is counted
+decision         what is answered
+tiered           sliding windows over buckets of seconds, minutes and hours: the arithmetic
+fixed            windows of the clock, and windows that a hit opens
+token_bucket     tokens in whole numbers
+backend          what every backend promises, and the question that it gets
+memory           the backend in process; meters, series and space are its parts
+named            the arithmetic for backends that read and add many numbers at once
+asking           questions made of events and features
+limiter          the verbs, for threads
+async_limiter    the verbs, for event loops
+waiting          the line of those who wait for a place
+
+No clock, no input or output but a backend's own.
+"""

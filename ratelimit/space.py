@@ -1,0 +1,32 @@
+"""How many bytes the in-process backend may keep."""
+
+from __future__ import annotations
+
+
+class Space:
+    """Bytes that are taken and given back. Guarded by the backend's lock. denied: how often there was none."""
+
+    __slots__ = ("denied", "max_bytes", "used_bytes")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.used_bytes = 0
+        self.denied = 0
+
+    def has(self, size_bytes: int) -> bool:
+        return self.used_bytes + size_bytes <= self.max_bytes
+
+    def take(self, size_bytes: int) -> bool:
+        """Take so many bytes, if there are."""
+        if not self.has(size_bytes):
+            self.denied += 1
+            return False
+        self.used_bytes += size_bytes
+        return True
+
+    def add(self, size_bytes: int) -> None:
+        """Take bytes that cannot be done without."""
+        self.used_bytes += size_bytes
+
+    def give(self, size_bytes: int) -> None:
+        self.used_bytes -= size_bytes
