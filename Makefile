@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 # For real Cassandra nodes Maven fetches the jars and Java runs them; faketime puts the clock of one wrong.
 CASSANDRA_SYSTEM := mvn:maven java:openjdk-17-jre-headless
 TEST_SYSTEM := nginx curl faketime $(CASSANDRA_SYSTEM)
-BENCH_SYSTEM := wrk
+BENCH_SYSTEM := wrk $(CASSANDRA_SYSTEM)
 SOURCES := buckets ingest storage query retention ratelimit server tests bench examples
 ARGS ?=
 

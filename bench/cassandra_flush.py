@@ -41,29 +41,33 @@ class Flushed:
 
 
 def flushes(node: Node, folder: Path, rounds: int) -> list[Line]:
-    """Each round: the bare driver, then a flush of a store that was just opened, then one whose rows are in memory."""
+    """A flush of a store that was just opened; then the bare driver and a flush with its rows in memory, in turn."""
     uri = make_keyspace(node, "flushes")
     now = int(time()) // 60 * 60
     rows = _rows(now)
-    runs: list[tuple[Flushed, Flushed, Flushed]] = []
     with _bare(parse(uri)) as write_all:
-        for turn in range(rounds):
-            bare = write_all(rows)
-            cold, warm = asyncio.run(_owner_flushes(uri, folder / "journal", list(rows), now + 60 * turn))
-            runs.append((bare, cold, warm))
-    return list(_lines(runs, mean(map(len, rows.values()))))
+        write_all(rows)
+        cold, runs = asyncio.run(_flushes(uri, folder, list(rows), now, rounds, lambda: write_all(rows)))
+    bares, warms = [bare for bare, _ in runs], [warm for _, warm in runs]
+    what = f"{KEYS:,} links of {mean(map(len, rows.values())):.0f} B"
+    bare_s = median(bare.took_s for bare in bares)
+    return [
+        Line(f"bare driver writes rows of {what}", f"{bare_s:.2f} s", _rate(bares)),
+        _line(f"flush of {what}, all in memory", warms, median(w.took_s / b.took_s for b, w in runs)),
+        _line(f"flush of {what}, none in memory", [cold], cold.took_s / bare_s),
+    ]
 
 
-def _lines(runs: Sequence[tuple[Flushed, Flushed, Flushed]], row_bytes: float) -> Iterator[Line]:
-    names = ("bare driver, as many writes", "flush, rows not in memory", "flush, rows in memory")
-    bares = [bare for bare, _, _ in runs]
-    for name, column in zip(names, zip(*runs, strict=True), strict=True):
-        took_s = [run.took_s for run in column]
-        ratio = median(run.took_s / bare.took_s for run, bare in zip(column, bares, strict=True))
-        requests = f"{column[0].requests / KEYS:.1f} requests a link"
-        apart = f"{KEYS / median(took_s):,.0f} links/s, rounds within {spread(took_s)}"
-        beside = f"{ratio:.1f} times the bare driver, {requests}, {apart}" if column[0] is not bares[0] else apart
-        yield Line(f"{name}: {KEYS:,} links of {row_bytes:.0f} B", f"{median(took_s):.2f} s", beside)
+def _line(what: str, runs: Sequence[Flushed], ratio: float) -> Line:
+    requests = f"{runs[0].requests / KEYS:.1f} requests a link"
+    beside = f"{ratio:.1f} times the bare driver, {requests}, {_rate(runs)}"
+    return Line(what, f"{median(run.took_s for run in runs):.2f} s", beside)
+
+
+def _rate(runs: Sequence[Flushed]) -> str:
+    took_s = [run.took_s for run in runs]
+    apart = f"rounds within {spread(took_s)}" if len(runs) > 1 else "one run"
+    return f"{KEYS / median(took_s):,.0f} links/s, {apart}"
 
 
 def _rows(now: int) -> dict[str, bytes]:
@@ -80,25 +84,30 @@ def _rows(now: int) -> dict[str, bytes]:
     return rows
 
 
-async def _owner_flushes(uri: str, folder: Path, keys: Sequence[str], now: int) -> tuple[Flushed, Flushed]:
-    """The first flush of an owner after its start, and the second, of the same links."""
+async def _flushes(
+    uri: str, folder: Path, keys: Sequence[str], now: int, rounds: int, bare: Callable[[], Flushed]
+) -> tuple[Flushed, list[tuple[Flushed, Flushed]]]:
+    """The first flush of an owner after its start; then the bare driver and another flush of these links, in turn."""
     moment = float(now)
     store = open_store(uri, str(CLICKS))
+    owner = OwnerNode(folder / "flushes", store, lambda: moment, alone=False, disk=TrackedDisk()).owner
+
+    async def flush() -> Flushed:
+        nonlocal moment
+        moment += 15
+        await owner.accept(Batch(people={now: dict.fromkeys(keys, 1)}))
+        before, begun = store.measures()["store_requests_total"], perf_counter()
+        await owner.flush()
+        return Flushed(perf_counter() - begun, int(store.measures()["store_requests_total"] - before))
+
     try:
-        owner = OwnerNode(folder, store, lambda: moment, alone=False, disk=TrackedDisk()).owner
         await owner.flush()  # claims the owner
-        flushed = []
-        for _ in range(2):
-            await owner.accept(Batch(people={now: dict.fromkeys(keys, 1)}))
-            before, begun = store.measures()["store_requests_total"], perf_counter()
-            await owner.flush()
-            took_s = perf_counter() - begun
-            flushed.append(Flushed(took_s, int(store.measures()["store_requests_total"] - before)))
-            moment += 15
+        cold = await flush()
+        runs = [(bare(), await flush()) for _ in range(rounds)]
         await owner.close()
     finally:
         store.close()
-    return flushed[0], flushed[1]
+    return cold, runs
 
 
 @contextmanager

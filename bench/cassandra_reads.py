@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import median
-from time import sleep, time
+from time import perf_counter, sleep, time
 
 from bench import servers
 from bench.cassandra_node import make_keyspace
@@ -33,7 +33,7 @@ def reads(node: Node, folder: Path, rounds: int, seconds: int) -> list[Line]:
     ):
         for server in (embedded, clustered):
             _load(server.url, workload)
-        lines = []
+        lines = [_top_line(embedded.url, clustered.url)]
         for what in QUERIES:
             ask = Requests.paths("GET", paths[what])
             runs = [
@@ -41,6 +41,22 @@ def reads(node: Node, folder: Path, rounds: int, seconds: int) -> list[Line]:
             ]
             lines.append(_line(what, [run for run, _ in runs], [run for _, run in runs]))
     return lines
+
+
+def _top_line(embedded: str, clustered: str) -> Line:
+    """Top links over their lives: the first question reads every link, and its answer is kept for some seconds."""
+    took_s = [[_top_s(url, bots) for bots in ("exclude", "include", "only")] for url in (embedded, clustered)]
+    sqlite, cassandra = map(median, took_s)
+    beside = f"{cassandra / sqlite:.1f} times SQLite's {sqlite * 1000:.0f} ms, within {spread(took_s[1])}"
+    return Line(f"top of {LINKS:,} links, read anew, one Cassandra node", f"{cassandra * 1000:.0f} ms", beside)
+
+
+def _top_s(url: str, bots: str) -> float:
+    with Clickcurve(url) as client:
+        client.total()
+        begun = perf_counter()
+        client.top(bots=bots)
+        return perf_counter() - begun
 
 
 def _line(what: str, embedded: list[Round], clustered: list[Round]) -> Line:
