@@ -11,13 +11,14 @@ BENCH_SYSTEM := wrk $(CASSANDRA_SYSTEM)
 SOURCES := buckets ingest storage query retention ratelimit server tests bench examples
 ARGS ?=
 
-.PHONY: help install serve cassandra test test-system cassandra-system check format bench bench-system lock clean
+.PHONY: help install serve cassandra test chaos test-system cassandra-system check format bench bench-system lock clean
 
 help:
 	@echo "make install   .venv with the pinned dependencies and the program at $(BIN)/clickcurve"
 	@echo "make serve     the server on 127.0.0.1:8080 with its data in ./clickcurve-data   (ARGS='--port 9000')"
 	@echo "make cassandra a throw-away Cassandra to try the server on; Ctrl-C ends it and removes its data"
 	@echo "make test      all tests                                                        (ARGS='tests/storage -x')"
+	@echo "make chaos     a campaign of faults on three Cassandra nodes, some twelve minutes, with a report"
 	@echo "make check     formatting, lint, types, layout"
 	@echo "make bench     the measurements, one table at the end"
 	@echo "make lock      renew requirements.lock from pyproject.toml"
@@ -48,6 +49,9 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layout.py
+
+chaos: install test-system
+	$(BIN)/python -m tests.chaos $(ARGS)
 
 format: install
 	$(BIN)/ruff format .
