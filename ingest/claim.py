@@ -10,7 +10,8 @@ changed by conditional updates alone, and a journal must show that it is at leas
 - the store is a backup of one that this journal goes with, or the owner was retired: so too, but under a new number,
   for the original may live;
 - the number is another journal's, in a store that this journal was never used with: it takes a new number;
-- so does a journal without a number, unless a record has its name already: its own, or that of a copy;
+- so does a journal without a number, or whose number was taken after a clean stop, unless a record has its name
+  already: its own from an earlier attempt, or that of a copy;
 - the store is further on than the journal (the journal was restored from a snapshot, or is a copy): what it holds may
   have been counted already. An empty journal takes a new owner; one with hits is superseded and must be set aside.
 
@@ -58,11 +59,7 @@ def claim(
         attempt = _next_attempt(journal, store, place, token(), now)
         before, after = attempt.before, attempt.after
         identity = journal.state.identity
-        if identity.owner in (0, after.owner):
-            # A number that is new to a journal that has another needs no record of the attempt: should we die right
-            # after winning it, it was never used, and the next start finds it by the journal, or takes another.
-            attempts = (*identity.attempts, (after.epoch, after.holder))
-            record(replace(identity, attempts=attempts))
+        record(replace(identity, attempts=(*identity.attempts, (after.epoch, after.holder))))
         if before is None:
             store.create_owner(after)
         else:
@@ -94,14 +91,12 @@ class _Attempt:
 def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: int) -> _Attempt:
     identity, last_flush = journal.state.identity, journal.state.last_flush
 
-    def opened(owner: int, epoch: int, begun: int) -> OwnerRecord:
-        return OwnerRecord(
-            owner, max(epoch, identity.epoch) + 1, token, journal.recovered.journal, place, OPEN, begun, now
-        )
+    def opened(owner: int, epoch: int, name: str, begun: int) -> OwnerRecord:
+        return OwnerRecord(owner, max(epoch, identity.epoch) + 1, token, name, place, OPEN, begun, now)
 
     def gone_on(stored: OwnerRecord) -> _Attempt:
         # `begun` never moves back: it says that a flush may be in the rows in part.
-        return _Attempt(stored, opened(stored.owner, stored.epoch, max(stored.begun, last_flush)))
+        return _Attempt(stored, opened(stored.owner, stored.epoch, stored.journal, max(stored.begun, last_flush)))
 
     own = _own(journal, store)
     newer = own if own is not None and _is_superseded(journal, own) else None
@@ -110,7 +105,7 @@ def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: i
     # Nothing that this journal holds came before its owner was retired, or was copied with its store. But that holds
     # for copies of the journal, too: one of them goes on under one number.
     owners, is_empty = store.owners(), _is_empty(journal)
-    likes = _likes(journal, owners)
+    name, likes = _name(journal), _likes(journal, owners)
     newer = newer or next((like for like in likes if _has_overtaken(journal, like)), None)
     if newer is not None and not is_empty:
         raise _superseded(journal, newer, place)
@@ -123,9 +118,9 @@ def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: i
         # All that a closed owner accepted is in the store, so its number may be used again; but not for a flush that
         # was recorded before: the marks of its rows may lie above that number.
         if other.state == CLOSED and journal.state.flush is None:
-            return _Attempt(other, opened(other.owner, other.epoch, last_flush), contested)
+            return _Attempt(other, opened(other.owner, other.epoch, name, last_flush), contested)
     number = max((other.owner for other in owners), default=0) + 1
-    return _Attempt(None, opened(number, 0, last_flush), contested)
+    return _Attempt(None, opened(number, 0, name, last_flush), contested)
 
 
 def _own(journal: Journal, store: Store) -> OwnerRecord | None:
@@ -135,10 +130,18 @@ def _own(journal: Journal, store: Store) -> OwnerRecord | None:
     return None if stored is None or _is_a_strangers(journal, stored) else stored
 
 
+def _name(journal: Journal) -> str:
+    """What this journal is called in the record of a number that is new to it. Copies of it that are in need of a
+    number, too, give the same name, while those that went their own way before do not.
+    """
+    identity, name = journal.state.identity, journal.recovered.journal
+    return f"{name} after {identity.owner}.{identity.epoch}" if identity.owner else name
+
+
 def _likes(journal: Journal, owners: Sequence[OwnerRecord]) -> list[OwnerRecord]:
-    """The records that this journal, or a copy of it, has under other numbers than the one it knows."""
-    identity = journal.state.identity
-    return [other for other in owners if other.journal == journal.recovered.journal and other.owner != identity.owner]
+    """The records that this journal, or a copy of it, has got since it was in need of a number."""
+    name = _name(journal)
+    return [other for other in owners if other.journal == name and other.owner != journal.state.identity.owner]
 
 
 def _usable(owners: Sequence[OwnerRecord]) -> list[OwnerRecord]:
@@ -146,10 +149,12 @@ def _usable(owners: Sequence[OwnerRecord]) -> list[OwnerRecord]:
 
 
 def _is_a_strangers(journal: Journal, stored: OwnerRecord) -> bool:
-    """Another journal's number, that was not taken over from this one: then it would have a later epoch."""
-    known = _known(journal)
-    newest = max(epoch for epoch, _ in known)
-    return stored.journal != journal.recovered.journal and stored.epoch < newest
+    """Another journal's number, that was not taken over from this one: then it would have a later epoch. But one that
+    this journal has given back may be taken."""
+    identity = journal.state.identity
+    given_back = not identity.holder
+    is_ours = stored.journal.partition(" ")[0] == journal.recovered.journal
+    return not is_ours and (given_back or stored.epoch < identity.epoch)
 
 
 def _is_empty(journal: Journal) -> bool:
@@ -173,21 +178,20 @@ def _superseded(journal: Journal, newer: OwnerRecord, place: str) -> JournalSupe
 
 def _is_superseded(journal: Journal, own: OwnerRecord) -> bool:
     """Has somebody else gone on with this journal's own number?"""
-    known = _known(journal)
-    goes_on = own.epoch < max(epoch for epoch, _ in known) or (own.epoch, own.holder) in known
+    goes_on = own.epoch < journal.state.identity.epoch or (own.epoch, own.holder) in _known(journal)
     return not goes_on or _has_overtaken(journal, own)
 
 
 def _has_overtaken(journal: Journal, stored: OwnerRecord) -> bool:
     """May that owner's rows include something that this journal holds, or hide it?"""
-    flush = journal.state.flush
+    identity, flush = journal.state.identity, journal.state.flush
     if stored.state in FINAL:
         if flush is not None and stored.begun >= flush.number:
             return True  # the store may hold a part of that flush
         if _holds_import(journal):
             return True  # somebody else may have gone on with that import, from where the store stands
-    elif flush is not None and stored.owner != journal.state.identity.owner:
-        return True  # the marks of its rows may lie above that flush
+    elif flush is not None and stored.owner != identity.owner and (stored.epoch, stored.holder) not in _known(journal):
+        return True  # a copy took it, perhaps from somebody: the marks of its rows may lie above that flush
     return stored.begun > _newest_flush(journal)
 
 
