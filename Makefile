@@ -1,20 +1,22 @@
-# Clickcurve. `make install`, `make serve`, `make test`, `make check`, `make bench`, `make lock`.
+# Clickcurve. `make install`, `make serve`, `make cassandra`, `make test`, `make check`, `make bench`, `make lock`.
 
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 # What the tests run for real beside Python packages, and what the benches drive the server with.
-# The last three are for real Cassandra nodes: Maven fetches the jars, Java runs them, faketime puts a clock wrong.
-TEST_SYSTEM := nginx curl mvn:maven java:openjdk-17-jre-headless faketime
+# For real Cassandra nodes Maven fetches the jars and Java runs them; faketime puts the clock of one wrong.
+CASSANDRA_SYSTEM := mvn:maven java:openjdk-17-jre-headless
+TEST_SYSTEM := nginx curl faketime $(CASSANDRA_SYSTEM)
 BENCH_SYSTEM := wrk
 SOURCES := buckets ingest storage query retention server tests bench examples
 ARGS ?=
 
-.PHONY: help install serve test test-system check format bench bench-system lock clean
+.PHONY: help install serve cassandra test test-system cassandra-system check format bench bench-system lock clean
 
 help:
 	@echo "make install   .venv with the pinned dependencies and the program at $(BIN)/clickcurve"
 	@echo "make serve     the server on 127.0.0.1:8080 with its data in ./clickcurve-data   (ARGS='--port 9000')"
+	@echo "make cassandra a throw-away Cassandra to try the server on; Ctrl-C ends it and removes its data"
 	@echo "make test      all tests                                                        (ARGS='tests/storage -x')"
 	@echo "make check     formatting, lint, types, layout"
 	@echo "make bench     the measurements, one table at the end"
@@ -35,6 +37,9 @@ $(STAMP): requirements.lock pyproject.toml
 serve: install
 	exec $(BIN)/clickcurve serve $(ARGS)
 
+cassandra: install cassandra-system
+	exec $(BIN)/python -m tests.cassandra
+
 test: install test-system
 	$(BIN)/python -m pytest $(ARGS)
 
@@ -50,6 +55,9 @@ format: install
 
 bench: install bench-system
 	$(BIN)/python -m bench $(ARGS)
+
+cassandra-system:
+	@sh tests/system.sh $(CASSANDRA_SYSTEM)
 
 test-system:
 	@sh tests/system.sh $(TEST_SYSTEM)

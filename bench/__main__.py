@@ -1,4 +1,4 @@
-"""`make bench`: all measurements, one table at the end. `make bench ARGS="--only ingest --rounds 3"` for a part."""
+"""`make bench`: all measurements, one table at the end. `make bench ARGS="ingest --rounds 3"` for a part."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from collections.abc import Callable
 from pathlib import Path
 from time import time
 
-from bench import ingest, reads, rows, servers
+from bench import cassandra, ingest, reads, rows, servers
 from bench.table import Line, render
 from bench.workload import Workload
 from tests.running import ROOT
 
-PARTS = ("rows", "ingest", "reads")
+PARTS = ("rows", "ingest", "reads", "cassandra")
 # A loaded store is kept for later runs as long as the code that writes it and the hour stay the same.
 WRITERS = ("buckets", "ingest", "storage", "bench/workload.py")
 
 
 def main() -> None:
     asked = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    asked.add_argument("--only", choices=PARTS, action="append", help="measure this part (may be repeated)")
+    asked.add_argument("parts", nargs="*", choices=PARTS, help="what to measure; everything if none is named")
+    asked.add_argument("--only", choices=PARTS, action="append", default=[], help="the same, as a flag")
     asked.add_argument("--rounds", type=int, default=5, help="rounds of each measurement; the table has medians")
     asked.add_argument("--seconds", type=int, default=2, help="seconds of each round")
     asked.add_argument("--links", type=int, default=100_000)
@@ -37,10 +38,11 @@ def main() -> None:
         "rows": lambda _: rows.bytes_per_row(),
         "ingest": lambda folder: _ingest(folder, workload, arguments.rounds, arguments.seconds),
         "reads": lambda folder: _reads(folder, workload, arguments.rounds, arguments.seconds),
+        "cassandra": lambda folder: cassandra.measure(folder, arguments.rounds, arguments.seconds),
     }
     lines: list[Line] = []
     with tempfile.TemporaryDirectory(prefix="clickcurve-bench-") as folder:
-        for part in arguments.only or PARTS:
+        for part in [*arguments.parts, *arguments.only] or PARTS:
             print(f"measuring {part} ...", flush=True)
             lines += parts[part](Path(folder))
     print(f"\n{_machine()}, {time() - begun:.0f} s, rounds of {arguments.seconds} s, medians of {arguments.rounds}\n")

@@ -39,7 +39,7 @@ def load(data: Path, workload: Workload) -> list[Line]:
         begun = time()
         with servers.clickcurve(data, settings={"CLICKCURVE_FLUSH_S": "1"}) as server, Clickcurve(server.url) as client:
             for body in workload.bodies(100_000):
-                _post(client, body)
+                post(client, body)
             while client.metric("clickcurve_buffered_entries"):
                 sleep(0.2)
             total = client.total()["total"]
@@ -53,7 +53,7 @@ def load(data: Path, workload: Workload) -> list[Line]:
     return [Line(what, f"{size_mb:.2f} MB", beside, f"<= {FILE_AIM_MB:.0f} MB")]
 
 
-def _post(client: Clickcurve, body: bytes) -> None:
+def post(client: Clickcurve, body: bytes) -> None:
     """One batch; a server that is behind counted nothing and is asked again after a moment."""
     while (answer := client.send_body(body, NDJSON)).status_code in (429, 503):
         sleep(0.1)
@@ -100,7 +100,7 @@ def during_flush(server: RunningServer, workload: Workload, rounds: int) -> list
     turns = cycle(_turns(workload))
     with Clickcurve(server.url) as client, Connection(server.port) as connection:
         for number in range(rounds):
-            _post(client, "\n".join(batch(workload.distinct(FLUSH_KEYS, seed=50 + number), int(time()))).encode())
+            post(client, "\n".join(batch(workload.distinct(FLUSH_KEYS, seed=50 + number), int(time()))).encode())
             posted_at = time()
             gc.disable()
             while not flushes or flushes[-1].begun_at < posted_at:

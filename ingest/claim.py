@@ -67,36 +67,37 @@ def claim(
         stored = store.owner(after.owner)  # decides, whatever the answer was
         if stored is None or (stored.epoch, stored.holder) != (after.epoch, after.holder):
             continue
-        held = Held(after.owner, after.epoch, after.holder)
-        if attempt.may_have_a_like and any(
-            like.owner != held.owner for like in _usable(_likes(journal, store.owners()))
-        ):
-            store.close_owner(held)  # a copy of this journal has started, too: one number for both
+        if attempt.contested and _usable(_likes(journal, store.owners(), after.owner)):
+            # A copy of this journal has started, too: one number for both. This one goes back as a stranger's.
+            record(identity)
+            store.claim(after, replace(after, state=CLOSED, journal=""))
             continue
         record(Identity(after.owner, after.epoch, after.holder, ()))
-        return held
+        return Held(after.owner, after.epoch, after.holder)
     raise StoreUnavailable(f"owner could not be claimed in {ATTEMPTS} attempts: others keep claiming it")
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What to put in the place of `before` (None: nothing). may_have_a_like: the number is new to this journal, and a
-    copy of it may be taking another one at this moment."""
+    """What to put in the place of `before` (None: nothing). contested: the journal holds hits and the number is not the
+    one it had, so a copy of it may be taking another one at this moment."""
 
     before: OwnerRecord | None
     after: OwnerRecord
-    may_have_a_like: bool = False
+    contested: bool
 
 
 def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: int) -> _Attempt:
     identity, last_flush = journal.state.identity, journal.state.last_flush
+    is_empty, name = _is_empty(journal), _name(journal)
 
-    def opened(owner: int, epoch: int, name: str, begun: int) -> OwnerRecord:
-        return OwnerRecord(owner, max(epoch, identity.epoch) + 1, token, name, place, OPEN, begun, now)
+    def opened(owner: int, epoch: int, journal: str, begun: int) -> OwnerRecord:
+        return OwnerRecord(owner, max(epoch, identity.epoch) + 1, token, journal, place, OPEN, begun, now)
 
     def gone_on(stored: OwnerRecord) -> _Attempt:
         # `begun` never moves back: it says that a flush may be in the rows in part.
-        return _Attempt(stored, opened(stored.owner, stored.epoch, stored.journal, max(stored.begun, last_flush)))
+        after = opened(stored.owner, stored.epoch, stored.journal, max(stored.begun, last_flush))
+        return _Attempt(stored, after, contested=not is_empty and stored.owner != identity.owner)
 
     own = _own(journal, store)
     newer = own if own is not None and _is_superseded(journal, own) else None
@@ -104,8 +105,8 @@ def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: i
         return gone_on(own)
     # Nothing that this journal holds came before its owner was retired, or was copied with its store. But that holds
     # for copies of the journal, too: one of them goes on under one number.
-    owners, is_empty = store.owners(), _is_empty(journal)
-    name, likes = _name(journal), _likes(journal, owners)
+    owners = store.owners()
+    likes = _likes(journal, owners, own.owner if own is not None else identity.owner)
     newer = newer or next((like for like in likes if _has_overtaken(journal, like)), None)
     if newer is not None and not is_empty:
         raise _superseded(journal, newer, place)
@@ -113,21 +114,40 @@ def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: i
         for like in _usable(likes):
             if like.state == CLOSED or not is_empty or (like.epoch, like.holder) in _known(journal):
                 return gone_on(like)
-    contested = newer is None and not is_empty
     for other in owners:
         # All that a closed owner accepted is in the store, so its number may be used again; but not for a flush that
         # was recorded before: the marks of its rows may lie above that number.
         if other.state == CLOSED and journal.state.flush is None:
-            return _Attempt(other, opened(other.owner, other.epoch, name, last_flush), contested)
+            return _Attempt(other, opened(other.owner, other.epoch, name, last_flush), contested=not is_empty)
     number = max((other.owner for other in owners), default=0) + 1
-    return _Attempt(None, opened(number, 0, name, last_flush), contested)
+    return _Attempt(None, opened(number, 0, name, last_flush), contested=not is_empty)
 
 
 def _own(journal: Journal, store: Store) -> OwnerRecord | None:
-    """What the store knows of this journal's owner."""
-    number = journal.state.identity.owner
-    stored = store.owner(number) if number else None
-    return None if stored is None or _is_a_strangers(journal, stored) else stored
+    """What the store knows of this journal's owner. In a store that another was copied into, it may have another number
+    there: so the journal's own claim decides, then its number, then the newest claim of whoever had it."""
+    identity, known = journal.state.identity, _known(journal)
+    if not identity.owner:
+        return None
+    stored = store.owner(identity.owner)
+    if stored is not None and _is_of(journal, stored) and (stored.epoch, stored.holder) in known:
+        return stored  # as after most starts, and it takes no list, which asks every part of a cluster
+    of_this = [record for record in store.owners() if _is_of(journal, record)]
+    for record in of_this:
+        if (record.epoch, record.holder) in known:
+            return record
+    if stored is not None and not _is_a_strangers(journal, stored):
+        return stored
+    return None if _has_given_back(identity) else max(of_this, key=lambda record: record.epoch, default=None)
+
+
+def _has_given_back(identity: Identity) -> bool:
+    """Was this the identity at a clean stop? Since then anybody may have taken the number."""
+    return bool(identity.owner) and not identity.holder
+
+
+def _is_of(journal: Journal, record: OwnerRecord) -> bool:
+    return record.journal.partition(" ")[0] == journal.recovered.journal
 
 
 def _name(journal: Journal) -> str:
@@ -138,10 +158,10 @@ def _name(journal: Journal) -> str:
     return f"{name} after {identity.owner}.{identity.epoch}" if identity.owner else name
 
 
-def _likes(journal: Journal, owners: Sequence[OwnerRecord]) -> list[OwnerRecord]:
+def _likes(journal: Journal, owners: Sequence[OwnerRecord], own: int) -> list[OwnerRecord]:
     """The records that this journal, or a copy of it, has got since it was in need of a number."""
     name = _name(journal)
-    return [other for other in owners if other.journal == name and other.owner != journal.state.identity.owner]
+    return [other for other in owners if other.journal == name and other.owner != own]
 
 
 def _usable(owners: Sequence[OwnerRecord]) -> list[OwnerRecord]:
@@ -149,12 +169,9 @@ def _usable(owners: Sequence[OwnerRecord]) -> list[OwnerRecord]:
 
 
 def _is_a_strangers(journal: Journal, stored: OwnerRecord) -> bool:
-    """Another journal's number, that was not taken over from this one: then it would have a later epoch. But one that
-    this journal has given back may be taken."""
+    """Another journal's number, that was not taken over from this one: then it would have a later epoch."""
     identity = journal.state.identity
-    given_back = not identity.holder
-    is_ours = stored.journal.partition(" ")[0] == journal.recovered.journal
-    return not is_ours and (given_back or stored.epoch < identity.epoch)
+    return not _is_of(journal, stored) and (_has_given_back(identity) or stored.epoch < identity.epoch)
 
 
 def _is_empty(journal: Journal) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 
 from buckets.errors import SettingInvalid
 from server import limits
+from storage import cassandra_uri
 
 PREFIX = "CLICKCURVE_"
 LADDER = "60:1,300:1,3600:31,week:366,month"
@@ -70,6 +71,8 @@ def _switch(text: str) -> bool:
 def _store(text: str) -> str:
     if text and not text.startswith(("sqlite:///", "cassandra://", "memory://")):
         raise Broken("must begin with sqlite:///, cassandra:// or memory://")
+    if text.startswith("cassandra://"):
+        cassandra_uri.parse(text)  # its own sentence, which shows no password
     return text
 
 

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 import uvicorn
 import uvloop
 
-from buckets.errors import ClickcurveError, JournalHeld, JournalSuperseded
+from buckets.errors import ClickcurveError, JournalHeld, JournalSuperseded, OwnerFenced
 from buckets.ladder import Ladder, fold_day
 from ingest.counters import IngestCounters
 from ingest.flush import Pace
@@ -226,7 +226,7 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
     """A worker with its journal and its jobs, flushed when the block ends. ClickcurveError: it must not start."""
     ladder = Ladder.parse(settings.ladder)
     store = open_or_later(
-        lambda: open_store(settings.store, str(ladder)),
+        lambda: open_store(settings.store, str(ladder), tell=lambda said: log.warning("store", extra={"said": said})),
         settings.store.startswith("cassandra:"),
         lambda error: log.warning("store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}),
     )
@@ -254,6 +254,7 @@ async def _take_up(settings: Settings, store: Store, ladder: Ladder) -> Worker:
     await asyncio.wait({flushing}, timeout=limits.FIRST_FLUSH_S.value)
     if not flushing.done():
         log.warning("first flush unfinished", extra={"after_s": limits.FIRST_FLUSH_S.value, "then": "it goes on"})
+        flushing.add_done_callback(_ended_late)
         return worker
     try:
         flushing.result()
@@ -263,10 +264,24 @@ async def _take_up(settings: Settings, store: Store, ladder: Ladder) -> Worker:
         await worker.owner.close()
         return await _take_up(settings, store, ladder)
     except ClickcurveError as error:
-        log.warning(
-            "first flush failed", extra={"reason": error.detail, "then": "hits are accepted; it is tried again"}
-        )
+        _first_flush_failed(error, "hits are accepted; it is tried again")
     return worker
+
+
+def _first_flush_failed(error: ClickcurveError, then: str) -> None:
+    log.warning("first flush failed", extra={"reason": error.detail, "then": then})
+
+
+def _ended_late(flushing: asyncio.Future[None]) -> None:
+    """Requests are answered already, so nobody waits for this flush any more."""
+    try:
+        flushing.result()
+    except (JournalSuperseded, OwnerFenced) as error:
+        _first_flush_failed(error, "nothing is accepted; a restart sets the journal aside")
+    except ClickcurveError as error:
+        _first_flush_failed(error, "it is tried again")
+    except Exception:
+        log.exception("first flush failed")
 
 
 def run(settings: Settings, listener: socket.socket, alarm: int | None = None) -> int:

@@ -4,11 +4,14 @@ The copy is the database at one moment between two flushes of every owner. What 
 may come with it later:
 
 - **A new journal** takes a number that the original never had. So the rows move to new numbers, whose owners are
-  closed: the new journal takes one over, and its rows go on being folded and written as before.
+  closed: the new journal takes one over, and its rows go on being folded and written as before. Only a retired owner
+  stays retired, because it may have been lost in the middle of a flush.
 - **The original's journal**, perhaps with hits that were never flushed. The old numbers stay, without rows, as COPIED,
   with epoch and holder as they were and `begun` the last flush that the copy includes. So it can be told whether all
   that the journal holds is newer than the copy, and counts under another number, or whether it must be set aside.
 - **Imports** go on where the copy stands: their sources belong to the closed owners, from which anybody may take them.
+- **`clickcurve copy`** finds noted, as it notes itself, which of the original's owners are in here. So the two never
+  count twice in one store.
 
 Claims of ids by flushes that are not in the copy are left out: what they stood for is not there.
 """
@@ -19,12 +22,13 @@ import sqlite3
 import uuid
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from buckets.codec import decode_header
 from buckets.errors import RowCorrupt, SettingInvalid, StoreUnavailable
-from storage.contract import ALL_LINKS, CLOSED, COPIED
+from storage.contract import ALL_LINKS, CLOSED, COPIED, RETIRED, Source
+from storage.copy_owner import Place, name_of_copy
 from storage.sqlite_file import SqliteFile, put_in_place, told
 
 PAGES_PER_STEP = 1_000
@@ -33,11 +37,13 @@ COPY = "copy"  # who holds the owners that a copy begins with
 
 @dataclass(frozen=True, slots=True)
 class Included:
-    """What a copy has of an owner: all flushes up to `mark`; and a part of flush `half`, if that is not None."""
+    """What a copy has of an owner: all flushes up to `mark`; and a part of flush `half`, if that is not None. A retired
+    owner will never end that."""
 
     owner: int
     mark: int
     half: int | None
+    retired: bool = False
 
 
 def backup(
@@ -61,8 +67,8 @@ def backup(
     with told(path), file.opened(read_only=True) as db:
         while True:
             db.execute("BEGIN")  # what is looked at is what is copied, whatever is written meanwhile
-            included = [_included(db, owner, begun) for owner, begun in _owners(db)]
-            halves = [one for one in included if one.half is not None]
+            included = [_included(db, *record) for record in _owners(db)]
+            halves = [one for one in included if one.half is not None and not one.retired]
             if not halves or (not again() and _accept(halves, partial)):
                 break
             db.execute("ROLLBACK")
@@ -78,20 +84,20 @@ def backup(
     return included
 
 
-def _owners(db: sqlite3.Connection) -> list[tuple[int, int]]:
-    """Those that have rows: a copy of a copy leaves behind what COPIED says."""
-    query = "SELECT owner, begun FROM owners WHERE state <> ? ORDER BY owner"
-    return db.execute(query, (COPIED,)).fetchall()
+def _owners(db: sqlite3.Connection) -> list[tuple[int, int, bool]]:
+    """Those that have rows, `begun`, and whether they are retired. A copy of a copy leaves behind what COPIED says."""
+    query = "SELECT owner, begun, state = ? FROM owners WHERE state <> ? ORDER BY owner"
+    return [(owner, begun, bool(retired)) for owner, begun, retired in db.execute(query, (RETIRED, COPIED))]
 
 
-def _included(db: sqlite3.Connection, owner: int, begun: int) -> Included:
+def _included(db: sqlite3.Connection, owner: int, begun: int, retired: bool) -> Included:
     """Every flush ends with the row of all links, so another row with a later mark is of a flush that is under way."""
     found = db.execute("SELECT data FROM rows WHERE key = ? AND owner = ?", (ALL_LINKS, owner)).fetchone()
     mark = _mark(found[0]) if found is not None else 0
     if mark == begun:
-        return Included(owner, mark, None)
+        return Included(owner, mark, None, retired)
     others = (_mark(data) for (data,) in db.execute("SELECT data FROM rows WHERE owner = ?", (owner,)))
-    return Included(owner, mark, next((other for other in others if other > mark), None))
+    return Included(owner, mark, next((other for other in others if other > mark), None), retired)
 
 
 def _mark(data: bytes) -> int:
@@ -115,16 +121,23 @@ def _become_a_copy(draft: Path, included: list[Included]) -> None:
         db.execute("PRAGMA synchronous = OFF")
         db.execute("BEGIN")
         (highest,) = db.execute("SELECT coalesce(max(owner), 0) FROM owners").fetchone()
+        (original,) = db.execute("SELECT value FROM meta WHERE name = 'uuid'").fetchone()
         for one in included:
             old, new, begun = one.owner, one.owner + highest, one.half or one.mark
             db.execute(
                 "INSERT INTO owners (owner, epoch, holder, journal, place, state, begun, begun_at)"
                 " SELECT ?, epoch, ?, '', place, ?, ?, begun_at FROM owners WHERE owner = ?",
-                (new, COPY, CLOSED, begun, old),
+                (new, COPY, RETIRED if one.retired else CLOSED, begun, old),
             )
             db.execute("UPDATE owners SET state = ?, begun = ? WHERE owner = ?", (COPIED, begun, old))
             db.execute("DELETE FROM ids WHERE owner = ? AND flush > ?", (old, begun))
             db.execute("UPDATE sources SET owner = ? WHERE owner = ?", (new, old))
+            (epoch,) = db.execute("SELECT epoch FROM owners WHERE owner = ?", (old,)).fetchone()
+            whole = Source(new, 1, Place(epoch, begun, whole=True).text(), epoch)
+            db.execute(
+                "INSERT INTO sources (source, owner, position, tail, epoch) VALUES (?, ?, ?, ?, ?)",
+                (name_of_copy(original, old), *astuple(whole)),
+            )
         db.execute("UPDATE rows SET owner = owner + ?", (highest,))
         db.execute("UPDATE meta SET value = ? WHERE name = 'uuid'", (str(uuid.uuid4()),))
         db.execute("COMMIT")

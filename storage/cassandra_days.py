@@ -26,7 +26,8 @@ from storage.cassandra_statements import (
 from storage.contract import Held
 
 DAY_MS = 86_400_000
-DAYS_BY_TOUCHED = 31  # days back that a listing goes by touched: entries live a little longer
+DAYS_BY_TOUCHED = 31  # days back that a walk goes by touched; one that was begun may go on for
+DAYS_TOUCHED = 38  # days: entries live for 40
 
 Listed: TypeAlias = tuple[str, int]  # stored key, day
 
@@ -40,6 +41,7 @@ class Days:
         self._lock = Lock()
         # By owner: the days that due_days has with a stamp of this process, and of which epoch.
         self._noted: dict[int, tuple[int, set[int]]] = {}
+        self._by_touched: dict[int, bool] = {}  # since which day -> did a walk go by touched?
         self._passes: dict[tuple[int, int], int] = {}  # (owner, fold day) -> when the pass began, as epoch 0's stamp
 
     # --- due ------------------------------------------------------------------------------------------------------
@@ -79,10 +81,16 @@ class Days:
         self._cql.run_each(ADD_TOUCHED, [(day, shard_of(key), key) for key, day in touched])
 
     def touched_days(self, since_day: int) -> list[int] | None:
-        """The days whose lists have all links with hits since that day; None: that is too long ago."""
+        """The days whose lists have all links with hits since that day; None: that is too long ago.
+
+        A walk must not change its order at midnight, so this process keeps to what it once said of a day.
+        """
         ((now_ms,),) = self._cql.run(NOW_MS)
         today = now_ms // DAY_MS
-        if since_day < today - DAYS_BY_TOUCHED:
+        if len(self._by_touched) > 1_000:
+            self._by_touched.clear()
+        listed = self._by_touched.setdefault(since_day, since_day >= today - DAYS_BY_TOUCHED)
+        if not listed or since_day < today - DAYS_TOUCHED:
             return None
         return list(range(since_day, today + 2))  # a node's clock may be a little ahead
 

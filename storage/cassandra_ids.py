@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
@@ -23,17 +24,45 @@ REPLAY_US = 5 * DAY_US  # a journal that is older is not flushed by itself
 MARGIN_US = DAY_US  # for clocks that differ, and for a flush that takes long
 ATTEMPTS = 8  # rounds; each that changed nothing for an id was overtaken by another claim of it
 ASKED_AT_ONCE = 32
+# Decided together: of more, some answer gets lost each time in bad times, and with it all that they decided.
+DECIDED_AT_ONCE = 32
+
+
+@dataclass(slots=True)
+class Decided:
+    """What a flush under way knows already: ids that are its own, and others by how they were asked for."""
+
+    flush: int
+    mine: set[str] = field(default_factory=set)
+    taken: set[tuple[str, int, int]] = field(default_factory=set)  # id, accepted_us, window_us
 
 
 class Ids:
     def __init__(self, cql: Cql) -> None:
         self._cql = cql
+        self._decided: dict[int, Decided] = {}  # by owner
 
     def claim(self, owner: int, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
-        """Claims the ids ({id: accepted_us}) for a flush; those that are somebody else's."""
+        """Claims the ids ({id: accepted_us}) for a flush; those that are somebody else's.
+
+        What is decided is kept when the rest fails, so that a flush which is tried again goes on from there.
+        """
+        decided = self._decided.get(owner)
+        if decided is None or decided.flush != flush:
+            decided = self._decided[owner] = Decided(flush)
+        taken = {id_ for id_ in ids if (id_, ids[id_], window_us) in decided.taken}
+        rest = iter(sorted(ids.keys() - decided.mine - taken))
+        while some := list(islice(rest, DECIDED_AT_ONCE)):
+            others = self._decide(owner, flush, {id_: ids[id_] for id_ in some}, window_us)
+            decided.mine.update(set(some) - others)
+            decided.taken.update((id_, ids[id_], window_us) for id_ in others)
+            taken |= others
+        return taken
+
+    def _decide(self, owner: int, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
         kept_us = window_us + REPLAY_US + MARGIN_US
         taken: set[str] = set()
-        known: dict[str, list[Claim]] = {id_: [] for id_ in sorted(ids)}  # the claims that each is thought to have
+        known: dict[str, list[Claim]] = {id_: [] for id_ in ids}  # the claims that each is thought to have
         for _ in range(ATTEMPTS):
             wanted = {id_: (owner, flush, ids[id_]) for id_ in known}
             left = self._try(known, wanted, kept_us)

@@ -68,13 +68,13 @@ TABLES = (
     # The row of all links together has the key \0, because a partition key cannot be empty.
     Table(
         "rows",
-        "one packed row per link and owner; owner 0 says when the link was erased",
+        "one packed row per link and owner, where owner 0 says when the link was erased",
         {"short_key": "text", "owner": "int", "data": "blob", "erased_at": "bigint"},
         "(short_key), owner",
     ),
     Table(
         "owners",
-        "who may write, and which flush began last; conditional updates only",
+        "who may write, and which flush began last, by conditional updates only",
         {
             "owner": "int",
             "epoch": "int",
@@ -90,7 +90,7 @@ TABLES = (
     # Claims expire with a time to live of their own, which follows the window.
     Table(
         "ids",
-        "who counted an id: owner, flush, accepted at; conditional updates only",
+        "who counted an id (owner, flush, accepted at), by conditional updates only",
         {"id": "text", "claims": "frozen<list<frozen<tuple<int, bigint, bigint>>>>"},
         "id",
         _by_time(12),
@@ -98,20 +98,20 @@ TABLES = (
     ),
     Table(
         "sources",
-        "how far each import has come; conditional updates only",
+        "how far each import has come, by conditional updates only",
         {"source": "text", "owner": "int", "epoch": "int", "position": "bigint", "tail": "text"},
         "source",
     ),
     Table(
         "due",
-        "own rows to fold from a fold day on; a hint, deleted by the partition",
+        "own rows to fold from a fold day on, a hint, deleted by the partition",
         {"owner": "int", "day": "int", "shard": "int", "short_key": "text"},
         "(owner, day, shard), short_key",
     ),
     Table("due_days", "the days that due has", {"owner": "int", "day": "int"}, "(owner), day"),
     Table(
         "touched",
-        "links with hits, by fold day; for listing only",
+        "links with hits by fold day, for listing only",
         {"day": "int", "shard": "int", "short_key": "text"},
         "(day, shard), short_key",
         _by_time(48),
@@ -168,13 +168,15 @@ def apply(cluster: Administered, ladder: str, replication: int = REPLICATION) ->
     Raises StoreUnavailable, and StoreMismatch where the keyspace is another program's, or another ladder's.
     """
     keyspace = cluster.address.keyspace
+    _check_release(cluster)
     centres = cluster.data_centres()
     done: list[str] = []
     if _replication_of(cluster) is None:
         few = {name: nodes for name, nodes in centres.items() if nodes < replication}
         if few:
             name, nodes = min(few.items())
-            raise StoreMismatch(f"data centre {name} has {nodes} nodes: they cannot hold {replication} replicas")
+            there = f"{nodes} node: it" if nodes == 1 else f"{nodes} nodes: they"
+            raise StoreMismatch(f"data centre {name} has {there} cannot hold {replication} replicas")
         cluster.define(_create_keyspace(keyspace, replication, centres))
         done.append(f"keyspace {keyspace} made, with {replication} replicas in {', '.join(sorted(centres))}")
     columns, wrong = _columns(cluster), _wrong_options(cluster)
@@ -269,12 +271,13 @@ def _weak_replication(keyspace: str, replication: Mapping[str, str], cluster: Ad
     known = {name: int(count) for name, count in replication.items() if name in centres and count.isdigit()}
     if cluster.address.dc:
         known = {name: count for name, count in known.items() if name == cluster.address.dc}
-    if sum(known.values()) < 3:
-        shown = ", ".join(f"{name} {count}" for name, count in sorted(known.items())) or "not per data centre"
+    if sum(known.values()) < REPLICATION:
+        count = f"{sum(known.values())} replica{'s' * (sum(known.values()) != 1)}"
+        shown = ", ".join(f"{name}: {number}" for name, number in sorted(known.items())) or "none by data centre"
         yield Problem(
-            f"keyspace {keyspace} is replicated {shown}: the store is down, or loses rows, with one node; with more"
-            f" nodes, ALTER KEYSPACE {keyspace} WITH replication = {_replication(REPLICATION, centres)},"
-            " then nodetool repair --full",
+            f"keyspace {keyspace} has {count} ({shown}): one node that is down takes the store down; with more nodes,"
+            f" ALTER KEYSPACE {keyspace} WITH replication = {_replication(REPLICATION, centres)},"
+            " then nodetool repair --full on each",
             fatal=False,
         )
 
@@ -288,6 +291,14 @@ def _unsynced(cluster: Administered) -> Iterator[Problem]:
             " seconds before; set commitlog_sync: group and commitlog_sync_group_window: 10ms in cassandra.yaml",
             fatal=False,
         )
+
+
+def _check_release(cluster: Administered) -> None:
+    """The compaction of `rows` is not in older ones."""
+    for node, rows in cluster.on_each_node("SELECT release_version FROM system.local").items():
+        release = str(rows[0][0])
+        if int(release.partition(".")[0]) < 5:
+            raise StoreMismatch(f"{node} runs Cassandra {release}: 5.0 or newer is needed")
 
 
 def _note(cluster: Administered, ladder: str) -> Iterator[str]:

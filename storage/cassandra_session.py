@@ -13,6 +13,7 @@ import logging
 import re
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any
 
@@ -24,6 +25,7 @@ from cassandra import (
     ProtocolVersion,
     Unauthorized,
     Unavailable,
+    UnresolvableContactPoints,
 )
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import (
@@ -98,9 +100,13 @@ class Session:
 
     def close(self) -> None:
         """Ends within seconds: what hangs in the driver is left to a thread that keeps no process alive."""
-        closing = Thread(target=self._cluster.shutdown, daemon=True)
+        closing = Thread(target=self._shut_down, daemon=True)
         closing.start()
         closing.join(CLOSE_WITHIN_S)
+
+    def _shut_down(self) -> None:
+        with suppress(Exception):  # nobody can do anything about it
+            self._cluster.shutdown()
 
     # --- what only the driver knows ---------------------------------------------------------------------------------
     def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> ResponseFuture:
@@ -113,8 +119,8 @@ class Session:
         prepared = self._prepared.get(statement)
         if prepared is None:
             with self._preparing:
-                prepared = self._session.prepare(statement.text)
-                prepared.is_idempotent = statement.kind in (Kind.READ, Kind.WRITE)  # others are sent once at a time
+                prepared = self._prepared.get(statement) or self._session.prepare(statement.text)
+                prepared.is_idempotent = statement.kind in (Kind.READ, Kind.WRITE)  # others go to one node at a time
                 self._prepared[statement] = prepared
         return prepared
 
@@ -185,24 +191,21 @@ def connect(address: Address) -> Session:
     """
     _quieten_driver()
     counters = Counters(_REQUESTS, _RETRIES, _UNKNOWN)
-    cluster: Cluster | None = None
     try:
         cluster = _cluster(address, counters)
-        session = Session(address, cluster, counters)
+    except UnresolvableContactPoints as error:
+        raise StoreUnavailable(f"none of the cluster's hosts is known: {', '.join(address.hosts)}") from error
+    try:
+        return Session(address, cluster, counters)
     except Exception as error:
-        if cluster is not None:
-            cluster.shutdown()
-        if isinstance(error, ClickcurveError):
-            raise
+        centres = {host.datacenter for host in cluster.metadata.all_hosts()} - {None}
+        cluster.shutdown()
+        if centres and address.dc is not None and address.dc not in centres:
+            known = ", ".join(sorted(centres))
+            raise StoreMismatch(
+                f"the cluster has no data centre {address.dc} (dc in the address), but {known}"
+            ) from error
         raise told(error, address) from error
-    centres = session.data_centres()
-    if address.dc is not None and address.dc not in centres:
-        session.close()
-        known = ", ".join(sorted(centres))
-        raise StoreMismatch(
-            f"the cluster has no data centre {address.dc!r} (dc in the store's address); it has {known}"
-        )
-    return session
 
 
 def _cluster(address: Address, counters: Counters) -> Cluster:
@@ -300,8 +303,8 @@ def _unreadable(name: str, path: object, error: Exception) -> SettingInvalid:
 
 def told(error: Exception, address: Address) -> ClickcurveError:
     """What to raise for an error of the driver. Only what waiting does not mend is a StoreMismatch."""
-    causes = [error, *(error.errors.values() if isinstance(error, NoHostAvailable) else ())]
-    for cause in causes:
+    by_host = error.errors if isinstance(error, NoHostAvailable) and isinstance(error.errors, dict) else {}
+    for cause in (error, *by_host.values()):
         if isinstance(cause, AuthenticationFailed | Unauthorized):
             return StoreMismatch(f"the cluster refuses the user of the store's address: {_line(cause)}")
         if isinstance(cause, InvalidRequest) and _MISSING.search(str(cause)):
@@ -311,9 +314,10 @@ def told(error: Exception, address: Address) -> ClickcurveError:
             )
     if isinstance(error, OperationTimedOut):
         return StoreUnavailable(f"Cassandra gave no answer within {address.timeout_s:g} s")
-    if isinstance(error, NoHostAvailable) and error.errors:
-        where, cause = next(iter(error.errors.items()))
+    for where, cause in by_host.items():
         return StoreUnavailable(f"no node of the cluster can be asked; {where}: {_line(cause)}")
+    if isinstance(error, NoHostAvailable):
+        return StoreUnavailable("no node of the cluster can be asked: none of those that are known is up")
     return StoreUnavailable(f"Cassandra: {_line(error)}")
 
 

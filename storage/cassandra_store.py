@@ -20,7 +20,7 @@ from storage.cassandra_ids import REPLAY_US, Ids
 from storage.cassandra_keys import key_of, stored_key
 from storage.cassandra_owners import Owners
 from storage.cassandra_sources import Sources
-from storage.cassandra_statements import LINK, LOAD_OWN, SAVE, WALK_FIRST, WALK_FROM
+from storage.cassandra_statements import LINK, LOAD_OWN, META, SAVE, WALK_FIRST, WALK_FROM
 from storage.cassandra_walk import partitions
 from storage.contract import (
     ALL_LINKS,
@@ -64,6 +64,11 @@ class CassandraStore:
         self._looking = Lock()
         self._looked: set[int] = set()  # owners whose flush under way has looked for erasures
         self._erased_at: dict[int, dict[str, int]] = {}  # of the keys that an owner loaded last
+
+    def uuid(self) -> str:
+        """Which keyspace this is: noted when its tables were made."""
+        noted: dict[str, str] = dict(self._cql.run(META))
+        return noted["uuid"]
 
     # --- owners ---------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:

@@ -52,18 +52,22 @@ def _path(text: str) -> Path:
     return Path(_text(text)).expanduser()
 
 
-def _number(kind: Callable[[str], float], least: float, most: float) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        rule = f"must be a number from {least} to {most}"
-        try:
-            number = kind(text) if re.fullmatch(r"\d+(\.\d+)?", text) else least - 1
-        except ValueError:
-            raise ValueError(f"must be a whole number from {least} to {most}") from None
-        if not least <= number <= most:
-            raise ValueError(rule)
-        return number
+def _number(text: str, kind: Callable[[str], float], least: float, most: float, rule: str) -> float:
+    try:
+        number = kind(text) if text.isascii() and "_" not in text else most + 1
+    except ValueError:
+        number = most + 1
+    if not least <= number <= most:
+        raise ValueError(f"must be {rule} from {least} to {most}")
+    return number
 
-    return parse
+
+def _seconds(text: str) -> float:
+    return _number(text, float, 0.1, 120, "a number")
+
+
+def _whole(least: int, most: int) -> Callable[[str], float]:
+    return lambda text: _number(text, int, least, most, "a whole number")
 
 
 def _tls(text: str) -> str | None:
@@ -80,9 +84,9 @@ PARAMETERS: Mapping[str, Callable[[str], Any]] = {
     "ca": _path,
     "cert": _path,
     "key": _path,
-    "timeout_s": _number(float, 0.1, 120),
-    "in_flight": _number(int, 1, 1024),
-    "row_cache_mib": _number(int, 0, 65_536),
+    "timeout_s": _seconds,
+    "in_flight": _whole(1, 1024),
+    "row_cache_mib": _whole(0, 65_536),
 }
 
 
@@ -149,5 +153,6 @@ def _check_together(uri: str, values: Mapping[str, Any]) -> None:
 
 
 def _invalid(uri: str, what: str) -> SettingInvalid:
-    """Without the URI where it may hold a password."""
-    return SettingInvalid(f"the store's address {repr(uri) + ' ' if uri else ''}{what}", field="store", value=uri)
+    """Without what may hold a password: parameters are named one by one."""
+    place = uri.partition("?")[0]
+    return SettingInvalid(f"the store's address {repr(place) + ' ' if place else ''}{what}", field="store", value=place)

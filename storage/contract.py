@@ -164,6 +164,9 @@ class Store(Protocol):
     # claims are kept until `forget_ids`.
     replay_us: int | None
 
+    def uuid(self) -> str:
+        """Which store this is: made once with it, the same for all who open it; a backup or a copy has another."""
+
     # --- owners -------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:
         """All owners by number, linearizable."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import RLock
+from uuid import uuid4
 
 from storage.contract import (
     CLOSED,
@@ -32,11 +33,15 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._lock = RLock()
+        self._uuid = str(uuid4())
         self._owners: dict[int, OwnerRecord] = {}
         self._rows: dict[str, dict[int, SavedRow]] = {}
         self._erased: dict[str, int] = {}
         self._ids: dict[str, dict[tuple[int, int], int]] = {}  # id -> (owner, flush) -> accepted_us
         self._sources: dict[str, Source] = {}
+
+    def uuid(self) -> str:
+        return self._uuid
 
     # --- owners ---------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:

@@ -78,6 +78,11 @@ class SqliteStore:
                     pass  # a file that cannot be written is found now, not at the first flush
             undo.pop_all()
 
+    def uuid(self) -> str:
+        with self._asking() as db:
+            (found,) = db.execute("SELECT value FROM meta WHERE name = 'uuid'").fetchone()
+            return str(found)
+
     # --- owners ---------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:
         with self._asking() as db:

@@ -16,7 +16,7 @@ BUDGETS_S: Mapping[str, float] = {
     "cassandra": 240.0,
     "crash": 360.0,
     "ingest": 180.0,
-    "storage": 120.0,
+    "storage": 300.0,
     "server": 180.0,
 }
 DEFAULT_BUDGET_S = 60.0

@@ -30,9 +30,9 @@ class Program:
                 start_new_session=True,
             )
 
-    def until(self, happened: Callable[[], bool]) -> None:
+    def until(self, happened: Callable[[], bool], tries: int = TRIES) -> None:
         """Wait for something; waiting for the process to end paces the tries and notices its death."""
-        for _ in range(TRIES):
+        for _ in range(tries):
             if happened():
                 return
             try:

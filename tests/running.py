@@ -86,6 +86,11 @@ class RunningServer:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def ended(self) -> bool:
+        """It was started, and has ended without having been told to from here."""
+        return self._process is not None and self._process.poll() is not None
+
     def output(self) -> str:
         """All that it has printed since the first start."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
@@ -94,11 +99,14 @@ class RunningServer:
         """Start the process without waiting until it is ready."""
         assert self._process is None, "the server is already running"
         self.data.parent.mkdir(parents=True, exist_ok=True)
+        self._process = self._spawn(self._command, plain_environment(self._settings))
+
+    def _spawn(self, command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command,
+            return subprocess.Popen(
+                command,
                 cwd=self.data.parent,
-                env=plain_environment(self._settings),
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -24,6 +24,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("store", "Check that every row keeps its totals."),
     "dump": ("store", "Show one link's rows, bucket by bucket."),
     "backup": ("store", "Copy the database while the server runs."),
+    "copy": ("copy", "Move everything into another store."),
+    "schema": ("schema", "Make, show and check the tables of a Cassandra keyspace."),
+    "owners": ("owners", "Show who writes the store; give up a lost machine's owner."),
     "token": ("tokens", "Make, list and revoke tokens."),
     "settings": ("show_settings", "List all settings and where each comes from."),
 }

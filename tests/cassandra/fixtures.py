@@ -1,7 +1,7 @@
 """Real nodes for all suites: each kind is started once a session, when the first test asks for it, and shared.
 
 Make a keyspace of your own (`keyspace` gives a name) and leave the nodes as you found them; a test that breaks them
-asks for `breakable_node` or `breakable_nodes`, which mend them afterwards.
+asks for one of the `breakable` ones, which are mended afterwards.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cassandra.front import Front, fronted
 from tests.cassandra.jars import Missing
 from tests.cassandra.node import Node
 from tests.cassandra.prepare import prepare
@@ -40,6 +41,13 @@ def three_nodes(cassandra_program: None, tmp_path_factory: pytest.TempPathFactor
         yield ring
 
 
+@pytest.fixture(scope="module")
+def proxied_nodes(cassandra_program: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+    """Three other nodes, each behind a proxy that can lose its answers. They go with the module, as few need them."""
+    with fronted(tmp_path_factory.mktemp("proxied-nodes")) as front:
+        yield front
+
+
 @pytest.fixture
 def breakable_node(one_node: Node) -> Iterator[Node]:
     """The single node, for a test that kills or suspends it."""
@@ -52,6 +60,13 @@ def breakable_nodes(three_nodes: Ring) -> Iterator[Ring]:
     """The three nodes, for a test that kills or suspends some."""
     yield three_nodes
     three_nodes.heal()
+
+
+@pytest.fixture
+def breakable_proxied_nodes(proxied_nodes: Front) -> Iterator[Front]:
+    """The three nodes behind proxies, for a test that loses answers, kills or suspends."""
+    yield proxied_nodes
+    proxied_nodes.heal()
 
 
 @pytest.fixture

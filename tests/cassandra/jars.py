@@ -1,6 +1,6 @@
 """The jars of a real Cassandra and the Java that runs them.
 
-Maven fetches the jars once into a cache outside the tree: `$CLICKCURVE_CACHE`, else `clickcurve` below
+Maven fetches the jars once into a cache outside the tree: `$CASSANDRA_CACHE`, else `clickcurve` below
 `$XDG_CACHE_HOME` or `~/.cache`. `python -m tests.cassandra.prepare` does it by hand and prints the folder.
 """
 
@@ -38,7 +38,7 @@ def version() -> str:
 def cache() -> Path:
     """The folder of the jars of this version, whether it is there or not."""
     below = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("CLICKCURVE_CACHE") or Path(below) / "clickcurve") / f"cassandra-{version()}"
+    return Path(os.environ.get("CASSANDRA_CACHE") or Path(below) / "clickcurve") / f"cassandra-{version()}"
 
 
 def jars() -> Path:

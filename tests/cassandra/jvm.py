@@ -1,4 +1,4 @@
-"""The command lines of Cassandra's programs on Java 17: the daemon and nodetool, without the scripts of its tarball."""
+"""The command lines of Cassandra's programs on Java 17, without the scripts of its tarball."""
 
 from __future__ import annotations
 
@@ -97,10 +97,24 @@ def daemon(folder: Path, jmx_port: int, heap_mb: int, keep_classes: Path | None 
 
 def nodetool(folder: Path, jmx_port: int, arguments: Sequence[str]) -> list[str]:
     """The command of nodetool against the node of that JMX port. Its history and log stay below `folder`."""
-    own = {"cassandra.logdir": folder / "nodetool", "cassandra.storagedir": folder, "user.home": folder / "nodetool"}
-    flags = (*_MODULES, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-    main = _command("org.apache.cassandra.tools.NodeTool", own, *flags)
+    main = _tool("NodeTool", folder)
     return [*main, "-h", "127.0.0.1", "-p", str(jmx_port), *arguments]
+
+
+def sstablemetadata(folder: Path, files: Sequence[Path]) -> list[str]:
+    """The command that shows what these data files of the node in `folder` say of themselves."""
+    return [*_tool("SSTableMetadataViewer", folder), *map(str, files)]
+
+
+def _tool(name: str, folder: Path) -> list[str]:
+    own = {
+        "cassandra.config": (folder / "cassandra.yaml").as_uri(),
+        "cassandra.logdir": folder / "nodetool",
+        "cassandra.storagedir": folder,
+        "user.home": folder / "nodetool",
+    }
+    flags = (*_MODULES, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+    return _command(f"org.apache.cassandra.tools.{name}", own, *flags)
 
 
 def _command(main: str, own: Mapping[str, object], *flags: str) -> list[str]:

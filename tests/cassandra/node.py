@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import Self
+from typing import NoReturn, Self
 
 from tests.cassandra import jvm, question
 from tests.cassandra.jars import Missing
@@ -105,6 +105,11 @@ class Node:
             raise NodeFailed(f"node {self.address} ended with {status}:\n{self.log_tail()}")
         raise NodeFailed(f"node {self.address}: waited in vain:\n{self.log_tail()}")
 
+    def until_it_ends(self) -> NoReturn:
+        """Wait for as long as it runs. Raises NodeFailed when it has ended."""
+        assert self._process is not None, f"node {self.address} is not running"
+        raise NodeFailed(f"node {self.address} ended with {self._process.wait()}:\n{self.log_tail()}")
+
     def _serves(self) -> bool:
         """Both, since it listens a little before it answers, and a query alone might be answered by somebody else."""
         return READY_LINE in self._log_of_this_start() and self.answers()
@@ -116,7 +121,7 @@ class Node:
             log.seek(self._log_begins)
             return log.read()
 
-    def ask(self, query: str, consistency: str = "ONE", timeout_s: float = 5.0) -> list[question.Row]:
+    def ask(self, query: str, consistency: str = "ONE", timeout_s: float = 30.0) -> list[question.Row]:
         """The rows that this node itself answers with. Raises question.Refused and OSError."""
         return question.ask(self.address, self.port, query, consistency, timeout_s)
 

@@ -39,7 +39,7 @@ def _keep_classes() -> None:
         try:
             node.start().wait_ready()
             for statement in _USED:
-                node.ask(statement, timeout_s=60)
+                node.ask(statement)
             node.ask("SELECT a FROM k.t WHERE a = 'x'", "SERIAL")
         finally:
             node.stop()

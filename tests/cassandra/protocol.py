@@ -21,6 +21,7 @@ QUERY, RESULT, PREPARE, EXECUTE, BATCH = 0x07, 0x08, 0x09, 0x0A, 0x0D
 _ANSWERS = 0x80  # in the version: from the node
 _TRACED, _WITH_PAYLOAD, _WITH_WARNINGS = 0x02, 0x04, 0x08  # in the flags: what comes before the body proper
 _PREPARED = 4  # the kind of a result
+_UNPREPARED = 0x2500  # the code of an error
 
 _HEADER = struct.Struct(">BBhBi")
 _SHORT = struct.Struct(">H")
@@ -162,6 +163,16 @@ def prepared_id(answer: Envelope) -> bytes | None:
     """The id that the node gave a prepared statement, if this answer says one."""
     if answer.opcode != RESULT:
         return None
+    body = _body_proper(answer)
+    return body.short_bytes() if body.int() == _PREPARED else None
+
+
+def is_unprepared(answer: Envelope) -> bool:
+    """Whether the node says that it does not know the prepared statement, so that it has done nothing."""
+    return answer.opcode == ERROR and _body_proper(answer).int() == _UNPREPARED
+
+
+def _body_proper(answer: Envelope) -> _Body:
     body = _Body(answer.raw)
     if answer.flags & _TRACED:
         body.at += 16
@@ -170,7 +181,7 @@ def prepared_id(answer: Envelope) -> bytes | None:
             body.short_bytes()
     if answer.flags & _WITH_PAYLOAD:
         body.skip_map()
-    return body.short_bytes() if body.int() == _PREPARED else None
+    return body
 
 
 def without_compression(supported: Envelope) -> Envelope:

@@ -13,6 +13,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self, cast
@@ -20,17 +21,20 @@ from typing import Self, cast
 import uvloop
 
 from tests.cassandra.protocol import (
+    ERROR,
     PREPARE,
     SUPPORTED,
     Envelope,
     Piece,
     Splitter,
     in_segments,
+    is_unprepared,
     prepared_id,
     starts_segments,
     text_of,
     without_compression,
 )
+from tests.cassandra.ring import free_ports
 
 Predicate = Callable[[str], bool]
 STOP_WITHIN_S = 10.0
@@ -52,33 +56,37 @@ class Counts:
     answers: int = 0  # passed on, events of the node among them
     dropped: int = 0  # answers that came and were kept back
     dropped_conditional: int = 0  # those of them that answered conditional updates
+    dropped_errors: int = 0  # those of them that told of an error: what they answer may not have happened
     resets: int = 0
     stalls: int = 0
     unknown: int = 0  # requests for statements that were prepared elsewhere: predicates see an empty text
 
 
 class Proxy:
-    """Listens at `listen` (port 0: a free one) and speaks to the node at `node` in a thread of its own.
+    """Listens at `listen` (None: a free port) and speaks to the node at `node` in a thread of its own.
 
-    `prepared` maps the ids of prepared statements to their texts: give the proxies of one cluster the same.
+    `prepared` maps the ids of prepared statements to their texts: give the proxies of one cluster the same. While the
+    node refuses connections the proxy does too; a driver would wait long for one that was taken and closed.
     """
 
     def __init__(
         self,
         node: tuple[str, int],
-        listen: tuple[str, int] = ("127.0.0.1", 0),
+        listen: tuple[str, int] | None = None,
         prepared: dict[bytes, str] | None = None,
     ) -> None:
         self.node = node
-        self.address, self.port = listen
+        self.address, self.port = listen or ("127.0.0.1", free_ports(1)[0])
         self.prepared = {} if prepared is None else prepared
         self.tally = Counts()
         self.drops: Predicate | None = None
         self.resets: Predicate | None = None
         self.links: set[Link] = set()
-        self.stalled_until = 0.0  # by the loop's clock
+        self.stalls_now = 0
         self._loop: asyncio.AbstractEventLoop  # of its thread
-        self._told_to_end: asyncio.Event
+        self._news: asyncio.Event
+        self._ends = False
+        self._listens = False
         self._thread: threading.Thread
 
     @property
@@ -87,25 +95,26 @@ class Proxy:
         return replace(self.tally)
 
     def start(self) -> Self:
-        listening = socket.create_server((self.address, self.port))
-        self.port = listening.getsockname()[1]
-        ready = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run, args=(listening, ready), name=f"proxy of {self.node[0]}", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, name=f"proxy of {self.node[0]}", daemon=True)
         self._thread.start()
-        assert ready.wait(STOP_WITHIN_S), "the proxy does not listen"
+        self.wait_listening()
         return self
+
+    def wait_listening(self) -> None:
+        """Wait until it takes connections, which it does when the node does."""
+        self.until(lambda _: self._listens)
 
     def stop(self) -> None:
         """Close the port and all connections."""
-        self._loop.call_soon_threadsafe(self._told_to_end.set)
+        self._ends = True
+        self._loop.call_soon_threadsafe(self._news.set)
         self._thread.join(STOP_WITHIN_S)
 
     def drop(self, predicate: Predicate) -> None:
         """From now on pass requests of these statements on and keep their answers back.
 
-        The predicate is asked once for each request, in the order in which they come, in the proxy's thread.
+        The predicate is asked once for each request, in the order in which they come, in the proxy's thread. An answer
+        that a statement must be prepared first is not kept back: nothing was done, and the driver asks again.
         """
         self.drops = predicate
 
@@ -137,34 +146,54 @@ class Proxy:
     ) -> None:
         self.stop()
 
-    def _run(self, listening: socket.socket, ready: threading.Event) -> None:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._serve(listening, ready))
+    def doubt(self) -> None:
+        """The node may be down."""
+        self._news.set()
 
-    async def _serve(self, listening: socket.socket, ready: threading.Event) -> None:
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._told_to_end = asyncio.Event()
-        server = await self._loop.create_server(lambda: Link(self), sock=listening)
-        ready.set()
-        await self._told_to_end.wait()
-        server.close()
+        self._news = asyncio.Event()
+        while not self._ends:
+            await self._until_node_listens()
+            server = await self._loop.create_server(lambda: Link(self), self.address, self.port)
+            self._listens = True
+            while not self._ends:
+                await self._news.wait()
+                self._news.clear()
+                if not await self._node_listens():
+                    break
+            self._listens = False
+            server.close()
         for link in list(self.links):
             link.close()
-        await server.wait_closed()
+
+    async def _until_node_listens(self) -> None:
+        while not self._ends and not await self._node_listens():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), TRY_EVERY_S)
+            self._news.clear()
+
+    async def _node_listens(self) -> bool:
+        try:
+            _, writer = await asyncio.open_connection(*self.node)
+        except OSError:
+            return False
+        writer.transport.abort()
+        return True
 
     def _stall(self, seconds: float) -> None:
         self.tally.stalls += 1
-        self.stalled_until = max(self.stalled_until, self._loop.time() + seconds)
-        self._loop.call_at(self.stalled_until, self._hold_or_flow)
-        self._hold_or_flow()
+        self._loop.call_later(seconds, self._count_stalls, -1)
+        self._count_stalls(+1)
 
-    def _hold_or_flow(self) -> None:
+    def _count_stalls(self, change: int) -> None:
+        self.stalls_now += change
         for link in self.links:
-            link.hold("stalled", self.stalled)
-
-    @property
-    def stalled(self) -> bool:
-        return self._loop.time() < self.stalled_until
+            link.hold("stalled", self.stalls_now > 0)
 
 
 class Link(asyncio.Protocol):
@@ -194,8 +223,8 @@ class Link(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         try:
             await loop.create_connection(lambda: _NodeSide(self), *self._proxy.node)
-        except OSError:  # nobody listens: the client learns it as from a node that died
-            self.close()
+        except OSError:
+            self.node_lost()
 
     def node_connected(self, transport: asyncio.Transport) -> None:
         self._node = transport
@@ -204,7 +233,7 @@ class Link(asyncio.Protocol):
             return
         transport.write(self._early)
         # Not at once: a transport that just came to be begins to read after this, whatever it is told here.
-        asyncio.get_running_loop().call_soon(lambda: self.hold("stalled", self._proxy.stalled))
+        asyncio.get_running_loop().call_soon(lambda: self.hold("stalled", self._proxy.stalls_now > 0))
 
     def hold(self, why: str, held: bool) -> None:
         """Read no answers of the node as long as there is a reason."""
@@ -268,9 +297,10 @@ class Link(asyncio.Protocol):
         if self._preparing and (prepared := self._preparing.pop(answer.stream, None)) is not None:
             if (known := prepared_id(answer)) is not None:
                 self._proxy.prepared[known] = prepared
-        elif self._owed and (owed := self._owed.pop(answer.stream, None)) is not None:
+        elif self._owed and (owed := self._owed.pop(answer.stream, None)) is not None and not is_unprepared(answer):
             tally.dropped += 1
             tally.dropped_conditional += conditional(owed)
+            tally.dropped_errors += answer.opcode == ERROR
             return True
         tally.answers += 1
         return False
@@ -299,6 +329,11 @@ class Link(asyncio.Protocol):
             self._client = None
             self.close()
 
+    def node_lost(self) -> None:
+        if self._client is not None:  # else the client went first
+            self._proxy.doubt()
+        self.close()
+
     def close(self) -> None:
         """Close both connections."""
         self._proxy.links.discard(self)
@@ -326,4 +361,4 @@ class _NodeSide(asyncio.Protocol):
         self._link.client_may_send(True)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._link.close()
+        self._link.node_lost()

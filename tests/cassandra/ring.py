@@ -48,11 +48,11 @@ class Ring:
     def whole(self) -> bool:
         """Whether each node takes every other for alive and they agree about the schema."""
         try:
-            seen = [len(node.ask("SELECT host_id FROM system.peers_v2")) for node in self.nodes]
-            schemas = {str(node.ask("SELECT schema_version FROM system.local")) for node in self.nodes}
+            seen = [len(node.ask("SELECT host_id FROM system.peers_v2", timeout_s=5)) for node in self.nodes]
+            schemas = {str(node.ask("SELECT schema_version FROM system.local", timeout_s=5)) for node in self.nodes}
             if len(self.nodes) > 1:
                 for node in self.nodes:
-                    node.ask(_OF_ALL, "ALL")
+                    node.ask(_OF_ALL, "ALL", timeout_s=5)
         except (OSError, Refused):
             return False
         return seen == [len(self.nodes) - 1] * len(self.nodes) and len(schemas) == 1
@@ -60,7 +60,7 @@ class Ring:
     def define(self, *statements: str) -> None:
         """Change the schema; returns when all nodes have it. Raises question.Refused and OSError."""
         for statement in statements:
-            self.nodes[0].ask(statement, timeout_s=30)
+            self.nodes[0].ask(statement)
             self.wait_whole()
 
     def heal(self) -> None:
@@ -139,6 +139,7 @@ def free_ports(count: int) -> list[int]:
 def is_free(port: int, address: str = "0.0.0.0") -> bool:
     """Whether a program may listen on that port now."""
     with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that ended are in nobody's way
         try:
             probe.bind((address, port))
         except OSError:

@@ -29,7 +29,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setenv("CLICKCURVE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CASSANDRA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("FAKE_RUNS", str(tmp_path / "runs"))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     return folder
@@ -81,12 +81,12 @@ def test_no_maven_is_one_sentence(programs: Path, monkeypatch: pytest.MonkeyPatc
 def test_the_cache_is_in_the_folder_that_is_named_else_where_caches_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("CLICKCURVE_CACHE", raising=False)
+    monkeypatch.delenv("CASSANDRA_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     assert cache() == Path.home() / ".cache" / "clickcurve" / f"cassandra-{version()}"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache() == tmp_path / "clickcurve" / f"cassandra-{version()}"
-    monkeypatch.setenv("CLICKCURVE_CACHE", str(tmp_path / "own"))
+    monkeypatch.setenv("CASSANDRA_CACHE", str(tmp_path / "own"))
     assert cache() == tmp_path / "own" / f"cassandra-{version()}"
 
 

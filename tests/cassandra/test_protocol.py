@@ -11,6 +11,7 @@ from cassandra.segment import SegmentCodec
 
 from tests.cassandra.protocol import (
     BATCH,
+    ERROR,
     EXECUTE,
     MAX_PAYLOAD,
     QUERY,
@@ -19,6 +20,7 @@ from tests.cassandra.protocol import (
     Envelope,
     Splitter,
     in_segments,
+    is_unprepared,
     prepared_id,
     text_of,
     without_compression,
@@ -102,6 +104,14 @@ def test_the_id_of_a_prepared_statement_is_known() -> None:
     warnings = struct.pack(">H", 2) + short(b"one") + short(b"two")
     payload = struct.pack(">H", 1) + short(b"key") + long(b"value")
     assert prepared_id(envelope(RESULT, bytes(16) + warnings + payload + result, flags=2 | 4 | 8)) == b"id1"
+
+
+def test_a_node_that_has_done_nothing_for_want_of_the_statement_is_known() -> None:
+    unprepared = struct.pack(">i", 0x2500) + short(b"what") + short(b"id1")
+    assert is_unprepared(envelope(ERROR, unprepared))
+    assert is_unprepared(envelope(ERROR, bytes(16) + unprepared, flags=2))
+    assert not is_unprepared(envelope(ERROR, struct.pack(">i", 0x1100) + unprepared))
+    assert not is_unprepared(envelope(RESULT, unprepared))
 
 
 def test_a_node_is_made_to_offer_no_compression() -> None:

@@ -18,9 +18,10 @@ from cassandra.query import BatchStatement
 from tests.cassandra import question
 from tests.cassandra.node import Node
 from tests.cassandra.proxy import Counts, Proxy, conditional
-from tests.cassandra.ring import Ring
+from tests.cassandra.ring import Ring, is_free
 
-TIMEOUT_S = 1.0
+PATIENCE_S = 30.0  # on a machine that does other work too
+LOST_AFTER_S = 0.3  # where no answer is to come
 VERSIONS = pytest.mark.parametrize("version", [4, 5])
 
 
@@ -43,17 +44,28 @@ def proxy(one_node: Node) -> Iterator[Proxy]:
 @contextmanager
 def session(proxy: Proxy, version: int) -> Iterator[Any]:
     """A driver's session that tries nothing twice."""
-    profile = ExecutionProfile(RoundRobinPolicy(), FallthroughRetryPolicy(), request_timeout=TIMEOUT_S)
+    profile = ExecutionProfile(RoundRobinPolicy(), FallthroughRetryPolicy(), request_timeout=PATIENCE_S)
     cluster = Cluster(
         [proxy.address],
         proxy.port,
         protocol_version=version,
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        connect_timeout=PATIENCE_S,
+        control_connection_timeout=PATIENCE_S,
     )
     try:
         yield cluster.connect()
     finally:
         cluster.shutdown()
+
+
+def lose(cql: Any, proxy: Proxy, statement: Any, values: Any = None) -> None:
+    """Run a statement whose answer is dropped; returns when the node has done it."""
+    before = proxy.counts.dropped
+    with pytest.raises(OperationTimedOut):
+        cql.execute(statement, values, timeout=LOST_AFTER_S)
+    proxy.until(lambda counts: counts.dropped == before + 1)
+    assert proxy.counts.dropped_errors == 0
 
 
 def keys(node: Node, table: str) -> set[int]:
@@ -68,7 +80,7 @@ def test_what_is_dropped_has_happened_and_all_else_is_answered(
     with session(proxy, version) as cql:
         write = cql.prepare(f"INSERT INTO {table} (key, data) VALUES (?, 0x00)")
         proxy.drop(lambda text: "INSERT" in text and next(asked) % 3 == 0)
-        sent = [cql.execute_async(write, [key]) for key in range(300)]
+        sent = [cql.execute_async(write, [key], timeout=3.0) for key in range(300)]
         lost = {key for key, answer in enumerate(sent) if not is_answered(answer)}
         proxy.heal()
         assert cql.execute(f"SELECT count(*) FROM {table}").one()[0] == 300
@@ -92,14 +104,9 @@ def test_dropped_answers_of_conditional_updates_are_counted_apart(proxy: Proxy, 
     with session(proxy, version) as cql:
         claim = cql.prepare(f"INSERT INTO {table} (key, data) VALUES (?, 0x00)\n  IF NOT EXISTS")
         proxy.drop(conditional)
-        with pytest.raises(OperationTimedOut):
-            cql.execute(claim, [1])
-        with pytest.raises(OperationTimedOut):
-            cql.execute(f"UPDATE {table} SET data = 0x01 WHERE key = 1 IF data = 0x00")
-        batch = BatchStatement()
-        batch.add(claim, [2])
-        with pytest.raises(OperationTimedOut):
-            cql.execute(batch)
+        lose(cql, proxy, claim, [1])
+        lose(cql, proxy, f"UPDATE {table} SET data = 0x01 WHERE key = 1 IF data = 0x00")
+        lose(cql, proxy, BatchStatement().add(claim, [2]))
         cql.execute(f"UPDATE {table} SET data = 0x02 WHERE key = 3")
         assert {row.key: row.data for row in cql.execute(f"SELECT * FROM {table}")} == {1: b"\1", 2: b"\0", 3: b"\2"}
     assert (proxy.counts.dropped, proxy.counts.dropped_conditional) == (3, 3)
@@ -115,7 +122,7 @@ def test_a_reset_connection_fails_at_once_and_what_was_sent_happens(
         begun = time.monotonic()
         with pytest.raises((ConnectionShutdown, NoHostAvailable)):
             cql.execute(write, [1])
-        assert time.monotonic() - begun < TIMEOUT_S
+        assert time.monotonic() - begun < PATIENCE_S / 2
         proxy.heal()
         one_node.until(lambda: keys(one_node, table) == {1})
         one_node.until(lambda: works(lambda: cql.execute(write, [2])))  # the driver connects again by itself
@@ -137,7 +144,7 @@ def test_answers_are_late_while_it_stalls(proxy: Proxy) -> None:
     proxy.until(lambda counts: counts.stalls == 1)
     begun = time.monotonic()
     question.ask(proxy.address, proxy.port, "SELECT key FROM system.local")
-    assert 0.2 < time.monotonic() - begun < 3
+    assert time.monotonic() - begun > 0.2
     assert proxy.counts.dropped == 0
 
 
@@ -147,22 +154,19 @@ def test_large_values_pass_whole_beside_dropped_ones(proxy: Proxy, table: str, v
     with session(proxy, version) as cql:
         write = cql.prepare(f"INSERT INTO {table} (key, data) VALUES (?, ?)")
         read = cql.prepare(f"SELECT data FROM {table} WHERE key = ?")
-        cql.execute(write, [1, large], timeout=20)
-        assert cql.execute(read, [1], timeout=20).one().data == large
+        cql.execute(write, [1, large])
+        assert cql.execute(read, [1]).one().data == large
         proxy.drop(lambda text: "SELECT data" in text)
-        with pytest.raises(OperationTimedOut):
-            cql.execute(read, [1])
-        proxy.until(lambda counts: counts.dropped == 1)
+        lose(cql, proxy, read, [1])
         proxy.heal()
-        assert cql.execute(read, [1], timeout=20).one().data == large
+        assert cql.execute(read, [1]).one().data == large
 
 
-def test_a_node_that_died_looks_dead_and_is_found_again(breakable_node: Node, proxy: Proxy) -> None:
+def test_a_node_that_died_refuses_connections_and_is_found_again(breakable_node: Node, proxy: Proxy) -> None:
     with session(proxy, 5) as cql:
         breakable_node.kill()
         assert not works(lambda: cql.execute("SELECT key FROM system.local"))
-        with pytest.raises(ConnectionError):
-            question.ask(proxy.address, proxy.port, "SELECT key FROM system.local")
+        proxy.until(lambda _: is_free(proxy.port, proxy.address))
         breakable_node.heal()
         breakable_node.until(lambda: works(lambda: cql.execute("SELECT key FROM system.local")))
 

@@ -35,6 +35,38 @@ class Sent:
         return int(BASE**self.digit)
 
 
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A hit that a total has more or less often than it may. digit None: more than all that was sent."""
+
+    key: str
+    digit: int | None
+    was: str
+    times: int
+    lost: bool  # else it was counted too often
+    total: int
+
+    def __str__(self) -> str:
+        if self.digit is None:
+            return f"{self.key}: the total {self.total} is more than was ever sent"
+        return f"{self.key}: hit {self.digit} was {self.was} and counted {self.times} times (total {self.total})"
+
+
+def misfits(key: str, total: int, expected: Sequence[tuple[str, int, int]]) -> list[Misfit]:
+    """The hits of a key that its total has more or less often than expected: (what it was, least, most).
+
+    `expected` has every hit that was sent, in the order of the digits.
+    """
+    wrong = []
+    for digit, (was, least, most) in enumerate(expected):
+        times = total // BASE**digit % BASE
+        if not least <= times <= most:
+            wrong.append(Misfit(key, digit, was, times, times < least, total))
+    if total >= BASE ** len(expected):
+        wrong.append(Misfit(key, None, "never sent", 1, False, total))
+    return wrong
+
+
 @dataclass(slots=True)
 class Ledger:
     """Hands out hits and judges totals. Keys begin with `prefix`; `open_keys` of them take hits at a time."""
@@ -91,19 +123,17 @@ class Ledger:
                 found[outcome] += 1
         return found
 
-    def judge(self, totals: Mapping[str, int], keys: Iterable[str] | None = None) -> list[str]:
-        """A sentence for each hit that counted more or less often than its answer allows; a missing key has no hits."""
+    def misfits(self, totals: Mapping[str, int], keys: Iterable[str] | None = None) -> list[Misfit]:
+        """The hits that counted more or less often than their answers allow; a missing key has no hits."""
         wrong = []
         for key in self.outcomes if keys is None else keys:
-            total = totals.get(key, 0)
-            for digit, outcome in enumerate(self.outcomes[key]):
-                times = total // BASE**digit % BASE
-                least, most = outcome.value
-                if not least <= times <= most:
-                    wrong.append(f"{key}: hit {digit} was {outcome.name} and counted {times} times (total {total})")
-            if total >= BASE ** len(self.outcomes[key]):
-                wrong.append(f"{key}: the total {total} is more than was ever sent")
+            expected = [(outcome.name, *outcome.value) for outcome in self.outcomes[key]]
+            wrong += misfits(key, totals.get(key, 0), expected)
         return wrong
+
+    def judge(self, totals: Mapping[str, int], keys: Iterable[str] | None = None) -> list[str]:
+        """A sentence for each of the misfits."""
+        return [str(misfit) for misfit in self.misfits(totals, keys)]
 
     def judge_whole(self, totals: Mapping[str, int]) -> list[str]:
         """A sentence for each request without an answer that counted in part."""

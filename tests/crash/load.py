@@ -30,6 +30,105 @@ class Request:
     repeatable: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """How often each kind of request comes, and how many hits a batch has."""
+
+    by_path: int = 6
+    one: int = 4
+    one_with_id: int = 4
+    batch: int = 2
+    batch_with_id: int = 2
+    batch_of_ids: int = 1
+    batch_hits: tuple[int, ...] = (3, 30, 300)
+    ids_in_batch: int = 20
+
+
+class Requests:
+    """Makes up what clients post, of hits that the ledger hands out."""
+
+    def __init__(self, ledger: Ledger, chance: random.Random, mix: Mix | None = None) -> None:
+        self._ledger = ledger
+        self._chance = chance
+        self._mix = mix = mix or Mix()
+        self._numbers = iter(range(1_000_000_000))
+        self._kinds = (
+            self._by_path,
+            self._one,
+            self._one_with_id,
+            self._batch,
+            self._batch_with_id,
+            self._batch_of_ids,
+        )
+        self._weights = (mix.by_path, mix.one, mix.one_with_id, mix.batch, mix.batch_with_id, mix.batch_of_ids)
+
+    def next(self) -> Request:
+        return self._chance.choices(self._kinds, self._weights)[0]()
+
+    def _by_path(self) -> Request:
+        hit = self._ledger.single()
+        return Request(f"/v1/hits/{hit.key}", b"", {}, [hit])
+
+    def _one(self) -> Request:
+        hit = self._ledger.weighted()
+        return Request("/v1/hits", json.dumps(self._body(hit)).encode(), {}, [hit])
+
+    def _one_with_id(self) -> Request:
+        hit = self._ledger.weighted()
+        return Request("/v1/hits", json.dumps(self._body(hit, with_id=True)).encode(), {}, [hit], repeatable=True)
+
+    def _batch(self) -> Request:
+        hits = [self._ledger.weighted() for _ in range(self._chance.choice(self._mix.batch_hits))]
+        return Request("/v1/hits", json.dumps([self._body(hit) for hit in hits]).encode(), {}, hits)
+
+    def _batch_with_id(self) -> Request:
+        plain = self._batch()
+        headers = {"Idempotency-Key": self._id(), "Content-Type": "application/json"}
+        return Request(plain.path, plain.body, headers, plain.hits, repeatable=True)
+
+    def _batch_of_ids(self) -> Request:
+        hits = [self._ledger.weighted() for _ in range(self._mix.ids_in_batch)]
+        lines = [json.dumps(self._body(hit, with_id=True)) for hit in hits]
+        headers = {"Content-Type": "application/x-ndjson"}
+        return Request("/v1/hits", "\n".join(lines).encode(), headers, hits, repeatable=True)
+
+    def _id(self) -> str:
+        return f"{self._ledger.prefix}id-{next(self._numbers)}"
+
+    def _body(self, hit: Sent, with_id: bool = False) -> dict[str, Any]:
+        said: dict[str, Any] = {"key": hit.key, "count": hit.count}
+        if age_s := self._chance.choice(AGES_S):
+            said["ts"] = int(time.time()) - age_s
+        if self._chance.random() < 0.2:
+            said["bot"] = True
+        if with_id:
+            said["id"] = self._id()
+        return said
+
+
+async def send(wire: Wire, request: Request) -> Outcome:
+    """Post it once. AssertionError for an answer that no server may give."""
+    try:
+        status, body = await wire.post(request.path, request.body, request.headers)
+    except Unreachable:
+        return Outcome.refused
+    except Unanswered:
+        return Outcome.unknown
+    if status in SAFE_TO_REPEAT:
+        return Outcome.refused
+    receipt = json.loads(body)
+    told = receipt.get("counted", 0) + receipt.get("duplicate", 0)
+    sent = sum(hit.count for hit in request.hits)
+    if status != 200 or told != sent or (receipt["duplicate"] and not request.repeatable):
+        raise AssertionError(f"{request.path}: {status} {body[:500]!r} for hits that sum to {sent}")
+    return Outcome.acknowledged
+
+
+async def pause(chance: random.Random) -> None:
+    """A moment before the next try, so that a dead server is not hammered."""
+    await asyncio.sleep(0.01 + 0.04 * chance.random())
+
+
 class Load:
     """`clients` connections that post until `stop`. While the server is down they wait for `up`."""
 
@@ -38,7 +137,7 @@ class Load:
         self.up = asyncio.Event()
         self.repeats = 0
         self._chance = chance
-        self._numbers = iter(range(1_000_000_000))
+        self._requests = Requests(ledger, chance)
         self._stopping = False
         self.tasks = [asyncio.create_task(self._client(Wire(port))) for _ in range(clients)]
 
@@ -58,77 +157,12 @@ class Load:
         try:
             while not self._stopping:
                 await self.up.wait()
-                request = self._next()
-                while (outcome := await self._send(wire, request)) is not Outcome.acknowledged and request.repeatable:
+                request = self._requests.next()
+                while (outcome := await send(wire, request)) is not Outcome.acknowledged and request.repeatable:
                     self.repeats += 1
-                    await self._pause()
+                    await pause(self._chance)
                 self.ledger.settle(request.hits, outcome)
                 if outcome is not Outcome.acknowledged:
-                    await self._pause()
+                    await pause(self._chance)
         finally:
             wire.close()
-
-    async def _send(self, wire: Wire, request: Request) -> Outcome:
-        try:
-            status, body = await wire.post(request.path, request.body, request.headers)
-        except Unreachable:
-            return Outcome.refused
-        except Unanswered:
-            return Outcome.unknown
-        if status in SAFE_TO_REPEAT:
-            return Outcome.refused
-        receipt = json.loads(body)
-        told = receipt.get("counted", 0) + receipt.get("duplicate", 0)
-        sent = sum(hit.count for hit in request.hits)
-        if status != 200 or told != sent or (receipt["duplicate"] and not request.repeatable):
-            raise AssertionError(f"{request.path}: {status} {body[:500]!r} for hits that sum to {sent}")
-        return Outcome.acknowledged
-
-    async def _pause(self) -> None:
-        """A moment before the next try, so that a dead server is not hammered."""
-        await asyncio.sleep(0.01 + 0.04 * self._chance.random())
-
-    # --- what is posted ----------------------------------------------------------------------------------------
-    def _next(self) -> Request:
-        kinds = (self._by_path, self._one, self._one_with_id, self._batch, self._batch_with_id, self._batch_of_ids)
-        return self._chance.choices(kinds, weights=(6, 4, 4, 2, 2, 1))[0]()
-
-    def _by_path(self) -> Request:
-        hit = self.ledger.single()
-        return Request(f"/v1/hits/{hit.key}", b"", {}, [hit])
-
-    def _one(self) -> Request:
-        hit = self.ledger.weighted()
-        return Request("/v1/hits", json.dumps(self._body(hit)).encode(), {}, [hit])
-
-    def _one_with_id(self) -> Request:
-        hit = self.ledger.weighted()
-        return Request("/v1/hits", json.dumps(self._body(hit, with_id=True)).encode(), {}, [hit], repeatable=True)
-
-    def _batch(self) -> Request:
-        hits = [self.ledger.weighted() for _ in range(self._chance.choice((3, 30, 300)))]
-        return Request("/v1/hits", json.dumps([self._body(hit) for hit in hits]).encode(), {}, hits)
-
-    def _batch_with_id(self) -> Request:
-        plain = self._batch()
-        headers = {"Idempotency-Key": self._id(), "Content-Type": "application/json"}
-        return Request(plain.path, plain.body, headers, plain.hits, repeatable=True)
-
-    def _batch_of_ids(self) -> Request:
-        hits = [self.ledger.weighted() for _ in range(20)]
-        lines = [json.dumps(self._body(hit, with_id=True)) for hit in hits]
-        headers = {"Content-Type": "application/x-ndjson"}
-        return Request("/v1/hits", "\n".join(lines).encode(), headers, hits, repeatable=True)
-
-    def _id(self) -> str:
-        return f"{self.ledger.prefix}id-{next(self._numbers)}"
-
-    def _body(self, hit: Sent, with_id: bool = False) -> dict[str, Any]:
-        said: dict[str, Any] = {"key": hit.key, "count": hit.count}
-        if age_s := self._chance.choice(AGES_S):
-            said["ts"] = int(time.time()) - age_s
-        if self._chance.random() < 0.2:
-            said["bot"] = True
-        if with_id:
-            said["id"] = self._id()
-        return said

@@ -23,11 +23,18 @@ class Wire:
 
     async def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
         """Status and body of the answer. Raises Unreachable or Unanswered."""
+        return await self._ask("POST", path, body, {"Content-Length": str(len(body)), **headers})
+
+    async def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body of the answer. Raises Unreachable or Unanswered."""
+        return await self._ask("GET", path, b"", {})
+
+    async def _ask(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
         reader, writer = await self._connected()
-        lines = {"Host": "127.0.0.1", "Content-Length": str(len(body)), **headers}
+        lines = {"Host": "127.0.0.1", **headers}
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         try:
-            writer.write(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
+            writer.write(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
             await writer.drain()
             return await _answer(reader)
         except (OSError, asyncio.IncompleteReadError) as error:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum
 from typing import Any
 
 from buckets.errors import StoreUnavailable
+from storage.cassandra_cql import Rows, Statement, Values
 from storage.cassandra_schema import TABLES, apply
 from storage.cassandra_session import Session, connect
 from storage.cassandra_statements import NOW_MS, STATEMENTS
@@ -70,6 +72,60 @@ class _Shared:
 
     def close(self) -> None:
         pass
+
+
+class Fault(Enum):
+    LOST = "done, and nobody knows"
+    NEVER = "not done, and nobody knows"
+    DOWN = "not done"
+
+
+class Faulty(_Shared):
+    """A connection that fails as the test says: `faults` is asked for each request of the store.
+
+    asked: the names of all statements, in order. late: updates that were not done and may still arrive.
+    """
+
+    def __init__(self, session: Session, faults: Callable[[Statement], Fault | None] = lambda statement: None) -> None:
+        super().__init__(session)
+        self.faults = faults
+        self.asked: list[str] = []
+        self.late: list[tuple[Statement, Values]] = []
+
+    def run(self, statement: Statement, values: Values = ()) -> Rows:
+        return self.run_each(statement, [values])[0]
+
+    def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
+        done = []
+        for values in many:
+            self.asked.append(statement.name)
+            fault = self.faults(statement)
+            if fault is not Fault.DOWN and fault is not Fault.NEVER:
+                done += self._session.run_each(statement, [values])
+            if fault is not None:
+                raise StoreUnavailable(f"{statement.name}: {fault.value}")
+        return done
+
+    def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
+        self.asked.append(statement.name)
+        return self._session.pages(statement, values, size)
+
+    def apply_if(self, statement: Statement, values: Values) -> bool | None:
+        return self.apply_each_if(statement, [values])[0]
+
+    def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
+        return [self._apply_if(statement, values) for values in many]
+
+    def _apply_if(self, statement: Statement, values: Values) -> bool | None:
+        self.asked.append(statement.name)
+        fault = self.faults(statement)
+        if fault is Fault.DOWN:
+            raise StoreUnavailable(f"{statement.name}: {fault.value}")
+        if fault is Fault.NEVER:
+            self.late.append((statement, values))
+            return None
+        applied = self._session.apply_if(statement, values)
+        return None if fault is Fault.LOST else applied
 
 
 @contextmanager

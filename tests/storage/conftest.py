@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from storage.contract import Store
 from tests.cassandra.node import Node
 from tests.storage.cassandra_kit import Keyspace
+from tests.storage.copies import Make
 from tests.storage.processes import Other, Start
 from tests.storage.stores import LADDER, OUTAGES, STORES, Outage, StoreFactory
 
@@ -63,3 +65,21 @@ def start() -> Iterator[Start]:
     yield start
     for other in started:
         other.kill()
+
+
+@pytest.fixture
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
+    """A new store of a kind; of Cassandra's there is one at a time."""
+    with ExitStack() as opened:
+        made = 0
+
+        def make(kind: str) -> Store:
+            nonlocal made
+            made += 1
+            folder = tmp_path / str(made)
+            folder.mkdir()
+            factory = STORES[kind](folder, request.getfixturevalue)
+            opened.callback(factory.close)
+            return factory()
+
+        yield make

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from buckets.errors import SettingInvalid, StoreMismatch, StoreUnavailable
 from buckets.ladder import CLICKS
 from storage.backup import Included, backup
-from storage.contract import CLOSED, COPIED, OPEN, Held, OwnerRecord, Source
+from storage.contract import CLOSED, COPIED, OPEN, RETIRED, Held, OwnerRecord, Source
 from storage.sqlite_store import SqliteStore
 from storage.verify import verify
 from tests.storage.flushes import NOON, Flusher, hits
@@ -115,6 +116,23 @@ def test_an_import_goes_on_in_the_copy(path: Path, target: Path) -> None:
         assert keeper is not None and keeper.state == CLOSED
         copy.create_owner(OwnerRecord(9, 1, "new", "", "", OPEN, 0, 0))
         assert copy.claim_source("log", Held(9, 1, "new"), found)
+
+
+def test_a_retired_owner_stays_retired_in_the_copy_and_is_not_waited_for(path: Path, target: Path) -> None:
+    with opened(path) as store:
+        flusher = Flusher(store)
+        flusher.flush({"a": hits((0, 5))})
+        flusher.begin({"a": hits((0, 1))})
+        stored = store.owner(1)
+        assert stored is not None and store.claim(stored, replace(stored, state=RETIRED))
+        assert backup(path, target) == [Included(1, 1, 2, retired=True)]
+    with opened(target) as copy:
+        assert [(record.owner, record.state, record.begun) for record in copy.owners()] == [
+            (1, COPIED, 2),
+            (2, RETIRED, 2),
+        ]
+        report = verify(copy, CLICKS)
+        assert (report.broken, report.under_way) == ([], [2])
 
 
 def test_a_flush_under_way_is_waited_for(path: Path, target: Path) -> None:

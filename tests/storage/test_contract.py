@@ -5,6 +5,8 @@ Two owners write one key from the first test on.
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from storage.contract import (
@@ -21,6 +23,7 @@ from storage.contract import (
     link_of,
     namespace_key,
 )
+from storage.memory_store import MemoryStore
 from tests.storage.stores import StoreFactory, due, in_flush, record, rows, saved, walked
 
 ODD_KEYS = [
@@ -39,6 +42,12 @@ ODD_KEYS = [
     "é" * 512,
     "k" * 1024,
 ]
+
+
+def test_a_store_knows_which_one_it_is(store_factory: StoreFactory) -> None:
+    first, second = store_factory(), store_factory()
+    assert first.uuid() == second.uuid() != MemoryStore().uuid()
+    assert UUID(first.uuid())
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def test_any_history_leaves_what_it_leaves_in_memory(store: Store, seed: int) ->
     """The memory store is the model: every call gives the same answer, or the same error, and the end is the same."""
     model, rnd = MemoryStore(), random.Random(seed)
     for _ in range(200):
-        call = _random_call(rnd)
+        call = random_call(rnd)
         answers = []
         for either in (model, store):
             try:
@@ -44,7 +44,7 @@ def _claim(store: Store, owner: int, begun: int) -> bool:
     return store.claim(before, record(owner, stored.epoch + 1, f"h{stored.epoch + 1}", begun=begun))
 
 
-def _random_call(rnd: random.Random) -> Callable[[Store], object]:
+def random_call(rnd: random.Random) -> Callable[[Store], object]:
     owner, epoch, flush = rnd.randint(1, 2), rnd.choice([1, 1, 1, 2]), rnd.randint(1, 3)
     held = Held(owner, epoch, f"h{epoch}")
     key, source, id_ = rnd.choice("abc"), rnd.choice("st"), rnd.choice("xyz")

@@ -1,0 +1,135 @@
+"""A link that every node counts, beside one that a single node counts: what a flush of it costs, and a read."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from random import Random
+from statistics import median, quantiles
+from time import perf_counter, time
+from typing import Any
+
+from bench.cassandra_node import make_keyspace
+from bench.table import Line, spread
+from buckets.ladder import CLICKS, DAY_S, fold_day
+from ingest.batch import Batch
+from ingest.owner import Owner
+from query.queries import Queries
+from query.read import Reader
+from query.top import TopLinks
+from storage.contract import Store
+from storage.from_uri import open_store
+from tests.cassandra.node import Node
+from tests.ingest.world import Node as OwnerNode
+from tests.ingest.world import TrackedDisk
+
+OWNERS = 10
+HOT, QUIET = "hot", "single"  # counted by all owners, and by the first alone; rows of both are full
+FLUSHES = 10  # of each link in a round
+READS = 200
+QUERIES = {"lifetime": b"", "curve 24 h": b"last=24h", "curve 30 d": b"last=30d", "curve 12 mo": b"last=12mo"}
+
+
+def hot_link(node: Node, folder: Path, rounds: int) -> list[Line]:
+    """The costs of both links, in turn."""
+    return asyncio.run(_hot_link(make_keyspace(node, "hot_link"), folder, rounds))
+
+
+async def _hot_link(uri: str, folder: Path, rounds: int) -> list[Line]:
+    now = int(time()) // 60 * 60
+    store = open_store(uri, str(CLICKS))
+    try:
+        owners = [_open(folder / f"owner-{number}", store, now) for number in range(OWNERS)]
+        await _fill(owners, now)
+        row_bytes = {key: [len(row.data) for row in (await store.rows(key)).rows] for key in (HOT, QUIET)}
+        if [len(sizes) for sizes in row_bytes.values()] != [OWNERS, 1]:
+            raise RuntimeError(f"rows of {row_bytes} bytes, not those of {OWNERS} owners and of one")
+        lines = [*await _flush_lines(owners, now, rounds), *await _read_lines(store, now, rounds)]
+        for owner in owners:
+            await owner.close()
+    finally:
+        store.close()
+    what = f"link counted by {OWNERS} owners, 1,000 hits a minute each for 500 days"
+    return [Line(what, f"{sum(row_bytes[HOT]):,} B", f"by 1 owner {sum(row_bytes[QUIET]):,} B"), *lines]
+
+
+def _open(folder: Path, store: Store, now: int) -> Owner:
+    return OwnerNode(folder, store, lambda: now, alone=False, disk=TrackedDisk()).owner
+
+
+async def _fill(owners: Sequence[Owner], now: int) -> None:
+    """About 1,000 hits a minute for 500 days in each row."""
+    chance = Random(1)
+    people: dict[int, dict[str, int]] = {}
+    at, day = now - 500 * DAY_S, fold_day(now)
+    while at < now:
+        start, at = CLICKS.kept(at, day)
+        count = max(1, round(chance.gauss(1_000, 32) * (at - start) / 60))
+        people[start] = {HOT: count, QUIET: count}
+    for number, owner in enumerate(owners):
+        await owner.accept(Batch(people=people))
+        await owner.flush()
+        if not number:
+            people = {start: {HOT: counts[HOT]} for start, counts in people.items()}
+
+
+async def _flush_lines(owners: Sequence[Owner], now: int, rounds: int) -> list[Line]:
+    """A hit for each owner that counts the link, and a flush of each; milliseconds together, by round."""
+    spent_ms: dict[str, list[float]] = {HOT: [], QUIET: []}
+    for _ in range(rounds):
+        for key, counting in ((HOT, owners), (QUIET, owners[:1])):
+            begun = perf_counter()
+            for _ in range(FLUSHES):
+                for owner in counting:
+                    await owner.accept(Batch(people={now: {key: 1}}))
+                    await owner.flush()
+            spent_ms[key].append((perf_counter() - begun) * 1000 / FLUSHES)
+    hot, quiet = median(spent_ms[HOT]), median(spent_ms[QUIET])
+    beside = f"{hot / quiet:.1f} times 1 owner's {quiet:.1f} ms, rounds within {spread(spent_ms[HOT])}"
+    return [Line(f"a hit and a flush at each of {OWNERS} owners", f"{hot:.1f} ms", beside)]
+
+
+async def _read_lines(store: Store, now: int, rounds: int) -> list[Line]:
+    queries = _queries(store, now)
+    lines = []
+    for what, query in QUERIES.items():
+        ask = queries.total if what == "lifetime" else queries.curve
+        times = {HOT: list[float](), QUIET: list[float]()}
+        medians: dict[str, list[float]] = {HOT: [], QUIET: []}
+        for _ in range(rounds):
+            for key in (HOT, QUIET):
+                found = await _timed_ms(ask, key, query)
+                times[key] += found
+                medians[key].append(median(found))
+        (p50, p99), (single50, single99) = _percentiles(times[HOT]), _percentiles(times[QUIET])
+        beside = f"{p50 / single50:.1f} times 1 owner's (p50 {single50:.2f} p99 {single99:.2f} ms)"
+        apart = f"rounds within {spread(medians[HOT])}"
+        lines.append(
+            Line(f"{what} of {OWNERS} rows, in process", f"p50 {p50:.2f} p99 {p99:.2f} ms", f"{beside}, {apart}")
+        )
+    return lines
+
+
+def _queries(store: Store, now: int) -> Queries:
+    """What a server answers from, without a server."""
+    reader = Reader(store.rows, lambda key: [], lambda keys: None, CLICKS)
+    top = TopLinks(lambda after, limit, since_day: [], store.rows, lambda key: [], set, lambda: 0, CLICKS)
+    return Queries(reader, top, lambda: now)
+
+
+async def _timed_ms(ask: Callable[[str, bytes], Awaitable[Any]], key: str, query: bytes) -> list[float]:
+    spent = []
+    gc.disable()
+    for _ in range(READS):
+        begun = perf_counter()
+        await ask(key, query)
+        spent.append((perf_counter() - begun) * 1000)
+    gc.enable()
+    return spent
+
+
+def _percentiles(values_ms: Sequence[float]) -> tuple[float, float]:
+    cuts = quantiles(values_ms, n=100)
+    return cuts[49], cuts[98]

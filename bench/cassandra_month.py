@@ -1,0 +1,68 @@
+"""A month of a link that ten owners count, among ordinary ones: what `nodetool tablestats` says of it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from time import perf_counter
+
+from bench.cassandra_node import make_keyspace, session
+from bench.table import Line
+from storage.cassandra_store import CassandraStore
+from storage.contract import link_key
+from tests.cassandra.counted import Counted
+from tests.cassandra.month import VIRAL, Month, Plan
+from tests.cassandra.node import Node
+from tests.cassandra.tables import TableStats, table_stats, tables_with_deletions
+
+KEYSPACE = "month"
+PLAN = Plan()
+
+
+def month(node: Node, folder: Path) -> list[Line]:
+    """The month, flushed and compacted. Raises RuntimeError if `rows` holds a tombstone."""
+    with session(make_keyspace(node, KEYSPACE)) as connected:
+        counted = Counted(connected)
+        begun = perf_counter()
+        done = asyncio.run(Month(PLAN, folder / "month", lambda: counted).pass_by())
+        took_s = perf_counter() - begun
+        node.nodetool("flush", KEYSPACE)
+        flushed = table_stats(node, KEYSPACE)["rows"]
+        node.nodetool("compact", KEYSPACE)
+        row_bytes = _read_all(CassandraStore(counted))
+        compacted = table_stats(node, KEYSPACE)["rows"]
+    deleted_in = tables_with_deletions(node, KEYSPACE, "rows", "due")
+    if "rows" in deleted_in:
+        raise RuntimeError("rows holds tombstones")
+    return [
+        Line(
+            f"a month of {PLAN.owners} owners, {PLAN.links:,} links and one that all count",
+            f"{took_s:.0f} s",
+            f"{done.flushes:,} flushes, {done.visited:,} quiet rows visited by {PLAN.days * PLAN.owners} passes",
+        ),
+        Line("... bytes of that link's rows", f"{sum(row_bytes):,} B", f"{max(row_bytes):,} B the largest"),
+        _files("... rows, flushed to disk", flushed),
+        _files("... rows, compacted", compacted),
+        Line(
+            "... largest partition of rows",
+            f"{compacted.largest_bytes:,} B",
+            f"mean {compacted.mean_bytes:,} B, {compacted.partitions:,} partitions",
+        ),
+        Line(
+            "... tombstones a slice, all links read (1 is the least shown)",
+            f"mean {compacted.tombstones_mean:.1f} max {compacted.tombstones_max}",
+            f"files with tombstones by sstablemetadata: {', '.join(sorted(deleted_in)) or 'none'}, not rows",
+        ),
+    ]
+
+
+def _read_all(store: CassandraStore) -> list[int]:
+    """Reads every partition, so that tablestats has slices to tell of; bytes of the viral link's rows."""
+    after = None
+    while page := store.walk(after, 1_000):
+        after = page[-1][0]
+    return [len(row.data) for row in asyncio.run(store.rows(link_key(VIRAL))).rows]
+
+
+def _files(what: str, stats: TableStats) -> Line:
+    return Line(what, f"{stats.disk_bytes / 1e6:.2f} MB", f"{stats.files} files")

@@ -1,0 +1,46 @@
+"""A real Cassandra node for the measurements: started in a folder of its own, ended with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from buckets.ladder import CLICKS
+from storage.cassandra_schema import apply
+from storage.cassandra_session import Session, connect
+from storage.cassandra_statements import STATEMENTS
+from storage.cassandra_uri import parse
+from tests.cassandra.node import Node
+from tests.cassandra.prepare import prepare
+from tests.cassandra.ring import place_one, running
+
+
+@contextmanager
+def one_node(folder: Path) -> Iterator[Node]:
+    """A node whose commit log is synced in groups, as the operations guide asks for. Raises Missing."""
+    prepare()
+    with running([place_one(folder, "group")]) as ring:
+        yield ring.nodes[0]
+
+
+def make_keyspace(node: Node, name: str) -> str:
+    """A keyspace with Clickcurve's tables, one replica of everything; the store's address."""
+    uri = f"cassandra://{node.address}:{node.port}/{name}"
+    session = connect(parse(uri))
+    try:
+        apply(session, str(CLICKS), replication=1)
+    finally:
+        session.close()
+    return uri
+
+
+@contextmanager
+def session(uri: str) -> Iterator[Session]:
+    """A connection to such a keyspace, ready for the store's statements."""
+    connected = connect(parse(uri))
+    try:
+        connected.use(STATEMENTS.values())
+        yield connected
+    finally:
+        connected.close()

@@ -1,0 +1,84 @@
+"""After a campaign: every key's total at every node, held against what was acknowledged and against one another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tests.chaos.owners import Owner
+from tests.chaos.traffic import ask_total
+from tests.crash.ledger import Ledger
+from tests.crash.wire import Wire
+from tests.running import run
+
+READ_AT_ONCE = 8
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What the audit found; `wrong` has a sentence for each thing that is not as it must be."""
+
+    lost: int = 0
+    doubled: int = 0
+    keys: int = 0
+    people_and_bots: int = 0  # the sum of all keys
+    verified: str = ""
+    wrong: list[str] = field(default_factory=list)
+
+
+async def totals_at(owner: Owner, keys: Sequence[str]) -> dict[str, int]:
+    """Every key's total, as this node answers."""
+    found: dict[str, int] = {}
+    waiting = iter(keys)
+
+    async def read() -> None:
+        wire = Wire(owner.server.port)
+        for key in waiting:
+            total = await ask_total(wire, f"/v1/links/{key}/total")
+            assert total is not None, f"node {owner.number} cannot answer for {key} though all is mended"
+            found[key] = total
+        wire.close()
+
+    await asyncio.gather(*(read() for _ in range(READ_AT_ONCE)))
+    return found
+
+
+async def audit(owners: Sequence[Owner], ledger: Ledger) -> Verdict:
+    """Judge everything once all nodes have flushed and are still up."""
+    keys = list(ledger.outcomes)
+    verdict = Verdict(keys=len(keys))
+    seen = await asyncio.gather(*(totals_at(owner, keys) for owner in owners))
+    first = seen[0]
+    for owner, totals in zip(owners, seen, strict=True):
+        apart = [key for key in keys if totals[key] != first[key]]
+        verdict.wrong += [f"{key}: {totals[key]} at node {owner.number}, {first[key]} at node 0" for key in apart]
+    misfits = ledger.misfits(first)
+    verdict.lost = sum(misfit.lost for misfit in misfits)
+    verdict.doubled = len(misfits) - verdict.lost
+    verdict.wrong += [str(misfit) for misfit in misfits] + ledger.judge_whole(first)
+    verdict.people_and_bots = sum(first.values())
+    for owner in owners:
+        total = await all_links_at(owner)
+        if total != verdict.people_and_bots:
+            said = f"all links together are {total} at node {owner.number}; their sum is {verdict.people_and_bots}"
+            verdict.wrong.append(said)
+    return verdict
+
+
+async def all_links_at(owner: Owner) -> int | None:
+    wire = Wire(owner.server.port)
+    try:
+        return await ask_total(wire, "/v1/total")
+    finally:
+        wire.close()
+
+
+def verify(store: str, verdict: Verdict) -> None:
+    """Add what `clickcurve verify` says of the store at rest."""
+    said = run("verify", "--store", store, timeout_s=600)
+    lines = said.stdout.splitlines()
+    verdict.verified = next((line for line in lines if "checked" in line), "nothing")
+    if said.returncode:
+        verdict.wrong.append(f"verify ended with {said.returncode}: {said.stdout}{said.stderr}")
+    verdict.wrong += [f"verify: {line}" for line in lines if "in the middle of a flush" in line]

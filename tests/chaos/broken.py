@@ -1,0 +1,48 @@
+"""`clickcurve` over a store with a fault, as a bug would be, which a campaign must catch. BROKEN names the fault."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+from unittest.mock import patch
+
+from server.cli.main import main
+from storage import cassandra_store
+from storage.cassandra_store import CassandraStore
+from storage.contract import ALL_LINKS, Held, SavedRow, Source
+
+_save_own = CassandraStore.save_own
+
+
+def everything_is_mine(
+    self: CassandraStore, held: Held, flush: int, ids: Mapping[str, int], window_us: int
+) -> set[str]:
+    """Every id is this flush's, whoever has claimed it before."""
+    return set()
+
+
+def forgets_a_row(
+    self: CassandraStore, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]
+) -> None:
+    """One row in twenty is not written."""
+    kept = {key: row for n, (key, row) in enumerate(rows.items()) if n % 20 != 7 or key == ALL_LINKS}
+    _save_own(self, held, flush, kept, sources)
+
+
+def without_epoch(epoch: int) -> int:
+    """Stamps begin again with each process, so a new one's rows lose against an old one's."""
+    return _pinned_stamp(0)
+
+
+_pinned_stamp = cassandra_store.pinned_stamp
+
+FAULTS: Mapping[str, tuple[Any, str, Any]] = {
+    "everything is mine": (CassandraStore, "claim_ids", everything_is_mine),
+    "forgets a row": (CassandraStore, "save_own", forgets_a_row),
+    "stamps without epoch": (cassandra_store, "pinned_stamp", without_epoch),
+}
+
+if __name__ == "__main__":
+    with patch.object(*FAULTS[os.environ["BROKEN"]]):
+        main()

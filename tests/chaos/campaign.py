@@ -1,0 +1,227 @@
+"""A campaign: three owners over a ring of three real nodes, clients that never stop, faults of every kind, one verdict.
+
+Every node of the ring has a proxy in front of it, and that is all that drivers see. One node and one owner have clocks
+that are five minutes ahead. What happens when comes from a seed; what it meets is up to the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from server.settings import LADDER
+from storage.cassandra_schema import apply
+from storage.cassandra_session import connect
+from storage.cassandra_uri import parse
+from tests.cassandra.front import Front, fronted
+from tests.chaos.audit import Verdict, audit, verify
+from tests.chaos.book import Book
+from tests.chaos.faults import Done, OwnerFaults, Rates, RingFaults
+from tests.chaos.owners import Owner, flushes_of
+from tests.chaos.traffic import Readers, Writers
+from tests.crash.ledger import Ledger
+from tests.crash.load import Mix, Requests
+
+OWNERS = 3
+AHEAD_S = 300
+NODE_AHEAD, OWNER_AHEAD = 1, 2  # whose clocks are wrong
+PATIENCE_S = 900.0  # for everything before and after the faults
+KEYSPACE = "chaos"
+# Few rows with one hit only, and ids in measure: each is a conditional update of its own.
+MIX = Mix(by_path=1, one=6, one_with_id=4, batch=4, batch_with_id=4, batch_of_ids=1, batch_hits=(3, 30), ids_in_batch=8)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long a campaign lasts and how hard it is."""
+
+    seconds: float
+    rates: Rates = field(default_factory=Rates)
+    flush_s: float = 1.0
+    timeout_s: float = 3.0  # of a request to the ring, with its repeats
+    writers: int = 3  # at each node
+    write_pace_s: float = 0.05
+    read_pace_s: float = 0.02
+    open_keys: int = 60
+    # Where these are not reached in time, a campaign goes on for up to as long again.
+    least_dropped: int = 2_000
+    least_dropped_conditional: int = 200
+
+    def settings(self) -> dict[str, str]:
+        """The settings of the owners, as environment variables."""
+        return {"CLICKCURVE_FLUSH_S": f"{self.flush_s:g}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """Everything that a report tells. Times without success are the longest: at one node, at all of them together."""
+
+    seed: int
+    seconds: float
+    faults: Done
+    ledger: Ledger
+    operations: int
+    writers: Writers
+    readers: Readers
+    writes_down_s: tuple[float, float]
+    reads_down_s: tuple[float, float]
+    recovered_s: float  # from the last fault until everything was up and flushed
+    flushes: Sequence[int]  # of each owner
+    verdict: Verdict
+    troubles: Sequence[str]  # what owners said or did that they never may
+
+    def wrong(self) -> list[str]:
+        """Every sentence that must not be."""
+        return [*self.troubles, *self.readers.wrong, *self.verdict.wrong]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The ring behind its proxies, and the owners on it; the ring is up, the owners are not. No front: no faults of a
+    ring."""
+
+    front: Front | None
+    owners: Sequence[Owner]
+    store: str
+
+
+@contextmanager
+def stage(folder: Path, plan: Plan, chance: random.Random) -> Iterator[Stage]:
+    """Everything that a campaign needs; nothing of it runs any more when the block ends."""
+    with fronted(folder / "ring", {NODE_AHEAD: AHEAD_S}) as front:
+        store = f"cassandra://{','.join(front.addresses)}:{front.port}/{KEYSPACE}?timeout_s={plan.timeout_s:g}"
+        make_tables(store)
+        owners = [
+            Owner(
+                number,
+                folder / f"owner{number}" / "data",
+                store,
+                random.Random(chance.random()),
+                plan.settings(),
+                ahead_s=AHEAD_S if number == OWNER_AHEAD else 0,
+            )
+            for number in range(OWNERS)
+        ]
+        with ended(owners):
+            yield Stage(front, owners, store)
+
+
+@contextmanager
+def ended(owners: Sequence[Owner]) -> Iterator[None]:
+    """None of the owners runs any more when the block ends."""
+    try:
+        yield
+    finally:
+        for owner in owners:
+            owner.server.kill()
+
+
+def make_tables(store: str, replication: int = 3) -> None:
+    """What `clickcurve schema apply` does."""
+    session = connect(parse(store))
+    try:
+        apply(session, LADDER, replication)
+    finally:
+        session.close()
+
+
+class Campaign:
+    """One campaign on a stage. `play` it once."""
+
+    def __init__(self, stage: Stage, plan: Plan, seed: int, chance: random.Random) -> None:
+        self._stage = stage
+        self._plan = plan
+        self._seed = seed
+        self._chance = chance
+        self._ledger = Ledger(f"{seed:x}-", self._fork(), plan.open_keys)
+        self._book = Book(self._ledger, lambda: flushes_of(stage.owners))
+        self._owner_faults = OwnerFaults(stage.owners, plan.rates, self._fork())
+        self._ring_faults = RingFaults(stage.front, plan.rates, self._fork()) if stage.front else None
+
+    def _fork(self) -> random.Random:
+        """Chance of its own for one part, so that the others' draws do not change it."""
+        return random.Random(self._chance.random())
+
+    async def play(self) -> Outcomes:
+        """All of it. The owners are stopped when this returns. ExceptionGroup if any part of it fails."""
+        async with asyncio.timeout(2 * self._plan.seconds + PATIENCE_S), asyncio.TaskGroup() as group:
+            for owner in self._stage.owners:
+                group.create_task(owner.supervise())
+            for owner in self._stage.owners:
+                await owner.up.wait()
+            return await self._played(group)
+
+    async def _played(self, group: asyncio.TaskGroup) -> Outcomes:
+        plan, owners = self._plan, self._stage.owners
+        requests = Requests(self._ledger, self._fork(), MIX)
+        writers = Writers(group, owners, self._book, requests, self._fork(), plan.writers, plan.write_pace_s)
+        readers = Readers(group, owners, self._book, self._fork(), plan.read_pace_s)
+        begun = time.monotonic()
+        for faults in filter(None, (self._owner_faults, self._ring_faults)):
+            faults.begin(group)
+        await self._suffer()
+        seconds = time.monotonic() - begun
+        down = writers.available.end(), readers.available.end()
+        recovered_s = await self._recover(writers)
+        await readers.stop()
+        verdict = await audit(owners, self._ledger)
+        for owner in owners:
+            await owner.stop()
+        await asyncio.to_thread(verify, self._stage.store, verdict)
+        return Outcomes(
+            self._seed,
+            seconds,
+            self._done(),
+            self._ledger,
+            len(self._book.operations),
+            writers,
+            readers,
+            *down,
+            recovered_s,
+            flushes_of(owners),
+            verdict,
+            [*self._too_few_dropped(), *(trouble for owner in owners for trouble in owner.troubles())],
+        )
+
+    async def _suffer(self) -> None:
+        """Let the faults go on for as long as planned, and until enough answers were dropped."""
+        await asyncio.sleep(self._plan.seconds)
+        late = time.monotonic() + self._plan.seconds
+        while self._too_few_dropped() and time.monotonic() < late:
+            await asyncio.sleep(1.0)
+
+    def _too_few_dropped(self) -> list[str]:
+        """A sentence for each number that a ring's faults must reach and have not."""
+        plan, done = self._plan, self._done()
+        if self._ring_faults is None:
+            return []
+        least = {
+            "answers": (done.answers_dropped, plan.least_dropped),
+            "answers of conditional updates": (done.conditional_answers_dropped, plan.least_dropped_conditional),
+        }
+        return [f"only {n} {what} were dropped, not {wanted}" for what, (n, wanted) in least.items() if n < wanted]
+
+    async def _recover(self, writers: Writers) -> float:
+        """No further faults; how long it took until everything was up and flushed, in seconds."""
+        begun = time.monotonic()
+        if self._ring_faults is not None:
+            await self._ring_faults.end()
+        await self._owner_faults.end()
+        await writers.stop()
+        for owner in self._stage.owners:
+            await owner.calm()
+        return time.monotonic() - begun
+
+    def _done(self) -> Done:
+        owners = self._stage.owners
+        done = Done(
+            owners_killed=sum(owner.kills for owner in owners), owners_paused=sum(owner.pauses for owner in owners)
+        )
+        if self._ring_faults is not None:
+            self._ring_faults.sum_up(done)
+        return done

@@ -1,0 +1,121 @@
+"""What a campaign has shown, as text: plain figures, one a line."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.cassandra import jars
+from tests.chaos.campaign import Outcomes, Plan
+from tests.crash.ledger import Outcome
+
+SHOWN_WRONG = 40
+
+
+def machine() -> str:
+    """The shape of this machine, and what it had to do in the last 1, 5 and 15 minutes."""
+    memory = re.search(r"MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text())
+    gib = round(int(memory[1]) / 2**20) if memory else 0
+    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    return f"{os.cpu_count()} cores, {gib} GiB, {platform.system()} {platform.release()}; load average {load}"
+
+
+def versions() -> str:
+    return (
+        f"Cassandra {jars.version()}, Java {jars.java_version(jars.java())}, Python {platform.python_version()}, "
+        f"cassandra-driver {version('cassandra-driver')}"
+    )
+
+
+def lines(found: Outcomes, plan: Plan) -> list[tuple[str, str]]:
+    """Each figure with its name."""
+    done, verdict, hits = found.faults, found.verdict, found.ledger.sums()
+    writers, readers, tries = found.writers, found.readers, found.writers.outcomes
+    return [
+        ("seed", str(found.seed)),
+        ("versions", versions()),
+        ("machine", machine()),
+        ("ring", "3 nodes, RF 3, QUORUM, commit log synced in groups"),
+        ("clocks", "one node and one owner 5 minutes ahead"),
+        ("duration of the faults", f"{found.seconds:.0f} s"),
+        ("flushes", ", ".join(map(str, found.flushes)) + f" of the three owners, every {plan.flush_s:g} s at most"),
+        ("operations", f"{found.operations:,}, of which {writers.sent_to_two:,} with ids went to two nodes each"),
+        ("hits sent", f"{sum(hits.values()):,}"),
+        ("hits acknowledged", f"{hits[Outcome.acknowledged]:,}"),
+        ("hits refused", f"{hits[Outcome.refused]:,}"),
+        ("hits unknown", f"{hits[Outcome.unknown]:,}"),
+        (
+            "requests",
+            f"{tries[Outcome.acknowledged]:,} acknowledged, {tries[Outcome.refused]:,} refused, "
+            f"{tries[Outcome.unknown]:,} unanswered; {writers.repeats:,} repeats of what no node had acknowledged",
+        ),
+        ("Cassandra nodes killed (-9)", f"{done.nodes_killed:,}"),
+        ("Cassandra nodes suspended", f"{done.nodes_suspended:,}"),
+        ("owners killed (-9)", f"{done.owners_killed:,}"),
+        ("owners suspended", f"{done.owners_paused:,}"),
+        ("answers dropped", f"{done.answers_dropped:,}"),
+        ("of those, of conditional updates (claims, begins)", f"{done.conditional_answers_dropped:,}"),
+        ("connections reset", f"{done.connections_reset:,}"),
+        ("stalls of a proxy", f"{done.stalls:,}"),
+        (
+            "reads checked",
+            f"{readers.reads:,} ({readers.all_links_reads:,} of all links together); {readers.unanswered:,} unanswered",
+        ),
+        ("hits that those reads had to show", f"{readers.certain:,}"),
+        ("wrong reads", f"{len(readers.wrong):,}"),
+        ("longest time without a write", "{:.1f} s at one node, {:.1f} s at all".format(*found.writes_down_s)),
+        ("longest time without a read", "{:.1f} s at one node, {:.1f} s at all".format(*found.reads_down_s)),
+        ("everything up and flushed after the last fault", f"{found.recovered_s:.1f} s"),
+        ("keys read at every node at the end", f"{verdict.keys:,}"),
+        ("sum of all keys, and of all links", f"{verdict.people_and_bots:,}"),
+        ("clickcurve verify", verdict.verified),
+        ("lost", f"{verdict.lost:,}"),
+        ("doubled", f"{verdict.doubled:,}"),
+    ]
+
+
+def printed(found: Outcomes, plan: Plan) -> str:
+    """The figures for a terminal, then what is wrong."""
+    width = max(len(name) for name, _ in lines(found, plan))
+    figures = [f"{name:<{width}}  {figure}" for name, figure in lines(found, plan)]
+    return "\n".join([*figures, *_wrong(found)])
+
+
+def _wrong(found: Outcomes) -> Iterator[str]:
+    wrong = found.wrong()
+    if wrong:
+        yield f"\n{len(wrong)} wrong:"
+        yield from wrong[:SHOWN_WRONG]
+
+
+def page(found: Outcomes, plan: Plan, command: str, date: str) -> str:
+    """The figures as the page that is kept in docs/."""
+    table = [f"| {name} | {figure} |" for name, figure in lines(found, plan)]
+    return "\n".join([*HEAD, f"`{command}`, {date}.", "", "| | |", "| --- | --- |", *table, "", *TAIL, ""])
+
+
+HEAD = """# A campaign of faults on a Cassandra ring
+
+Three Cassandra nodes, three `clickcurve serve` processes, clients that post and read at all of them without a pause,
+and faults of every kind. Each hit of a link has a power of four as its count, so a total says of each single hit how
+often it was counted. Reads are judged one by one while the faults go on: no hit may show that was not sent, none twice,
+and none may be missing that this node had acknowledged, or that another one had flushed. At the end each link's total
+is read at every node.
+""".splitlines()
+TAIL = """How to read it:
+
+- *Refused* is a 429, a 503 or no connection: certainly not counted. *Unknown* is a connection that ended without an
+  answer: counted once or not at all. What carries an id was sent to two nodes and repeated until one had acknowledged
+  it.
+- *Lost* and *doubled* are hits of the final audit that counted less or more often than their answers allow.
+- The times without a write or a read are those between two successes of the clients. An owner that is killed takes a
+  few seconds to start; while two Cassandra nodes are away at once there is no quorum, and reads wait while writes go on
+  into the journals.
+- The seed decides what is posted and which fault comes when. What it meets then is up to the machine.
+
+`make test` runs a short form of the same.
+""".splitlines()

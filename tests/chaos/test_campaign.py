@@ -1,0 +1,106 @@
+"""The short form of `make chaos`: the same ring, faults and verdict, in a minute and a half."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import secrets
+from pathlib import Path
+
+import pytest
+
+from tests.cassandra.node import Node
+from tests.chaos.broken import FAULTS
+from tests.chaos.campaign import Campaign, Outcomes, Plan, Stage, ended, make_tables, stage
+from tests.chaos.faults import Rates
+from tests.chaos.owners import Owner
+from tests.chaos.report import printed
+from tests.crash.ledger import Outcome
+
+NEVER = float("inf")
+SHORT = Plan(
+    seconds=40.0,
+    rates=Rates(
+        node_every_s=20.0,
+        node_suspended_s=6.0,
+        overlap_s=2.0,
+        owner_kill_every_s=6.0,
+        owner_pause_every_s=10.0,
+        owner_paused_s=2.0,
+        reset_every_s=4.0,
+        stall_every_s=12.0,
+        stalled_s=2.0,
+        lost_answers=0.03,
+        lost_conditional_answers=0.15,
+    ),
+    least_dropped=10,
+    least_dropped_conditional=3,
+)
+# On a ring of one node that nothing happens to: only owners die.
+ONE_NODE = Plan(seconds=8.0, rates=Rates(owner_kill_every_s=2.5, owner_pause_every_s=NEVER), open_keys=20)
+
+
+@pytest.fixture
+def seed(capsys: pytest.CaptureFixture[str]) -> int:
+    """Where all chance comes from: CHAOS_SEED, or a new one; it is printed in any case."""
+    chosen = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(2**32))
+    with capsys.disabled():
+        print(f"\nCHAOS_SEED={chosen}")
+    return chosen
+
+
+def play(on: Stage, plan: Plan, seed: int, chance: random.Random) -> Outcomes:
+    return asyncio.run(Campaign(on, plan, seed, chance).play())
+
+
+def test_nothing_is_lost_or_doubled_on_a_ring_that_breaks(
+    cassandra_program: None, tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chance = random.Random(seed)
+    with stage(tmp_path, SHORT, chance) as on:
+        found = play(on, SHORT, seed, chance)
+    said = printed(found, SHORT)
+    with capsys.disabled():
+        print(said)
+    assert found.wrong() == [], said
+    assert found.ledger.sums()[Outcome.acknowledged] > 500, "too little was posted to show anything"
+    assert found.readers.reads > 200 and found.readers.certain > 1000, "too little was read to show anything"
+    assert found.writers.sent_to_two > 50
+    done = found.faults
+    assert done.answers_dropped > done.conditional_answers_dropped > 0
+    assert min(done.nodes_killed, done.nodes_suspended, done.owners_killed, done.owners_paused) > 0
+    assert min(done.connections_reset, done.stalls) > 0
+
+
+def on_one_node(node: Node, keyspace: str, folder: Path, seed: int, broken: str | None) -> Outcomes:
+    """Two owners on one node for a few seconds; `broken` names a fault of their store."""
+    store = f"cassandra://{node.address}:{node.port}/{keyspace}"
+    make_tables(store, replication=1)
+    chance = random.Random(seed)
+    settings = ONE_NODE.settings() | ({"BROKEN": broken} if broken else {})
+    module = "tests.chaos.broken" if broken else "server.cli.main"
+    owners = [
+        Owner(number, folder / f"owner{number}" / "data", store, random.Random(number), settings, module=module)
+        for number in range(2)
+    ]
+    with ended(owners):
+        return play(Stage(None, owners, store), ONE_NODE, seed, chance)
+
+
+def test_the_verdict_on_a_store_without_a_fault_is_clean(
+    one_node: Node, keyspace: str, tmp_path: Path, seed: int
+) -> None:
+    found = on_one_node(one_node, keyspace, tmp_path, seed, None)
+    assert found.wrong() == []
+    assert found.faults.owners_killed > 0
+
+
+@pytest.mark.parametrize("broken", FAULTS)
+def test_a_broken_store_is_caught(one_node: Node, keyspace: str, tmp_path: Path, seed: int, broken: str) -> None:
+    found = on_one_node(one_node, keyspace, tmp_path, seed, broken)
+    assert found.readers.wrong, "not one read in between showed it"
+    if broken == "everything is mine":
+        assert found.verdict.doubled > 0 and found.verdict.lost == 0
+    else:
+        assert found.verdict.lost > 0
