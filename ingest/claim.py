@@ -10,7 +10,8 @@ changed by conditional updates alone, and a journal must show that it is at leas
 - the store is a backup of one that this journal goes with, or the owner was retired: so too, but under a new number,
   for the original may live;
 - the number is another journal's, in a store that this journal was never used with: it takes a new number;
-- so does a journal without a number, unless a record has its name already: its own, or that of a copy;
+- so does a journal without a number, or whose number was taken after a clean stop, unless a record has its name
+  already: its own from an earlier attempt, or that of a copy;
 - the store is further on than the journal (the journal was restored from a snapshot, or is a copy): what it holds may
   have been counted already. An empty journal takes a new owner; one with hits is superseded and must be set aside.
 
@@ -58,11 +59,7 @@ def claim(
         attempt = _next_attempt(journal, store, place, token(), now)
         before, after = attempt.before, attempt.after
         identity = journal.state.identity
-        if identity.owner in (0, after.owner):
-            # A number that is new to a journal that has another needs no record of the attempt: should we die right
-            # after winning it, it was never used, and the next start finds it by the journal, or takes another.
-            attempts = (*identity.attempts, (after.epoch, after.holder))
-            record(replace(identity, attempts=attempts))
+        record(replace(identity, attempts=(*identity.attempts, (after.epoch, after.holder))))
         if before is None:
             store.create_owner(after)
         else:
@@ -70,36 +67,37 @@ def claim(
         stored = store.owner(after.owner)  # decides, whatever the answer was
         if stored is None or (stored.epoch, stored.holder) != (after.epoch, after.holder):
             continue
-        held = Held(after.owner, after.epoch, after.holder)
-        if attempt.may_have_a_like and _usable(_likes(journal, store.owners(), held.owner)):
-            store.close_owner(held)  # a copy of this journal has started, too: one number for both
+        if attempt.contested and _usable(_likes(journal, store.owners(), after.owner)):
+            # A copy of this journal has started, too: one number for both. This one goes back as a stranger's.
+            record(identity)
+            store.claim(after, replace(after, state=CLOSED, journal=""))
             continue
         record(Identity(after.owner, after.epoch, after.holder, ()))
-        return held
+        return Held(after.owner, after.epoch, after.holder)
     raise StoreUnavailable(f"owner could not be claimed in {ATTEMPTS} attempts: others keep claiming it")
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What to put in the place of `before` (None: nothing). may_have_a_like: the number is new to this journal, and a
-    copy of it may be taking another one at this moment."""
+    """What to put in the place of `before` (None: nothing). contested: the journal holds hits and the number is not the
+    one it had, so a copy of it may be taking another one at this moment."""
 
     before: OwnerRecord | None
     after: OwnerRecord
-    may_have_a_like: bool = False
+    contested: bool
 
 
 def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: int) -> _Attempt:
     identity, last_flush = journal.state.identity, journal.state.last_flush
+    is_empty, name = _is_empty(journal), _name(journal)
 
-    def opened(owner: int, epoch: int, begun: int) -> OwnerRecord:
-        return OwnerRecord(
-            owner, max(epoch, identity.epoch) + 1, token, journal.recovered.journal, place, OPEN, begun, now
-        )
+    def opened(owner: int, epoch: int, journal: str, begun: int) -> OwnerRecord:
+        return OwnerRecord(owner, max(epoch, identity.epoch) + 1, token, journal, place, OPEN, begun, now)
 
     def gone_on(stored: OwnerRecord) -> _Attempt:
         # `begun` never moves back: it says that a flush may be in the rows in part.
-        return _Attempt(stored, opened(stored.owner, stored.epoch, max(stored.begun, last_flush)))
+        after = opened(stored.owner, stored.epoch, stored.journal, max(stored.begun, last_flush))
+        return _Attempt(stored, after, contested=not is_empty and stored.owner != identity.owner)
 
     own = _own(journal, store)
     newer = own if own is not None and _is_superseded(journal, own) else None
@@ -107,7 +105,7 @@ def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: i
         return gone_on(own)
     # Nothing that this journal holds came before its owner was retired, or was copied with its store. But that holds
     # for copies of the journal, too: one of them goes on under one number.
-    owners, is_empty = store.owners(), _is_empty(journal)
+    owners = store.owners()
     likes = _likes(journal, owners, own.owner if own is not None else identity.owner)
     newer = newer or next((like for like in likes if _has_overtaken(journal, like)), None)
     if newer is not None and not is_empty:
@@ -116,23 +114,22 @@ def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: i
         for like in _usable(likes):
             if like.state == CLOSED or not is_empty or (like.epoch, like.holder) in _known(journal):
                 return gone_on(like)
-    contested = newer is None and not is_empty
     for other in owners:
         # All that a closed owner accepted is in the store, so its number may be used again; but not for a flush that
         # was recorded before: the marks of its rows may lie above that number.
         if other.state == CLOSED and journal.state.flush is None:
-            return _Attempt(other, opened(other.owner, other.epoch, last_flush), contested)
+            return _Attempt(other, opened(other.owner, other.epoch, name, last_flush), contested=not is_empty)
     number = max((other.owner for other in owners), default=0) + 1
-    return _Attempt(None, opened(number, 0, last_flush), contested)
+    return _Attempt(None, opened(number, 0, name, last_flush), contested=not is_empty)
 
 
 def _own(journal: Journal, store: Store) -> OwnerRecord | None:
     """What the store knows of this journal's owner. In a store that another was copied into, it may have another number
     there: so the journal's own claim decides, then its number, then the newest claim of whoever had it."""
-    number, known = journal.state.identity.owner, _known(journal)
-    if not number:
+    identity, known = journal.state.identity, _known(journal)
+    if not identity.owner:
         return None
-    stored = store.owner(number)
+    stored = store.owner(identity.owner)
     if stored is not None and _is_of(journal, stored) and (stored.epoch, stored.holder) in known:
         return stored  # as after most starts, and it takes no list, which asks every part of a cluster
     of_this = [record for record in store.owners() if _is_of(journal, record)]
@@ -141,16 +138,30 @@ def _own(journal: Journal, store: Store) -> OwnerRecord | None:
             return record
     if stored is not None and not _is_a_strangers(journal, stored):
         return stored
-    return max(of_this, key=lambda record: record.epoch, default=None)
+    return None if _has_given_back(identity) else max(of_this, key=lambda record: record.epoch, default=None)
+
+
+def _has_given_back(identity: Identity) -> bool:
+    """Was this the identity at a clean stop? Since then anybody may have taken the number."""
+    return bool(identity.owner) and not identity.holder
 
 
 def _is_of(journal: Journal, record: OwnerRecord) -> bool:
-    return record.journal == journal.recovered.journal
+    return record.journal.partition(" ")[0] == journal.recovered.journal
+
+
+def _name(journal: Journal) -> str:
+    """What this journal is called in the record of a number that is new to it. Copies of it that are in need of a
+    number, too, give the same name, while those that went their own way before do not.
+    """
+    identity, name = journal.state.identity, journal.recovered.journal
+    return f"{name} after {identity.owner}.{identity.epoch}" if identity.owner else name
 
 
 def _likes(journal: Journal, owners: Sequence[OwnerRecord], own: int) -> list[OwnerRecord]:
-    """The records that this journal, or a copy of it, has under other numbers than its own."""
-    return [other for other in owners if _is_of(journal, other) and other.owner != own]
+    """The records that this journal, or a copy of it, has got since it was in need of a number."""
+    name = _name(journal)
+    return [other for other in owners if other.journal == name and other.owner != own]
 
 
 def _usable(owners: Sequence[OwnerRecord]) -> list[OwnerRecord]:
@@ -159,9 +170,8 @@ def _usable(owners: Sequence[OwnerRecord]) -> list[OwnerRecord]:
 
 def _is_a_strangers(journal: Journal, stored: OwnerRecord) -> bool:
     """Another journal's number, that was not taken over from this one: then it would have a later epoch."""
-    known = _known(journal)
-    newest = max(epoch for epoch, _ in known)
-    return not _is_of(journal, stored) and stored.epoch < newest
+    identity = journal.state.identity
+    return not _is_of(journal, stored) and (_has_given_back(identity) or stored.epoch < identity.epoch)
 
 
 def _is_empty(journal: Journal) -> bool:
@@ -185,21 +195,20 @@ def _superseded(journal: Journal, newer: OwnerRecord, place: str) -> JournalSupe
 
 def _is_superseded(journal: Journal, own: OwnerRecord) -> bool:
     """Has somebody else gone on with this journal's own number?"""
-    known = _known(journal)
-    goes_on = own.epoch < max(epoch for epoch, _ in known) or (own.epoch, own.holder) in known
+    goes_on = own.epoch < journal.state.identity.epoch or (own.epoch, own.holder) in _known(journal)
     return not goes_on or _has_overtaken(journal, own)
 
 
 def _has_overtaken(journal: Journal, stored: OwnerRecord) -> bool:
     """May that owner's rows include something that this journal holds, or hide it?"""
-    flush = journal.state.flush
+    identity, flush = journal.state.identity, journal.state.flush
     if stored.state in FINAL:
         if flush is not None and stored.begun >= flush.number:
             return True  # the store may hold a part of that flush
         if _holds_import(journal):
             return True  # somebody else may have gone on with that import, from where the store stands
-    elif flush is not None and stored.owner != journal.state.identity.owner:
-        return True  # the marks of its rows may lie above that flush
+    elif flush is not None and stored.owner != identity.owner and (stored.epoch, stored.holder) not in _known(journal):
+        return True  # a copy took it, perhaps from somebody: the marks of its rows may lie above that flush
     return stored.begun > _newest_flush(journal)
 
 

@@ -170,9 +170,11 @@ class GroupCommit:
             self._arm()
 
     async def drain(self) -> None:
-        """Until nothing waits to be committed."""
+        """Until nothing waits to be committed, and no commit is under way."""
         while waiting := self._group.futures():
             await asyncio.wait(waiting)
+        async with self.exclusive():
+            pass
 
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[None]:

@@ -137,17 +137,22 @@ class Owner:
             raise self._behind()
         if batch.source is not None:
             async with self._sources.step(batch.source):
-                await self._commit.batch(batch, visible=False)
+                await self._join(batch, visible=False)
             return frozenset()
         if not batch.identified:
             if not batch.is_empty():
-                await self._commit.batch(batch, visible=False)
+                await self._join(batch, visible=False)
             return frozenset()
         async with self._ids.under_way([identified.id for identified in batch.identified]) as judged:
             batch.identified = [one for one in batch.identified if one.id not in judged.duplicates]
             if not batch.is_empty():
-                await self._commit.batch(batch, visible=judged.settled)
+                await self._join(batch, visible=judged.settled)
         return judged.duplicates
+
+    def _join(self, batch: Batch, visible: bool) -> asyncio.Future[None]:
+        if self._closed is not None:  # while the store was asked
+            raise self._closed.with_traceback(None)
+        return self._commit.batch(batch, visible)
 
     def _behind(self) -> JournalBehind:
         return JournalBehind(f"{self._buffer_entries} counts wait for the store; try again in a moment")
@@ -230,28 +235,26 @@ class Owner:
         JournalSuperseded (nothing is accepted any more).
         """
         async with self._flushing:
-            if self._status.state != "closed":
-                await self._flush()
+            if self._status.state == "closed" and self._closed is not None:
+                raise self._closed.with_traceback(None)
+            await self._flush()
 
     async def _flush(self) -> None:
         try:
             await self._claim()
             if self._record is not None:
                 await self._carry_out(self._record)
-            if await self._take():
-                assert self._record is not None
-                await self._carry_out(self._record)
+            if record := await self._take():
+                await self._carry_out(record)
             self._status = replace(self._status, store_up=True)
         except ClickcurveError as error:
             if isinstance(error, OwnerFenced | JournalSuperseded):
                 self._closed = error
                 self._status = replace(self._status, state="fenced")
-            self._failed(store_up=not isinstance(error, StoreUnavailable))
+            self._rewrite = True
+            store_up, failed = not isinstance(error, StoreUnavailable), self._status.failed_flushes + 1
+            self._status = replace(self._status, store_up=store_up, failed_flushes=failed)
             raise
-
-    def _failed(self, store_up: bool) -> None:
-        self._rewrite = True
-        self._status = replace(self._status, store_up=store_up, failed_flushes=self._status.failed_flushes + 1)
 
     async def _claim(self) -> None:
         if self._held is not None and not epoch_is_used_up(self._journal.state.last_flush):
@@ -272,18 +275,18 @@ class Owner:
         async with self._commit.exclusive():
             await self._in_journal_thread(lambda: self._journal.record_identity(identity))
 
-    async def _take(self) -> bool:
-        """Record the next flush and take the buffer; False if there is nothing to move."""
+    async def _take(self) -> FlushRecord | None:
+        """Record the next flush and take the buffer; None if there is nothing to move."""
         assert self._held is not None
         if self._buffer.is_empty() and not self._revisit:
-            return False
+            return None
         number = max(self._journal.state.last_flush, first_flush(self._held.epoch)) + 1
         async with self._commit.exclusive():
             day = fold_day(int(self._clock()))
             self._record = await self._in_journal_thread(lambda: self._journal.record_flush(number, day))
             self._taken, self._buffer = self._buffer, Buffer(self._late_before())
             self._taken.flush = number
-        return True
+        return self._record
 
     async def _carry_out(self, record: FlushRecord) -> None:
         assert self._held is not None and self._taken is not None
@@ -369,9 +372,9 @@ class Owner:
         )
 
     async def _let_go_of(self, held: Held) -> None:
-        """All is stored, and nothing more comes. The journal forgets its number, lest who takes it supersedes it."""
+        """All is stored, and nothing more comes. An identity without a holder says that who takes the number may."""
         with suppress(JournalError):  # a full disk does not keep the number from being given back
-            await self._record_identity(Identity(0, held.epoch, "", ((held.epoch, held.holder),)))
+            await self._record_identity(Identity(held.owner, held.epoch, "", ((held.epoch, held.holder),)))
         await self._in_store_thread(lambda: self._store.close_owner(held))
         self._status = replace(self._status, state="closed")
 
@@ -381,8 +384,7 @@ class Owner:
         Raises StoreUnavailable when the store could not take the last flush; it stays in the journal for the next
         start. The journal is released in any case.
         """
-        if self._closed is None:
-            self._closed = JournalBroken("the server is shutting down")
+        self._closed = self._closed or JournalBroken("the server is shutting down")
         await self._commit.drain()
         try:
             async with self._flushing:
