@@ -18,6 +18,7 @@ BUDGETS_S: Mapping[str, float] = {
     "ingest": 180.0,
     "storage": 300.0,
     "server": 180.0,
+    "simulated": 150.0,
 }
 DEFAULT_BUDGET_S = 60.0
 
