@@ -1,0 +1,142 @@
+"""A machine with a disk and a clock of its own, and the runs of the program on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+from buckets.errors import ClickcurveError
+from buckets.ladder import CLICKS
+from ingest.batch import Batch, decode
+from ingest.disk import Disk
+from ingest.flush import Pace
+from ingest.journal import FlushRecord, Identity, Journal
+from ingest.owner import Owner
+from query.read import Reader
+from storage.contract import Store
+from tests.ingest.faulty_disk import FaultyDisk, File, Stopped
+from tests.simulated.connection import Connection
+from tests.simulated.ledger import Copy
+from tests.simulated.stage import Life
+
+FOLDER = Path("/journal")
+SEGMENT_BYTES = 4_000
+CHUNK_BYTES = 512
+
+OpenStore = Callable[[Connection, Callable[[], float]], Store]
+
+
+class LivingDisk:
+    """The machine's disk as a process sees it: not at all once it is dead, and dead when the disk stops it."""
+
+    def __init__(self, disk: FaultyDisk, life: Life) -> None:
+        self._disk, self._life = disk, life
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._disk, name)
+
+        def call(*args: Any, **named: Any) -> Any:
+            self._life.check()
+            try:
+                return real(*args, **named)
+            except Stopped:
+                self._life.alive = False
+                raise
+
+        return call
+
+
+def copied(disk: FaultyDisk, seed: int) -> FaultyDisk:
+    """Another disk with the journal as this one shows it."""
+    copy = FaultyDisk(seed)
+    for path in disk.segments(FOLDER):
+        copy._names[path] = File(bytearray(disk.content(path)), bytearray(disk.content(path)))
+    copy._durable_names = dict(copy._names)
+    return copy
+
+
+class Process:
+    """One run of the program, without its HTTP. fenced: why it takes nothing any more."""
+
+    def __init__(
+        self, machine: Machine, life: Life, connection: Connection, open_store: OpenStore, token: Callable[[], str]
+    ) -> None:
+        self.machine, self.life, self.connection = machine, life, connection
+        self.fenced: ClickcurveError | None = None
+        self.closing = False
+        self.store = open_store(connection, machine.clock)
+        self._note_refused_ids()
+        disk = cast(Disk, LivingDisk(machine.disk, life))
+        self.journal = Journal.open(FOLDER, disk, segment_bytes=SEGMENT_BYTES, chunk_bytes=CHUNK_BYTES)
+        self.owner = Owner(
+            journal=self.journal,
+            store=self.store,
+            ladder=CLICKS,
+            clock=machine.clock,
+            token=token,
+            pace=Pace(lambda _: None, 15.0),
+            place=machine.name,
+            alone=False,
+        )
+        self.reader = Reader(self.store.rows, self.owner.pending, self.owner.revisit, CLICKS)
+
+    def clock_us(self) -> int:
+        return int(self.machine.clock() * 1e6)
+
+    def _note_refused_ids(self) -> None:
+        """Ids that this journal's flushes gave up to others: the ledger wants to know."""
+        claim_ids, copy = self.store.claim_ids, self.machine.copy
+
+        def noted(*args: Any) -> set[str]:
+            refused = claim_ids(*args)
+            copy.refused |= refused
+            return refused
+
+        self.store.claim_ids = noted  # type: ignore[method-assign,assignment]
+
+
+class Machine:
+    """name: for people. skew_s: how far its clock is ahead."""
+
+    def __init__(self, name: str, disk: FaultyDisk, copy: Copy, now: Callable[[], float], skew_s: float) -> None:
+        self.name, self.disk, self.copy, self.skew_s = name, disk, copy, skew_s
+        self.process: Process | None = None
+        self._now = now
+
+    def clock(self) -> float:
+        return self._now() + self.skew_s
+
+    def power_off(self, rnd: Random) -> None:
+        """What the disk keeps of a process that is gone: all that it was told, or at least what was synced."""
+        if rnd.random() < 0.3:
+            self.disk.lose_power()
+        else:
+            self.disk.kill()
+
+    def identity(self) -> Identity:
+        """Who its journal is to the store."""
+        journal = Journal.open(FOLDER, copied(self.disk, 0), segment_bytes=SEGMENT_BYTES, chunk_bytes=CHUNK_BYTES)
+        journal.close()
+        return journal.recovered.identity
+
+    def content(self) -> tuple[list[Batch], list[Batch]]:
+        """The batches in the journal: those of the unfinished flush, and those of none."""
+        journal = Journal.open(FOLDER, copied(self.disk, 0), segment_bytes=SEGMENT_BYTES, chunk_bytes=CHUNK_BYTES)
+        flush = journal.state.flush
+        found = (_batches(journal, flush) if flush else [], _batches(journal, None))
+        journal.close()
+        return found
+
+
+def _batches(journal: Journal, flush: FlushRecord | None) -> list[Batch]:
+    """Single hits as batches, too."""
+    found = []
+    for frame in journal.frames(flush):
+        decoded = decode(frame.payload)
+        if not isinstance(decoded, Batch):
+            minute, keys = decoded
+            decoded = Batch(people={minute: dict.fromkeys(keys, 1)})
+        found.append(decoded)
+    return found

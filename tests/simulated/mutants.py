@@ -1,0 +1,234 @@
+"""The product with one rule of the protocol switched off, and histories that are about that rule.
+
+Each mutant changes one function of the product: by another text for a piece of its source, which must still be there,
+or by another function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+from unittest import mock
+
+from buckets import codec
+from buckets.row import apply
+from ingest import claim, flush, owner
+from query.read import Reader
+from storage import cassandra_store
+from storage.cassandra_erasures import Erasures
+from storage.cassandra_ids import Ids
+from storage.cassandra_store import CassandraStore
+from tests.simulated import cluster, world
+from tests.simulated.cells import Cell, Partition, Partitions, absorb
+from tests.simulated.cluster import ROWS, Answer, Cluster, Exchange, Faults
+from tests.simulated.cql_text import Table
+from tests.simulated.history import Plot
+from tests.simulated.world import DAY_S
+
+Switched = AbstractContextManager[Any]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """off: switches the rule off. seeds: within so many histories of this plot it must be caught."""
+
+    name: str
+    off: Callable[[], Switched]
+    plot: Plot = field(default_factory=Plot)
+    seeds: int = 40
+
+
+def rewritten(place: Any, name: str, before: str, after: str) -> Switched:
+    """A function whose source has another text in one place."""
+    function = getattr(place, name)
+    source = textwrap.dedent(inspect.getsource(function))
+    assert source.count(before) == 1, f"{name} has no longer just one {before!r}: this mutant says nothing"
+    made: dict[str, Any] = {}
+    code = "from __future__ import annotations\n" + source.replace(before, after)
+    exec(compile(code, f"<{name}, rewritten>", "exec"), function.__globals__, made)
+    return mock.patch.object(place, name, made[name])
+
+
+def replaced(place: Any, name: str, by: Any) -> Switched:
+    assert hasattr(place, name), f"there is no {name} any more: this mutant says nothing"
+    return mock.patch.object(place, name, by)
+
+
+@contextmanager
+def both(one: Switched, other: Switched) -> Iterator[None]:
+    with one, other:
+        yield
+
+
+# --- mutants that need more than another line ---------------------------------------------------------------------
+def apply_without_mark(row: Any, *args: Any) -> Any:
+    return apply(row._replace(mark=0), *args)
+
+
+def flush_without_rewrite(**named: Any) -> flush.Flush:
+    return flush.Flush(**{**named, "rewrite": False})
+
+
+async def row_before_buffer(self: Reader, key: str, now: int, **named: Any) -> Any:
+    late = Reader(self._rows, lambda key: [], self._revisit, self.ladder)
+    found = await self._rows(key)
+    late._rows = lambda _: _answered(found)
+    late._pending = self._pending
+    return await READ(late, key, now, **named)
+
+
+READ = Reader.row
+
+
+async def _answered(answer: Any) -> Any:
+    return answer
+
+
+class TwoCells:
+    """The mark of a row in a cell of its own: each of the two travels alone, and replicas may have one of them."""
+
+    WRITE, FOUND = Cluster._write, Cluster.found
+
+    @staticmethod
+    def write(
+        self: Cluster, mutation: tuple[Table, Partitions], targets: Iterable[int], done: Callable[[bool], None]
+    ) -> None:
+        table, partitions = mutation
+        ((key, whole),) = partitions.items()
+        cells = {clustering: row.get("data") for clustering, row in whole.rows.items()}
+        if table.name != ROWS or not any(cells.values()):
+            TwoCells.WRITE(self, mutation, targets, done)
+            return
+        outcomes: list[bool] = []
+
+        def ended(answers: object) -> None:
+            outcomes.append(answers is not None)
+            if len(outcomes) == 2:
+                done(all(outcomes))
+
+        for column in ("mark", "data"):
+            part = Partition()
+            for clustering, cell in cells.items():
+                assert cell is not None and isinstance(cell.value, bytes)
+                value = cell.value if column == "data" else codec.decode(cell.value).mark
+                part.write(clustering, column, Cell(cell.stamp, value, None))
+            exchange = Exchange(cluster.QUORUM, ended)
+            for at in targets:
+                replica = self.replicas[at][ROWS]
+                self._send(exchange, at, lambda to=replica, what={key: part}: absorb(to, what))  # type: ignore[misc]
+            self._sent(exchange)
+
+    @staticmethod
+    def found(self: Cluster, table: Table, plan: Any, bound: Any, partitions: Partitions) -> Answer:
+        joined = {key: partition.picked(lambda _: True) for key, partition in partitions.items()}
+        for partition in joined.values() if table.name == ROWS else ():
+            for row in partition.rows.values():
+                mark, data = row.pop("mark", None), row.get("data")
+                if mark is not None and data is not None:
+                    whole = codec.decode(data.value)._replace(mark=mark.value)  # type: ignore[arg-type]
+                    row["data"] = data._replace(value=codec.encode(whole))
+        return TwoCells.FOUND(self, table, plan, bound, joined)
+
+
+# --- what the histories are about -----------------------------------------------------------------------------------
+def late(rnd: Random) -> Faults:
+    """Much comes late, some of it not at all."""
+    return Faults(lost=rnd.choice([0.05, 0.2]), late=rnd.choice([0.2, 0.4]), answer_lost=0.1, repair=False)
+
+
+def lossy(rnd: Random) -> Faults:
+    """Much is lost, and reads repair nothing."""
+    return Faults(lost=rnd.choice([0.2, 0.35]), late=0.02, answer_lost=0.05, repair=False)
+
+
+def unsure(rnd: Random) -> Faults:
+    """Conditional updates end without an answer, or are not finished."""
+    return Faults(answer_lost=0.3, stalled=0.2, late=0.1)
+
+
+def slow(rnd: Random) -> Faults:
+    """Readers wait long for their answers."""
+    return Faults(slow=0.5)
+
+
+def calm(rnd: Random) -> Faults:
+    return Faults(lost=0.02, late=0.05)
+
+
+ONLY = {  # what no plot below needs
+    "read": 2.0, "again": 2.0, "to_two": 1.0, "erase": 0.0, "fold": 0.0, "wait": 1.0, "close": 0.0, "new_machine": 0.0,
+    "copy": 0.0, "snapshot": 0.0, "put_back": 0.0, "retire": 0.0, "lose_machine": 0.0, "disk_fault": 0.0,
+}  # fmt: skip
+KILLS = Plot(faults=late, weights={**ONLY, "faulty_flush": 30.0, "kill": 8.0, "start": 20.0})
+LOSSES = Plot(
+    faults=lossy, links=30, links_at_once=2, weights={**ONLY, "faulty_flush": 20.0, "kill": 12.0, "start": 30.0}
+)  # rows that are seldom written, so that no later flush heals them
+COPIES = Plot(
+    faults=calm, weights={**ONLY, "copy": 5.0, "pause": 8.0, "wake": 8.0, "faulty_flush": 20.0, "start": 15.0}
+)
+RESTORED = Plot(faults=calm, weights={**ONLY, "snapshot": 8.0, "put_back": 8.0, "start": 15.0})
+CLAIMS = Plot(faults=unsure, weights={**ONLY, "post": 40.0, "flush": 5.0, "kill": 15.0, "start": 25.0})
+TAKEN_OVER = Plot(faults=calm, weights={**ONLY, "close": 10.0, "start": 10.0, "new_machine": 5.0})
+IDS = Plot(faults=calm, ids=0.9, weights={**ONLY, "to_two": 25.0, "again": 20.0})
+UNREAD_IDS = Plot(faults=lossy, ids=0.9, weights={**ONLY, "again": 40.0, "flush": 40.0})
+OLD_IDS = Plot(
+    faults=calm, ids=0.9, waits_s=(60, 6 * 3_600, DAY_S),
+    weights={**ONLY, "to_two": 20.0, "again": 20.0, "kill": 8.0, "start": 8.0, "wait": 12.0},
+)  # fmt: skip
+OLD_JOURNALS = Plot(
+    faults=calm, ids=0.9, waits_s=(60, 9 * DAY_S),
+    weights={**ONLY, "to_two": 25.0, "kill": 12.0, "start": 8.0, "wait": 8.0},
+)  # fmt: skip
+ERASED = Plot(faults=calm, links=2, ids=0.0, weights={**ONLY, "erase": 12.0, "flush": 40.0, "kill": 1.0})
+READS = Plot(faults=slow, links=2, ids=0.0, weights={**ONLY, "read": 60.0, "flush": 40.0, "kill": 1.0})
+
+MUTANTS = [
+    Mutant("a row's stamp without the epoch", lambda: rewritten(
+        cassandra_store, "pinned_stamp", "epoch << 32 | k", "k"), KILLS),
+    Mutant("a flush applied without a look at the mark", lambda: replaced(
+        flush, "apply", apply_without_mark), KILLS),
+    Mutant("the mark in a cell of its own", lambda: both(
+        replaced(Cluster, "_write", TwoCells.write), replaced(Cluster, "found", TwoCells.found)), LOSSES),
+    Mutant("no row written again after a failure or a restart", lambda: replaced(
+        owner, "Flush", flush_without_rewrite), LOSSES),
+    Mutant("a flush that begins without asking", lambda: both(
+        replaced(CassandraStore, "begin", lambda *_: True),
+        replaced(CassandraStore, "_check_fence", lambda *_: None)), COPIES),
+    Mutant("an id is mine if its owner is", lambda: rewritten(
+        Ids, "_decide", "claim[:2] == (owner, flush)", "claim[0] == owner"), UNREAD_IDS),
+    Mutant("ids decided when the hit comes", lambda: replaced(
+        CassandraStore, "claim_ids", lambda *_: set()), IDS),
+    Mutant("ids forgotten within hours", lambda: rewritten(
+        Ids, "_decide", "window_us + REPLAY_US + MARGIN_US", "window_us // 16"), OLD_IDS),
+    Mutant("ids of any age flushed", lambda: replaced(
+        owner.Owner, "_check_replay", lambda *_: None), OLD_JOURNALS),
+    Mutant("every process with the same token", lambda: replaced(
+        world, "token_of", lambda *_: lambda: "token"), COPIES),
+    Mutant("a claim won by the epoch alone", lambda: rewritten(
+        owner, "claim", "(stored.epoch, stored.holder) != (after.epoch, after.holder)",
+        "stored.epoch != after.epoch"), COPIES),
+    Mutant("attempts to claim forgotten", lambda: rewritten(
+        owner, "claim", "attempts = (*identity.attempts, (after.epoch, after.holder))", "attempts = ()"), CLAIMS),
+    Mutant("a journal not asked whether it is the latest", lambda: replaced(
+        claim, "_is_superseded", lambda *_: False), COPIES),
+    Mutant("a journal not asked for the last flush", lambda: rewritten(
+        claim, "_has_overtaken", "return stored.begun > _newest_flush(journal)", "return False"), RESTORED),
+    Mutant("flush numbers without the epoch", lambda: replaced(
+        owner, "first_flush", lambda epoch: 0), TAKEN_OVER),
+    Mutant("a number taken that was not closed", lambda: rewritten(
+        claim, "_next_attempt", "if other.state == CLOSED and", "if"), TAKEN_OVER),
+    Mutant("a number kept after a clean stop", lambda: rewritten(
+        owner.Owner, "_let_go_of", "held.epoch, \"\", ", "held.epoch, held.holder, "), TAKEN_OVER),
+    Mutant("own hits added after the rows were read", lambda: replaced(
+        Reader, "row", row_before_buffer), READS),
+    Mutant("cached rows not dropped when others erase", lambda: rewritten(
+        Erasures, "look", "erased = [key for page in pages for (key,) in page]", "erased = []"), ERASED),
+    Mutant("erasures not looked at in a flush", lambda: replaced(
+        flush.Flush, "_cut_by_erasure", lambda *_: {}), ERASED),
+    Mutant("writes that one replica has", lambda: replaced(cluster, "QUORUM", 1), LOSSES),
+]  # fmt: skip

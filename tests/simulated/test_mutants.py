@@ -1,0 +1,30 @@
+"""The protocol with one rule switched off: the histories notice each, and find nothing wrong with all rules on."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+
+from tests.simulated.ledger import Wrong
+from tests.simulated.mutants import MUTANTS, Mutant, Switched
+from tests.simulated.product import history_of, tell
+
+
+def first_caught(mutant: Mutant, off: Switched, seeds: int) -> int | None:
+    """The first of these seeds whose history goes wrong."""
+    with off:
+        for seed in range(seeds):
+            try:
+                tell(history_of(seed, mutant.plot))
+            except Wrong:
+                return seed
+    return None
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_rule_that_is_switched_off_is_noticed(mutant: Mutant) -> None:
+    seed = first_caught(mutant, mutant.off(), mutant.seeds)
+    assert seed is not None, f"{mutant.name}: not noticed in {mutant.seeds} histories"
+    print(f"{mutant.name}: noticed in history {seed + 1}")
+    assert first_caught(mutant, nullcontext(), seed + 1) is None, "the same histories go wrong with all rules on"
