@@ -193,7 +193,7 @@ MUTANTS = [
     Mutant("a flush applied without a look at the mark", lambda: replaced(
         flush, "apply", apply_without_mark), KILLS),
     Mutant("the mark in a cell of its own", lambda: both(
-        replaced(Cluster, "_write", TwoCells.write), replaced(Cluster, "found", TwoCells.found)), LOSSES),
+        replaced(Cluster, "_write", TwoCells.write), replaced(Cluster, "found", TwoCells.found)), LOSSES, seeds=120),
     Mutant("no row written again after a failure or a restart", lambda: replaced(
         owner, "Flush", flush_without_rewrite), LOSSES),
     Mutant("a flush that begins without asking", lambda: both(
@@ -213,7 +213,7 @@ MUTANTS = [
         owner, "claim", "(stored.epoch, stored.holder) != (after.epoch, after.holder)",
         "stored.epoch != after.epoch"), COPIES),
     Mutant("attempts to claim forgotten", lambda: rewritten(
-        owner, "claim", "attempts = (*identity.attempts, (after.epoch, after.holder))", "attempts = ()"), CLAIMS),
+        owner, "claim", "attempts=(*identity.attempts, (after.epoch, after.holder))", "attempts=()"), CLAIMS),
     Mutant("a journal not asked whether it is the latest", lambda: replaced(
         claim, "_is_superseded", lambda *_: False), COPIES),
     Mutant("a journal not asked for the last flush", lambda: rewritten(
@@ -223,7 +223,7 @@ MUTANTS = [
     Mutant("a number taken that was not closed", lambda: rewritten(
         claim, "_next_attempt", "if other.state == CLOSED and", "if"), TAKEN_OVER),
     Mutant("a number kept after a clean stop", lambda: rewritten(
-        owner.Owner, "_let_go_of", "held.epoch, \"\", ", "held.epoch, held.holder, "), TAKEN_OVER),
+        owner.Owner, "_let_go_of", "held.epoch, \"\", ", "held.epoch, held.holder, "), TAKEN_OVER, seeds=120),
     Mutant("own hits added after the rows were read", lambda: replaced(
         Reader, "row", row_before_buffer), READS),
     Mutant("cached rows not dropped when others erase", lambda: rewritten(

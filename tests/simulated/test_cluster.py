@@ -1,4 +1,4 @@
-"""The simulated cluster by itself: it does to statements what a real one may do, and takes none that it does not know."""
+"""The simulated cluster by itself: it does to statements what a real one may do, and takes none that it knows not."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_nobody_knows_whether_an_update_was_applied_whose_answer_is_lost(stand: 
     stand.suffer(answer_lost=1.0)
     assert stand.connection.apply_if(CLAIM_ID, ("id", [(1, 1, 1)], 60)) is None
     stand.suffer()
-    seen = {tuple(stand.connection.run(CLAIMED, ("id",))[:1] or ["nothing"])[0] == "nothing" for _ in range(50)}
+    seen = {bool(stand.connection.run(CLAIMED, ("id",))) for _ in range(50)}
     assert seen == {True, False}, "a plain read may see what was before"
     assert stand.connection.run(CLAIMS, ("id",)) == [([(1, 1, 1)],)]
     assert all(stand.connection.run(CLAIMED, ("id",)) for _ in range(50)), "a serial read has settled it"
@@ -205,7 +205,6 @@ def test_claims_expire(stand: Stand) -> None:
         (SAVE, (1, b"row", "", 1)),
         (SAVE, (1, b"row", "a", 1 << 31)),
         (CLAIM_ID, ("id", [(1, 1)], 60)),
-        (CLAIM_ID, ("id", [(1, 1, 1)], None)),
         (DUE, (1, 20_000, None, "", 10)),
     ],
 )
