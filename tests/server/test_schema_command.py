@@ -19,7 +19,7 @@ def store(one_node: Node, keyspace: str) -> str:
 
 
 def test_a_keyspace_is_made_once(store: str, keyspace: str) -> None:
-    assert "has 1 nodes: they cannot hold 3 replicas" in said("schema", "apply", "--store", store, code=2)
+    assert "has 1 node: it cannot hold 3 replicas" in said("schema", "apply", "--store", store, code=2)
     made = said("schema", "apply", "--store", store, *ONE)
     assert f"keyspace {keyspace} made, with 1 replicas in datacenter1" in made
     assert "table rows made" in made and "ladder noted: " + LADDER in made
@@ -33,7 +33,9 @@ def test_each_problem_is_told_with_what_mends_it(one_node: Node, store: str, key
     said("schema", "apply", "--store", store, *ONE)
     found = said("schema", "check", "--store", store, code=1)
     assert found.count("\n") == 1
-    assert found.startswith(f"warning: keyspace {keyspace} is replicated datacenter1 1") and "ALTER KEYSPACE" in found
+    assert (
+        found.startswith(f"warning: keyspace {keyspace} has 1 replica (datacenter1: 1)") and "ALTER KEYSPACE" in found
+    )
     one_node.ask(f"ALTER TABLE {keyspace}.rows WITH gc_grace_seconds = 0", timeout_s=30.0)
     found = said("schema", "check", "--store", store, code=1)
     assert f"warning: table {keyspace}.rows has other options (gc_grace_seconds): {mend}" in found
