@@ -120,7 +120,7 @@ class Session:
         if prepared is None:
             with self._preparing:
                 prepared = self._prepared.get(statement) or self._session.prepare(statement.text)
-                prepared.is_idempotent = statement.kind in (Kind.READ, Kind.WRITE)  # others go to one node at a time
+                prepared.is_idempotent = statement.kind is not Kind.CONDITION
                 self._prepared[statement] = prepared
         return prepared
 
@@ -244,7 +244,7 @@ def _profiles(address: Address, counters: Counters) -> dict[object, ExecutionPro
         Kind.READ: profile(quorum, speculative_execution_policy=hedge),
         Kind.WRITE: profile(quorum, speculative_execution_policy=hedge),
         Kind.CONDITION: profile(quorum, serial_consistency_level=serial, retry_policy=FallthroughRetryPolicy()),
-        Kind.SERIAL_READ: profile(serial),
+        Kind.SERIAL_READ: profile(serial, speculative_execution_policy=hedge),
         _DEFINE: profile(quorum, retry_policy=FallthroughRetryPolicy(), request_timeout=DEFINE_S),
     }
 
