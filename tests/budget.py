@@ -17,7 +17,7 @@ BUDGETS_S: Mapping[str, float] = {
     "chaos": 300.0,
     "crash": 360.0,
     "ingest": 240.0,
-    "ratelimit": 150.0,
+    "ratelimit": 420.0,
     "server": 300.0,
     "simulated": 240.0,
     "storage": 420.0,
