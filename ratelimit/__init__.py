@@ -10,6 +10,7 @@ token_bucket     tokens in whole numbers
 backend          what every backend promises, and the question that it gets
 memory           the backend in process; meters, series and space are its parts
 memcached        the backend on memcached; memcached_seats and memcached_connection are its parts
+threaded         a backend that blocks, lent to event loops
 named            the arithmetic for backends that read and add many numbers at once
 asking           questions made of events and features
 limiter          the verbs, for threads

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from buckets.errors import BackendUnavailable
 from ratelimit import memcached_connection as memcached
 from ratelimit.backend import Question
-from ratelimit.memcached_connection import DONE, NOT_SET, NOT_THERE, Server, lives
+from ratelimit.memcached_connection import DONE, NOT_THERE, Server, lives
 from ratelimit.named import Counter, Verdict, decide
 from ratelimit.rule import EDGES_S, Rule
 
@@ -134,59 +134,49 @@ class Seats:
         return others
 
     def _charge(self, server: Server, verdict: Verdict) -> Mapping[str, int]:
-        question, at_us, seats = self._question, self._at_us, self._seats
-        adds = [(seats[counter.key], counter, life_s) for counter, life_s in verdict.add]
-        commands = [
-            memcached.add(seat.name(counter), question.cost, lives(life_s + GRACE_S, at_us))
-            for seat, counter, life_s in adds
-            if seat.server is server
-        ]
-        added = len(commands)
+        """In this order: the counts, the second of the latest hit, the key's own number. Who reads a number that has
+        this hit in it then finds the others as well."""
+        seats, cost, at_us = self._seats, self._question.cost, self._at_us
+        adds = [each for each in verdict.add if seats[each[0].key].server is server]
         puts = [each for each in verdict.put if seats[each[0].key].server is server]
-        commands += [self._put(*each, seats[each[0].key].marks) for each in puts]
-        charged = {counter.key: None for seat, counter, _ in adds if seat.server is server}
-        rules = dict(zip(question.keys, question.rules, strict=True))
-        for key in charged:  # the last of each, so that who sees it sees the counts as well
-            ttl = lives(own_life_s(rules[key]), at_us)
-            commands.append(memcached.add_and_tell(seats[key].own, question.cost << RESET_BITS, ttl))
-        if not commands:
+        charged = list({counter.key: None for counter, _ in adds})
+        if not charged:
             return {}
+        commands = [memcached.add(self.name(each), cost, lives(life_s + GRACE_S, at_us)) for each, life_s in adds]
+        commands += [self._put(*each) for each in puts]
+        rules = dict(zip(self._question.keys, self._question.rules, strict=True))
+        commands += [
+            memcached.add_and_tell(seats[key].own, cost << RESET_BITS, lives(own_life_s(rules[key]), at_us))
+            for key in charged
+        ]
         answer = server.ask(b"".join(commands))
         lines = answer.split(b"\r\n")
-        told = lines[added + len(puts) : -1]
-        if lines[:added].count(DONE) != added or len(told) != 2 * len(charged):
+        latest, own = lines[len(adds) : len(adds) + 3 * len(puts)], lines[len(adds) + 3 * len(puts) : -1]
+        if lines[: len(adds)].count(DONE) != len(adds) or len(own) != 2 * len(charged):
             raise server.refused(answer)
-        for each, line in zip(puts, lines[added:], strict=False):
-            if line != DONE:
-                self._raise(server, *each)
-        grown = {key: self._grown(server, key, told[2 * n + 1]) for n, key in enumerate(charged)}
-        return {key: others for key, others in grown.items() if others}
+        others = {key: server.told(self._grown(key), own[2 * n + 1]) for n, key in enumerate(charged)}
+        for (counter, second, _), told in zip(puts, latest[2::3], strict=True):
+            # Somebody else has set it: it must not be before this hit.
+            if server.told(int, told) < second:
+                others[counter.key] = UNTOLD
+        return {key: more for key, more in others.items() if more}
 
-    def _grown(self, server: Server, key: str, told: bytes) -> int:
-        before = self._seats[key].number
-        if not told.isdigit():
-            raise server.refused(told)
-        after = int(told)
-        others = (after >> RESET_BITS) - (before >> RESET_BITS) - self._question.cost
-        return others if others >= 0 and (after ^ before) & _RESETS == 0 else UNTOLD
+    def _grown(self, key: str) -> Callable[[bytes], int]:
+        """By how much more than this hit a key's own number has grown."""
+        before, cost = self._seats[key].number, self._question.cost
 
-    def _put(self, counter: Counter, value: int, life_s: int, marks: Mapping[bytes, tuple[int, int]]) -> bytes:
+        def grown(told: bytes) -> int:
+            others = (int(told) >> RESET_BITS) - (before >> RESET_BITS) - cost
+            return others if others >= 0 and (int(told) ^ before) & _RESETS == 0 else UNTOLD
+
+        return grown
+
+    def _put(self, counter: Counter, second: int, life_s: int) -> bytes:
+        """Set the second of the latest hit if nobody has since it was read; tell what it is then."""
         name = self.name(counter)
-        _, mark = marks.get(name, (0, None))
-        return memcached.put(name, b"%d" % value, lives(life_s + GRACE_S, self._at_us), mark)
-
-    def _raise(self, server: Server, counter: Counter, value: int, life_s: int) -> None:
-        """The second of the latest hit was set by another hit meanwhile: it becomes at least this."""
-        name = self.name(counter)
-        for _ in range(_TRIES):
-            marks = server.told(memcached.numbers_and_marks, server.ask(memcached.get_with_marks([name])))
-            if name in marks and marks[name][0] >= value:
-                return
-            answer = server.ask(self._put(counter, value, life_s, marks)).strip()
-            if answer == DONE:
-                return
-            if answer not in NOT_SET:
-                raise server.refused(answer)
+        mark = self._seats[counter.key].marks.get(name)
+        ttl = lives(life_s + GRACE_S, self._at_us)
+        return memcached.put(name, b"%d" % second, ttl, None if mark is None else mark[1]) + memcached.get_value(name)
 
     def take_back(self, verdict: Verdict) -> None:
         take_back(
