@@ -7,6 +7,7 @@ sum, in one step. The usual clients know it not, and send an `incr` and wait for
 
 from __future__ import annotations
 
+import os
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -54,11 +55,19 @@ class Server:
         self.label = address.encode()
         self._to = parse_address(address)
         self._timeout_s = timeout_s
-        self._free = BoundedSemaphore(connections)
+        self._connections = connections
+        self._begin()
+
+    def _begin(self) -> None:
+        """With no connections. A process that was forked from another has those of the other, and leaves them alone."""
+        self._process = os.getpid()
+        self._free = BoundedSemaphore(self._connections)
         self._idle: deque[socket.socket] = deque()
 
     def ask(self, request: bytes) -> bytes:
         """The answers to all commands of a request, each with its line end."""
+        if self._process != os.getpid():
+            self._begin()
         if not self._free.acquire(timeout=self._timeout_s):
             raise BackendUnavailable(f"memcached at {self.address}: every connection is busy")
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import closing
@@ -282,6 +283,20 @@ def test_connections_are_bounded(server: Served) -> None:
         one._free.release()
         assert one.ask(b"") == b""
         assert one.idle == 1
+
+
+def test_a_forked_process_has_connections_of_its_own(place: Place) -> None:
+    limiter = ten(place, "fixed")
+    hits(limiter, 1, T)
+    child = os.fork()
+    if child == 0:
+        try:
+            hits(limiter, 3, T)
+        finally:
+            os._exit(0)
+    assert all(hits(limiter, 3, T))
+    os.waitpid(child, 0)
+    assert free(limiter, T) == 3
 
 
 # --- words of the protocol --------------------------------------------------------------------------------------------
