@@ -19,11 +19,13 @@ from ratelimit.limiter import Limiter
 from ratelimit.memcached import MemcachedBackend
 from ratelimit.memory import MemoryBackend
 from ratelimit.named import Counter, decide
+from ratelimit.redis import RedisBackend
 from ratelimit.rule import SUPPORTED, parse_rules
-from tests.servers import shared_memcached
+from tests.servers import shared_memcached, shared_redis
 
-# A machine that is busy is no server that is down.
-PATIENT_S = 20.0
+# The machines of tests are shared, and no answer is late there for want of a server.
+PATIENCE_S = 20.0
+CONNECTIONS = 16
 
 
 class CounterBackend:
@@ -119,25 +121,36 @@ def counters() -> Iterator[Place]:
 
 
 @contextmanager
+def redis() -> Iterator[Place]:
+    backend = RedisBackend(shared_redis().url, timeout_s=PATIENCE_S, max_connections=CONNECTIONS)
+    try:
+        yield Place("redis", backend)
+    finally:
+        backend.close()
+
+
+@contextmanager
 def memcached() -> Iterator[Place]:
-    with closing(MemcachedBackend([shared_memcached().address], timeout_s=PATIENT_S)) as backend:
+    with closing(MemcachedBackend([shared_memcached().address], timeout_s=PATIENCE_S)) as backend:
         yield Place("memcached", backend)
 
 
 BACKENDS: Mapping[str, Callable[[], AbstractContextManager[Place]]] = {
     "memory": memory,
     "counters": counters,
+    "redis": redis,
     "memcached": memcached,
 }
 STRATEGIES: Mapping[str, tuple[str, ...]] = {
     "memory": SUPPORTED["memory"],
     "counters": SUPPORTED["memcached"],
+    "redis": SUPPORTED["redis"],
     "memcached": SUPPORTED["memcached"],
 }
 
 
 # Those that read and write in one step, so that callers side by side are decided as if one after the other.
-EXACT = ("memory",)
+EXACT = ("memory", "redis")
 
 
 def on(*strategies: str, among: Iterable[str] = tuple(BACKENDS)) -> pytest.MarkDecorator:

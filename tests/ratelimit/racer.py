@@ -12,7 +12,7 @@ import sys
 from ratelimit.limiter import Limiter
 from ratelimit.memcached import MemcachedBackend
 from ratelimit.rule import parse_rules
-from tests.ratelimit.backends import PATIENT_S
+from tests.ratelimit.backends import PATIENCE_S
 from tests.ratelimit.together import together
 
 THREADS = 25
@@ -20,7 +20,7 @@ THREADS = 25
 
 def main() -> None:
     address, rule = sys.argv[1:]
-    backend = MemcachedBackend([address], timeout_s=PATIENT_S)
+    backend = MemcachedBackend([address], timeout_s=PATIENCE_S)
     limiter = Limiter(parse_rules({"e": json.loads(rule)}), backends={"memcached": backend}, clock=None)
     print("ready", flush=True)
     for line in sys.stdin:

@@ -20,7 +20,7 @@ from ratelimit.memcached import TRIES, MemcachedBackend
 from ratelimit.memcached_seats import Seats
 from ratelimit.named import Verdict
 from ratelimit.rule import EDGES_S
-from tests.ratelimit.backends import PATIENT_S, Place, on
+from tests.ratelimit.backends import PATIENCE_S, Place, on
 from tests.ratelimit.given import ANN, T, free, hits, ten
 from tests.ratelimit.oracle import SECOND_US, FixedModel, TieredModel
 from tests.ratelimit.racer import THREADS
@@ -129,14 +129,14 @@ class Raced(MemcachedBackend):
     """Between the reading and the writing of each of the next so many decisions, Ann hits by another backend."""
 
     def __init__(self, address: str) -> None:
-        super().__init__([address], timeout_s=PATIENT_S)
+        super().__init__([address], timeout_s=PATIENCE_S)
         self.races = 0
 
 
 @contextmanager
 def raced(monkeypatch: pytest.MonkeyPatch, strategy: str, cost: int = 1) -> Iterator[tuple[Limiter, Raced]]:
     address = shared_memcached().address
-    with closing(Raced(address)) as backend, closing(MemcachedBackend([address], timeout_s=PATIENT_S)) as other:
+    with closing(Raced(address)) as backend, closing(MemcachedBackend([address], timeout_s=PATIENCE_S)) as other:
         limiter, rival = (ten(Place("memcached", each), strategy) for each in (backend, other))
         charge = Seats.charge
 

@@ -16,7 +16,7 @@ from ratelimit.memcached import MemcachedBackend
 from ratelimit.memory import MemoryBackend
 from ratelimit.rule import parse_rules
 from ratelimit.threaded import Threaded
-from tests.ratelimit.backends import PATIENT_S
+from tests.ratelimit.backends import PATIENCE_S
 from tests.ratelimit.given import ANN, BEN, T
 from tests.servers import shared_memcached
 
@@ -60,7 +60,7 @@ def test_a_loop_is_lent_memory() -> None:
 
 
 def test_a_loop_is_lent_memcached() -> None:
-    backend = MemcachedBackend([shared_memcached().address], timeout_s=PATIENT_S)
+    backend = MemcachedBackend([shared_memcached().address], timeout_s=PATIENCE_S)
     asyncio.run(every_verb(Threaded(backend, threads=3), "memcached"))
 
 
