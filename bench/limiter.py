@@ -87,15 +87,14 @@ def decisions(name: str, rounds: int, seconds: float) -> list[Line]:
     lines = []
     timer = process_time if name == "memory" else perf_counter
     keys = list(map(str, random.Random(1).sample(range(KEYS), KEYS)))
-    with place_of(name) as place:
-        for guarantee in GROUPS:
-            for case, rates in CASES.items():
-                what, operation = bare(place)
+    for guarantee in GROUPS:
+        for case, rates in CASES.items():
+            with place_of(name) as place:
                 hits = {who: make(place, rates) for who, make in contenders(place, guarantee).items()}
                 if hits:
+                    what, operation = bare(place)
                     told = _measure({**hits, what: operation}, keys, rounds, seconds, timer)
                     lines += _lines(f"{name}, {guarantee}, {case}", told, what)
-                # The next case has rules of its own, and counts from nothing.
                 place.close()
     return lines
 

@@ -81,7 +81,7 @@ def _used(place: Place) -> int:
             return int(client.info("memory")["used_memory"])
     if place.name == "memcached":
         server = Server(place.address, timeout_s=20.0)
-        told = server.ask(b"stats\r\n").partition(b"STAT bytes ")[2].split()[0]
+        told = server.ask("stats\r\n").partition("STAT bytes ")[2].split()[0]
         server.close()
         return int(told)
     return 0

@@ -67,7 +67,7 @@ class MemcachedBackend:
         if not _PREFIX.fullmatch(prefix):
             rule = "at most 16 visible ASCII characters"
             raise SettingInvalid(f"a prefix is {rule}, not {prefix!r}", field="prefix", value=prefix, rule=rule)
-        self._prefix = prefix.encode()
+        self._prefix = prefix
         self._lock = Lock()
         self._taken_back = self._gave_up = 0
 
@@ -103,31 +103,31 @@ class MemcachedBackend:
         return standings
 
     def _seat(self, key: str) -> Seat:
-        base = self._prefix + memcached_key(key).encode()
+        base = self._prefix + memcached_key(key)
         return Seat(self._server(base), base)
 
-    def _server(self, base: bytes) -> Server:
+    def _server(self, base: str) -> Server:
         """The server on which a key lives: of all, the one for which the highest number is drawn."""
         if len(self._servers) == 1:
             return self._servers[0]
-        return max(self._servers, key=lambda server: blake2b(server.label + base, digest_size=8).digest())
+        return max(self._servers, key=lambda server: blake2b((server.address + base).encode(), digest_size=8).digest())
 
     # --- reservations -------------------------------------------------------------------------------------------------
     def _hold(self, question: Question, seats: Seats, verdict: Verdict) -> None:
         """Note what was charged, after it was: who is told the token may use it."""
         at_us = question.at_us or 0
-        held = [b"%d %d" % (lapses_us(question.rules, at_us), question.cost)]
+        held = [f"{lapses_us(question.rules, at_us)} {question.cost}"]
         held += [seats.name(counter) for counter, _ in verdict.add]
         ttl = lives(max(rule.keep_s for rule in question.rules) + GRACE_S, at_us)
         name = self._reservation(question.reservation or "")
         server = self._server(name)
-        answer = server.ask(memcached.put(name, b" ".join(held), ttl, None))
+        answer = server.ask(memcached.put(name, " ".join(held), ttl, None))
         if answer.strip() != DONE:
             raise server.refused(answer)
 
-    def _reservation(self, reservation: str) -> bytes:
+    def _reservation(self, reservation: str) -> str:
         """The name of its note. A key begins with a digit or #."""
-        return self._prefix + b"held:" + memcached_key(reservation).encode()
+        return self._prefix + "held:" + memcached_key(reservation)
 
     def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
         assert at_us is not None, "memcached has no clock that it tells"
@@ -142,7 +142,7 @@ class MemcachedBackend:
             return Settled.unknown
         # Of several who end it at once, one is the first to say so. It is gone only after what was held.
         ttl = lives(left_us // 1_000_000 + 2 * GRACE_S, at_us)
-        answer = server.ask(memcached.put(name + b"|ended", b"", ttl, None))
+        answer = server.ask(memcached.put(name + "|ended", "", ttl, None))
         if answer.strip() in NOT_SET:
             return Settled.ended
         if answer.strip() != DONE:
@@ -156,7 +156,7 @@ class MemcachedBackend:
         for rule, key in zip(question.rules, question.keys, strict=True):
             seat = self._seat(key)
             answer = seat.server.ask(memcached.add_and_tell(seat.own, 1, lives(own_life_s(rule), question.at_us or 0)))
-            if not answer.startswith(b"VA "):
+            if not answer.startswith("VA "):
                 raise seat.server.refused(answer)
 
     # --- the rest -----------------------------------------------------------------------------------------------------
