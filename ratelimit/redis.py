@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha1
 from threading import BoundedSemaphore
 from typing import Any, Final, TypeAlias
@@ -89,8 +89,10 @@ class _Counted:
             kind = settings.pop("connection_class", usual)
             return kind(**{"socket_connect_timeout": self._timeout_s, **settings, **more})
         except (ValueError, TypeError) as error:
+            # Only of a wrong parameter more is said: the rest may tell a part of a password.
+            why = f": {error}" if isinstance(error, TypeError) else ""
             raise SettingInvalid(
-                f"this is no address of a Redis: {error}", field="limits_redis", rule=ADDRESS_RULE
+                f"this is no address of a Redis{why}", field="limits_redis", rule=ADDRESS_RULE
             ) from None
 
     def _failed(self, error: Exception) -> BackendUnavailable:
@@ -130,8 +132,9 @@ class RedisBackend(_Counted):
             self._ask(connection, command(b"DEL", *self._sheets.names(question)))
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().disconnect()
+        with suppress(IndexError):  # until none is left; others take some meanwhile
+            while True:
+                self._idle.pop().disconnect()
 
     def _run(self, script: Script, arguments: Arguments) -> Answer:
         with self._lent() as connection:

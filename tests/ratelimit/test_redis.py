@@ -120,6 +120,13 @@ def test_sums_may_grow_beyond_what_is_kept_of_them(redis: Place) -> None:
             assert numbers(told[0]) == numbers(told[1])
 
 
+def test_a_list_takes_many_places_at_once(redis: Place) -> None:
+    limiter = redis.limiter({"e": {"by": "ip", "rates": "10000/h", "strategy": "list"}})
+    for cost, many in ((1_000, 1_000), (2_500, 3_500), (6_499, 9_999), (2, 9_999), (1, 10_000)):
+        limiter.hit("e", ANN, cost, caller="ü" * 300, now=T)
+        assert limiter.peek("e", ANN, now=T).callers == ("ü" * 256,) * many
+
+
 # --- keys -------------------------------------------------------------------------------------------------------------
 @on(among=ON_REDIS)
 def test_trap_11_keys_without_an_end(strategy: str, place: Place, server: Served) -> None:
