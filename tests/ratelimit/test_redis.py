@@ -20,6 +20,7 @@ from tests.ratelimit.backends import PATIENCE_S, Place, memory, on
 from tests.ratelimit.given import ANN, BEN, MIDNIGHT, T, hits, ten
 from tests.ratelimit.test_same_answers import numbers
 from tests.ratelimit.together import together
+from tests.running import free_port
 from tests.servers import Served, redis_server, shared_redis
 
 ON_REDIS = ("redis",)
@@ -285,7 +286,8 @@ def test_an_address_that_is_none_is_refused_at_once(kind: Any, url: str) -> None
 
 
 def test_a_cluster_is_refused() -> None:
-    with redis_server("--cluster-enabled", "yes") as cluster:
+    # Its other port would be 10,000 higher, and there may be none.
+    with redis_server("--cluster-enabled", "yes", "--cluster-port", str(free_port())) as cluster:
         limiter = Place("redis", RedisBackend(cluster.url, timeout_s=PATIENCE_S)).limiter(
             {"e": {"by": "ip", "rates": "5/m"}}
         )
