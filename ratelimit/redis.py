@@ -5,10 +5,11 @@ other; and where nobody gives a time it takes Redis' own clock, which all of the
 is said to the scripts; here are the connections.
 
 **A question is sent once.** One that failed may have been charged all the same, so it is never repeated: the answer is
-BackendUnavailable, and the connection is closed. Only where Redis says that it does not know the script, and has done
-nothing, is the same question put with the whole script.
+BackendUnavailable, and the next one asks on another connection. Only where Redis says that it does not know the script,
+and has done nothing, is the same question put with the whole script.
 
-**Bounds.** So many connections, and so many seconds to connect, to wait for a free connection, and for an answer.
+**Bounds.** Threads have so many connections, each with one question under way; an event loop has one, with so many. So
+many seconds to connect, to wait for a place, and for an answer.
 
 One server, or the primary of a replicated one. A Redis Cluster is refused: the keys of one decision may lie on several
 of its nodes, which no script can decide together.
@@ -18,8 +19,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha1
 from threading import BoundedSemaphore
 from typing import Any, Final, TypeAlias
@@ -35,6 +37,7 @@ from ratelimit.scripted import PREFIX, SETTLED, Sheets, source
 
 TIMEOUT_S = 0.1
 MAX_CONNECTIONS = 32
+MAX_ASKED = 1_000
 ADDRESS_RULE = "redis://host:6379/0, rediss://host:6379/0 or unix:///path?db=0"
 
 Answer: TypeAlias = Any  # of Redis: bytes, an integer, a list
@@ -70,15 +73,13 @@ _CLUSTER: Final = "this is a Redis Cluster, whose nodes cannot decide together: 
 
 
 class _Counted:
-    """What both forms count, and what they make of their settings. timeout_s: for each of connecting, waiting for a
-    free connection, and the answer."""
+    """What both forms count, and what they make of their settings."""
 
     keeps_time = True
 
-    def __init__(self, url: str, timeout_s: float, max_connections: int, prefix: str) -> None:
+    def __init__(self, url: str, timeout_s: float | None, prefix: str) -> None:
         self._url = url
         self._timeout_s = timeout_s
-        self._max_connections = max_connections
         self._sheets = Sheets(prefix)
         self._connected = self._failures = 0
 
@@ -89,8 +90,10 @@ class _Counted:
             kind = settings.pop("connection_class", usual)
             return kind(**{"socket_connect_timeout": self._timeout_s, **settings, **more})
         except (ValueError, TypeError) as error:
+            # Only of a wrong parameter more is said: the rest may tell a part of a password.
+            why = f": {error}" if isinstance(error, TypeError) else ""
             raise SettingInvalid(
-                f"this is no address of a Redis: {error}", field="limits_redis", rule=ADDRESS_RULE
+                f"this is no address of a Redis{why}", field="limits_redis", rule=ADDRESS_RULE
             ) from None
 
     def _failed(self, error: Exception) -> BackendUnavailable:
@@ -104,7 +107,8 @@ class _Counted:
 
 
 class RedisBackend(_Counted):
-    """`Backend` on Redis, for any number of threads."""
+    """`Backend` on Redis, for any number of threads. timeout_s: for each of waiting for a free connection, connecting,
+    and the answer."""
 
     def __init__(
         self,
@@ -114,7 +118,8 @@ class RedisBackend(_Counted):
         max_connections: int = MAX_CONNECTIONS,
         prefix: str = PREFIX,
     ) -> None:
-        super().__init__(url, timeout_s, max_connections, prefix)
+        super().__init__(url, timeout_s, prefix)
+        self._max_connections = max_connections
         self._process = -1
         self._fresh()
         self._connection()  # a wrong address is told at once
@@ -130,8 +135,9 @@ class RedisBackend(_Counted):
             self._ask(connection, command(b"DEL", *self._sheets.names(question)))
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().disconnect()
+        with suppress(IndexError):  # until none is left; others take some meanwhile
+            while True:
+                self._idle.pop().disconnect()
 
     def _run(self, script: Script, arguments: Arguments) -> Answer:
         with self._lent() as connection:
@@ -200,20 +206,102 @@ class RedisBackend(_Counted):
         self._free = BoundedSemaphore(self._max_connections)
 
 
+class _Pipe:
+    """A connection on which any number of questions are under way: the answers come in the order of the questions."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._asked: deque[asyncio.Future[Answer]] = deque()
+        self._reading: asyncio.Task[None] | None = None
+        self._is_last = False
+        self._under_way = 0
+        self.answers = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self._reading is not None and not self._reading.done() and bool(self._connection.is_connected)
+
+    async def open(self) -> None:
+        connection = self._connection
+        try:
+            await connection.connect()
+            await connection.send_packed_command([_ASK_KIND], check_health=False)
+            with suppress(NoPermissionError):  # it need not tell
+                if _IS_CLUSTER in await connection.read_response():
+                    raise BackendUnavailable(_CLUSTER)
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        self._reading = asyncio.create_task(self._read())
+
+    async def ask(self, sent: bytes) -> Answer:
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._asked.append(answer)
+        self._under_way += 1
+        try:
+            await self._connection.send_packed_command([sent], check_health=False)
+            return await answer
+        finally:
+            answer.cancel()
+            self._under_way -= 1
+            self._end_if_idle()
+
+    def let_go(self) -> None:
+        """No more questions: it is closed when those under way are answered or given up."""
+        self._is_last = True
+        self._end_if_idle()
+
+    async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
+
+    def _end_if_idle(self) -> None:
+        if self._is_last and not self._under_way and self._reading is not None:
+            self._reading.cancel()
+
+    async def _read(self) -> None:
+        """Hands out answers until the connection ends."""
+        why: BaseException | None = None
+        try:
+            while True:
+                try:
+                    answer, error = await self._connection.read_response(), None
+                except ResponseError as refused:
+                    answer, error = None, refused
+                self.answers += 1
+                asked = self._asked.popleft()
+                if asked.done():  # given up meanwhile
+                    continue
+                if error is None:
+                    asked.set_result(answer)
+                else:
+                    asked.set_exception(error)
+        except (RedisError, OSError, IndexError) as ended:  # IndexError: it said something that nobody asked
+            why = ended
+        finally:
+            await self._connection.disconnect(nowait=True)
+            for asked in self._asked:
+                if not asked.done():
+                    asked.set_exception(BackendUnavailable(f"the connection to Redis ended: {why}"))
+
+
 class AsyncRedisBackend(_Counted):
-    """`AsyncBackend` on Redis, for the tasks of one event loop. timeout_s is for all of a question."""
+    """`AsyncBackend` on Redis, for the tasks of one event loop, over one connection. timeout_s: for all of a question,
+    None where somebody else sees to it, as `AsyncGuarded` does. max_asked: how many are under way; others wait."""
 
     def __init__(
         self,
         url: str,
         *,
-        timeout_s: float = TIMEOUT_S,
-        max_connections: int = MAX_CONNECTIONS,
+        timeout_s: float | None = TIMEOUT_S,
+        max_asked: int = MAX_ASKED,
         prefix: str = PREFIX,
     ) -> None:
-        super().__init__(url, timeout_s, max_connections, prefix)
-        self._idle: list[Any] = []
-        self._free = asyncio.Semaphore(max_connections)
+        super().__init__(url, timeout_s, prefix)
+        self._pipe: _Pipe | None = None
+        self._opening = asyncio.Lock()
+        self._free = asyncio.Semaphore(max_asked)
         self._connection()  # a wrong address is told at once
 
     async def decide(self, question: Question) -> list[Standing]:
@@ -226,8 +314,9 @@ class AsyncRedisBackend(_Counted):
         await self._in_time(command(b"DEL", *self._sheets.names(question)))
 
     async def close(self) -> None:
-        while self._idle:
-            await self._idle.pop().disconnect(nowait=True)
+        pipe, self._pipe = self._pipe, None
+        if pipe is not None:
+            await pipe.close()
 
     async def _run(self, script: Script, arguments: Arguments) -> Answer:
         try:
@@ -236,58 +325,39 @@ class AsyncRedisBackend(_Counted):
             return await self._in_time(script.whole(arguments))
 
     async def _in_time(self, sent: bytes) -> Answer:
-        """The answer to one command, on a connection that nobody else uses meanwhile."""
-        connection = None
+        pipe, answers = None, 0
         try:
             async with asyncio.timeout(self._timeout_s), self._free:
-                connection = await self._ready()
-                answer = await self._ask(connection, sent)
-                self._idle.append(connection)
-                return answer
+                pipe = await self._ready()
+                answers = pipe.answers
+                return await pipe.ask(sent)
         except NoScriptError:
-            self._idle.append(connection)
             raise
-        except ResponseError as error:  # an answer, if not the one that was asked for
-            if connection is not None:
-                self._idle.append(connection)
-            raise self._failed(error) from error
         except (RedisError, OSError, BackendUnavailable) as error:
-            if connection is not None:
-                await connection.disconnect(nowait=True)
-            await self.close()  # the others are as dead, most likely
+            self._doubt(pipe, answers)
             raise self._failed(error) from error
-        except BaseException:
-            if connection is not None:
-                await connection.disconnect(nowait=True)
+        except asyncio.CancelledError:
+            self._doubt(pipe, answers)
             raise
 
-    @staticmethod
-    async def _ask(connection: Any, sent: bytes) -> Answer:
-        await connection.send_packed_command([sent], check_health=False)
-        return await connection.read_response()
+    def _doubt(self, pipe: _Pipe | None, answers: int) -> None:
+        """Who gave up heard nothing since it asked, and nobody else did: the next one asks on another connection."""
+        if pipe is not None and pipe.answers == answers:
+            pipe.let_go()
+            if self._pipe is pipe:
+                self._pipe = None
 
-    async def _ready(self) -> Any:
-        """As of `RedisBackend`."""
-        while self._idle:
-            connection = self._idle.pop()
-            try:
-                if connection.is_connected and not await connection.can_read():
-                    return connection
-            except (RedisError, OSError):
-                pass
-            await connection.disconnect(nowait=True)
-        connection = self._connection()
-        try:
-            await connection.connect()
-            self._connected += 1
-            if _IS_CLUSTER in await self._ask(connection, _ASK_KIND):
-                raise BackendUnavailable(_CLUSTER)
-        except NoPermissionError:  # it need not tell
-            pass
-        except BaseException:
-            await connection.disconnect(nowait=True)
-            raise
-        return connection
+    async def _ready(self) -> _Pipe:
+        pipe = self._pipe
+        if pipe is not None and pipe.is_open:
+            return pipe
+        async with self._opening:
+            if self._pipe is None or not self._pipe.is_open:
+                pipe = _Pipe(self._connection())
+                await pipe.open()
+                self._connected += 1
+                self._pipe = pipe
+            return self._pipe
 
     def _connection(self) -> Any:
         return self._made(async_connection.parse_url, async_connection.Connection, socket_timeout=None)

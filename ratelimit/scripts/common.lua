@@ -10,6 +10,7 @@
 --   list        a list: life i8 and the opening microsecond i8 in one element, then who called
 --   tokens      life i8, drops i8, as of microsecond i8, its flow: tick i8, gain i8, token i8, full i8; marks given I4;
 --               then for each open reservation its mark I4, the microsecond at which it lapses i8, and its claim i8
+local spread = unpack
 local pack, unpack = struct.pack, struct.unpack
 local floor, fmod, min, max = math.floor, math.fmod, math.min, math.max
 local call = redis.call

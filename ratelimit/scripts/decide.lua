@@ -192,8 +192,13 @@ local function charge_list(rule)
     call('DEL', rule.key)
     call('RPUSH', rule.key, pack('>i8i8', rule.life, rule.opened))
   end
-  for _ = 1, cost do
-    call('RPUSH', rule.key, caller)
+  local places = {}
+  for n = 1, cost do
+    places[#places + 1] = caller
+    if #places == 1000 or n == cost then
+      call('RPUSH', rule.key, spread(places))
+      places = {}
+    end
   end
   call('PEXPIRE', rule.key, rule.ttl)
   return rule.life, rule.opened
