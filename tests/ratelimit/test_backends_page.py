@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
@@ -51,7 +52,9 @@ def test_the_program_on_memcached_runs() -> None:
     _, program = programs()
     place = '["127.0.0.1:11211"]'
     assert place in program
-    exec(program.replace(place, f'["{shared_memcached().address}"], timeout_s={PATIENCE_S}'), {})
+    made: dict[str, Any] = {}
+    exec(program.replace(place, f'["{shared_memcached().address}"], timeout_s={PATIENCE_S}'), made)
+    made["limiter"].close()
 
 
 def test_the_commands_that_are_named_are_enough() -> None:
