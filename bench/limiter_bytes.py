@@ -30,11 +30,9 @@ def measure(place_of: Callable[[str], AbstractContextManager[Place]]) -> list[Li
                 with place_of(name) as place:
                     told = {who: _per_key(place, guarantee, who, keys, rates) for who in contenders(place, guarantee)}
                     place.close()
-                least = min((size for who, size in told.items() if who != OURS), default=0.0)
-                for who, size in sorted(told.items(), key=lambda each: each[1]):
-                    ratio = f"{size / least:.2f} times the least other" if who == OURS and least else ""
-                    what = f"{name}, {guarantee}, {case} used up: {who}"
-                    lines.append(Line(what, f"{size:,.0f} B a key", "over a day" if who == OURS else "at once", ratio))
+                mine = told.pop(OURS)
+                beside = "; ".join(f"{who} {size:,.0f}" for who, size in told.items())
+                lines.append(Line(f"{name}, {guarantee}, {case} used up", f"{mine:,.0f} B a key", beside))
     return lines
 
 

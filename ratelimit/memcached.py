@@ -28,8 +28,9 @@ from hashlib import blake2b
 from threading import Lock
 
 from buckets.errors import SettingInvalid
+from ratelimit import backend
 from ratelimit import memcached_connection as memcached
-from ratelimit.backend import Question, Settled, lapses_us
+from ratelimit.backend import Question, Settled
 from ratelimit.decision import Standing, is_admitted
 from ratelimit.key import memcached_key
 from ratelimit.memcached_connection import CONNECTIONS, DONE, NOT_SET, TIMEOUT_S, Server, lives
@@ -45,7 +46,7 @@ _PREFIX = re.compile(r"[!-~]{0,16}", re.ASCII)
 
 
 class MemcachedBackend:
-    """`Backend` on memcached 1.6.12 or later; for the strategies `tiered`, `fixed` and `per_second`.
+    """`Backend` on memcached 1.6.10 or later; for the strategies `tiered`, `fixed` and `per_second`.
 
     addresses: each host:port. connections: at most so many to each server. timeout_s: for each step of talking to one.
     prefix: what all names begin with, visible ASCII, so that others may use the same servers.
@@ -116,7 +117,7 @@ class MemcachedBackend:
     def _hold(self, question: Question, seats: Seats, verdict: Verdict) -> None:
         """Note what was charged, after it was: who is told the token may use it."""
         at_us = question.at_us or 0
-        held = [f"{lapses_us(question.rules, at_us)} {question.cost}"]
+        held = [f"{backend.lapses_us(question.rules, at_us)} {question.cost}"]
         held += [seats.name(counter) for counter, _ in verdict.add]
         ttl = lives(max(rule.keep_s for rule in question.rules) + GRACE_S, at_us)
         name = self._reservation(question.reservation or "")
@@ -133,11 +134,8 @@ class MemcachedBackend:
         assert at_us is not None, "memcached has no clock that it tells"
         name = self._reservation(reservation)
         server = self._server(name)
-        held = server.told(memcached.value, server.ask(memcached.get_value(name)))
-        if held is None:
-            return Settled.unknown
-        lapses, cost, *names = held.split()
-        left_us = int(lapses) - at_us
+        lapses_us, cost, names = server.told(_held, server.ask(memcached.get_value(name)))
+        left_us = lapses_us - at_us
         if left_us <= 0:
             return Settled.unknown
         # Of several who end it at once, one is the first to say so. It is gone only after what was held.
@@ -147,7 +145,7 @@ class MemcachedBackend:
             return Settled.ended
         if answer.strip() != DONE:
             raise server.refused(answer)
-        back = 0 if keep is None else max(0, int(cost) - keep)
+        back = 0 if keep is None else max(0, cost - keep)
         if back:
             take_back(((self._server(base_of(each)), each) for each in names), back)
         return Settled.done
@@ -171,6 +169,13 @@ class MemcachedBackend:
     def close(self) -> None:
         for server in self._servers:
             server.close()
+
+
+def _held(answer: str) -> tuple[int, int, list[str]]:
+    """What is noted of a reservation: when it lapses, its cost, and the counts that it was added to. One of which
+    nothing is known has lapsed long ago."""
+    lapses, cost, *names = (memcached.value(answer) or "0 0").split()
+    return int(lapses), int(cost), names
 
 
 def _without_room(question: Question, standings: Sequence[Standing], others: Mapping[str, int]) -> list[int]:

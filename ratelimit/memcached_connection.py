@@ -1,7 +1,7 @@
 """Connections to a memcached server, a bounded number of them, and the few words of its protocol that the limiter uses.
 
 A request is any number of commands, sent as one; what comes back is the answers to all of them. The commands are those
-of memcached 1.6.12 and later: `ma` adds to a number, makes it with its time to live where there is none, and tells the
+of memcached 1.6.10 and later: `ma` adds to a number, makes it with its time to live where there is none, and tells the
 sum, in one step. The usual clients know it not, and send an `incr` and wait for its answer before they send the next.
 """
 
