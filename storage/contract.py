@@ -29,6 +29,9 @@ from buckets.errors import OwnerFenced
 # The row of all links together. Keys have at least one byte, so the empty key is free.
 ALL_LINKS = ""
 
+# What is counted of each event of the limiter, each in a row of its own: all that was asked for, and what was admitted.
+OUTCOMES = ("asked", "admitted")
+
 # What an owner's record can say (OwnerRecord.state).
 OPEN = "open"
 CLOSED = "closed"  # all that it accepted is in the store: a new journal may take the number
@@ -45,6 +48,11 @@ def link_key(key: str) -> str:
 def namespace_key(namespace: str, key: str) -> str:
     """The stored key of a row that is not a link's, such as a rule's history. `namespace` is a plain word."""
     return f"\0{namespace}:{key}"
+
+
+def limit_key(event: str, outcome: str) -> str:
+    """The stored key of what a limiter's event was asked, or admitted: one of OUTCOMES. Event names hold no colon."""
+    return namespace_key("limits", f"{event}:{outcome}")
 
 
 def link_of(stored: str) -> str | None:
