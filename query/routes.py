@@ -4,7 +4,7 @@ called `total`; parameters are read by `query.asked`, so that a misspelt one is 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
@@ -24,8 +24,11 @@ class RawPathRoute(APIRoute):
         return super().matches(scope if raw is None else {**scope, "path": raw.decode("latin-1")})
 
 
-def routes(queries: Queries, erase: Callable[[str], Awaitable[None]]) -> APIRouter:
-    """The router. erase is the owner's: the link is gone from the store when it returns, or it raises."""
+def routes(
+    queries: Queries, erase: Callable[[str], Awaitable[None]], events: Callable[[], Collection[str]] = tuple
+) -> APIRouter:
+    """The router. erase is the owner's: the link is gone from the store when it returns, or it raises. events: those
+    that the limiter has rules for."""
     router = APIRouter(route_class=RawPathRoute, tags=["reading"])
 
     @router.get("/v1/links/{key}/total", **openapi.TOTAL)
@@ -52,6 +55,14 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]]) -> APIRout
     async def top_links(request: Request) -> Response:
         return _answer(await queries.top(_query(request), _csv(request)))
 
+    @router.get("/v1/limits/{event}/curve", **openapi.LIMIT_CURVE)
+    async def limit_curve(request: Request) -> Response:
+        return _answer(await queries.limit_curve(_key(request, "event"), _query(request), events(), _csv(request)))
+
+    @router.get("/v1/limits/{event}/total", **openapi.LIMIT_TOTAL)
+    async def limit_total(request: Request) -> Response:
+        return _answer(await queries.limit_total(_key(request, "event"), _query(request), events()))
+
     @router.delete("/v1/links/{key}", status_code=204, **openapi.DELETE)
     async def erase_link(request: Request) -> Response:
         queries.nothing_asked(_query(request))
@@ -62,8 +73,8 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]]) -> APIRout
     return router
 
 
-def _key(request: Request) -> str:
-    return key_of(str(request.path_params["key"]).encode("latin-1"))
+def _key(request: Request, name: str = "key") -> str:
+    return key_of(str(request.path_params[name]).encode("latin-1"))
 
 
 def _query(request: Request) -> bytes:

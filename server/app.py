@@ -5,7 +5,7 @@ Everything that is passed in is a part or a value; this file only joins.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from fastapi import FastAPI, Request
@@ -61,8 +61,9 @@ def create(
     counting: Counting,
     metrics: Metrics,
     readiness: Readiness,
+    events: Callable[[], Collection[str]] = tuple,
 ) -> Front:
-    """The application that uvicorn runs."""
+    """The application that uvicorn runs. events: those that the limiter has rules for."""
     hits = HitRoutes(
         owner,
         clock,
@@ -89,7 +90,7 @@ def create(
         redoc_url=None,
     )
     counting.problems.install(app)
-    app.include_router(query_routes(queries, owner.erase))
+    app.include_router(query_routes(queries, owner.erase, events))
     app.include_router(import_routes(owner, moment, ladder, counting.ingest, limits.BODY_BYTES.value))
     app.include_router(server_routes(readiness, metrics))
     describe(app)

@@ -79,6 +79,9 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_job_lag_seconds": Family(GAUGE, "How long after its due time the job last began.", ("job",)),
     "clickcurve_job_seconds": Family(GAUGE, "How long the job's last run took.", ("job",)),
     "clickcurve_folded_rows_total": Family(COUNTER, "Quiet rows that the retention pass folded."),
+    "clickcurve_limit_history_lost_total": Family(
+        COUNTER, "Hits asked of the limiter whose counts may not have been kept."
+    ),
     "clickcurve_journals_set_aside": Family(GAUGE, "Journals in the data folder that nothing flushes; see the log."),
     "clickcurve_build_info": Family(GAUGE, "1; the label says which version runs.", ("version",)),
 }

@@ -27,6 +27,7 @@ from server.auth import Gate
 from server.connection import connection_class
 from server.errors import Problems
 from server.late_store import open_or_later
+from server.limit_history import LimitHistory
 from server.logs import log
 from server.metrics import Metrics, Sample, process_samples
 from server.routes import Readiness
@@ -131,6 +132,7 @@ class Worker:
         self.stopping = False
         self.connections_refused: Counter[str] = Counter()
         self.recovered = 0  # hits that were found in the journal
+        self.limit_history = LimitHistory(self.owner.accept, clock.now)
         self.fold = jobs.DailyFold(today)
         self.schedule = self._schedule()
         journal_limit = settings.journal_mib * MIB
@@ -147,6 +149,7 @@ class Worker:
                 lambda: samples.of_requests(counting.problems, gate, self.front.answers),
                 lambda: samples.of_connections(self.connections_refused),
                 lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
+                lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
                 lambda: iter([Sample("clickcurve_journals_set_aside", folder.journals_set_aside(settings.data))]),
                 samples.of_build(),
                 process_samples,
@@ -169,6 +172,7 @@ class Worker:
             "flush": self.owner.flush,
             "fold": lambda: self.fold.visit(self.owner),
             "forget_ids": lambda: jobs.forget_ids(self.store, self.owner, clock.now),
+            "limit_history": self.limit_history.hand_over,
         }
         if self.number == 1:
             functions["former_journals"] = jobs.FormerJournals(self._former_journals, self._former_owner, today).visit
@@ -187,7 +191,7 @@ class Worker:
         """Flushes and lets go of everything, within seconds; what the store does not take stays in the journal."""
         until = clock.monotonic() + limits.LAST_FLUSH_S.value
         await self.schedule.stop(limits.LAST_FLUSH_S.value / 2)
-        closing = asyncio.ensure_future(self.owner.close())
+        closing = asyncio.ensure_future(self._close_owner())
         await asyncio.wait({closing}, timeout=max(0.0, until - clock.monotonic()))
         if not closing.done():
             # A thread hangs in the store and would keep the process from ending. All it holds is in the journal.
@@ -200,6 +204,13 @@ class Worker:
             log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
         self.store.close()
         log.info("stopped", extra={"journal": self.name, "hits_left": self.owner.status.buffered_hits})
+
+    async def _close_owner(self) -> None:
+        try:
+            await self.limit_history.hand_over()
+        except ClickcurveError as error:
+            log.warning("limiter's last counts lost", extra={"reason": error.detail})
+        await self.owner.close()
 
 
 @asynccontextmanager

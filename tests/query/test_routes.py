@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse
 from buckets.errors import ClickcurveError, StoreUnavailable
 from query.asgi import Application, HotQueries, accepts_csv
 from query.routes import routes
-from storage.contract import StoredLink
+from storage.contract import StoredLink, limit_key
 from tests.query.world import World
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
@@ -260,6 +260,8 @@ def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_desc
         ("get", "/v1/curve"),
         ("get", "/v1/links/{key}"),
         ("get", "/v1/links"),
+        ("get", "/v1/limits/{event}/total"),
+        ("get", "/v1/limits/{event}/curve"),
         ("delete", "/v1/links/{key}"),
     }
     answers = {
@@ -270,6 +272,8 @@ def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_desc
         "/v1/total": node.get("/v1/total"),
         "/v1/curve": node.get("/v1/curve"),
     }
+    node.world.owners[0].other(limit_key("k", "asked"), NOW, 1)
+    answers |= {f"/v1/limits/{{event}}/{what}": node.get(f"/v1/limits/k/{what}") for what in ("total", "curve")}
     for path, answer in answers.items():
         described_answer = page["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
         assert list(answer.json()) == described_answer["schema"]["required"]
@@ -277,5 +281,5 @@ def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_desc
         assert list(described_answer["example"]) == [name for name in answer.json() if (path, name) not in NULLS]
         names = [each["name"] for each in page["paths"][path]["get"]["parameters"]]
         refused = node.get(answer.request.url.path + "?nonsense=1").json()["rule"]
-        assert [name for name in names if name != "key"] == refused.removeprefix("one of ").split(", ")
+        assert [name for name in names if name not in ("key", "event")] == refused.removeprefix("one of ").split(", ")
     json.dumps(page)

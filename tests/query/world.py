@@ -73,6 +73,10 @@ class FakeOwner:
         for key in (link_key(hit.key), ALL_LINKS):
             self._buffer.add(key, minute, hit.count, hit.bot)
 
+    def other(self, stored: str, t: int, count: int) -> None:
+        """Of a row that is no link's."""
+        self._buffer.add(stored, t - t % 60, count, bot=False)
+
     def opening(self, key: str, count: int) -> None:
         for stored in (link_key(key), ALL_LINKS):
             self._buffer.openings[stored] = self._buffer.openings.get(stored, 0) + count

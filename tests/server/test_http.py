@@ -90,6 +90,8 @@ def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) ->
         "/v1/links/{key}": {"get", "delete"},
         "/v1/links/{key}/total": {"get"},
         "/v1/links/{key}/curve": {"get"},
+        "/v1/limits/{event}/total": {"get"},
+        "/v1/limits/{event}/curve": {"get"},
         "/v1/total": {"get"},
         "/v1/curve": {"get"},
         "/healthz": {"get"},

@@ -1,0 +1,129 @@
+"""What a server's limiter decided is a curve: served, flushed, kept over stops and kills, the same for all workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from buckets.errors import JournalBehind, JournalUnknown
+from ingest.batch import Batch
+from ratelimit.limiter import Limiter
+from ratelimit.rule import parse_rules
+from server.limit_history import LimitHistory
+from storage.contract import limit_key
+from tests.running import RunningServer
+from tests.server.conftest import wait_until
+
+MODULE = "tests.server.deciding"
+IP = {"ip": "203.0.113.7"}
+
+
+class Client:
+    def __init__(self, server: RunningServer) -> None:
+        self._server = server
+
+    def decide(self, event: str, times: int, cost: int = 1, ip: str = "203.0.113.7") -> list[int]:
+        with httpx.Client(base_url=self._server.url, trust_env=False) as client:
+            return [client.post(f"/decide/{event}/{cost}?{ip}").status_code for _ in range(times)]
+
+    def total(self, event: str, outcome: str, what: str = "total") -> int:
+        answer = httpx.get(f"{self._server.url}/v1/limits/{event}/{what}", params={"outcome": outcome}, trust_env=False)
+        total: int = answer.json()["total"] if answer.status_code == 200 else 0
+        return total
+
+    def totals(self, event: str) -> tuple[int, int]:
+        return self.total(event, "asked"), self.total(event, "admitted")
+
+    def wait_for(self, event: str, asked: int, admitted: int) -> None:
+        wait_until(lambda: self.totals(event) == (asked, admitted))
+
+
+@pytest.fixture
+def deciding(data: Path) -> Iterator[RunningServer]:
+    server = RunningServer(data, "--flush-s", "1", module=MODULE)
+    yield server
+    server.kill()
+
+
+def test_what_was_decided_is_a_curve_through_stops_and_kills(deciding: RunningServer) -> None:
+    deciding.start()
+    client = Client(deciding)
+    assert client.decide("login", 7) == [200] * 5 + [429] * 2
+    assert client.decide("free", 1, cost=3) == [200]
+    client.wait_for("login", 7, 5)
+    client.wait_for("free", 3, 3)
+    assert client.total("login", "asked", "curve") == 7
+    deciding.kill()  # -9: what was handed over is in the journal, or in the store
+    deciding.start()
+    assert client.totals("login") == (7, 5)
+    assert client.decide("login", 1, ip="203.0.113.8") == [200]  # a new process has forgotten who asked, not what was
+    assert deciding.stop() == 0  # what was decided a moment ago is handed over
+    deciding.start()
+    assert client.totals("login") == (8, 6)
+    assert httpx.get(f"{deciding.url}/v1/total", trust_env=False).json()["total"] == 0
+    assert httpx.get(f"{deciding.url}/v1/limits/logn/curve", trust_env=False).status_code == 404
+
+
+def test_all_workers_have_one_history(data: Path) -> None:
+    server = RunningServer(data, "--flush-s", "1", "--workers", "2", module=MODULE)
+    try:
+        server.start()
+        client = Client(server)
+        answers = [client.decide("login", 1, ip=f"203.0.113.{n}")[0] for n in range(20)]
+        assert answers == [200] * 20
+        client.wait_for("login", 20, 20)
+        assert server.stop() == 0
+    finally:
+        server.kill()
+
+
+# --- handing over -----------------------------------------------------------------------------------------------------
+class Journal:
+    """Takes batches, or fails with what it is told to."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.taken: list[Batch] = []
+
+    async def accept(self, batch: Batch) -> None:
+        if self.error is not None:
+            raise self.error
+        self.taken.append(batch)
+
+
+def history(journal: Journal) -> tuple[LimitHistory, Limiter]:
+    found = LimitHistory(journal.accept, lambda: 60.0)
+    rules = parse_rules({"login": {"by": "ip", "rates": "1/m"}})
+    return found, Limiter(rules, clock=lambda: 60.0, listener=found.heard)
+
+
+def test_what_was_certainly_not_kept_is_handed_over_again() -> None:
+    journal = Journal()
+    found, limiter = history(journal)
+    limiter.hit("login", IP)
+    journal.error = JournalBehind("later")
+    with pytest.raises(JournalBehind):
+        asyncio.run(found.hand_over())
+    journal.error = None
+    limiter.hit("login", IP)
+    asyncio.run(found.hand_over())
+    counts = {60: {limit_key("login", "asked"): 2, limit_key("login", "admitted"): 1}}
+    assert [batch.others for batch in journal.taken] == [counts]
+    assert found.lost == 0
+
+
+def test_what_may_have_been_kept_is_not_handed_over_twice_and_is_counted() -> None:
+    journal = Journal()
+    found, limiter = history(journal)
+    limiter.hit("login", IP)
+    limiter.hit("login", IP)
+    journal.error = JournalUnknown("who knows")
+    with pytest.raises(JournalUnknown):
+        asyncio.run(found.hand_over())
+    journal.error = None
+    asyncio.run(found.hand_over())
+    assert (journal.taken, found.lost) == ([], 2)
