@@ -14,6 +14,7 @@ asking           questions made of events and features
 limiter          the verbs, for threads
 async_limiter    the verbs, for event loops
 waiting          the line of those who wait for a place
+trace, trial     what a rule would have done with lines of the past
 history          what was asked and admitted, minute by minute, for whoever keeps it
 
 No clock, no input or output but a backend's own.
