@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from buckets import codec
 from buckets.ladder import Ladder
-from buckets.row import EMPTY, Delta, apply, next_due
+from buckets.row import EMPTY, Delta, apply, forget, next_due
 from ingest.buffer import Buffer, Tally
-from storage.contract import ALL_LINKS, Held, OwnRow, SavedRow, Source, Store, link_key, link_of
+from storage.contract import ALL_LINKS, Held, OwnRow, SavedRow, Source, Store, kept_days, link_key, link_of
 
 ROWS_PER_SAVE = 500  # one short transaction each
 ROWS_PER_PAUSE = 8  # some 0.2 ms of work: single POSTs wait for it
@@ -76,9 +76,12 @@ class Flush:
                 before = codec.decode(stored.data)
             erased_at = 0 if stored is None else stored.erased_at
             after = apply(before, delta, self.number, self.fold_day, erased_at, self.ladder)
+            days = kept_days(key)
+            if days is not None and after is not before:
+                after = forget(after, self.fold_day, days)
             if after is not before or (self.rewrite and before is not EMPTY):
                 touched_day = None if delta is NOTHING or link_of(key) is None else self.fold_day
-                saved[key] = SavedRow(codec.encode(after), next_due(after, self.ladder), touched_day)
+                saved[key] = SavedRow(codec.encode(after), next_due(after, self.ladder, days), touched_day)
         return saved
 
     def _cut_by_erasure(self, own: Mapping[str, OwnRow]) -> dict[str, Delta]:

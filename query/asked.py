@@ -20,8 +20,8 @@ CURVE = ("from", "to", "last", "step", "tz", "bots", "format")
 TOTAL = ("from", "to", "last", "tz", "bots")
 SUMMARY = ("tz", "bots")
 TOP = ("sort", "last", "limit", "tz", "bots", "format")
-LIMIT_CURVE = ("outcome", *CURVE)
-LIMIT_TOTAL = ("outcome", *TOTAL)
+LIMIT_CURVE = ("outcome", "caller", *CURVE)
+LIMIT_TOTAL = ("outcome", "caller", *TOTAL)
 
 MAX_TOP = 1_000
 DEFAULT_TOP = 20
@@ -44,6 +44,7 @@ class Asked:
     format: str | None = None
     limit: int = DEFAULT_TOP
     outcome: str = DEFAULT_OUTCOME
+    caller: str | None = None
 
     @property
     def ranged(self) -> bool:
@@ -127,6 +128,7 @@ def parse_asked(given: Mapping[str, str]) -> Asked:
         _one_of("format", given, FORMATS),
         _limit(given["limit"]) if "limit" in given else DEFAULT_TOP,
         _one_of("outcome", given, OUTCOMES) or DEFAULT_OUTCOME,
+        given.get("caller"),
     )
 
 

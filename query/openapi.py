@@ -80,6 +80,13 @@ _OUTCOME = _parameter(
     {"type": "string", "enum": [*OUTCOMES], "default": DEFAULT_OUTCOME},
 )
 
+_CALLER = _parameter(
+    "caller",
+    "Of one caller only: its features as the rule names them, `feature=value`, with blanks between several. For rules "
+    'with `history = "callers"`; kept for 30 days.',
+    example="ip=203.0.113.7",
+)
+
 _KEY_SHAPE: dict[str, Schema] = {
     "key": {**_TEXT, "description": "null for all links together", "type": ["string", "null"]}
 }
@@ -231,7 +238,7 @@ CURVE_OF_ALL = _route(
 LIMIT_TOTAL = _of_event(
     _route(
         "How much was asked of the limiter's event, or admitted",
-        [_EVENT, _OUTCOME, *_IN_TOTAL],
+        [_EVENT, _OUTCOME, _CALLER, *_IN_TOTAL],
         _TOTAL_SHAPE,
         {**_TOTAL_EXAMPLE, "key": "login"},
     )
@@ -239,7 +246,7 @@ LIMIT_TOTAL = _of_event(
 LIMIT_CURVE = _of_event(
     _route(
         "The curve of what was asked of the limiter's event, or admitted",
-        [_EVENT, _OUTCOME, *_IN_CURVE],
+        [_EVENT, _OUTCOME, _CALLER, *_IN_CURVE],
         _CURVE_SHAPE,
         {**_CURVE_EXAMPLE, "key": "login"},
         _CURVE_CSV,

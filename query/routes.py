@@ -4,7 +4,7 @@ called `total`; parameters are read by `query.asked`, so that a misspelt one is 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
@@ -13,7 +13,7 @@ from starlette.routing import Match
 from query import openapi
 from query.asgi import Scope, accepts_csv
 from query.keys import key_of
-from query.queries import Answer, Queries
+from query.queries import Answer, Limits, Queries
 
 
 class RawPathRoute(APIRoute):
@@ -24,11 +24,8 @@ class RawPathRoute(APIRoute):
         return super().matches(scope if raw is None else {**scope, "path": raw.decode("latin-1")})
 
 
-def routes(
-    queries: Queries, erase: Callable[[str], Awaitable[None]], events: Callable[[], Collection[str]] = tuple
-) -> APIRouter:
-    """The router. erase is the owner's: the link is gone from the store when it returns, or it raises. events: those
-    that the limiter has rules for."""
+def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Limits) -> APIRouter:
+    """The router. erase is the owner's: the link is gone from the store when it returns, or it raises."""
     router = APIRouter(route_class=RawPathRoute, tags=["reading"])
 
     @router.get("/v1/links/{key}/total", **openapi.TOTAL)
@@ -57,11 +54,11 @@ def routes(
 
     @router.get("/v1/limits/{event}/curve", **openapi.LIMIT_CURVE)
     async def limit_curve(request: Request) -> Response:
-        return _answer(await queries.limit_curve(_key(request, "event"), _query(request), events(), _csv(request)))
+        return _answer(await queries.limit_curve(_key(request, "event"), _query(request), limits, _csv(request)))
 
     @router.get("/v1/limits/{event}/total", **openapi.LIMIT_TOTAL)
     async def limit_total(request: Request) -> Response:
-        return _answer(await queries.limit_total(_key(request, "event"), _query(request), events()))
+        return _answer(await queries.limit_total(_key(request, "event"), _query(request), limits))
 
     @router.delete("/v1/links/{key}", status_code=204, **openapi.DELETE)
     async def erase_link(request: Request) -> Response:

@@ -19,6 +19,8 @@ Clock: TypeAlias = Callable[[], float]
 Features: TypeAlias = Mapping[str, str]
 # Told of decisions: the event, the cost, the decision.
 Listener: TypeAlias = Callable[[str, int, Decision], None]
+# The same of each caller whose history a rule keeps; the second is the caller, as `identity_of` has it.
+CallerListener: TypeAlias = Callable[[str, str, int, Decision], None]
 
 SECOND_US = 1_000_000
 MAX_CALLER_CHARS = 256
@@ -36,6 +38,7 @@ class Event:
     overflow: tuple[str, ...]
     backend: str
     remembers: Keys | None  # of the rule that is a list, if there is one
+    callers: tuple[Keys, ...]  # of the rules that keep a history of callers, once for each `by`; () if nobody listens
 
 
 class Attempt:
@@ -73,10 +76,12 @@ class Asking:
         clock: Clock | None,
         timer: Clock | None = None,
         listener: Listener | None = None,
+        caller_listener: CallerListener | None = None,
     ) -> None:
         self._clock = clock
         self._timer = timer or clock
         self._listener = listener
+        self._caller_listener = caller_listener
         self._backends = backends
         self._events = self._compiled(rules)
 
@@ -117,9 +122,12 @@ class Asking:
         named = (keys[0].of(features),) if len(keys) == 1 else tuple([each.of(features) for each in keys])
         return new(Question, (rules, named, overflow, cost, self.at_us(now), take, explain, caller or "", reservation))
 
-    def tell(self, event: str, cost: int, decision: Decision) -> None:
+    def tell(self, event: Event, features: Features, cost: int, decision: Decision) -> None:
         if self._listener is not None:
-            self._listener(event, cost, decision)
+            self._listener(event.name, cost, decision)
+        if event.callers and self._caller_listener is not None:
+            for keys in event.callers:
+                self._caller_listener(event.name, keys.identity(features), cost, decision)
 
     def timer(self) -> float:
         if self._timer is None:
@@ -150,7 +158,12 @@ class Asking:
             )
         keys = tuple(map(keys_of, rules))
         lists = [each for each, rule in zip(keys, rules, strict=True) if rule.strategy == "list"]
-        return Event(name, rules, keys, tuple(each.overflow for each in keys), backend, lists[0] if lists else None)
+        callers: dict[object, Keys] = {}
+        for each, rule in zip(keys, rules, strict=True):
+            if rule.history == "callers" and self._caller_listener is not None:
+                callers.setdefault(rule.by, each)
+        overflow = tuple(each.overflow for each in keys)
+        return Event(name, rules, keys, overflow, backend, lists[0] if lists else None, tuple(callers.values()))
 
 
 def check_cost(cost: object) -> None:

@@ -5,7 +5,7 @@ Everything that is passed in is a part or a value; this file only joins.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from fastapi import FastAPI, Request
@@ -19,7 +19,7 @@ from ingest.hit import Moment
 from ingest.import_routes import import_routes
 from ingest.owner import Owner
 from query.asgi import HotQueries
-from query.queries import Queries
+from query.queries import Limits, Queries
 from query.read import Reader
 from query.routes import routes as query_routes
 from query.top import TopLinks
@@ -61,9 +61,9 @@ def create(
     counting: Counting,
     metrics: Metrics,
     readiness: Readiness,
-    events: Callable[[], Collection[str]] = tuple,
+    limits_known: Limits,
 ) -> Front:
-    """The application that uvicorn runs. events: those that the limiter has rules for."""
+    """The application that uvicorn runs."""
     hits = HitRoutes(
         owner,
         clock,
@@ -90,7 +90,7 @@ def create(
         redoc_url=None,
     )
     counting.problems.install(app)
-    app.include_router(query_routes(queries, owner.erase, events))
+    app.include_router(query_routes(queries, owner.erase, limits_known))
     app.include_router(import_routes(owner, moment, ladder, counting.ingest, limits.BODY_BYTES.value))
     app.include_router(server_routes(readiness, metrics))
     describe(app)

@@ -6,25 +6,69 @@ last second is lost with the process.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import errno
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from pathlib import Path
 
-from buckets.errors import ClickcurveError, JournalUnknown
+from buckets.errors import ClickcurveError, JournalUnknown, StoreUnavailable
 from ingest.batch import Batch
 from ratelimit.decision import Decision
-from ratelimit.history import History, asked_in
+from ratelimit.history import History, asked_in, digest_of, parse_caller
+from server.logs import log
+
+SECRET_BYTES = 32
+MOST_SECRET_BYTES = 64
 
 
 class LimitHistory:
-    """`heard` is the limiter's listener. accept is the owner's. Everything on one event loop."""
+    """`heard` and `heard_of_caller` are the limiter's listeners. accept is the owner's; secret is the file of what
+    callers are hashed with. Everything on one event loop.
 
-    def __init__(self, accept: Callable[[Batch], Awaitable[object]], clock: Callable[[], float]) -> None:
+    events: those that the limiter has rules for, as soon as there is one.
+    """
+
+    def __init__(self, accept: Callable[[Batch], Awaitable[object]], clock: Callable[[], float], secret: Path) -> None:
+        self.events: Callable[[], Collection[str]] = tuple
         self._accept = accept
         self._clock = clock
+        self._file = secret
+        self._secret: bytes | None = None
+        self._told = False
         self._history = History()
         self._lost = 0
 
     def heard(self, event: str, cost: int, decision: Decision) -> None:
         self._history.add(event, cost, decision, self._clock())
+
+    def heard_of_caller(self, event: str, caller: str, cost: int, decision: Decision) -> None:
+        """Callers whose secret cannot be read have no history: that must not keep anybody from being answered."""
+        try:
+            digest = digest_of(self._key(), caller)
+        except OSError:
+            return
+        self._history.add_caller(event, digest, cost, decision, self._clock())
+
+    def caller(self, text: str) -> str:
+        """The digest of the caller that a question names. ParameterInvalid, StoreUnavailable."""
+        identity = parse_caller(text)
+        try:
+            return digest_of(self._key(), identity)
+        except OSError as error:
+            raise StoreUnavailable(f"the secret of callers, {self._file}, cannot be read: {error.strerror}") from error
+
+    def _key(self) -> bytes:
+        if self._secret is None:
+            try:
+                self._secret = secret_in(self._file)
+            except OSError as error:
+                if not self._told:
+                    log.error("no history of callers", extra={"file": str(self._file), "reason": error.strerror})
+                self._told = True
+                raise
+        return self._secret
 
     async def hand_over(self) -> None:
         """All that was heard is in the journal. Raises what `accept` raises; then it is handed over the next time."""
@@ -44,3 +88,29 @@ class LimitHistory:
     def lost(self) -> int:
         """Hits asked for whose counts may not have been kept."""
         return self._lost + self._history.lost
+
+
+def secret_in(file: Path) -> bytes:
+    """The secret in a file that is made when it is first asked for, by whichever process comes first."""
+    with suppress(FileNotFoundError):
+        return _read(file)
+    fresh = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(handle, secrets.token_bytes(SECRET_BYTES))
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    try:
+        with suppress(FileExistsError):
+            os.link(fresh, file)  # ours is the secret unless another process was quicker
+    finally:
+        fresh.unlink()
+    return _read(file)
+
+
+def _read(file: Path) -> bytes:
+    secret = file.read_bytes()[:MOST_SECRET_BYTES]
+    if len(secret) < SECRET_BYTES:
+        raise OSError(errno.EINVAL, f"it holds fewer than {SECRET_BYTES} bytes")
+    return secret

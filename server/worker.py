@@ -132,7 +132,7 @@ class Worker:
         self.stopping = False
         self.connections_refused: Counter[str] = Counter()
         self.recovered = 0  # hits that were found in the journal
-        self.limit_history = LimitHistory(self.owner.accept, clock.now)
+        self.limit_history = LimitHistory(self.owner.accept, clock.now, folder.callers_secret(settings.data))
         self.fold = jobs.DailyFold(today)
         self.schedule = self._schedule()
         journal_limit = settings.journal_mib * MIB
@@ -156,7 +156,9 @@ class Worker:
             ],
             folder.samples_folder(settings.data) if settings.workers > 1 else None,
         )
-        self.front = app.create(self.owner, store, ladder, clock.now, gate, counting, self.metrics, readiness)
+        self.front = app.create(
+            self.owner, store, ladder, clock.now, gate, counting, self.metrics, readiness, self.limit_history
+        )
 
     def _alone(self) -> bool:
         """Is there no other journal whose hits could carry the same ids? Then an id is judged when it comes."""

@@ -10,9 +10,10 @@ import pytest
 
 from buckets import codec
 from buckets.ladder import CLICKS, DAY_S, fold_day
+from buckets.row import check
 from ingest.batch import Batch, SourceStep, decode, encode_batch, encode_singles
 from retention.run import run_pass
-from storage.contract import ALL_LINKS, limit_key, link_of, namespace_key
+from storage.contract import ALL_LINKS, CALLER_DAYS, caller_key, limit_key, link_of, namespace_key
 from storage.export import export
 from storage.memory_store import MemoryStore
 from storage.sqlite_store import SqliteStore
@@ -22,6 +23,7 @@ from tests.storage.copies import copied
 
 START = 1_772_000_000.0  # 2026-02-25
 ASKED = limit_key("login", "asked")
+CALLER = caller_key("login", "asked", "5f" * 16)
 
 
 class Clock:
@@ -128,6 +130,44 @@ def test_the_retention_pass_folds_them_like_links(tmp_path: Path, store: SqliteS
         await node.owner.close()
 
     asyncio.run(story())
+
+
+def test_of_callers_nothing_is_kept_beyond_its_days(tmp_path: Path, store: SqliteStore, clock: Clock) -> None:
+    async def story() -> None:
+        node = node_on(store, tmp_path / "journal", clock)
+        first = minute_of(clock.now)
+        for day in range(100):  # a caller who comes each day, and one who came once
+            at = minute_of(clock.now)
+            others = {ASKED: 1, CALLER: 1} | ({CALLER + "f": 9} if day == 0 else {})
+            await node.owner.accept(Batch(others=counts(at, others)))
+            await node.owner.flush()
+            await run_pass(node.owner, fold_day(int(clock.now)))
+            row = codec.decode(store.load_own(1, [CALLER])[CALLER].data or b"")
+            assert row.lifetime == min(day + 1, CALLER_DAYS)
+            assert check(row, CLICKS) == []
+            assert row.first is not None and row.first > at - CALLER_DAYS * DAY_S
+            once = codec.decode(store.load_own(1, [CALLER + "f"])[CALLER + "f"].data or b"")
+            assert (once.lifetime, once.first) == ((9, first) if day < CALLER_DAYS else (0, None))
+            clock.now += DAY_S
+        assert (await read(store, [], ASKED, int(clock.now))).lifetime == 100
+        await node.owner.close()
+
+    asyncio.run(story())
+    assert verify(store, CLICKS).broken == []
+
+
+def test_a_copy_knows_when_callers_are_to_be_forgotten(tmp_path: Path, store: SqliteStore, clock: Clock) -> None:
+    target = MemoryStore()
+
+    async def story() -> None:
+        node = node_on(store, tmp_path / "journal", clock)
+        await node.owner.accept(Batch(others=counts(minute_of(clock.now - 9 * DAY_S), {CALLER: 1})))
+        await node.owner.close()
+
+    asyncio.run(story())
+    copied(store, target)
+    day = fold_day(int(clock.now)) - 9 + CALLER_DAYS
+    assert (target.due(1, day - 1, None, 9), target.due(1, day, None, 9)) == ([], [CALLER])
 
 
 def test_they_are_in_a_copy_of_the_store(tmp_path: Path, store: SqliteStore, clock: Clock) -> None:

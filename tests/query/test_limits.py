@@ -11,22 +11,21 @@ from fastapi import FastAPI, Request, Response
 
 from buckets.errors import ClickcurveError
 from query.routes import routes
-from storage.contract import limit_key
+from storage.contract import caller_key, limit_key
 from tests.query.test_routes import refuse
-from tests.query.world import World
+from tests.query.world import Limits, World
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
 HOUR = NOW // 3600 * 3600
 
 
 class Node:
-    """A world with limits behind HTTP. rules: the events that have some."""
+    """A world with limits behind HTTP."""
 
     def __init__(self) -> None:
         self.world = World(now=NOW)
-        self.rules = ["login", "quiet"]
         self.app = FastAPI()
-        self.app.include_router(routes(self.world.queries, self._erase, lambda: self.rules))
+        self.app.include_router(routes(self.world.queries, self._erase, Limits("login", "quiet")))
 
         async def on_error(request: Request, error: Exception) -> Response:
             return refuse(error)
@@ -93,6 +92,21 @@ def test_the_total_is_of_a_range_or_of_all_time(node: Node) -> None:
     whole = {"key": "login", "from": None, "to": None, "total": 9, "at_least": 9, "at_most": 9, "exact": True}
     assert node.get("/v1/limits/login/total").json() == whole
     assert node.get(f"/v1/limits/login/total?from={NOW}&to={NOW + 60}&outcome=admitted").json()["total"] == 0
+
+
+def test_of_a_caller_its_own_history_without_what_may_not_be_kept(node: Node) -> None:
+    stored = caller_key("login", "asked", "ip=a"[::-1])
+    node.world.owners[0].other(stored, NOW - 60, 3)
+    node.world.owners[0].other(stored, NOW - 40 * 86_400, 5)
+    for _ in range(2):
+        assert node.get("/v1/limits/login/total?caller=ip%3Da").json()["total"] == 3
+        curve = node.get("/v1/limits/login/curve?caller=ip%3Da&last=100d").json()
+        assert (curve["key"], curve["total"], curve["first_hit"]) == ("login", 3, NOW - 60)
+        assert node.get("/v1/limits/login/total?caller=ip%3Db").json()["total"] == 0
+        assert node.get("/v1/limits/login/total").json()["total"] == 9
+        node.world.flush()
+    assert node.get("/v1/limits/login/total?caller=a").json()["field"] == "caller"
+    assert node.get("/v1/limits/logn/total?caller=ip%3Da").status_code == 404
 
 
 def test_an_event_that_has_a_rule_and_no_history_has_zeros(node: Node) -> None:

@@ -16,7 +16,7 @@ from buckets.errors import ClickcurveError, StoreUnavailable
 from query.asgi import Application, HotQueries, accepts_csv
 from query.routes import routes
 from storage.contract import StoredLink, limit_key
-from tests.query.world import World
+from tests.query.world import Limits, World
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
 KEYS = ["k", "a/b", "%2F", "total", "curve", "x/total", "total/curve", "ü ?#", "a+b", "..", "\0x", "a%", "k" * 1024]
@@ -43,7 +43,7 @@ class Node:
     def __init__(self, world: World) -> None:
         self.world = world
         self.app = FastAPI()
-        self.app.include_router(routes(world.queries, self._erase))
+        self.app.include_router(routes(world.queries, self._erase, Limits()))
 
         async def on_error(request: Request, error: Exception) -> Response:
             return refuse(error)

@@ -27,6 +27,7 @@ from storage.memory_store import MemoryStore
 from storage.sqlite_store import SqliteStore
 from storage.verify import verify
 from tests.ingest.world import Node, TrackedDisk
+from tests.query.world import Limits
 
 START = 1_772_000_000
 EVENTS = ("login", "shorten", "shadowed")
@@ -57,6 +58,7 @@ class World:
         self.now = float(START)
         self.store = store
         self.disk = TrackedDisk()
+        self.secret = folder / "callers.secret"
         self.node = Node(folder / "journal", store, lambda: self.now, alone=True, disk=self.disk)
         self.kept: Counter[tuple[str, str, int]] = Counter()
         self.begin()
@@ -64,7 +66,7 @@ class World:
     def begin(self) -> None:
         """A process begins: its limiter and its history know nothing."""
         self.heard: Counter[tuple[str, str, int]] = Counter()
-        self.history = LimitHistory(self.node.owner.accept, lambda: self.now)
+        self.history = LimitHistory(self.node.owner.accept, lambda: self.now, self.secret)
         self.limiter = Limiter(parse_rules(RULES), clock=lambda: self.now, listener=self.history.heard)
 
     async def step(self, what: str, event: str, number: int) -> None:
@@ -105,11 +107,11 @@ class World:
         for event in EVENTS:
             for outcome in OUTCOMES:
                 query = f"outcome={outcome}&from={START // 60 * 60}&to={int(self.now) + 60}&step=native".encode()
-                curve = json.loads((await queries.limit_curve(event, query, EVENTS))[1])
+                curve = json.loads((await queries.limit_curve(event, query, Limits(*EVENTS)))[1])
                 assert curve["key"] == event
                 for point in curve["points"]:
                     assert point["count"] == self.decided(event, outcome, point["start"], point["end"])
-                life = json.loads((await queries.limit_total(event, f"outcome={outcome}".encode(), EVENTS))[1])
+                life = json.loads((await queries.limit_total(event, f"outcome={outcome}".encode(), Limits(*EVENTS)))[1])
                 assert life["total"] == curve["total"] == self.decided(event, outcome, 0, int(self.now) + 60)
         assert json.loads((await queries.total(None, b""))[1])["total"] == 0
         assert json.loads((await queries.top(b""))[1])["links"] == []
@@ -167,9 +169,9 @@ def test_an_event_without_a_rule_is_answered_if_it_has_a_history(tmp_path: Path)
         await world.step("hit", "login", 9)  # more than can ever pass: asked, never admitted
         await world.hand_over()
         for outcome, total in (("asked", 9), ("admitted", 0)):
-            answer = await world.queries().limit_total("login", f"outcome={outcome}".encode(), ())
+            answer = await world.queries().limit_total("login", f"outcome={outcome}".encode(), Limits())
             assert json.loads(answer[1])["total"] == total
         with pytest.raises(EventUnknown, match=r"'shorten'.*known: other"):
-            await world.queries().limit_total("shorten", b"", ["other"])
+            await world.queries().limit_total("shorten", b"", Limits("other"))
 
     asyncio.run(story())

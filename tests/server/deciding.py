@@ -13,7 +13,10 @@ from ratelimit.rule import parse_rules
 from server import clock, worker
 from server.cli.main import main
 
-RULES = {"login": {"by": "ip", "rates": "5/h"}, "free": {"by": "ip", "rates": "1/h", "shadow": True}}
+RULES = {
+    "login": {"by": "ip", "rates": "5/h"},
+    "free": {"by": "ip", "rates": "1/h", "shadow": True, "history": "callers"},
+}
 Message = MutableMapping[str, Any]
 
 
@@ -40,7 +43,13 @@ class Deciding:
 class Worker(worker.Worker):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        limiter = AsyncLimiter(parse_rules(RULES), clock=clock.now, listener=self.limit_history.heard)
+        limiter = AsyncLimiter(
+            parse_rules(RULES),
+            clock=clock.now,
+            listener=self.limit_history.heard,
+            caller_listener=self.limit_history.heard_of_caller,
+        )
+        self.limit_history.events = limiter.events
         self.front = Deciding(self.front, limiter)  # type: ignore[assignment]
 
 

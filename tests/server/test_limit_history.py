@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
-from buckets.errors import JournalBehind, JournalUnknown
+from buckets.errors import JournalBehind, JournalUnknown, StoreUnavailable
 from ingest.batch import Batch
 from ratelimit.limiter import Limiter
 from ratelimit.rule import parse_rules
-from server.limit_history import LimitHistory
+from server.limit_history import SECRET_BYTES, LimitHistory, secret_in
 from storage.contract import limit_key
 from tests.running import RunningServer
 from tests.server.conftest import wait_until
@@ -35,6 +36,11 @@ class Client:
         total: int = answer.json()["total"] if answer.status_code == 200 else 0
         return total
 
+    def of_caller(self, event: str, caller: str) -> int:
+        answer = httpx.get(f"{self._server.url}/v1/limits/{event}/total", params={"caller": caller}, trust_env=False)
+        total: int = answer.json()["total"]
+        return total
+
     def totals(self, event: str) -> tuple[int, int]:
         return self.total(event, "asked"), self.total(event, "admitted")
 
@@ -49,7 +55,7 @@ def deciding(data: Path) -> Iterator[RunningServer]:
     server.kill()
 
 
-def test_what_was_decided_is_a_curve_through_stops_and_kills(deciding: RunningServer) -> None:
+def test_what_was_decided_is_a_curve_through_stops_and_kills(deciding: RunningServer, data: Path) -> None:
     deciding.start()
     client = Client(deciding)
     assert client.decide("login", 7) == [200] * 5 + [429] * 2
@@ -57,6 +63,8 @@ def test_what_was_decided_is_a_curve_through_stops_and_kills(deciding: RunningSe
     client.wait_for("login", 7, 5)
     client.wait_for("free", 3, 3)
     assert client.total("login", "asked", "curve") == 7
+    assert (data / "callers.secret").stat().st_mode & 0o777 == 0o600
+    assert client.of_caller("free", "ip=203.0.113.7") == 3
     deciding.kill()  # -9: what was handed over is in the journal, or in the store
     deciding.start()
     assert client.totals("login") == (7, 5)
@@ -64,6 +72,9 @@ def test_what_was_decided_is_a_curve_through_stops_and_kills(deciding: RunningSe
     assert deciding.stop() == 0  # what was decided a moment ago is handed over
     deciding.start()
     assert client.totals("login") == (8, 6)
+    assert client.of_caller("free", "ip=203.0.113.7") == 3
+    assert client.of_caller("free", "ip=203.0.113.8") == 0
+    assert client.of_caller("login", "ip=203.0.113.7") == 0  # its rule keeps none
     assert httpx.get(f"{deciding.url}/v1/total", trust_env=False).json()["total"] == 0
     assert httpx.get(f"{deciding.url}/v1/limits/logn/curve", trust_env=False).status_code == 404
 
@@ -96,7 +107,7 @@ class Journal:
 
 
 def history(journal: Journal) -> tuple[LimitHistory, Limiter]:
-    found = LimitHistory(journal.accept, lambda: 60.0)
+    found = LimitHistory(journal.accept, lambda: 60.0, Path())
     rules = parse_rules({"login": {"by": "ip", "rates": "1/m"}})
     return found, Limiter(rules, clock=lambda: 60.0, listener=found.heard)
 
@@ -127,3 +138,36 @@ def test_what_may_have_been_kept_is_not_handed_over_twice_and_is_counted() -> No
     journal.error = None
     asyncio.run(found.hand_over())
     assert (journal.taken, found.lost) == ([], 2)
+
+
+# --- callers ----------------------------------------------------------------------------------------------------------
+def test_the_secret_is_made_once_whoever_asks_first(tmp_path: Path) -> None:
+    file = tmp_path / "callers.secret"
+    with ThreadPoolExecutor(8) as threads:
+        found = set(threads.map(lambda _: secret_in(file), range(40)))
+    assert len(found) == 1
+    assert len(found.pop()) == SECRET_BYTES
+    assert [path.name for path in tmp_path.iterdir()] == ["callers.secret"]
+
+
+def test_without_a_secret_there_is_an_answer_and_no_history_of_callers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "callers.secret"
+    file.write_bytes(b"short")
+    journal = Journal()
+    found = LimitHistory(journal.accept, lambda: 60.0, file)
+    limiter = Limiter(
+        parse_rules({"login": {"by": "ip", "rates": "9/m", "history": "callers"}}),
+        clock=lambda: 60.0,
+        listener=found.heard,
+        caller_listener=found.heard_of_caller,
+    )
+    assert [limiter.hit("login", IP).allowed for _ in range(2)] == [True, True]
+    asyncio.run(found.hand_over())
+    assert [list(batch.others[60]) for batch in journal.taken] == [
+        [limit_key("login", "asked"), limit_key("login", "admitted")]
+    ]
+    assert [record.getMessage() for record in caplog.records] == ["no history of callers"]
+    with pytest.raises(StoreUnavailable, match="fewer than 32 bytes"):
+        found.caller("ip=203.0.113.7")
