@@ -21,8 +21,9 @@ from storage.contract import OUTCOMES, caller_key, limit_key
 
 MINUTE_S = 60
 DAY_S = 86_400
-# Of sums that nobody could take. More than this go, the oldest first, and are counted as lost.
-MAX_MINUTES = 7 * 24 * 60
+# Sums that may wait for a taker; when there are more the oldest minutes go, and are counted as lost. Without callers it
+# is the sums of fifty events in a week.
+MAX_SUMS = 1_000_000
 # Callers of a day that get a history of their own; those who come later share one.
 MAX_CALLERS = 100_000
 CALLER_RULE = "feature=value, such as ip=203.0.113.7, or several with blanks between them"
@@ -31,9 +32,9 @@ CALLER_RULE = "feature=value, such as ip=203.0.113.7, or several with blanks bet
 class History:
     """Sums of one thread's decisions. lost: hits asked for whose sums had to go."""
 
-    def __init__(self, max_minutes: int = MAX_MINUTES, max_callers: int = MAX_CALLERS) -> None:
+    def __init__(self, max_sums: int = MAX_SUMS, max_callers: int = MAX_CALLERS) -> None:
         self.lost = 0
-        self._max_minutes = max_minutes
+        self._max_sums = max_sums
         self._max_callers = max_callers
         self._minutes: dict[int, dict[str, int]] = {}
         self._keys: dict[str, tuple[str, str]] = {}
@@ -88,9 +89,12 @@ class History:
         return asked, admitted
 
     def _bound(self) -> None:
-        while len(self._minutes) > self._max_minutes:
+        sums = sum(map(len, self._minutes.values()))
+        while sums > self._max_sums:
             oldest = min(self._minutes)
-            self.lost += asked_in({oldest: self._minutes.pop(oldest)})
+            gone = self._minutes.pop(oldest)
+            sums -= len(gone)
+            self.lost += asked_in({oldest: gone})
 
 
 def asked_in(taken: Mapping[int, Mapping[str, int]]) -> int:
