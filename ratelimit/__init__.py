@@ -14,6 +14,11 @@ asking           questions made of events and features
 limiter          the verbs, for threads
 async_limiter    the verbs, for event loops
 waiting          the line of those who wait for a place
+blind            verbs that always get a decision, also where a backend raises
+address          who calls: addresses, trusted proxies
+headers          what an answer says of a limit, and the body of a refusal
+middleware       limits in front of any ASGI application
+dependency       limits for routes of FastAPI
 
 No clock, no input or output but a backend's own.
 """
