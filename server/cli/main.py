@@ -7,7 +7,15 @@ from importlib import import_module
 
 import click
 
-from buckets.errors import ClickcurveError, JournalHeld, LadderInvalid, SettingInvalid, StoreMismatch, StoreUnavailable
+from buckets.errors import (
+    ClickcurveError,
+    JournalHeld,
+    LadderInvalid,
+    RuleInvalid,
+    SettingInvalid,
+    StoreMismatch,
+    StoreUnavailable,
+)
 
 FAILED, USAGE, UNREACHABLE, HELD = 1, 2, 3, 4
 
@@ -66,7 +74,7 @@ class Failed(click.ClickException):
 
 
 def exit_code(error: ClickcurveError) -> int:
-    if isinstance(error, SettingInvalid | LadderInvalid | StoreMismatch):
+    if isinstance(error, SettingInvalid | RuleInvalid | LadderInvalid | StoreMismatch):
         return USAGE
     if isinstance(error, StoreUnavailable):
         return UNREACHABLE
