@@ -19,6 +19,8 @@ address          who calls: addresses, trusted proxies
 headers          what an answer says of a limit, and the body of a refusal
 middleware       limits in front of any ASGI application
 dependency       limits for routes of FastAPI
+wire             questions and decisions as JSON
+routes           the decision service
 
 No clock, no input or output but a backend's own.
 """

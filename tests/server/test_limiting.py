@@ -18,6 +18,7 @@ from server import limiting
 from server.limiting import Limiting, OwnTime
 from server.metrics import FAMILIES
 from server.settings import Settings, read
+from tests.ratelimit.asgi import Down
 
 NOW = 1_709_204_800
 LOGIN = '[limits.login]\nby = "ip"\nrates = "2/m"\nstrategy = "fixed"\n'
@@ -248,3 +249,14 @@ def test_several_workers_may_share_a_backend_beyond_the_process(config: Path) ->
     with pytest.raises(RuleInvalid):
         limiting.check(found.rules, found)
     limiting.check(found.rules, replace(found, workers=1))
+
+
+@pytest.mark.parametrize(("policy", "status"), [("open", None), ("local", None), ("closed", 429)])
+def test_writes_do_not_fail_with_a_backend_that_is_down(
+    config: Path, monkeypatch: pytest.MonkeyPatch, policy: str, status: int | None
+) -> None:
+    monkeypatch.setattr(limiting, "OPENERS", {"memory": lambda settings, timer: Down()})
+    found = started(config, WRITE + f'on_failure = "{policy}"\n')
+    refused = asyncio.run(found.refuse_write({"ip": "a"}))
+    assert (refused and refused.status) == status
+    assert [sample.labels for sample in found.samples() if "decisions" in sample.name] == [("write", "blind")]
