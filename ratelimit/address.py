@@ -87,7 +87,8 @@ class Addresses:
     def _named(self, address: Address) -> str:
         if isinstance(address, IPv4Address) or self.ipv6_prefix == 128:
             return str(address)
-        return str(IPv6Network((int(address), self.ipv6_prefix), strict=False))
+        host_bits = 128 - self.ipv6_prefix
+        return f"{IPv6Address(int(address) >> host_bits << host_bits)}/{self.ipv6_prefix}"
 
 
 def addresses(trusted: str, ipv6_prefix: int = IPV6_PREFIX, header: str = HEADERS[0]) -> Addresses:
@@ -113,7 +114,7 @@ def _parsed(text: str) -> Address | None:
     except ValueError:
         return None
     if isinstance(address, IPv6Address):
-        return address.ipv4_mapped or IPv6Address(int(address))
+        return address.ipv4_mapped or (address if address.scope_id is None else IPv6Address(int(address)))
     return address
 
 

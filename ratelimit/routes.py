@@ -69,8 +69,9 @@ _SAID: dict[int | str, dict[str, Any]] = {
     413: {"description": f"A body of more than {BODY_BYTES} bytes."},
     429: {"description": "It may not pass now. The status is that of the rule; the body is the decision."},
 }
+_ENDED_SO = {"reservation": "1-3f8c0a52d9e14b7796f0c1b2a3d4e5f6", "state": "committed"}
 _ENDED: dict[int | str, dict[str, Any]] = {
-    200: {"description": "It is ended.", "content": {"application/json": {"example": {"state": "committed"}}}},
+    200: {"description": "It is ended.", "content": {"application/json": {"example": _ENDED_SO}}},
     404: {"description": "No rule is for this event, or no reservation has this token, or it has lapsed."},
     409: {"description": "It was ended before."},
 }

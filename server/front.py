@@ -101,7 +101,7 @@ class Front:
             return True
         self._problems.refused[refused.status, REFUSED] += 1
         self.answers[refused.status] += 1
-        await answer(refused, send, (b"connection", b"close"))
+        await answer(refused, send, *(((b"connection", b"close"),) if _has_body(scope) else ()))
         return False
 
     async def _rest(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,3 +122,9 @@ class Front:
 def _authorization(scope: Scope) -> bytes | None:
     shown = [value for name, value in scope["headers"] if name == b"authorization"]
     return shown[0] if len(shown) == 1 else None
+
+
+def _has_body(scope: Scope) -> bool:
+    """Does the request announce a body? One that is not read must not be taken for the next request."""
+    headers = dict(scope["headers"])
+    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
