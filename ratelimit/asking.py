@@ -97,6 +97,10 @@ class Asking:
     def events(self) -> Mapping[str, tuple[Rule, ...]]:
         return {name: event.rules for name, event in self._events.items()}
 
+    def now(self) -> float | None:
+        """Epoch seconds by the limiter's clock; None if it has none."""
+        return None if self._clock is None else self._clock()
+
     def ask(
         self,
         event: Event,

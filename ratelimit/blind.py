@@ -7,13 +7,14 @@ done without it is done here: a rule that says `closed` refuses, and nobody else
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Literal, TypeAlias
 
 from buckets.errors import BackendUnavailable, EventUnknown
 from ratelimit.asking import Features
 from ratelimit.async_limiter import AsyncLimiter
 from ratelimit.backend import Settled
-from ratelimit.decision import Decision, Standing
+from ratelimit.decision import Decision, Standing, decide
 from ratelimit.rule import Rule
 
 Verb: TypeAlias = Literal["hit", "peek", "reserve"]
@@ -38,7 +39,7 @@ async def decided(
         ask = limiter.reserve if verb == "reserve" else limiter.hit
         return await ask(event, features, cost, caller=caller, explain=explain)
     except BackendUnavailable:
-        decision = without_backend(rules, limiter.at_us(None))
+        decision = without_backend(rules, cost, limiter.now())
         if verb != "peek":
             limiter.tell(event, cost, decision)
         return decision
@@ -55,12 +56,17 @@ async def settled(limiter: AsyncLimiter, event: str, reservation: str, keep: int
         return None
 
 
-def without_backend(rules: Sequence[Rule], at_us: int | None) -> Decision:
-    """What the rules say of a hit that nobody can count."""
-    closed = next((rule for rule in rules if rule.on_failure == "closed" and not rule.shadow), None)
-    rule = closed or rules[0]
-    limit, window_s = rule.rates[0].limit, rule.rates[0].window_s
-    wait_s = RETRY_S if closed else 0.0
-    reset_at = 0 if at_us is None else at_us // 1_000_000 + 1
-    standing = Standing(closed is None, limit, window_s, 0, wait_s, reset_at, 0, limit, blind=True)
-    return Decision(closed is None, rule, standing)
+def without_backend(rules: Sequence[Rule], cost: int, now: float | None) -> Decision:
+    """What the rules say of a hit that nobody can count. One that costs more than its limit never fits."""
+    return decide(rules, [_without(rule, cost, now) for rule in rules])
+
+
+def _without(rule: Rule, cost: int, now: float | None) -> Standing:
+    """How a caller stands of whom nothing is known: as if it were full under `closed`, else as if nobody had called."""
+    limit, window_s = rule.burst or rule.rates[0].limit, rule.rates[0].window_s
+    wait_s: float | None = RETRY_S if rule.on_failure == "closed" else 0.0
+    if cost > limit:
+        wait_s = None
+    left = 0 if rule.on_failure == "closed" else limit
+    reset_at = ceil((now or 0.0) + (wait_s or 0.0))
+    return Standing(wait_s == 0.0, limit, window_s, left, wait_s, reset_at, 0, limit, blind=True)

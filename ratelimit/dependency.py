@@ -95,12 +95,12 @@ class Limited:
             decision = await decided(self._limiter, verb, self._event, given, self._cost)
         except ParameterInvalid as error:
             raise HTTPException(error.status, error.detail) from error
-        at_us = self._limiter.at_us(None)
+        now = self._limiter.now()
         if not decision.allowed:
-            refused = refusal(self._dialect, decision, rules, at_us, self._documentation_url)
+            refused = refusal(self._dialect, decision, rules, now, self._documentation_url)
             raise Refused(refused, sentence(decision))
         if not self._only_failures and not _redirects(request.scope.get("route")):
-            response.headers.update(dict(fields(self._dialect, decision, rules, at_us)))
+            response.headers.update(dict(fields(self._dialect, decision, rules, now)))
         return Attempt(decision)
 
     async def _given(self, request: Request) -> Given:

@@ -28,7 +28,6 @@ Fields: TypeAlias = list[tuple[str, str]]
 CURRENT_DRAFT = "ietf-11"
 DIALECTS = ("x", "github", "ietf", CURRENT_DRAFT, "none")
 PROBLEM = "application/problem+json"
-SECOND_US = 1_000_000
 
 
 class Refusal(NamedTuple):
@@ -58,12 +57,12 @@ def retry_after_s(decision: Decision) -> int | None:
     return None if decision.allowed or wait_s is None else max(1, ceil(wait_s))
 
 
-def fields(dialect: str, decision: Decision, rules: Sequence[Rule], at_us: int | None) -> Fields:
-    """The fields that an answer carries. rules: all of the event's; at_us: now, if known, which only drafts need."""
+def fields(dialect: str, decision: Decision, rules: Sequence[Rule], now: float | None) -> Fields:
+    """The fields that an answer carries. rules: all of the event's; now: epoch seconds, if known (for drafts)."""
     told: Fields = []
     if not decision.blind and not decision.rule.shadow:
         if dialect.startswith("ietf"):
-            told = _draft(decision, rules, at_us)
+            told = _draft(decision, rules, now)
         elif dialect != "none":
             told = _widespread(decision)
             if dialect == "github":
@@ -74,7 +73,7 @@ def fields(dialect: str, decision: Decision, rules: Sequence[Rule], at_us: int |
 
 
 def refusal(
-    dialect: str, decision: Decision, rules: Sequence[Rule], at_us: int | None, documentation_url: str = ""
+    dialect: str, decision: Decision, rules: Sequence[Rule], now: float | None, documentation_url: str = ""
 ) -> Refusal:
     """The answer to a hit that is not allowed. It must not be kept by a cache (RFC 6585)."""
     body: dict[str, Any]
@@ -86,7 +85,7 @@ def refusal(
         body = {"title": "rate limit exceeded", "status": decision.rule.status, "detail": sentence(decision)}
         body["rule"] = decision.rule.name
     content = json.dumps(body).encode()
-    told = fields(dialect, decision, rules, at_us)
+    told = fields(dialect, decision, rules, now)
     told += [("Cache-Control", "no-store"), ("Content-Type", media), ("Content-Length", str(len(content)))]
     return Refusal(decision.rule.status, told, content)
 
@@ -111,7 +110,7 @@ def _widespread(decision: Decision) -> Fields:
     ]
 
 
-def _draft(decision: Decision, rules: Sequence[Rule], at_us: int | None) -> Fields:
+def _draft(decision: Decision, rules: Sequence[Rule], now: float | None) -> Fields:
     policies = [
         f"{_policy(rule, rate.window_s)};q={_quota(rule, rate.limit)};w={_window_s(rule, rate.window_s)}"
         for rule in rules
@@ -119,7 +118,7 @@ def _draft(decision: Decision, rules: Sequence[Rule], at_us: int | None) -> Fiel
         for rate in rule.rates
     ]
     left = f"{_policy(decision.rule, decision.window_s)};r={decision.remaining}"
-    within_s = _within_s(decision, at_us)
+    within_s = _within_s(decision, now)
     return [
         ("RateLimit-Policy", ", ".join(policies)),
         ("RateLimit", left if within_s is None else f"{left};t={within_s}"),
@@ -144,12 +143,12 @@ def _window_s(rule: Rule, window_s: int) -> int:
     return max(1, ceil(rule.burst * window_s / rule.rates[0].limit))
 
 
-def _within_s(decision: Decision, at_us: int | None) -> int | None:
+def _within_s(decision: Decision, now: float | None) -> int | None:
     """The seconds within which no more than the remaining may be used. Of a refusal those of Retry-After. Else until
     all is free again, but at least so many that who divides the one by the other gets no faster rate than the rule's
     own: a window that is nearly over would promise ten thousand a second."""
     if not decision.allowed:
         return retry_after_s(decision)
     share_s = ceil(decision.remaining * _window_s(decision.rule, decision.window_s) / max(1, decision.limit))
-    until_s = 0 if at_us is None else decision.reset_at - at_us // SECOND_US
+    until_s = 0 if now is None else decision.reset_at - int(now)
     return max(share_s, until_s, 0)

@@ -93,11 +93,11 @@ class RateLimit:
         except ParameterInvalid as error:
             await answer(_unnamed(error), send)
             return
-        at_us = self._limiter.at_us(None)
+        now = self._limiter.now()
         if not decision.allowed:
-            await answer(refusal(self._dialect, decision, rules, at_us, self._documentation_url), send)
+            await answer(refusal(self._dialect, decision, rules, now, self._documentation_url), send)
             return
-        told = fields(self._dialect, decision, rules, at_us)
+        told = fields(self._dialect, decision, rules, now)
         if self._only is None or decision.reservation is None:
             await self._app(scope, receive, _telling(send, told))
         else:

@@ -114,7 +114,7 @@ def routes(limiter: AsyncLimiter, addresses: Addresses, dialect: str, documentat
         shown = show_decision(decision, asked.explain, dialect)
         if "message" in shown:
             shown["documentation_url"] = documentation_url
-        headers = dict(fields(dialect, decision, rules, limiter.at_us(None)))
+        headers = dict(fields(dialect, decision, rules, limiter.now()))
         headers["Cache-Control"] = "no-store"
         return JSONResponse(shown, 200 if decision.allowed else decision.rule.status, headers)
 

@@ -9,9 +9,9 @@ from buckets.errors import ClickcurveError, RuleInvalid
 from ratelimit.address import Addresses, addresses
 from ratelimit.asking import Features, Listener
 from ratelimit.async_limiter import AsyncLimiter
-from ratelimit.backend import AsyncBackend, Immediate, Question, Settled
+from ratelimit.backend import AsyncBackend, Immediate
 from ratelimit.blind import decided
-from ratelimit.decision import Decision, Standing
+from ratelimit.decision import Decision
 from ratelimit.headers import Refusal, refusal
 from ratelimit.memory import MemoryBackend
 from ratelimit.rule import Rule
@@ -20,50 +20,26 @@ from server.metrics import Sample
 from server.settings import TABLE, Settings
 
 Clock = Callable[[], float]
-Opener = Callable[[Settings, Clock], AsyncBackend]
+Opener = Callable[[Settings, Clock, Clock], AsyncBackend]
 
 WRITE = "write"  # the event of the server's own requests that write
 WRITE_FEATURES = ("token", "ip")
 
 
-class OwnTime:
-    """A backend with a clock of its own, asked without our time: all workers and machines share that clock."""
-
-    keeps_time = True
-
-    def __init__(self, backend: AsyncBackend) -> None:
-        self._backend = backend
-
-    async def decide(self, question: Question) -> Sequence[Standing]:
-        return await self._backend.decide(question._replace(at_us=None))
-
-    async def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
-        return await self._backend.settle(reservation, keep, None)
-
-    async def reset(self, question: Question) -> None:
-        await self._backend.reset(question._replace(at_us=None))
-
-    def measures(self) -> Mapping[str, float]:
-        return self._backend.measures()
-
-    async def close(self) -> None:
-        await self._backend.close()
-
-
-def _memory(settings: Settings, timer: Clock) -> AsyncBackend:
+def _memory(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
     return Immediate(MemoryBackend())
 
 
 # --- the backends that this program can open --------------------------------------------------------------------------
-# The one place that knows them: a name that rules may give -> what opens it. `timer` is for a guard around a backend
-# beyond the process: AsyncGuarded(OwnTime(...), ...).
+# The one place that knows them: a name that rules may give -> what opens it. The clock and the timer are for the guard
+# that stands around a backend beyond the process.
 OPENERS: Mapping[str, Opener] = {"memory": _memory}
 # A backend -> the setting that says where it is.
 PLACES = {"redis": "limits_redis", "memcached": "limits_memcached"}
 
 
-def open_backend(name: str, settings: Settings, timer: Clock) -> AsyncBackend:
-    return OPENERS[name](settings, timer)
+def open_backend(name: str, settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
+    return OPENERS[name](settings, clock, timer)
 
 
 def check(rules: Sequence[Rule], settings: Settings) -> None:
@@ -88,13 +64,21 @@ def _wrong(rule: Rule, why: str, field: str, value: str) -> RuleInvalid:
     return RuleInvalid(f"limits.{rule.event}: {why}", field=field, value=value)
 
 
+def _plain(measures: Mapping[str, float], prefix: str) -> Mapping[str, float]:
+    """Without the backend's name, which is a label. Where a guard counts what its backend counts too, the guard's
+    number holds."""
+    own = {name.removeprefix(prefix): value for name, value in measures.items() if name.startswith(prefix)}
+    around = {name.removeprefix("limiter_"): value for name, value in measures.items() if not name.startswith(prefix)}
+    return own | around
+
+
 class Limiting:
     """The limiter of one worker. `listeners` are told of every decision that is no peek."""
 
     def __init__(self, settings: Settings, clock: Clock, timer: Clock) -> None:
         check(settings.rules, settings)
         self._settings = settings
-        self._timer = timer
+        self._clocks = clock, timer
         self._backends: dict[str, AsyncBackend] = {}
         self._outcomes: Counter[tuple[str, str]] = Counter()
         self._reloads = {"done": 0, "refused": 0}
@@ -110,7 +94,7 @@ class Limiting:
     def _open(self, rules: Sequence[Rule]) -> None:
         for name in ["memory", *(rule.backend for rule in rules)]:
             if name not in self._backends:
-                self._backends[name] = open_backend(name, self._settings, self._timer)
+                self._backends[name] = open_backend(name, self._settings, *self._clocks)
 
     # --- what is counted ----------------------------------------------------------------------------------------------
     def _tell(self, event: str, cost: int, decision: Decision) -> None:
@@ -130,8 +114,8 @@ class Limiting:
             yield Sample("clickcurve_limit_reloads_total", count, (how,))
         yield Sample("clickcurve_limit_rules", sum(map(len, self.limiter.events().values())))
         for name, backend in self._backends.items():
-            for measure, value in backend.measures().items():
-                yield Sample(f"clickcurve_limit_{measure.removeprefix(name + '_')}", value, (name,))
+            for measure, value in _plain(backend.measures(), name + "_").items():
+                yield Sample(f"clickcurve_limit_{measure}", value, (name,))
 
     # --- other rules --------------------------------------------------------------------------------------------------
     def reload(self) -> None:
@@ -159,7 +143,7 @@ class Limiting:
         decision = await decided(self.limiter, "hit", WRITE, features)
         if decision.allowed:
             return None
-        return refusal(self.dialect, decision, rules, self.limiter.at_us(None), "/docs")
+        return refusal(self.dialect, decision, rules, self.limiter.now(), "/docs")
 
     async def close(self) -> None:
         for name, backend in self._backends.items():

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from buckets.errors import RuleInvalid, SettingInvalid
-from ratelimit.backend import Question, Settled
-from ratelimit.decision import Standing
 from ratelimit.memory import MemoryBackend
 from server import limiting
-from server.limiting import Limiting, OwnTime
+from server.limiting import Limiting
 from server.metrics import FAMILIES
 from server.settings import Settings, read
 from tests.ratelimit.asgi import Down
@@ -192,56 +190,34 @@ def test_the_limit_of_writes_comes_and_goes_with_its_rule(config: Path) -> None:
 
 
 # --- backends ---------------------------------------------------------------------------------------------------------
-class Shared:
-    """A backend with a clock of its own, which notes the times that it is asked with."""
-
-    keeps_time = True
+class Shared(Down):
+    """A backend beyond the process."""
 
     def __init__(self) -> None:
-        self.memory = MemoryBackend()
-        self.asked: list[int | None] = []
+        super().__init__()
+        self.up = MemoryBackend()
         self.closed = False
 
-    async def decide(self, question: Question) -> Sequence[Standing]:
-        self.asked.append(question.at_us)
-        return self.memory.decide(question._replace(at_us=NOW * 1_000_000))
-
-    async def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
-        self.asked.append(at_us)
-        return self.memory.settle(reservation, keep, NOW * 1_000_000)
-
-    async def reset(self, question: Question) -> None:
-        self.asked.append(question.at_us)
-
     def measures(self) -> Mapping[str, float]:
-        return {"failures_total": 3}
+        return {"redis_failures_total": 2, "failures_total": 3}
 
     async def close(self) -> None:
         self.closed = True
 
 
-def test_a_backend_is_opened_when_a_rule_names_it_and_asked_for_its_own_time(
-    config: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_backend_is_opened_when_a_rule_names_it_first(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = Shared()
-    monkeypatch.setattr(
-        limiting, "OPENERS", {**limiting.OPENERS, "redis": lambda settings, timer: OwnTime(shared)}, raising=True
-    )
+    monkeypatch.setattr(limiting, "OPENERS", {**limiting.OPENERS, "redis": lambda *_: shared})
     found = started(config, LOGIN, limits_redis="redis://h1")
     config.write_text(LOGIN + 'backend = "redis"\n')
     found.reload()
 
-    async def talk() -> None:
-        held = await found.limiter.reserve("login", {"ip": "a"})
-        assert held.reservation is not None
-        assert await found.limiter.cancel("login", held.reservation) is Settled.done
-        await found.limiter.reset("login", {"ip": "a"})
-        await found.close()
-
-    asyncio.run(talk())
-    assert shared.asked == [None, None, None]
+    assert [hit(found) for _ in range(3)] == [True, True, False]
+    assert shared.up is not None and shared.up.measures()["memory_keys"] == 1
+    told = [sample for sample in found.samples() if sample.labels == ("redis",)]
+    assert told == [("clickcurve_limit_failures_total", 3, ("redis",))], "once, though two count them"
+    asyncio.run(found.close())
     assert shared.closed
-    assert ("clickcurve_limit_failures_total", 3, ("redis",)) in [tuple(sample) for sample in found.samples()]
 
 
 def test_several_workers_may_share_a_backend_beyond_the_process(config: Path) -> None:
@@ -255,7 +231,7 @@ def test_several_workers_may_share_a_backend_beyond_the_process(config: Path) ->
 def test_writes_do_not_fail_with_a_backend_that_is_down(
     config: Path, monkeypatch: pytest.MonkeyPatch, policy: str, status: int | None
 ) -> None:
-    monkeypatch.setattr(limiting, "OPENERS", {"memory": lambda settings, timer: Down()})
+    monkeypatch.setattr(limiting, "OPENERS", {"memory": lambda *_: Down()})
     found = started(config, WRITE + f'on_failure = "{policy}"\n')
     refused = asyncio.run(found.refuse_write({"ip": "a"}))
     assert (refused and refused.status) == status
