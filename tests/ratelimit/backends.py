@@ -18,7 +18,13 @@ from ratelimit.decision import Standing, is_admitted
 from ratelimit.limiter import Limiter
 from ratelimit.memory import MemoryBackend
 from ratelimit.named import Counter, decide
+from ratelimit.redis import RedisBackend
 from ratelimit.rule import SUPPORTED, parse_rules
+from tests.servers import shared_redis
+
+# The machines of tests are shared, and no answer is late there for want of a server.
+PATIENCE_S = 20.0
+CONNECTIONS = 16
 
 
 class CounterBackend:
@@ -113,15 +119,29 @@ def counters() -> Iterator[Place]:
     yield Place("memcached", CounterBackend())
 
 
-BACKENDS: Mapping[str, Callable[[], AbstractContextManager[Place]]] = {"memory": memory, "counters": counters}
+@contextmanager
+def redis() -> Iterator[Place]:
+    backend = RedisBackend(shared_redis().url, timeout_s=PATIENCE_S, max_connections=CONNECTIONS)
+    try:
+        yield Place("redis", backend)
+    finally:
+        backend.close()
+
+
+BACKENDS: Mapping[str, Callable[[], AbstractContextManager[Place]]] = {
+    "memory": memory,
+    "counters": counters,
+    "redis": redis,
+}
 STRATEGIES: Mapping[str, tuple[str, ...]] = {
     "memory": SUPPORTED["memory"],
     "counters": ("tiered", "fixed", "per_second"),
+    "redis": SUPPORTED["redis"],
 }
 
 
 # Those that read and write in one step, so that callers side by side are decided as if one after the other.
-EXACT = ("memory",)
+EXACT = ("memory", "redis")
 
 
 def on(*strategies: str, among: Iterable[str] = tuple(BACKENDS)) -> pytest.MarkDecorator:
