@@ -10,6 +10,8 @@ token_bucket     tokens in whole numbers
 backend          what every backend promises, and the question that it gets
 memory           the backend in process; meters, series and space are its parts
 redis            the backends on Redis; scripted writes what its scripts (scripts/*.lua) read and reads what they answer
+memcached        the backend on memcached; memcached_seats and memcached_connection are its parts
+threaded         a backend that blocks, lent to event loops
 failure          what is decided when a backend does not answer; breaker says when it is asked again
 named            the arithmetic for backends that read and add many numbers at once
 asking           questions made of events and features
