@@ -6,8 +6,8 @@ STAMP := .venv/.installed
 # What the tests run for real beside Python packages, and what the benches drive the server with.
 # For real Cassandra nodes Maven fetches the jars and Java runs them; faketime puts the clock of one wrong.
 CASSANDRA_SYSTEM := mvn:maven java:openjdk-17-jre-headless
-TEST_SYSTEM := nginx curl faketime $(CASSANDRA_SYSTEM)
-BENCH_SYSTEM := wrk $(CASSANDRA_SYSTEM)
+TEST_SYSTEM := nginx curl faketime redis-server memcached $(CASSANDRA_SYSTEM)
+BENCH_SYSTEM := wrk redis-server memcached $(CASSANDRA_SYSTEM)
 SOURCES := buckets ingest storage query retention ratelimit server tests bench examples
 ARGS ?=
 
@@ -73,7 +73,7 @@ bench-system:
 # No option, address or path is written into the file.
 lock:
 	@test -x .venv/lock/bin/pip-compile || { $(PYTHON) -m venv .venv/lock && .venv/lock/bin/pip install --quiet pip-tools; }
-	.venv/lock/bin/pip-compile --quiet --extra test --strip-extras --allow-unsafe --generate-hashes --upgrade \
+	.venv/lock/bin/pip-compile --quiet --extra test --extra bench --strip-extras --allow-unsafe --generate-hashes --upgrade \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
 		--output-file requirements.lock pyproject.toml
 

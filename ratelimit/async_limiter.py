@@ -153,7 +153,7 @@ class AsyncLimiter(Asking):
         return decide(question.rules, await self.backends[event.backend].decide(question), reservation)
 
     async def _settle(self, event: Event, reservation: str, keep: int | None, now: float | None) -> Settled:
-        return await self.backends[event.backend].settle(reservation, keep, self.at_us(now))
+        return await self.backends[event.backend].settle(reservation, keep, self.at_us(event, now))
 
 
 async def _turn_or_time(turn: asyncio.Event, seconds: float) -> None:

@@ -16,7 +16,6 @@ from hashlib import blake2b
 
 from buckets.errors import ParameterInvalid
 from ratelimit.decision import Decision
-from ratelimit.key import identity_of
 from storage.contract import OUTCOMES, caller_key, limit_key
 
 MINUTE_S = 60
@@ -109,12 +108,12 @@ def digest_of(secret: bytes, identity: str) -> str:
     return blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16, key=secret).hexdigest()
 
 
-def parse_caller(text: str) -> str:
-    """The identity of the caller that people write as `ip=203.0.113.7 endpoint=/links`. ParameterInvalid."""
+def parse_caller(text: str) -> dict[str, str]:
+    """The features of the caller that people write as `ip=203.0.113.7 endpoint=/links`. ParameterInvalid."""
     try:
         words = [word.partition("=") for word in shlex.split(text)]
     except ValueError:
         words = []
     if not words or not all(name and value for name, _, value in words):
         raise ParameterInvalid(f"caller {text!r} names no caller", field="caller", value=text, rule=CALLER_RULE)
-    return identity_of({name: value for name, _, value in words})
+    return {name: value for name, _, value in words}

@@ -180,4 +180,4 @@ class Limiter(Asking):
         return decide(question.rules, self.backends[event.backend].decide(question), reservation)
 
     def _settle(self, event: Event, reservation: str, keep: int | None, now: float | None) -> Settled:
-        return self.backends[event.backend].settle(reservation, keep, self.at_us(now))
+        return self.backends[event.backend].settle(reservation, keep, self.at_us(event, now))

@@ -17,6 +17,7 @@ from buckets.errors import ClickcurveError, JournalUnknown, StoreUnavailable
 from ingest.batch import Batch
 from ratelimit.decision import Decision
 from ratelimit.history import History, asked_in, digest_of, parse_caller
+from ratelimit.key import identity_of
 from server.logs import log
 
 SECRET_BYTES = 32
@@ -27,11 +28,19 @@ class LimitHistory:
     """`heard` and `heard_of_caller` are the limiter's listeners. accept is the owner's; secret is the file of what
     callers are hashed with. Everything on one event loop.
 
-    events: those that the limiter has rules for, as soon as there is one.
+    events: those that the limiter has rules for. address: the name under which it counts an ip.
     """
 
-    def __init__(self, accept: Callable[[Batch], Awaitable[object]], clock: Callable[[], float], secret: Path) -> None:
-        self.events: Callable[[], Collection[str]] = tuple
+    def __init__(
+        self,
+        accept: Callable[[Batch], Awaitable[object]],
+        clock: Callable[[], float],
+        secret: Path,
+        events: Callable[[], Collection[str]] = tuple,
+        address: Callable[[str], str] = str,
+    ) -> None:
+        self.events = events
+        self._address = address
         self._accept = accept
         self._clock = clock
         self._file = secret
@@ -53,9 +62,11 @@ class LimitHistory:
 
     def caller(self, text: str) -> str:
         """The digest of the caller that a question names. ParameterInvalid, StoreUnavailable."""
-        identity = parse_caller(text)
+        caller = parse_caller(text)
+        if "ip" in caller:
+            caller["ip"] = self._address(caller["ip"])
         try:
-            return digest_of(self._key(), identity)
+            return digest_of(self._key(), identity_of(caller))
         except OSError as error:
             raise StoreUnavailable(f"the secret of callers, {self._file}, cannot be read: {error.strerror}") from error
 

@@ -24,11 +24,13 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
 
 # Third-party packages that belong in few places: patterns of the paths where they may be imported.
 ONLY_IN: Mapping[str, tuple[str, ...]] = {
-    "fastapi": (r".+/(\w+_)?routes\.py", r"server/.+"),
-    "starlette": (r".+/(\w+_)?routes\.py", r"server/.+"),
+    "fastapi": (r".+/(\w+_)?routes\.py", r"server/.+", r"ratelimit/dependency\.py"),
+    "starlette": (r".+/(\w+_)?routes\.py", r"server/.+", r"ratelimit/dependency\.py"),
     "uvicorn": (r"server/.+",),
     "apscheduler": (r"server/schedule\.py",),
     "cassandra": (r"storage/cassandra_session\.py",),
+    "redis": (r"ratelimit/redis\.py",),
+    "pymemcache": (r"ratelimit/memcached\.py",),
 }
 CLOCK = "server/clock.py"
 # A distribution whose import name differs.
@@ -223,7 +225,10 @@ def lock(root: Path) -> list[str]:
         elif line and not line.startswith("#") and not re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", line):
             broken.append(f"requirements.lock:{number}: neither a pin nor a hash: {line}")
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project.get("optional-dependencies", {}).get("test", [])]
+    wanted = [
+        *project["dependencies"],
+        *(name for extra in project.get("optional-dependencies", {}).values() for name in extra),
+    ]
     broken += [f"requirements.lock: no pin of {name}" for name in map(_requirement_name, wanted) if name not in pinned]
     return broken
 

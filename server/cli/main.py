@@ -75,7 +75,7 @@ class Failed(click.ClickException):
 
 
 def exit_code(error: ClickcurveError) -> int:
-    if isinstance(error, SettingInvalid | LadderInvalid | StoreMismatch | RuleInvalid):
+    if isinstance(error, SettingInvalid | RuleInvalid | LadderInvalid | StoreMismatch):
         return USAGE
     if isinstance(error, StoreUnavailable):
         return UNREACHABLE

@@ -32,8 +32,8 @@ class Rates:
     reset_every_s: float = 8.0
     stall_every_s: float = 30.0
     stalled_s: float = 5.0
-    lost_answers: float = 0.03  # share
-    lost_conditional_answers: float = 0.06
+    lost_answers: float = 0.05  # share
+    lost_conditional_answers: float = 0.12
 
 
 @dataclass(slots=True)

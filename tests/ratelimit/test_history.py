@@ -153,8 +153,9 @@ def test_callers_are_told_of_once_for_each_way_to_name_them_and_not_where_no_rul
 
 
 def test_a_caller_that_people_name_is_the_one_that_was_counted() -> None:
-    assert parse_caller("ip=203.0.113.7") == identity_of(IP)
-    assert parse_caller("b=2 'a=1 =x'") == identity_of({"a": "1 =x", "b": "2"})
+    assert parse_caller("ip=203.0.113.7") == IP
+    assert parse_caller("b=2 'a=1 =x'") == {"a": "1 =x", "b": "2"}
+    assert identity_of({"b": "2", "a": "1"}) == identity_of({"a": "1", "b": "2"})
     digests = {
         digest_of(b"secret", identity_of(caller))
         for caller in ({"a": "bc"}, {"ab": "c"}, {"a": "b", "c": "d"}, {"a": "b1:c1:d"}, {"user": "x"}, {"ip": "x"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,11 +15,22 @@ from ratelimit.limiter import Limiter
 from ratelimit.rule import parse_rules
 from server.limit_history import SECRET_BYTES, LimitHistory, secret_in
 from storage.contract import limit_key
-from tests.running import RunningServer
+from tests.conftest import Serve
+from tests.running import RunningServer, run
 from tests.server.conftest import wait_until
+from tests.servers import shared_redis
 
-MODULE = "tests.server.deciding"
 IP = {"ip": "203.0.113.7"}
+RULES = """
+[limits.login]
+by = "ip"
+rates = "5/h"
+[limits.free]
+by = "ip"
+rates = "1/h"
+shadow = true
+history = "callers"
+"""
 
 
 class Client:
@@ -29,67 +39,71 @@ class Client:
 
     def decide(self, event: str, times: int, cost: int = 1, ip: str = "203.0.113.7") -> list[int]:
         with httpx.Client(base_url=self._server.url, trust_env=False) as client:
-            return [client.post(f"/decide/{event}/{cost}?{ip}").status_code for _ in range(times)]
+            body = {"ip": ip, "cost": cost}
+            return [client.post(f"/v1/limit/{event}", json=body).status_code for _ in range(times)]
 
-    def total(self, event: str, outcome: str, what: str = "total") -> int:
-        answer = httpx.get(f"{self._server.url}/v1/limits/{event}/{what}", params={"outcome": outcome}, trust_env=False)
-        total: int = answer.json()["total"] if answer.status_code == 200 else 0
-        return total
-
-    def of_caller(self, event: str, caller: str) -> int:
-        answer = httpx.get(f"{self._server.url}/v1/limits/{event}/total", params={"caller": caller}, trust_env=False)
-        total: int = answer.json()["total"]
+    def total(self, event: str, what: str = "total", **asked: str) -> int:
+        answer = httpx.get(f"{self._server.url}/v1/limits/{event}/{what}", params=asked, trust_env=False)
+        total: int = answer.raise_for_status().json()["total"]
         return total
 
     def totals(self, event: str) -> tuple[int, int]:
-        return self.total(event, "asked"), self.total(event, "admitted")
+        return self.total(event, outcome="asked"), self.total(event, outcome="admitted")
 
     def wait_for(self, event: str, asked: int, admitted: int) -> None:
         wait_until(lambda: self.totals(event) == (asked, admitted))
 
 
 @pytest.fixture
-def deciding(data: Path) -> Iterator[RunningServer]:
-    server = RunningServer(data, "--flush-s", "1", module=MODULE)
-    yield server
-    server.kill()
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "clickcurve.toml"
+    path.write_text(RULES)
+    return path
 
 
-def test_what_was_decided_is_a_curve_through_stops_and_kills(deciding: RunningServer, data: Path) -> None:
-    deciding.start()
-    client = Client(deciding)
+def test_what_was_decided_is_a_curve_through_stops_and_kills(data: Path, config: Path, serve: Serve) -> None:
+    server = serve("--flush-s", "1", "--config", str(config), data=data)
+    client = Client(server)
     assert client.decide("login", 7) == [200] * 5 + [429] * 2
     assert client.decide("free", 1, cost=3) == [200]
     client.wait_for("login", 7, 5)
     client.wait_for("free", 3, 3)
-    assert client.total("login", "asked", "curve") == 7
-    assert (data / "callers.secret").stat().st_mode & 0o777 == 0o600
-    assert client.of_caller("free", "ip=203.0.113.7") == 3
-    deciding.kill()  # -9: what was handed over is in the journal, or in the store
-    deciding.start()
+    assert client.total("login", "curve") == 7
+    server.kill()  # -9: what was handed over is in the journal, or in the store
+    server.start()
     assert client.totals("login") == (7, 5)
-    assert client.decide("login", 1, ip="203.0.113.8") == [200]  # a new process has forgotten who asked, not what was
-    assert deciding.stop() == 0  # what was decided a moment ago is handed over
-    deciding.start()
-    assert client.totals("login") == (8, 6)
-    assert client.of_caller("free", "ip=203.0.113.7") == 3
-    assert client.of_caller("free", "ip=203.0.113.8") == 0
-    assert client.of_caller("login", "ip=203.0.113.7") == 0  # its rule keeps none
-    assert httpx.get(f"{deciding.url}/v1/total", trust_env=False).json()["total"] == 0
-    assert httpx.get(f"{deciding.url}/v1/limits/logn/curve", trust_env=False).status_code == 404
+    assert client.decide("login", 1, ip="203.0.113.8") == [200]
+    assert server.stop() == 0  # what was decided a moment ago is handed over
+    config.write_text("")
+    server.start()
+    assert client.totals("login") == (8, 6)  # its rule is gone, its history is not
+    assert httpx.get(f"{server.url}/v1/total", trust_env=False).json()["total"] == 0
+    assert httpx.get(f"{server.url}/v1/limits/logn/curve", trust_env=False).status_code == 404
+    assert run("verify", "--data", str(data)).returncode == 0
 
 
-def test_all_workers_have_one_history(data: Path) -> None:
-    server = RunningServer(data, "--flush-s", "1", "--workers", "2", module=MODULE)
-    try:
-        server.start()
-        client = Client(server)
-        answers = [client.decide("login", 1, ip=f"203.0.113.{n}")[0] for n in range(20)]
-        assert answers == [200] * 20
-        client.wait_for("login", 20, 20)
-        assert server.stop() == 0
-    finally:
-        server.kill()
+def test_a_caller_is_found_under_the_name_that_it_is_counted_under(data: Path, config: Path, serve: Serve) -> None:
+    client = Client(serve("--config", str(config), data=data))
+    client.decide("free", 1, cost=3, ip="2001:db8::1")
+    client.decide("login", 1, ip="2001:db8::1")
+    client.wait_for("login", 1, 1)
+    assert client.total("free", caller="ip=2001:db8::1") == 3
+    assert client.total("free", caller="ip=2001:db8::2") == 3  # the same network
+    assert client.total("free", "curve", caller="ip=2001:db8:0:1::1") == 0
+    assert client.total("login", caller="ip=2001:db8::1") == 0  # its rule keeps none
+    assert (data / "callers.secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_all_workers_have_one_history(data: Path, config: Path, serve: Serve) -> None:
+    config.write_text(RULES.replace("rates", 'backend = "redis"\nrates'))
+    redis = shared_redis()
+    flags = ("--flush-s", "1", "--workers", "2", "--config", str(config), "--limits-redis", redis.url)
+    server = serve(*flags, data=data)
+    client = Client(server)
+    answers = [client.decide("login", 1)[0] for _ in range(20)]
+    assert (answers.count(200), answers.count(429)) == (5, 15)
+    client.wait_for("login", 20, 5)
+    assert server.stop() == 0
 
 
 # --- handing over -----------------------------------------------------------------------------------------------------
