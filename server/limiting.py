@@ -9,37 +9,20 @@ from buckets.errors import ClickcurveError, RuleInvalid
 from ratelimit.address import Addresses, addresses
 from ratelimit.asking import CallerListener, Features, Listener
 from ratelimit.async_limiter import AsyncLimiter
-from ratelimit.backend import AsyncBackend, Immediate
+from ratelimit.backend import AsyncBackend
 from ratelimit.blind import decided
 from ratelimit.decision import Decision
 from ratelimit.headers import Refusal, refusal
-from ratelimit.memory import MemoryBackend
 from ratelimit.rule import Rule
+from server.limit_backends import OPENERS, PLACES
 from server.logs import log
 from server.metrics import Sample
 from server.settings import TABLE, Settings
 
 Clock = Callable[[], float]
-Opener = Callable[[Settings, Clock, Clock], AsyncBackend]
 
 WRITE = "write"  # the event of the server's own requests that write
 WRITE_FEATURES = ("token", "ip")
-
-
-def _memory(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
-    return Immediate(MemoryBackend())
-
-
-# --- the backends that this program can open --------------------------------------------------------------------------
-# The one place that knows them: a name that rules may give -> what opens it. The clock and the timer are for the guard
-# that stands around a backend beyond the process.
-OPENERS: Mapping[str, Opener] = {"memory": _memory}
-# A backend -> the setting that says where it is.
-PLACES = {"redis": "limits_redis", "memcached": "limits_memcached"}
-
-
-def open_backend(name: str, settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
-    return OPENERS[name](settings, clock, timer)
 
 
 def check(rules: Sequence[Rule], settings: Settings) -> None:
@@ -101,7 +84,7 @@ class Limiting:
     def _open(self, rules: Sequence[Rule]) -> None:
         for name in ["memory", *(rule.backend for rule in rules)]:
             if name not in self._backends:
-                self._backends[name] = open_backend(name, self._settings, *self._clocks)
+                self._backends[name] = OPENERS[name](self._settings, *self._clocks)
 
     # --- what is counted ----------------------------------------------------------------------------------------------
     def _tell(self, event: str, cost: int, decision: Decision) -> None:

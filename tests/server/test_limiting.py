@@ -13,6 +13,7 @@ import pytest
 from buckets.errors import RuleInvalid, SettingInvalid
 from ratelimit.memory import MemoryBackend
 from server import limiting
+from server.limit_backends import OPENERS
 from server.limiting import Limiting
 from server.metrics import FAMILIES
 from server.settings import Settings, read
@@ -130,6 +131,21 @@ def test_every_number_of_the_limiter_has_a_name_on_metrics(config: Path) -> None
     assert ("clickcurve_limit_keys", 1, ("memory",)) in [tuple(sample) for sample in found.samples()]
 
 
+def test_every_number_of_every_backend_has_a_name_on_metrics(config: Path) -> None:
+    async def names() -> set[str]:
+        found = started(
+            config,
+            "".join(LOGIN.replace("login", name) + f'backend = "{name}"\n' for name in ("redis", "memcached")),
+            limits_redis="redis://127.0.0.1:1",
+            limits_memcached="127.0.0.1:1",
+        )
+        told = {sample.name for sample in found.samples()}
+        await found.close()
+        return told
+
+    assert asyncio.run(names()) <= FAMILIES.keys()
+
+
 # --- other rules ------------------------------------------------------------------------------------------------------
 def test_rules_are_replaced_and_counts_go_on(config: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
@@ -207,7 +223,7 @@ class Shared(Down):
 
 def test_a_backend_is_opened_when_a_rule_names_it_first(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = Shared()
-    monkeypatch.setattr(limiting, "OPENERS", {**limiting.OPENERS, "redis": lambda *_: shared})
+    monkeypatch.setattr(limiting, "OPENERS", {**OPENERS, "redis": lambda *_: shared})
     found = started(config, LOGIN, limits_redis="redis://h1")
     config.write_text(LOGIN + 'backend = "redis"\n')
     found.reload()
