@@ -107,6 +107,7 @@ def show_rule(rule: Rule) -> dict[str, Any]:
         "on_failure": rule.on_failure,
         "shadow": rule.shadow,
         "status": rule.status,
+        "history": rule.history,
     }
 
 

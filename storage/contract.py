@@ -36,6 +36,7 @@ OUTCOMES = ("asked", "admitted")
 # quiet rows that may come some hours later.
 CALLER_DAYS = 30
 _CALLERS = "callers"
+_OF_CALLERS = f"\0{_CALLERS}:"
 
 # What an owner's record can say (OwnerRecord.state).
 OPEN = "open"
@@ -67,7 +68,7 @@ def caller_key(event: str, outcome: str, digest: str) -> str:
 
 def kept_days(stored: str) -> int | None:
     """For how many days the counts of a stored key may be kept; None = for ever."""
-    return CALLER_DAYS if stored.startswith(f"\0{_CALLERS}:") else None
+    return CALLER_DAYS if stored.startswith(_OF_CALLERS) else None
 
 
 def link_of(stored: str) -> str | None:

@@ -284,6 +284,7 @@ def test_the_rules_are_listed_in_the_words_of_the_settings_file() -> None:
         "on_failure": "open",
         "shadow": False,
         "status": 403,
+        "history": "event",
     }
     assert found["shorten"]["by"] == [["ip", "endpoint"]]
     assert (found["shorten"]["edge"], found["shorten"]["side"]) == ("second", "strict")
