@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from buckets.errors import EventUnknown, ParameterInvalid, RuleInvalid
-from ratelimit.backend import Question
+from ratelimit.backend import AsyncBackend, Backend, Question
 from ratelimit.decision import Decision, new
 from ratelimit.key import Keys, keys_of
 from ratelimit.rates import MAX_LIMIT
@@ -19,6 +19,8 @@ Clock: TypeAlias = Callable[[], float]
 Features: TypeAlias = Mapping[str, str]
 # Told of decisions: the event, the cost, the decision.
 Listener: TypeAlias = Callable[[str, int, Decision], None]
+# The same of each caller whose history a rule keeps; the second is the caller, as `identity_of` has it.
+CallerListener: TypeAlias = Callable[[str, str, int, Decision], None]
 
 SECOND_US = 1_000_000
 MAX_CALLER_CHARS = 256
@@ -35,7 +37,9 @@ class Event:
     keys: tuple[Keys, ...]
     overflow: tuple[str, ...]
     backend: str
+    keeps_time: bool  # has that backend a clock of its own?
     remembers: Keys | None  # of the rule that is a list, if there is one
+    callers: tuple[Keys, ...]  # of the rules that keep a history of callers, once for each `by`; () if nobody listens
 
 
 class Attempt:
@@ -63,20 +67,22 @@ class Attempt:
 
 
 class Asking:
-    """The events of a limiter, its clocks and who listens. clock: epoch seconds; None if every backend keeps time.
-    timer: seconds that never step back."""
+    """The events of a limiter, its clocks and who listens. clock: epoch seconds; None if every backend keeps time, and
+    not asked for the events of those that do. timer: seconds that never step back."""
 
     def __init__(
         self,
         rules: Iterable[Rule],
-        backends: Collection[str],
+        backends: Mapping[str, Backend] | Mapping[str, AsyncBackend],
         clock: Clock | None,
         timer: Clock | None = None,
         listener: Listener | None = None,
+        caller_listener: CallerListener | None = None,
     ) -> None:
         self._clock = clock
         self._timer = timer or clock
         self._listener = listener
+        self._caller_listener = caller_listener
         self._backends = backends
         self._events = self._compiled(rules)
 
@@ -97,6 +103,10 @@ class Asking:
     def events(self) -> Mapping[str, tuple[Rule, ...]]:
         return {name: event.rules for name, event in self._events.items()}
 
+    def now(self) -> float | None:
+        """Epoch seconds by the limiter's clock; None if it has none."""
+        return None if self._clock is None else self._clock()
+
     def ask(
         self,
         event: Event,
@@ -115,20 +125,25 @@ class Asking:
             caller = (caller or event.remembers.caller(features))[:MAX_CALLER_CHARS]
         rules, keys, overflow = event.rules, event.keys, event.overflow
         named = (keys[0].of(features),) if len(keys) == 1 else tuple([each.of(features) for each in keys])
-        return new(Question, (rules, named, overflow, cost, self.at_us(now), take, explain, caller or "", reservation))
+        return new(
+            Question, (rules, named, overflow, cost, self.at_us(event, now), take, explain, caller or "", reservation)
+        )
 
-    def tell(self, event: str, cost: int, decision: Decision) -> None:
+    def tell(self, event: Event, features: Features, cost: int, decision: Decision) -> None:
         if self._listener is not None:
-            self._listener(event, cost, decision)
+            self._listener(event.name, cost, decision)
+        if event.callers and self._caller_listener is not None:
+            for keys in event.callers:
+                self._caller_listener(event.name, keys.identity(features), cost, decision)
 
     def timer(self) -> float:
         if self._timer is None:
             raise ValueError("a limiter without a clock needs a timer to wait by")
         return self._timer()
 
-    def at_us(self, now: float | None) -> int | None:
-        """The moment in microseconds: the given one, else the clock's, else None for the backend's own."""
-        if now is None and self._clock is not None:
+    def at_us(self, event: Event, now: float | None) -> int | None:
+        """The moment in microseconds: the given one, else None for a backend that has its own, else the clock's."""
+        if now is None and self._clock is not None and not event.keeps_time:
             now = self._clock()
         return None if now is None else int(now * SECOND_US)
 
@@ -150,7 +165,14 @@ class Asking:
             )
         keys = tuple(map(keys_of, rules))
         lists = [each for each, rule in zip(keys, rules, strict=True) if rule.strategy == "list"]
-        return Event(name, rules, keys, tuple(each.overflow for each in keys), backend, lists[0] if lists else None)
+        callers: dict[object, Keys] = {}
+        for each, rule in zip(keys, rules, strict=True):
+            if rule.history == "callers" and self._caller_listener is not None:
+                callers.setdefault(rule.by, each)
+        overflow = tuple(each.overflow for each in keys)
+        keeps_time = self._backends[backend].keeps_time
+        remembers = lists[0] if lists else None
+        return Event(name, rules, keys, overflow, backend, keeps_time, remembers, tuple(callers.values()))
 
 
 def check_cost(cost: object) -> None:

@@ -220,12 +220,13 @@ class Tokens:
         return self.holds
 
     def refund(self, rule: Rule, at_us: int, mark: int, cost: int, caller: str) -> None:
+        if not self.claims or mark not in self.claims or self.is_idle(at_us):
+            return  # nothing is given back to a full bucket, and only a hit or a gift moves it on in time
         self._see(self.rule, at_us)
-        if self.claims and mark in self.claims:
-            which = list(self.claims).index(mark)
-            back, claims = given_back(list(self.claims.values()), which, cost * self.rule.flow.token)
-            self.drops += back
-            self._keep(claims)
+        which = list(self.claims).index(mark)
+        back, claims = given_back(list(self.claims.values()), which, cost * self.rule.flow.token)
+        self.drops += back
+        self._keep(claims)
 
     def explained(self, rule: Rule, at_us: int, standing: Standing) -> Standing:
         return standing

@@ -16,6 +16,7 @@ BUDGETS_S: Mapping[str, float] = {
     "cassandra": 360.0,
     "chaos": 480.0,
     "crash": 360.0,
+    "examples": 120.0,
     "ingest": 240.0,
     "ratelimit": 420.0,
     "server": 300.0,

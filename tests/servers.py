@@ -110,9 +110,12 @@ def _program(name: str) -> str:
 
 
 @contextmanager
-def redis_server() -> Iterator[Served]:
+def redis_server(*flags: str) -> Iterator[Served]:
+    def command(folder: Path, port: int) -> list[str]:
+        return [*_redis(folder, port), *flags]
+
     with TemporaryDirectory(prefix="redis-") as folder:
-        yield from _running(Served(_redis, "redis", Path(folder), b"PING", b"+PONG", b"FLUSHALL"))
+        yield from _running(Served(command, "redis", Path(folder), b"PING", b"+PONG", b"FLUSHALL"))
 
 
 @contextmanager

@@ -208,6 +208,9 @@ def test_a_backend_with_a_clock_of_its_own_is_not_told_the_time() -> None:
             seen.append(question.at_us)
             return super().decide(question._replace(at_us=1_000_000))
 
-    Limiter(RULES, clock=None, backends={"memory": Timed()}).hit("login", ANN)
-    run(AsyncLimiter(RULES, clock=None, backends={"memory": Immediate(Timed())}).hit("login", ANN))
-    assert seen == [None, None]
+    for asked in (None, clock):
+        Limiter(RULES, clock=asked, backends={"memory": Timed()}).hit("login", ANN)
+        run(AsyncLimiter(RULES, clock=asked, backends={"memory": Immediate(Timed())}).hit("login", ANN))
+    assert seen == [None] * 4
+    Limiter(RULES, clock=None, backends={"memory": Timed()}).hit("login", ANN, now=7)
+    assert seen[-1] == 7_000_000

@@ -1,0 +1,71 @@
+"""When to stop asking a backend that does not answer, and when to try again. No input or output; a timer is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+
+
+class Breaker:
+    """Open, nobody asks. It opens after so many failures in a row; after a pause it lets one question through, and all
+    again if that is answered. If not, the next pause is twice as long, up to a bound.
+
+    timer: seconds that never step back.
+    """
+
+    def __init__(self, timer: Callable[[], float], failures: int, pause_s: float, max_pause_s: float) -> None:
+        self._timer = timer
+        self._allowed = failures
+        self._first_pause_s, self._max_pause_s = pause_s, max_pause_s
+        self._lock = Lock()
+        self._in_a_row = 0
+        self._pause_s = pause_s
+        self._opened_until: float | None = None
+        self._probing = False
+        self.opened = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self._opened_until is not None
+
+    def lets(self) -> bool:
+        """May the backend be asked now? Who is let must tell how it went: `answered`, `failed` or `gave_up`."""
+        if self._opened_until is None:
+            return True
+        with self._lock:
+            if self._opened_until is None:
+                return True
+            if self._probing or self._timer() < self._opened_until:
+                return False
+            self._probing = True
+            return True
+
+    def answered(self) -> None:
+        if self._in_a_row or self._opened_until is not None:
+            with self._lock:
+                self._in_a_row, self._pause_s = 0, self._first_pause_s
+                self._opened_until, self._probing = None, False
+
+    def failed(self) -> None:
+        with self._lock:
+            self._in_a_row += 1
+            if self._opened_until is not None:
+                if not self._probing:
+                    return  # asked before it opened
+                self._probing = False
+                self._pause_s = min(2 * self._pause_s, self._max_pause_s)
+            elif self._in_a_row < self._allowed:
+                return
+            else:
+                self.opened += 1
+            self._opened_until = self._timer() + self._pause_s
+
+    def gave_up(self) -> None:
+        """The one who was let does not know: whoever comes next may try."""
+        with self._lock:
+            self._probing = False
+
+    def left_s(self) -> float:
+        """Seconds until the backend is tried again."""
+        until = self._opened_until
+        return 0.0 if until is None else max(0.0, until - self._timer())

@@ -1,0 +1,128 @@
+-- The end of a reservation: so much of its cost stays counted, the rest is taken out of where it was put.
+--
+-- KEYS   its key.     ARGV   1: keep i8 (-1: all), at_us i8 (-1: this server's clock)
+-- Answer 0: there is none, or it has lapsed. 1: it was ended before. 2: done.
+local keep, at_us = unpack('>i8i8', ARGV[1])
+if at_us < 0 then
+  at_us = server_us()
+end
+
+local function refund_tiered(key, life, mark, back)
+  local series = open_series(key)
+  if not series or series.life ~= life then
+    return
+  end
+  local i = begun_by(series, mark) - 1
+  if i < 0 or bucket(series, i) ~= mark then
+    return
+  end
+  local _, sum = bucket(series, i)
+  back = min(back, (sum - sum_before(series, i)) % WRAP)
+  local from = SERIES_HEAD + BUCKET * i
+  local text, parts = call('GETRANGE', key, from, -1), {}
+  for place = 1, #text, BUCKET do
+    local start, total = unpack('>I4I4', text, place)
+    parts[#parts + 1] = pack('>I4I4', start, (total - back) % WRAP)
+  end
+  call('SETRANGE', key, from, table.concat(parts))
+end
+
+local function refund_windows(key, life, mark, back, charge)
+  local text = call('GET', key)
+  if not text or unpack('>i8', text) ~= life then
+    return
+  end
+  local parts, place = { pack('>i8', life) }, 9
+  for n = 5, #charge do
+    local ends, count
+    ends, count, place = unpack('>I4I4', text, place)
+    if ends - charge[n] <= mark and mark < ends then
+      count = count - back
+    end
+    parts[#parts + 1] = pack('>I4I4', ends, count)
+  end
+  call('SET', key, table.concat(parts), 'KEEPTTL')
+end
+
+local function refund_counter(key, life, mark, back)
+  local text = call('GET', key)
+  local alive, opened, count
+  if text then
+    alive, opened, count = unpack(COUNTER_FORMAT, text)
+  end
+  if alive ~= life or opened ~= mark then
+    return
+  end
+  if count > back then
+    call('SET', key, pack(COUNTER_FORMAT, life, opened, count - back), 'KEEPTTL')
+  else
+    call('DEL', key) -- as if nobody had opened its window
+  end
+end
+
+local function refund_list(key, life, mark, back, _, caller)
+  local head = call('LINDEX', key, 0)
+  if not head or head ~= pack('>i8i8', life, mark) or back == 0 then
+    return
+  end
+  -- The last of this name: the order of the others stays.
+  call('LREM', key, -back, caller)
+  if call('LLEN', key) == 1 then
+    call('DEL', key)
+  end
+end
+
+local function refund_tokens(key, life, mark, back)
+  local state = open_tokens(key)
+  if not state or state.life ~= life then
+    return
+  end
+  state.drops = drops_at(state, at_us)
+  state.seen = max(state.seen, at_us)
+  trim_claims(state, state.full - state.drops, at_us)
+  local which
+  for n, claim in ipairs(state.claims) do
+    which = claim.mark == mark and n or which
+  end
+  if not which then
+    return -- nothing is given back to a full bucket, and only a hit or a gift moves it on in time
+  end
+  -- Without that hit there would have been less missing since, for the other reservations too.
+  local claimed = state.claims[which].drops
+  back = min(claimed, back * state.token)
+  state.drops = state.drops + back
+  local kept = {}
+  for n, claim in ipairs(state.claims) do
+    if n < which then
+      claim.drops = min(claim.drops, claimed - back)
+    else
+      claim.drops = claim.drops - back
+    end
+    if n ~= which and claim.drops > 0 then
+      kept[#kept + 1] = claim
+    end
+  end
+  state.claims = kept
+  call('SET', key, tokens_text(state), 'KEEPTTL')
+end
+
+local REFUND = { refund_tiered, refund_windows, refund_counter, refund_list, refund_tokens }
+
+local record = call('GET', KEYS[1])
+if not record then
+  return 0
+end
+record = cmsgpack.unpack(record)
+local lapses, cost, caller, charged = record[1], record[2], record[3], record[4]
+if lapses <= at_us then
+  return 0
+elseif not charged then
+  return 1
+end
+call('SET', KEYS[1], cmsgpack.pack({ lapses }), 'KEEPTTL')
+local back = keep < 0 and 0 or max(0, cost - keep)
+for _, charge in ipairs(charged) do
+  local kind, key, life, mark = charge[1], charge[2], charge[3], charge[4]
+  REFUND[kind](key, life, mark, back, charge, caller)
+end
+return 2
