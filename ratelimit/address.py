@@ -26,7 +26,8 @@ HEADERS = ("x-forwarded-for", "forwarded")
 NETWORKS_RULE = "addresses and networks such as 10.0.0.0/8, 2001:db8::/32, with commas between them, or unix"
 
 _WITH_PORT = re.compile(r"\[([^\]]*)\](?::[0-9]+)?|([0-9.]+):[0-9]+")
-_PIECE = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*")*')
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"')
+_PAIRED = re.compile(r'[^"]*+(?:"(?:[^"\\]|\\.)*+"[^"]*+)*+')
 _PAIR = re.compile(r'\s*([\w!#$%&\'*+.^`|~-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))\s*(?:;|$)', re.ASCII)
 
 
@@ -67,16 +68,20 @@ class Addresses:
         peer: str = (scope.get("client") or (LOCAL_SOCKET, 0))[0] or LOCAL_SOCKET
         if not (self.trusted or self.trusts_local_socket) or not self._is_trusted(peer):
             return self.name(peer)
-        wanted = self.header.encode()
-        texts = [value.decode("latin-1") for name, value in scope["headers"] if name == wanted]
-        for text in reversed([each for line in texts for each in self._listed(line)]):
-            peer = text
-            if not self._is_trusted(text):
+        for peer in self._claimed(scope["headers"]):
+            if not self._is_trusted(peer):
                 break
         return self.name(peer) or "unknown"
 
-    def _listed(self, line: str) -> Iterable[str]:
-        return _forwarded(line) if self.header == "forwarded" else map(_without_port, line.split(","))
+    def _claimed(self, headers: Iterable[tuple[bytes, bytes]]) -> Iterator[str]:
+        """The addresses that the header names, from its end. No more is read than somebody asks for: it may be long."""
+        wanted = self.header.encode()
+        lines = [value.decode("latin-1") for name, value in headers if name == wanted]
+        for line in reversed(lines):
+            if self.header == "forwarded":
+                yield from map(_for_of, reversed(_elements(line)))
+            else:
+                yield from map(_without_port, reversed(line.split(",")))
 
     def _is_trusted(self, text: str) -> bool:
         address = _parsed(text)
@@ -124,26 +129,22 @@ def _without_port(text: str) -> str:
     return (found[1] or found[2] or "") if found else text
 
 
-def _forwarded(line: str) -> Iterator[str]:
-    """The `for` of each element of a Forwarded header (RFC 7239), in order; `unknown` where there is none.
+def _elements(line: str) -> list[str]:
+    """The elements of a Forwarded header (RFC 7239), between its commas.
 
     A client may leave a quotation open, to swallow what the proxy adds. Where quotation marks do not pair up, every
     comma ends an element; so the proxy's own stays the last.
     """
-    pieces, at = [], 0
-    while at <= len(line):
-        found = _PIECE.match(line, at)
-        end = found.end() if found else at
-        if end < len(line) and line[end] != ",":
-            pieces = line.split(",")
-            break
-        pieces.append(line[at:end])
-        at = end + 1
-    yield from map(_for_of, pieces)
+    if not _PAIRED.fullmatch(line):
+        return line.split(",")
+    # A line break is in no header, so it can stand for a comma within quotation marks.
+    hidden = _QUOTED.sub(lambda quoted: quoted[0].replace(",", "\n"), line)
+    return [element.replace("\n", ",") for element in hidden.split(",")]
 
 
 def _for_of(piece: str) -> str:
-    """The value of `for` in one element. Pair by pair: a quoted value may hold what looks like another pair."""
+    """The value of `for` in one element, `unknown` if there is none. Pair by pair, since a quoted value may hold what
+    looks like another pair."""
     at = 0
     while found := _PAIR.match(piece, at):
         if found[1].lower() == "for":

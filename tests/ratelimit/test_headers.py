@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 
 import pytest
 
@@ -10,6 +12,7 @@ from buckets.errors import ParameterInvalid
 from ratelimit.blind import without_backend
 from ratelimit.decision import Decision, Standing
 from ratelimit.headers import DIALECTS, check_dialect, fields, may_tell, refusal, retry_after_s
+from ratelimit.limiter import Limiter
 from ratelimit.rule import Rule, parse_rules
 
 NOW = 1_709_204_800
@@ -135,3 +138,36 @@ def test_an_unknown_dialect_is_refused() -> None:
     assert check_dialect("ietf-11") == "ietf-11"
     with pytest.raises(ParameterInvalid, match="is no dialect"):
         check_dialect("kong")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"rates": "2/s, 5/m, 20/h"},
+        {"rates": "5/m, 20/h", "edge": "minute", "side": "lenient"},
+        {"rates": "3/s, 20/m", "strategy": "fixed"},
+        {"rates": "60/h", "burst": 10, "strategy": "token_bucket"},
+        {"rates": "10/m", "strategy": "single_counter"},
+    ],
+)
+def test_who_does_what_the_headers_say_is_served_and_not_too_fast(rule: dict[str, object]) -> None:
+    """Who waits for Retry-After passes; and what is left, divided by the time, is no faster rate than a policy's."""
+    rules = parse_rules({"e": {"by": "ip", **rule}})
+    limiter = Limiter(rules, clock=None)
+    chance = random.Random(7)
+    now, refused = NOW + 0.5, 0
+    for _ in range(2_000):
+        now += chance.choice((0.0, 0.01, 0.3, 2.0, 30.0))
+        found = limiter.hit("e", {"ip": "a"}, chance.choice((1, 1, 1, 2)), now=now)
+        headers = dict(fields("ietf", found, rules, now))
+        left, within_s = map(int, re.findall(r";[rt]=([0-9]+)", headers["RateLimit"]))
+        quotas = [tuple(map(int, pair)) for pair in re.findall(r";q=([0-9]+);w=([0-9]+)", headers["RateLimit-Policy"])]
+        assert left == found.remaining
+        if found.allowed:
+            assert any(left * window_s <= within_s * quota for quota, window_s in quotas)
+        else:
+            refused += 1
+            wait_s = int(headers["Retry-After"])
+            assert within_s == wait_s
+            assert limiter.peek("e", {"ip": "a"}, now=now + wait_s).allowed
+    assert refused > 20
