@@ -23,7 +23,7 @@ BUDGETS_S: Mapping[str, float] = {
     "simulated": 300.0,
     "storage": 420.0,
 }
-DEFAULT_BUDGET_S = 60.0
+DEFAULT_BUDGET_S = 120.0
 
 
 def suite_of(node_id: str, root: str = "tests") -> str:
