@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from time import time
 
-from bench import cassandra, ingest, reads, rows, servers
+from bench import cassandra, ingest, limiter, reads, rows, servers
 from bench.table import Line, render
 from bench.workload import Workload
 from tests.running import ROOT
 
-PARTS = ("rows", "ingest", "reads", "cassandra")
+PARTS = ("rows", "ingest", "reads", "limiter", "cassandra")
 # A loaded store is kept for later runs as long as the code that writes it and the hour stay the same.
 WRITERS = ("buckets", "ingest", "storage", "bench/workload.py")
 
@@ -38,6 +38,7 @@ def main() -> None:
         "rows": lambda _: rows.bytes_per_row(),
         "ingest": lambda folder: _ingest(folder, workload, arguments.rounds, arguments.seconds),
         "reads": lambda folder: _reads(folder, workload, arguments.rounds, arguments.seconds),
+        "limiter": lambda _: limiter.measure(arguments.rounds, arguments.seconds / 20),
         "cassandra": lambda folder: cassandra.measure(folder, arguments.rounds, arguments.seconds),
     }
     lines: list[Line] = []

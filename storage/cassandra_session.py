@@ -2,7 +2,7 @@
 
 How each kind of statement is carried out stands in `_profiles`. Repeats are the driver's, within the time of the
 request: another node is asked after an error, and also when the first has not answered after a quarter of the time. A
-conditional update is sent once, whatever happens.
+conditional update is sent once, whatever happens, and the next one to another node.
 
 The driver starts threads and opens sockets, so a connection is made in the process that uses it, never before a fork.
 """
@@ -41,10 +41,11 @@ from cassandra.policies import (
     ConstantSpeculativeExecutionPolicy,
     DCAwareRoundRobinPolicy,
     FallthroughRetryPolicy,
+    LoadBalancingPolicy,
     RetryPolicy,
     TokenAwarePolicy,
 )
-from cassandra.query import PreparedStatement, SimpleStatement, tuple_factory
+from cassandra.query import BatchStatement, BatchType, PreparedStatement, SimpleStatement, tuple_factory
 
 from buckets.errors import ClickcurveError, SettingInvalid, StoreMismatch, StoreUnavailable
 from storage.cassandra_cql import Kind, Rows, Statement, Values
@@ -110,7 +111,13 @@ class Session:
 
     # --- what only the driver knows ---------------------------------------------------------------------------------
     def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> ResponseFuture:
-        bound = self._prepare(statement).bind(values)
+        prepared = self._prepare(statement)
+        if statement.partition:
+            bound = BatchStatement(BatchType.UNLOGGED)  # one partition: as whole as a single write, and as cheap
+            bound.is_idempotent = prepared.is_idempotent
+            bound.add_all([prepared] * len(values), values)
+        else:
+            bound = prepared.bind(values)
         if size is not None:
             bound.fetch_size = size
         return self._session.execute_async(bound, execution_profile=statement.kind, paging_state=state)
@@ -228,22 +235,28 @@ def _cluster(address: Address, counters: Counters) -> Cluster:
 
 
 def _profiles(address: Address, counters: Counters) -> dict[object, ExecutionProfile]:
-    policy = TokenAwarePolicy(DCAwareRoundRobinPolicy(address.dc) if address.dc else DCAwareRoundRobinPolicy())
+    def in_turn() -> DCAwareRoundRobinPolicy:
+        return DCAwareRoundRobinPolicy(address.dc) if address.dc else DCAwareRoundRobinPolicy()
+
     quorum, serial = ConsistencyLevel.QUORUM, ConsistencyLevel.SERIAL
     if address.dc:
         quorum, serial = ConsistencyLevel.LOCAL_QUORUM, ConsistencyLevel.LOCAL_SERIAL
     again = _Retries(lambda: counters.add(_RETRIES))
     hedge = ConstantSpeculativeExecutionPolicy(address.timeout_s / 4, HEDGES)
 
-    def profile(level: int, **more: Any) -> ExecutionProfile:
+    def profile(level: int, nodes: LoadBalancingPolicy | None = None, **more: Any) -> ExecutionProfile:
         options = {"request_timeout": address.timeout_s, "retry_policy": again, **more}
+        policy = nodes or TokenAwarePolicy(in_turn())
         return ExecutionProfile(policy, consistency_level=level, row_factory=tuple_factory, **options)
 
     return {
         EXEC_PROFILE_DEFAULT: profile(quorum),
         Kind.READ: profile(quorum, speculative_execution_policy=hedge),
         Kind.WRITE: profile(quorum, speculative_execution_policy=hedge),
-        Kind.CONDITION: profile(quorum, serial_consistency_level=serial, retry_policy=FallthroughRetryPolicy()),
+        # Sent once, so each goes to the next node in turn: the first replica, always asked first, may stand still.
+        Kind.CONDITION: profile(
+            quorum, in_turn(), serial_consistency_level=serial, retry_policy=FallthroughRetryPolicy()
+        ),
         Kind.SERIAL_READ: profile(serial, speculative_execution_policy=hedge),
         _DEFINE: profile(quorum, retry_policy=FallthroughRetryPolicy(), request_timeout=DEFINE_S),
     }

@@ -24,8 +24,8 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
 
 # Third-party packages that belong in few places: patterns of the paths where they may be imported.
 ONLY_IN: Mapping[str, tuple[str, ...]] = {
-    "fastapi": (r".+/(\w+_)?routes\.py", r"server/.+"),
-    "starlette": (r".+/(\w+_)?routes\.py", r"server/.+"),
+    "fastapi": (r".+/(\w+_)?routes\.py", r"server/.+", r"ratelimit/dependency\.py"),
+    "starlette": (r".+/(\w+_)?routes\.py", r"server/.+", r"ratelimit/dependency\.py"),
     "uvicorn": (r"server/.+",),
     "apscheduler": (r"server/schedule\.py",),
     "cassandra": (r"storage/cassandra_session\.py",),

@@ -7,7 +7,7 @@ that can only read and add many numbers shares, held to the same answers as the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,12 @@ import pytest
 from ratelimit.backend import Backend, Question, Settled, lapses_us
 from ratelimit.decision import Standing, is_admitted
 from ratelimit.limiter import Limiter
+from ratelimit.memcached import MemcachedBackend
 from ratelimit.memory import MemoryBackend
 from ratelimit.named import Counter, decide
 from ratelimit.redis import RedisBackend
 from ratelimit.rule import SUPPORTED, parse_rules
-from tests.servers import shared_redis
+from tests.servers import shared_memcached, shared_redis
 
 # The machines of tests are shared, and no answer is late there for want of a server.
 PATIENCE_S = 20.0
@@ -128,15 +129,23 @@ def redis() -> Iterator[Place]:
         backend.close()
 
 
+@contextmanager
+def memcached() -> Iterator[Place]:
+    with closing(MemcachedBackend([shared_memcached().address], timeout_s=PATIENCE_S)) as backend:
+        yield Place("memcached", backend)
+
+
 BACKENDS: Mapping[str, Callable[[], AbstractContextManager[Place]]] = {
     "memory": memory,
     "counters": counters,
     "redis": redis,
+    "memcached": memcached,
 }
 STRATEGIES: Mapping[str, tuple[str, ...]] = {
     "memory": SUPPORTED["memory"],
-    "counters": ("tiered", "fixed", "per_second"),
+    "counters": SUPPORTED["memcached"],
     "redis": SUPPORTED["redis"],
+    "memcached": SUPPORTED["memcached"],
 }
 
 

@@ -1,0 +1,157 @@
+"""The limiter beside three libraries: `make bench ARGS=limiter`, or parts by their own names:
+
+python -m bench.limiter memory redis memcached bytes --rounds 9 --seconds 0.1
+
+Decisions a second of one thread on 10,000 keys, in process and on servers that are started for it; each group has the
+same guarantee. In each round all of a group have their turn, and so has the bare operation that they are held against.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import cycle
+from statistics import median
+from time import perf_counter, process_time
+
+import redis
+from pymemcache.client.base import Client
+
+from bench import limiter_bytes
+from bench.limiter_contenders import GROUPS, OURS, Hit, Place, Rates, contenders
+from bench.table import Line, rate, render, spread
+from tests.servers import memcached_server, redis_server
+
+KEYS = 10_000
+DAY_S = 86_400
+# No hit of a run is refused: what a decision costs that admits.
+CASES: Mapping[str, Rates] = {
+    "100/d": [(100, DAY_S)],
+    "70,000/d": [(70_000, DAY_S)],
+    "4 limits, 100/d": [(70, 1), (80, 60), (90, 3_600), (100, DAY_S)],
+    "4 limits, 70,000/d": [(5_000, 1), (20_000, 60), (50_000, 3_600), (70_000, DAY_S)],
+}
+AT_ONCE = 100
+
+
+@contextmanager
+def place_of(name: str) -> Iterator[Place]:
+    """Memory, or a server of this kind on a free port."""
+    if name == "memory":
+        yield Place(name)
+        return
+    with (redis_server if name == "redis" else memcached_server)() as server:
+        yield Place(name, server.address)
+
+
+def bare(place: Place) -> tuple[str, Hit]:
+    """What any limiter there must do at least: its name, and the operation."""
+    if place.name == "memory":
+        counts: dict[str, int] = {}
+
+        def increment(key: str) -> bool:
+            counts[key] = counts.get(key, 0) + 1
+            return True
+
+        return "a dict increment", increment
+    if place.name == "redis":
+        client = redis.Redis.from_url(f"redis://{place.address}")
+        place.made.append(client.close)
+        return "INCRBY by redis-py", lambda key: bool(client.incrby("bare:" + key, 1))
+    host, port = place.address.split(":")
+    other = Client((host, int(port)))
+    place.made.append(other.close)
+    for number in range(KEYS):
+        other.set(f"bare:{number}", "0", noreply=False)
+    return "incr by pymemcache", lambda key: other.incr("bare:" + key, 1) is not None
+
+
+def per_s(hit: Hit, keys: Iterator[str], seconds: float, timer: Callable[[], float]) -> float:
+    """Decisions a second. None of them may be refused: that is another measurement."""
+    decided = refused = 0
+    begun = now = timer()
+    while now < begun + seconds:
+        refused += [hit(next(keys)) for _ in range(AT_ONCE)].count(False)
+        decided += AT_ONCE
+        now = timer()
+    if refused:
+        raise RuntimeError(f"{refused} hits were refused that were to be admitted")
+    return decided / (now - begun)
+
+
+def decisions(name: str, rounds: int, seconds: float) -> list[Line]:
+    """In process by the processor's time, of which others on the machine take nothing; on servers by the clock."""
+    lines = []
+    timer = process_time if name == "memory" else perf_counter
+    keys = list(map(str, random.Random(1).sample(range(KEYS), KEYS)))
+    with place_of(name) as place:
+        for guarantee in GROUPS:
+            for case, rates in CASES.items():
+                what, operation = bare(place)
+                hits = {who: make(place, rates) for who, make in contenders(place, guarantee).items()}
+                if hits:
+                    told = _measure({**hits, what: operation}, keys, rounds, seconds, timer)
+                    lines += _lines(f"{name}, {guarantee}, {case}", told, what)
+                # The next case has rules of its own, and counts from nothing.
+                place.close()
+    return lines
+
+
+def _measure(
+    hits: Mapping[str, Hit], keys: Sequence[str], rounds: int, seconds: float, timer: Callable[[], float]
+) -> dict[str, list[float]]:
+    """The figures of each in each round. Every key has been seen before."""
+    for hit in hits.values():
+        if not all([hit(key) for key in keys]):  # noqa: C419  each is hit
+            raise RuntimeError("a first hit was refused")
+    told: dict[str, list[float]] = {who: [] for who in hits}
+    turns = {who: cycle(keys) for who in hits}
+    gc.collect()
+    for _ in range(rounds):
+        for who, hit in hits.items():
+            told[who].append(per_s(hit, turns[who], seconds, timer))
+    return told
+
+
+def _lines(what: str, told: Mapping[str, list[float]], operation: str) -> list[Line]:
+    least = median(told[operation])
+    lines = [Line(f"{what}: {operation}", rate(least), f"rounds within {spread(told[operation])}")]
+    figures = {who: median(rates) for who, rates in told.items() if who != operation}
+    best = max((figure for who, figure in figures.items() if who != OURS), default=0.0)
+    for who, figure in sorted(figures.items(), key=lambda each: -each[1]):
+        beside = f"1/{least / figure:.1f} of {operation}, rounds within {spread(told[who])}"
+        ahead = f"{figure / best:.2f} times the best other" if who == OURS and best else ""
+        lines.append(Line(f"{what}: {who}", rate(figure), beside, ahead))
+    return lines
+
+
+PARTS: Mapping[str, Callable[[int, float], list[Line]]] = {
+    "memory": lambda rounds, seconds: decisions("memory", rounds, seconds),
+    "redis": lambda rounds, seconds: decisions("redis", rounds, seconds),
+    "memcached": lambda rounds, seconds: decisions("memcached", rounds, seconds),
+    "bytes": lambda *_: limiter_bytes.measure(place_of),
+}
+
+
+def measure(rounds: int, seconds: float, parts: Sequence[str] = tuple(PARTS)) -> list[Line]:
+    lines: list[Line] = []
+    for part in parts:
+        print(f"measuring limiter {part} ...", flush=True)
+        lines += PARTS[part](rounds, seconds)
+    return lines
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("parts", nargs="*", choices=PARTS, help="what to measure; everything if none is named")
+    asked.add_argument("--rounds", type=int, default=9, help="rounds of each measurement; the table has medians")
+    asked.add_argument("--seconds", type=float, default=0.1, help="seconds of each turn in a round")
+    arguments = asked.parse_args()
+    print(render(measure(arguments.rounds, arguments.seconds, arguments.parts or tuple(PARTS))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""What the limiters keep for one key, in bytes: of Python's memory, or as a server says it."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from time import time
+
+import redis
+
+from bench.limiter_contenders import GROUPS, OURS, Place, Rates, contenders, limiter_at
+from bench.table import Line
+from ratelimit.memcached_connection import Server
+
+DAY_S = 86_400
+# How many keys, and how many hits of each: all that its limit allows.
+CASES: Mapping[str, tuple[int, Rates]] = {"100/d": (200, [(100, DAY_S)]), "70,000/d": (1, [(70_000, DAY_S)])}
+STRATEGIES = {"fixed window": "fixed", "exact sliding window": "tiered", "token bucket": "token_bucket"}
+
+
+def measure(place_of: Callable[[str], AbstractContextManager[Place]]) -> list[Line]:
+    lines = []
+    for name in ("memory", "redis", "memcached"):
+        for guarantee in GROUPS:
+            for case, (keys, rates) in CASES.items():
+                if name == "memcached" and case != "100/d":
+                    continue  # 70,000 hits over a network for the same number of buckets
+                with place_of(name) as place:
+                    told = {who: _per_key(place, guarantee, who, keys, rates) for who in contenders(place, guarantee)}
+                    place.close()
+                least = min((size for who, size in told.items() if who != OURS), default=0.0)
+                for who, size in sorted(told.items(), key=lambda each: each[1]):
+                    ratio = f"{size / least:.2f} times the least other" if who == OURS and least else ""
+                    what = f"{name}, {guarantee}, {case} used up: {who}"
+                    lines.append(Line(what, f"{size:,.0f} B a key", "over a day" if who == OURS else "at once", ratio))
+    return lines
+
+
+def _per_key(place: Place, guarantee: str, who: str, keys: int, rates: Rates) -> float:
+    fill = _filling(place, guarantee, who, rates)
+    fill("first")  # scripts, pools and tables that are not a key's
+    before = _used(place)
+    if place.name == "memory":
+        tracemalloc.start()
+    for n in range(keys):
+        fill(f"key{n}")
+    if place.name == "memory":
+        gc.collect()
+        size = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        return size / keys
+    return (_used(place) - before) / keys
+
+
+def _filling(place: Place, guarantee: str, who: str, rates: Rates) -> Callable[[str], None]:
+    limit = rates[-1][0]
+    if who == OURS:
+        # Spread over the day, which takes the most buckets. The others keep as much in any case.
+        hit = limiter_at(place, rates, STRATEGIES[guarantee]).hit
+        midnight = int(time()) // DAY_S * DAY_S
+
+        def spread(key: str) -> None:
+            for n in range(limit):
+                hit("e", {"ip": key}, now=midnight + n * DAY_S / limit)
+
+        return spread
+    other = contenders(place, guarantee)[who](place, rates)
+
+    def at_once(key: str) -> None:
+        for _ in range(limit):
+            other(key)
+
+    return at_once
+
+
+def _used(place: Place) -> int:
+    if place.name == "redis":
+        with redis.Redis.from_url(f"redis://{place.address}") as client:
+            return int(client.info("memory")["used_memory"])
+    if place.name == "memcached":
+        server = Server(place.address, timeout_s=20.0)
+        told = server.ask(b"stats\r\n").partition(b"STAT bytes ")[2].split()[0]
+        server.close()
+        return int(told)
+    return 0
