@@ -24,7 +24,8 @@ def _memory(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
 def _redis(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
     from ratelimit.redis import AsyncRedisBackend  # its library is loaded only where a rule needs it
 
-    return _guarded(AsyncRedisBackend(settings.limits_redis, timeout_s=_deadline_s(settings)), settings, clock, timer)
+    # The guard's deadline holds; two of the same length would only cost time.
+    return _guarded(AsyncRedisBackend(settings.limits_redis, timeout_s=None), settings, clock, timer)
 
 
 def _memcached(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
