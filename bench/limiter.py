@@ -87,15 +87,14 @@ def decisions(name: str, rounds: int, seconds: float) -> list[Line]:
     lines = []
     timer = process_time if name == "memory" else perf_counter
     keys = list(map(str, random.Random(1).sample(range(KEYS), KEYS)))
-    with place_of(name) as place:
-        for guarantee in GROUPS:
-            for case, rates in CASES.items():
-                what, operation = bare(place)
+    for guarantee in GROUPS:
+        for case, rates in CASES.items():
+            with place_of(name) as place:
                 hits = {who: make(place, rates) for who, make in contenders(place, guarantee).items()}
                 if hits:
+                    what, operation = bare(place)
                     told = _measure({**hits, what: operation}, keys, rounds, seconds, timer)
-                    lines += _lines(f"{name}, {guarantee}, {case}", told, what)
-                # The next case has rules of its own, and counts from nothing.
+                    lines.append(_line(f"{name}, {guarantee}, {case}", told, what))
                 place.close()
     return lines
 
@@ -116,16 +115,14 @@ def _measure(
     return told
 
 
-def _lines(what: str, told: Mapping[str, list[float]], operation: str) -> list[Line]:
-    least = median(told[operation])
-    lines = [Line(f"{what}: {operation}", rate(least), f"rounds within {spread(told[operation])}")]
-    figures = {who: median(rates) for who, rates in told.items() if who != operation}
-    best = max((figure for who, figure in figures.items() if who != OURS), default=0.0)
-    for who, figure in sorted(figures.items(), key=lambda each: -each[1]):
-        beside = f"1/{least / figure:.1f} of {operation}, rounds within {spread(told[who])}"
-        ahead = f"{figure / best:.2f} times the best other" if who == OURS and best else ""
-        lines.append(Line(f"{what}: {who}", rate(figure), beside, ahead))
-    return lines
+def _line(what: str, told: Mapping[str, list[float]], operation: str) -> Line:
+    """Clickcurve's figure, and beside it what part that is of the bare operation, and those of the others."""
+    figures = {who: median(rates) for who, rates in told.items()}
+    mine, least = figures.pop(OURS), figures.pop(operation)
+    beside = [f"1/{least / mine:.1f} of {operation}, rounds within {spread(told[OURS])}"]
+    beside += [f"{who} {figure:,.0f}" for who, figure in figures.items()]
+    ahead = f"{mine / max(figures.values()):.2f} times the best of these" if figures else ""
+    return Line(what, rate(mine), "; ".join(beside), ahead)
 
 
 PARTS: Mapping[str, Callable[[int, float], list[Line]]] = {

@@ -28,8 +28,9 @@ from hashlib import blake2b
 from threading import Lock
 
 from buckets.errors import SettingInvalid
+from ratelimit import backend
 from ratelimit import memcached_connection as memcached
-from ratelimit.backend import Question, Settled, lapses_us
+from ratelimit.backend import Question, Settled
 from ratelimit.decision import Standing, is_admitted
 from ratelimit.key import memcached_key
 from ratelimit.memcached_connection import CONNECTIONS, DONE, NOT_SET, TIMEOUT_S, Server, lives
@@ -45,7 +46,7 @@ _PREFIX = re.compile(r"[!-~]{0,16}", re.ASCII)
 
 
 class MemcachedBackend:
-    """`Backend` on memcached 1.6.12 or later; for the strategies `tiered`, `fixed` and `per_second`.
+    """`Backend` on memcached 1.6.10 or later; for the strategies `tiered`, `fixed` and `per_second`.
 
     addresses: each host:port. connections: at most so many to each server. timeout_s: for each step of talking to one.
     prefix: what all names begin with, visible ASCII, so that others may use the same servers.
@@ -67,7 +68,7 @@ class MemcachedBackend:
         if not _PREFIX.fullmatch(prefix):
             rule = "at most 16 visible ASCII characters"
             raise SettingInvalid(f"a prefix is {rule}, not {prefix!r}", field="prefix", value=prefix, rule=rule)
-        self._prefix = prefix.encode()
+        self._prefix = prefix
         self._lock = Lock()
         self._taken_back = self._gave_up = 0
 
@@ -103,51 +104,48 @@ class MemcachedBackend:
         return standings
 
     def _seat(self, key: str) -> Seat:
-        base = self._prefix + memcached_key(key).encode()
+        base = self._prefix + memcached_key(key)
         return Seat(self._server(base), base)
 
-    def _server(self, base: bytes) -> Server:
+    def _server(self, base: str) -> Server:
         """The server on which a key lives: of all, the one for which the highest number is drawn."""
         if len(self._servers) == 1:
             return self._servers[0]
-        return max(self._servers, key=lambda server: blake2b(server.label + base, digest_size=8).digest())
+        return max(self._servers, key=lambda server: blake2b((server.address + base).encode(), digest_size=8).digest())
 
     # --- reservations -------------------------------------------------------------------------------------------------
     def _hold(self, question: Question, seats: Seats, verdict: Verdict) -> None:
         """Note what was charged, after it was: who is told the token may use it."""
         at_us = question.at_us or 0
-        held = [b"%d %d" % (lapses_us(question.rules, at_us), question.cost)]
+        held = [f"{backend.lapses_us(question.rules, at_us)} {question.cost}"]
         held += [seats.name(counter) for counter, _ in verdict.add]
         ttl = lives(max(rule.keep_s for rule in question.rules) + GRACE_S, at_us)
         name = self._reservation(question.reservation or "")
         server = self._server(name)
-        answer = server.ask(memcached.put(name, b" ".join(held), ttl, None))
+        answer = server.ask(memcached.put(name, " ".join(held), ttl, None))
         if answer.strip() != DONE:
             raise server.refused(answer)
 
-    def _reservation(self, reservation: str) -> bytes:
+    def _reservation(self, reservation: str) -> str:
         """The name of its note. A key begins with a digit or #."""
-        return self._prefix + b"held:" + memcached_key(reservation).encode()
+        return self._prefix + "held:" + memcached_key(reservation)
 
     def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
         assert at_us is not None, "memcached has no clock that it tells"
         name = self._reservation(reservation)
         server = self._server(name)
-        held = server.told(memcached.value, server.ask(memcached.get_value(name)))
-        if held is None:
-            return Settled.unknown
-        lapses, cost, *names = held.split()
-        left_us = int(lapses) - at_us
+        lapses_us, cost, names = server.told(_held, server.ask(memcached.get_value(name)))
+        left_us = lapses_us - at_us
         if left_us <= 0:
             return Settled.unknown
         # Of several who end it at once, one is the first to say so. It is gone only after what was held.
         ttl = lives(left_us // 1_000_000 + 2 * GRACE_S, at_us)
-        answer = server.ask(memcached.put(name + b"|ended", b"", ttl, None))
+        answer = server.ask(memcached.put(name + "|ended", "", ttl, None))
         if answer.strip() in NOT_SET:
             return Settled.ended
         if answer.strip() != DONE:
             raise server.refused(answer)
-        back = 0 if keep is None else max(0, int(cost) - keep)
+        back = 0 if keep is None else max(0, cost - keep)
         if back:
             take_back(((self._server(base_of(each)), each) for each in names), back)
         return Settled.done
@@ -156,7 +154,7 @@ class MemcachedBackend:
         for rule, key in zip(question.rules, question.keys, strict=True):
             seat = self._seat(key)
             answer = seat.server.ask(memcached.add_and_tell(seat.own, 1, lives(own_life_s(rule), question.at_us or 0)))
-            if not answer.startswith(b"VA "):
+            if not answer.startswith("VA "):
                 raise seat.server.refused(answer)
 
     # --- the rest -----------------------------------------------------------------------------------------------------
@@ -171,6 +169,13 @@ class MemcachedBackend:
     def close(self) -> None:
         for server in self._servers:
             server.close()
+
+
+def _held(answer: str) -> tuple[int, int, list[str]]:
+    """What is noted of a reservation: when it lapses, its cost, and the counts that it was added to. One of which
+    nothing is known has lapsed long ago."""
+    lapses, cost, *names = (memcached.value(answer) or "0 0").split()
+    return int(lapses), int(cost), names
 
 
 def _without_room(question: Question, standings: Sequence[Standing], others: Mapping[str, int]) -> list[int]:

@@ -1,7 +1,7 @@
 """Connections to a memcached server, a bounded number of them, and the few words of its protocol that the limiter uses.
 
 A request is any number of commands, sent as one; what comes back is the answers to all of them. The commands are those
-of memcached 1.6.12 and later: `ma` adds to a number, makes it with its time to live where there is none, and tells the
+of memcached 1.6.10 and later: `ma` adds to a number, makes it with its time to live where there is none, and tells the
 sum, in one step. The usual clients know it not, and send an `incr` and wait for its answer before they send the next.
 """
 
@@ -24,10 +24,10 @@ MAX_RELATIVE_S = 30 * 86_400
 _NAMES_EACH = 100
 _RECEIVE_BYTES = 65_536
 # The command that does nothing; its answer says that all others have been answered.
-_LAST = b"mn\r\n"
+_LAST = "mn\r\n"
 _END = b"\r\nMN\r\n"
 # What it answers: done; there is no such thing; it was there, or was another, so nothing was set.
-DONE, NOT_THERE, NOT_SET = b"HD", b"NF", (b"NS", b"EX", b"NF")
+DONE, NOT_THERE, NOT_SET = "HD", "NF", ("NS", "EX", "NF")
 
 Told = TypeVar("Told")
 
@@ -52,7 +52,6 @@ class Server:
 
     def __init__(self, address: str, connections: int = CONNECTIONS, timeout_s: float = TIMEOUT_S) -> None:
         self.address = address = address.strip()
-        self.label = address.encode()
         self._to = parse_address(address)
         self._timeout_s = timeout_s
         self._connections = connections
@@ -64,7 +63,7 @@ class Server:
         self._free = BoundedSemaphore(self._connections)
         self._idle: deque[socket.socket] = deque()
 
-    def ask(self, request: bytes) -> bytes:
+    def ask(self, request: str) -> str:
         """The answers to all commands of a request, each with its line end."""
         if self._process != os.getpid():
             self._begin()
@@ -76,7 +75,7 @@ class Server:
             except IndexError:
                 talking = self._connect()
             try:
-                talking.sendall(request + _LAST)
+                talking.sendall((request + _LAST).encode("ascii"))
                 answer = _read(talking)
             except BaseException:
                 # What else is idle was opened before: if this server has gone, each of them would fail somebody.
@@ -90,22 +89,22 @@ class Server:
             self._free.release()
         return answer
 
-    def ask_three(self, first: bytes, second: bytes, third: bytes) -> tuple[bytes, bytes, bytes]:
+    def ask_three(self, first: str, second: str, third: str) -> tuple[str, str, str]:
         """The same for one `get`, another, and more of them, with the answers apart."""
         answer = self.ask(first + second + third)
-        pieces = answer.split(b"END\r\n", 2)
+        pieces = answer.split("END\r\n", 2)
         if len(pieces) != 3:
             raise self.refused(answer)
         return pieces[0], pieces[1], pieces[2]
 
-    def told(self, read: Callable[[bytes], Told], answer: bytes) -> Told:
+    def told(self, read: Callable[[str], Told], answer: str) -> Told:
         """What an answer says, in the reading of one of the functions below."""
         try:
             return read(answer)
         except (ValueError, IndexError):
             raise self.refused(answer) from None
 
-    def refused(self, answer: bytes) -> BackendUnavailable:
+    def refused(self, answer: str) -> BackendUnavailable:
         """What to raise when the server answers what it should not."""
         return BackendUnavailable(f"memcached at {self.address} answered {answer[:100]!r}")
 
@@ -127,14 +126,14 @@ class Server:
         return talking
 
 
-def _read(talking: socket.socket) -> bytes:
+def _read(talking: socket.socket) -> str:
     answer = talking.recv(_RECEIVE_BYTES)
     while answer[-len(_END) :] != _END and answer != _END[2:]:
         more = talking.recv(_RECEIVE_BYTES)
         if not more:
             raise ConnectionResetError("it closed the connection")
         answer += more
-    return answer[: 2 - len(_END)]
+    return answer[: 2 - len(_END)].decode("latin-1")
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -143,65 +142,65 @@ def lives(life_s: int, at_us: int) -> int:
     return life_s if life_s <= MAX_RELATIVE_S else at_us // 1_000_000 + life_s
 
 
-def get(names: Sequence[bytes]) -> bytes:
+def get(names: Sequence[str]) -> str:
     """The values of these names, in their order, in one command or, if they are many, several."""
     if len(names) <= _NAMES_EACH:
-        return b"get " + b" ".join(names) + b"\r\n" if names else b""
+        return "get " + " ".join(names) + "\r\n" if names else ""
     pieces = [names[at : at + _NAMES_EACH] for at in range(0, len(names), _NAMES_EACH)]
-    return b"".join(b"get " + b" ".join(piece) + b"\r\n" for piece in pieces)
+    return "".join("get " + " ".join(piece) + "\r\n" for piece in pieces)
 
 
-def numbers(answer: bytes) -> dict[bytes, int]:
+def numbers(answer: str) -> dict[str, int]:
     """The answer to `get`: the numbers that there are. ValueError for anything else."""
     # VALUE <name> <flags> <length>, and in the next line the number; an END after each command.
-    words = answer.replace(b"END\r\n", b"").split()
-    if words[::5].count(b"VALUE") * 5 != len(words):
+    words = answer.replace("END\r\n", "").split()
+    if words[::5].count("VALUE") * 5 != len(words):
         raise ValueError("no numbers")
     return dict(zip(words[1::5], map(int, words[4::5]), strict=True))
 
 
-def get_with_marks(names: Sequence[bytes]) -> bytes:
+def get_with_marks(names: Sequence[str]) -> str:
     """The same in one command, each with the mark by which it can be replaced if nobody else does."""
-    return b"gets " + b" ".join(names) + b"\r\n"
+    return "gets " + " ".join(names) + "\r\n"
 
 
-def numbers_and_marks(answer: bytes) -> dict[bytes, tuple[int, int]]:
-    words = answer.replace(b"END\r\n", b"").split()
-    if words[::6].count(b"VALUE") * 6 != len(words):
+def numbers_and_marks(answer: str) -> dict[str, tuple[int, int]]:
+    words = answer.replace("END\r\n", "").split()
+    if words[::6].count("VALUE") * 6 != len(words):
         raise ValueError("no numbers")
     return dict(zip(words[1::6], zip(map(int, words[5::6]), map(int, words[4::6]), strict=True), strict=True))
 
 
-def add(name: bytes, number: int, ttl: int) -> bytes:
+def add(name: str, number: int, ttl: int) -> str:
     """Add to a number; where there is none, begin one that lives so long."""
-    return b"ma %b N%d J%d D%d\r\n" % (name, ttl, number, number)
+    return f"ma {name} N{ttl} J{number} D{number}\r\n"
 
 
-def add_and_tell(name: bytes, number: int, ttl: int) -> bytes:
+def add_and_tell(name: str, number: int, ttl: int) -> str:
     """The same, and tell the sum; it lives so long from now on in any case."""
-    return b"ma %b N%d T%d J%d D%d v\r\n" % (name, ttl, ttl, number, number)
+    return f"ma {name} N{ttl} T{ttl} J{number} D{number} v\r\n"
 
 
-def subtract(names: Iterable[bytes], number: int) -> bytes:
+def subtract(names: Iterable[str], number: int) -> str:
     """Subtract from those numbers that there are, down to 0."""
-    return b"".join([b"ma %b MD D%d\r\n" % (name, number) for name in names])
+    return "".join([f"ma {name} MD D{number}\r\n" for name in names])
 
 
-def put(name: bytes, value: bytes, ttl: int, mark: int | None) -> bytes:
+def put(name: str, value: str, ttl: int, mark: int | None) -> str:
     """Replace the value that had this mark when it was read; None: set it if there is none."""
-    condition = b"ME" if mark is None else b"C%d" % mark
-    return b"ms %b %d T%d %b\r\n%b\r\n" % (name, len(value), ttl, condition, value)
+    condition = "ME" if mark is None else f"C{mark}"
+    return f"ms {name} {len(value)} T{ttl} {condition}\r\n{value}\r\n"
 
 
-def get_value(name: bytes) -> bytes:
-    return b"mg %b v\r\n" % name
+def get_value(name: str) -> str:
+    return f"mg {name} v\r\n"
 
 
-def value(answer: bytes) -> bytes | None:
+def value(answer: str) -> str | None:
     """The answer to `get_value`: None if there is none. For values of one line."""
-    if answer == b"EN\r\n":
+    if answer == "EN\r\n":
         return None
-    head, found, end = answer.split(b"\r\n")
-    if not head.startswith(b"VA ") or end:
+    head, found, end = answer.split("\r\n")
+    if not head.startswith("VA ") or end:
         raise ValueError("no value")
     return found

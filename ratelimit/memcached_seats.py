@@ -31,22 +31,22 @@ class Seat:
 
     __slots__ = ("base", "marks", "number", "own", "server")
 
-    def __init__(self, server: Server, base: bytes) -> None:
+    def __init__(self, server: Server, base: str) -> None:
         self.server = server
         self.base = base
-        self.own = base + b"|n"
+        self.own = base + "|n"
         self.number = 0
         # By which the second of the latest hit can be replaced if nobody else does.
-        self.marks: dict[bytes, tuple[int, int]] = {}
+        self.marks: dict[str, tuple[int, int]] = {}
 
-    def name(self, counter: Counter) -> bytes:
+    def name(self, counter: Counter) -> str:
         # The last three parts are numbers, so no two keys have a name in common.
-        return b"%b|%d|%d|%d" % (self.base, self.number & _RESETS, counter[1], counter[2])
+        return f"{self.base}|{self.number & _RESETS}|{counter[1]}|{counter[2]}"
 
 
-def base_of(name: bytes) -> bytes:
+def base_of(name: str) -> str:
     """The key that a counter's name was made of."""
-    return name.rsplit(b"|", 3)[0]
+    return name.rsplit("|", 3)[0]
 
 
 def own_life_s(rule: Rule) -> int:
@@ -63,7 +63,7 @@ class Seats:
         self._servers = list({seat.server: None for seat in self._seats.values()})
         self._at_us = question.at_us or 0
 
-    def name(self, counter: Counter) -> bytes:
+    def name(self, counter: Counter) -> str:
         return self._seats[counter.key].name(counter)
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class Seats:
                 return known
         raise BackendUnavailable("memcached: a key is being reset all the time")
 
-    def _look(self, server: Server, named: Mapping[bytes, Counter]) -> dict[Counter, int]:
+    def _look(self, server: Server, named: Mapping[str, Counter]) -> dict[Counter, int]:
         here = [seat for seat in self._seats.values() if seat.server is server]
         latest = [name for name, counter in named.items() if not counter[1]]
         counts = [name for name, counter in named.items() if counter[1]]
@@ -116,7 +116,7 @@ class Seats:
     def _resets(self) -> list[int]:
         return [seat.number & _RESETS for seat in self._seats.values()]
 
-    def _named(self, wanted: Sequence[Counter]) -> Iterable[tuple[Server, dict[bytes, Counter]]]:
+    def _named(self, wanted: Sequence[Counter]) -> Iterable[tuple[Server, dict[str, Counter]]]:
         seats = self._seats
         for server in self._servers:
             yield (
@@ -149,8 +149,8 @@ class Seats:
             memcached.add_and_tell(seats[key].own, cost << RESET_BITS, lives(own_life_s(rules[key]), at_us))
             for key in charged
         ]
-        answer = server.ask(b"".join(commands))
-        lines = answer.split(b"\r\n")
+        answer = server.ask("".join(commands))
+        lines = answer.split("\r\n")
         latest, own = lines[len(adds) : len(adds) + 3 * len(puts)], lines[len(adds) + 3 * len(puts) : -1]
         if lines[: len(adds)].count(DONE) != len(adds) or len(own) != 2 * len(charged):
             raise server.refused(answer)
@@ -161,22 +161,22 @@ class Seats:
                 others[counter.key] = UNTOLD
         return {key: more for key, more in others.items() if more}
 
-    def _grown(self, key: str) -> Callable[[bytes], int]:
+    def _grown(self, key: str) -> Callable[[str], int]:
         """By how much more than this hit a key's own number has grown."""
         before, cost = self._seats[key].number, self._question.cost
 
-        def grown(told: bytes) -> int:
+        def grown(told: str) -> int:
             others = (int(told) >> RESET_BITS) - (before >> RESET_BITS) - cost
             return others if others >= 0 and (int(told) ^ before) & _RESETS == 0 else UNTOLD
 
         return grown
 
-    def _put(self, counter: Counter, second: int, life_s: int) -> bytes:
+    def _put(self, counter: Counter, second: int, life_s: int) -> str:
         """Set the second of the latest hit if nobody has since it was read; tell what it is then."""
         name = self.name(counter)
         mark = self._seats[counter.key].marks.get(name)
         ttl = lives(life_s + GRACE_S, self._at_us)
-        return memcached.put(name, b"%d" % second, ttl, None if mark is None else mark[1]) + memcached.get_value(name)
+        return memcached.put(name, str(second), ttl, None if mark is None else mark[1]) + memcached.get_value(name)
 
     def take_back(self, verdict: Verdict) -> None:
         take_back(
@@ -184,9 +184,9 @@ class Seats:
         )
 
 
-def take_back(names: Iterable[tuple[Server, bytes]], cost: int) -> None:
+def take_back(names: Iterable[tuple[Server, str]], cost: int) -> None:
     """Subtract from counts, where they are still there. The keys' own numbers only ever grow."""
-    of_server: dict[Server, list[bytes]] = {}
+    of_server: dict[Server, list[str]] = {}
     for server, name in names:
         of_server.setdefault(server, []).append(name)
     for server, here in of_server.items():

@@ -190,8 +190,11 @@ class Tokens:
         self.claims: dict[int, int] | None = None
 
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Standing:
-        drops, seen_us = self._drops(rule, at_us), max(at_us, self.seen_us)
-        return token_bucket.weigh(rule.flow, rule.rates[0].window_s, drops, seen_us, at_us, cost, taking)
+        seen_us = self.seen_us
+        drops = drops_at(rule.flow, self.drops, seen_us, at_us) if rule is self.rule else self._drops(rule, at_us)
+        if at_us > seen_us:
+            seen_us = at_us
+        return token_bucket.weigh(rule.flow, rule.reaches[0][1], drops, seen_us, at_us, cost, taking)
 
     def _drops(self, rule: Rule, at_us: int) -> int:
         old = self.rule.flow
@@ -211,8 +214,13 @@ class Tokens:
         self.claims = {mark: claim for mark, claim in zip(self.claims or (), claims, strict=True) if claim > 0}
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
-        self._see(rule, at_us)
-        self.drops -= cost * rule.flow.token
+        if rule is self.rule and not self.claims:  # the usual hit, without what others need
+            self.drops = drops_at(rule.flow, self.drops, self.seen_us, at_us) - cost * rule.flow.token
+            if at_us > self.seen_us:
+                self.seen_us = at_us
+        else:
+            self._see(rule, at_us)
+            self.drops -= cost * rule.flow.token
         if not held:
             return 0
         self.holds += 1

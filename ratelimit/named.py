@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeAlias
 from buckets.cover import Run
 from ratelimit import fixed, tiered
 from ratelimit.backend import Question
-from ratelimit.decision import Piece, Standing, is_admitted, longest, tightest
+from ratelimit.decision import Piece, Standing, is_admitted, longest, new, tightest
 from ratelimit.rule import Rule
 from ratelimit.tiered import Bucket, Reading
 
@@ -100,7 +100,7 @@ def charges(rule: Rule, key: str, second: int) -> list[tuple[Counter, int]]:
 
 
 def _named(key: str, buckets: Iterable[Bucket]) -> list[Counter]:
-    return [Counter(key, width_s, start) for width_s, start in buckets]
+    return [new(Counter, (key, width_s, start)) for width_s, start in buckets]
 
 
 def _weigh(
@@ -116,17 +116,13 @@ def _weigh(
     wanted = {n: next(reading) for n, reading in enumerate(readings)}
     standings: dict[int, Standing] = {}
     while wanted:
-        unknown = [
-            counter
-            for n, buckets in wanted.items()
-            for counter in _named(question.keys[n], buckets)
-            if counter not in known
-        ]
+        named = {n: _named(question.keys[n], buckets) for n, buckets in wanted.items()}
+        unknown = [counter for counters in named.values() for counter in counters if counter not in known]
         if unknown:
             known.update(dict.fromkeys(unknown, 0) | dict((yield unknown)))
         for n, buckets in list(wanted.items()):
             try:
-                counts = {bucket: known[Counter(question.keys[n], *bucket)] for bucket in buckets}
+                counts = dict(zip(buckets, map(known.__getitem__, named[n]), strict=True))
                 wanted[n] = readings[n].send(counts)
             except StopIteration as ended:
                 standings[n] = ended.value

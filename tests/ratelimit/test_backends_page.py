@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
@@ -14,7 +15,7 @@ from ratelimit.rule import SUPPORTED, parse_rules
 from tests.ratelimit.backends import PATIENCE_S
 from tests.ratelimit.given import ANN
 from tests.running import ROOT
-from tests.servers import Served, redis_server, shared_redis
+from tests.servers import Served, redis_server, shared_memcached, shared_redis
 
 PAGE = (ROOT / "docs" / "limiter-backends.md").read_text()
 
@@ -37,10 +38,23 @@ def test_the_table_of_strategies_is_what_is_supported() -> None:
     assert set(rows) == set(SUPPORTED["memory"])
 
 
+def programs() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
 def test_the_program_runs(server: Served) -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    program, _ = programs()
     assert "redis://127.0.0.1:6379/0" in program
     exec(program.replace("redis://127.0.0.1:6379/0", server.url), {})
+
+
+def test_the_program_on_memcached_runs() -> None:
+    _, program = programs()
+    place = '["127.0.0.1:11211"]'
+    assert place in program
+    made: dict[str, Any] = {}
+    exec(program.replace(place, f'["{shared_memcached().address}"], timeout_s={PATIENCE_S}'), made)
+    made["limiter"].close()
 
 
 def test_the_commands_that_are_named_are_enough() -> None:

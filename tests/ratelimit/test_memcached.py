@@ -281,9 +281,9 @@ def test_connections_are_bounded(server: Served) -> None:
     with closing(one):
         one._free.acquire()
         with pytest.raises(BackendUnavailable, match="busy"):
-            one.ask(b"")
+            one.ask("")
         one._free.release()
-        assert one.ask(b"") == b""
+        assert one.ask("") == ""
         assert one.idle == 1
 
 
@@ -304,8 +304,8 @@ def test_a_forked_process_has_connections_of_its_own(place: Place, monkeypatch: 
 # --- words of the protocol --------------------------------------------------------------------------------------------
 def test_an_answer_of_many_pieces(server: Served) -> None:
     with closing(Server(server.address, timeout_s=PATIENCE_S)) as asking:
-        names = [b"%d|" % n + b"x" * 200 for n in range(3_000)]
-        asking.ask(b"".join(b"ms %b 3 T100\r\n%03d\r\n" % (name, n % 1_000) for n, name in enumerate(names)))
+        names = [f"{n}|" + "x" * 200 for n in range(3_000)]
+        asking.ask("".join(f"ms {name} 3 T100\r\n{n % 1_000:03}\r\n" for n, name in enumerate(names)))
         told = numbers(asking.ask(get(names)))
         assert [told[name] for name in names] == [n % 1_000 for n in range(3_000)]
 
