@@ -30,9 +30,9 @@ def measure(place_of: Callable[[str], AbstractContextManager[Place]]) -> list[Li
                 with place_of(name) as place:
                     told = {who: _per_key(place, guarantee, who, keys, rates) for who in contenders(place, guarantee)}
                     place.close()
-                mine = told.pop(OURS)
-                beside = "; ".join(f"{who} {size:,.0f}" for who, size in told.items())
-                lines.append(Line(f"{name}, {guarantee}, {case} used up", f"{mine:,.0f} B a key", beside))
+                beside = "; ".join(f"{who} {size:,.0f}" for who, size in told.items() if who != OURS)
+                if told:
+                    lines.append(Line(f"{name}, {guarantee}, {case} used up", f"{told[OURS]:,.0f} B a key", beside))
     return lines
 
 

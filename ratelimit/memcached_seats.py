@@ -39,9 +39,14 @@ class Seat:
         # By which the second of the latest hit can be replaced if nobody else does.
         self.marks: dict[str, tuple[int, int]] = {}
 
+    @property
+    def start(self) -> str:
+        """What the names of its counts begin with: a key that was reset has others than before."""
+        return f"{self.base}|{self.number & _RESETS}|"
+
     def name(self, counter: Counter) -> str:
         # The last three parts are numbers, so no two keys have a name in common.
-        return f"{self.base}|{self.number & _RESETS}|{counter[1]}|{counter[2]}"
+        return f"{self.start}{counter[1]}|{counter[2]}"
 
 
 def base_of(name: str) -> str:
@@ -117,12 +122,14 @@ class Seats:
         return [seat.number & _RESETS for seat in self._seats.values()]
 
     def _named(self, wanted: Sequence[Counter]) -> Iterable[tuple[Server, dict[str, Counter]]]:
-        seats = self._seats
+        """The names of what is wanted, by server. Written out, since a decision may have hundreds of them."""
+        starts = {key: seat.start for key, seat in self._seats.items()}
+        if len(self._servers) == 1:
+            yield self._servers[0], {f"{starts[each[0]]}{each[1]}|{each[2]}": each for each in wanted}
+            return
         for server in self._servers:
-            yield (
-                server,
-                {seats[counter[0]].name(counter): counter for counter in wanted if seats[counter[0]].server is server},
-            )
+            here = [each for each in wanted if self._seats[each[0]].server is server]
+            yield server, {f"{starts[each[0]]}{each[1]}|{each[2]}": each for each in here}
 
     # --- writing ------------------------------------------------------------------------------------------------------
     def charge(self, verdict: Verdict) -> Mapping[str, int]:

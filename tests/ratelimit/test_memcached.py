@@ -13,10 +13,12 @@ import pytest
 
 from buckets.errors import BackendUnavailable, SettingInvalid
 from ratelimit.backend import Settled
+from ratelimit.failure import Guarded, Patience
 from ratelimit.limiter import Limiter
 from ratelimit.memcached import MemcachedBackend
 from ratelimit.memcached_connection import MAX_RELATIVE_S, Server, get, lives, numbers, parse_address
 from ratelimit.memcached_seats import GRACE_S
+from ratelimit.rule import FAILURES
 from tests.processes import TRIES
 from tests.ratelimit.backends import PATIENCE_S, Place
 from tests.ratelimit.given import ANN, BEN, T, free, hits, ten
@@ -256,6 +258,32 @@ def test_a_restart_costs_one_question_and_forgets_what_was_counted(server: Serve
         with pytest.raises(BackendUnavailable):
             limiter.hit("e", ANN, now=T)
         assert hits(limiter, 11, T) == [True] * 10 + [False]
+
+
+@pytest.mark.parametrize("how", ["killed", "suspended"])
+def test_without_it_each_rule_says_what_is_done_and_with_it_again_it_decides(server: Served, how: str) -> None:
+    patience = Patience(deadline_s=PATIENCE_S, failures=2, pause_s=5.0, max_pause_s=5.0)
+    passed_s = [0.0]
+    with closing(backend_on(server, timeout_s=1.0)) as backend:
+        guarded = Guarded(backend, clock=lambda: T, timer=lambda: passed_s[0], patience=patience)
+        rule = {"by": "ip", "rates": "3/m", "strategy": "fixed"}
+        limiter = Place("memcached", guarded).limiter({name: {**rule, "on_failure": name} for name in FAILURES})
+
+        def admitted() -> dict[str, int]:
+            return {name: sum(limiter.hit(name, ANN, now=T).allowed for _ in range(5)) for name in FAILURES}
+
+        assert [limiter.hit(name, ANN, now=T).allowed for name in FAILURES] == [True] * 3
+        server.kill() if how == "killed" else server.suspend()
+        while not limiter.hit("closed", ANN, now=T).blind:  # it may not stand still at once
+            pass
+        assert admitted() == {"open": 5, "closed": 0, "local": 3}
+        measures = guarded.measures()
+        assert [measures[f"blind_{name}_total"] for name in FAILURES] == [5, 6, 5]
+        server.start() if how == "killed" else server.resume()
+        passed_s[0] += 6.0
+        # Killed, it knows nothing of before.
+        assert admitted()["open"] == (3 if how == "killed" else 2)
+        assert not limiter.hit("open", ANN, now=T).blind
 
 
 def test_something_else_under_the_name_of_a_count(server: Served, place: Place) -> None:
