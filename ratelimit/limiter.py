@@ -28,8 +28,8 @@ from ratelimit.asking import (
     new_reservation,
 )
 from ratelimit.backend import Backend, Settled
+from ratelimit.backends.memory import MemoryBackend
 from ratelimit.decision import Decision, decide
-from ratelimit.memory import MemoryBackend
 from ratelimit.rule import Rule
 from ratelimit.waiting import MAX_WAITING, Ask, Lines
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from buckets.errors import ParameterInvalid, RuleInvalid
+from ratelimit.backends.memory import MemoryBackend
 from ratelimit.decision import Decision
 from ratelimit.limiter import Limiter
-from ratelimit.memory import MemoryBackend
 from ratelimit.rule import Rule, parse_rules
 from ratelimit.trace import parse_line
 

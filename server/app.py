@@ -23,7 +23,7 @@ from query.queries import Limits, Queries
 from query.read import Reader
 from query.routes import routes as query_routes
 from query.top import TopLinks
-from ratelimit.routes import routes as limit_routes
+from ratelimit.http.routes import routes as limit_routes
 from server import limits
 from server.auth import Gate
 from server.described import describe

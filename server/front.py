@@ -13,7 +13,7 @@ from typing import Any
 from buckets.errors import ClickcurveError, JournalUnknown
 from ingest.answer import close_unanswered
 from ingest.asgi import HitRoutes
-from ratelimit.middleware import WRITES, answer
+from ratelimit.http.middleware import WRITES, answer
 from server.auth import Gate, scope_of
 from server.errors import Problems
 from server.limiting import Limiting

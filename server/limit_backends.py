@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ratelimit.backend import AsyncBackend, Immediate
-from ratelimit.failure import AsyncGuarded, Patience
-from ratelimit.memory import MemoryBackend
+from ratelimit.backends.failure import AsyncGuarded, Patience
+from ratelimit.backends.memory import MemoryBackend
 from server.settings import Settings
 
 Clock = Callable[[], float]
@@ -22,15 +22,15 @@ def _memory(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
 
 
 def _redis(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
-    from ratelimit.redis import AsyncRedisBackend  # its library is loaded only where a rule needs it
+    from ratelimit.backends.redis import AsyncRedisBackend  # its library is loaded only where a rule needs it
 
     # The guard's deadline holds; two of the same length would only cost time.
     return _guarded(AsyncRedisBackend(settings.limits_redis, timeout_s=None), settings, clock, timer)
 
 
 def _memcached(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
-    from ratelimit.memcached import MemcachedBackend
-    from ratelimit.threaded import Threaded
+    from ratelimit.backends.memcached import MemcachedBackend
+    from ratelimit.backends.threaded import Threaded
 
     servers = [server.strip() for server in settings.limits_memcached.split(",")]
     backend = MemcachedBackend(servers, timeout_s=_deadline_s(settings))

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from buckets.errors import ClickcurveError, RuleInvalid
-from ratelimit.address import Addresses, addresses
 from ratelimit.asking import CallerListener, Features, Listener
 from ratelimit.async_limiter import AsyncLimiter
 from ratelimit.backend import AsyncBackend
-from ratelimit.blind import decided
 from ratelimit.decision import Decision
-from ratelimit.headers import Refusal, refusal
+from ratelimit.http.address import Addresses, addresses
+from ratelimit.http.blind import decided
+from ratelimit.http.headers import Refusal, refusal
 from ratelimit.rule import Rule
 from server.limit_backends import OPENERS, PLACES
 from server.logs import log

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from buckets.errors import ClickcurveError, RuleInvalid, SettingInvalid
-from ratelimit.address import HEADERS, addresses
-from ratelimit.headers import DIALECTS
+from ratelimit.http.address import HEADERS, addresses
+from ratelimit.http.headers import DIALECTS
 from ratelimit.rule import Rule, parse_rules
 from server import limits
 from storage import cassandra_uri

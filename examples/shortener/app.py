@@ -31,9 +31,9 @@ from fastapi.responses import RedirectResponse
 from pydantic import AnyHttpUrl, BaseModel
 
 from examples.redirector.app import Reporter
-from ratelimit.address import addresses
 from ratelimit.async_limiter import AsyncLimiter
-from ratelimit.middleware import RateLimit, Scope
+from ratelimit.http.address import addresses
+from ratelimit.http.middleware import RateLimit, Scope
 from ratelimit.rule import parse_rules
 
 HERE = Path(__file__).parent

@@ -11,8 +11,8 @@ import httpx
 from buckets.errors import BackendUnavailable
 from ratelimit.async_limiter import AsyncLimiter
 from ratelimit.backend import AsyncBackend, Question, Settled
+from ratelimit.backends.memory import MemoryBackend
 from ratelimit.decision import Standing
-from ratelimit.memory import MemoryBackend
 from ratelimit.rule import parse_rules
 
 NOW = 1_709_204_800

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buckets.errors import ParameterInvalid
-from ratelimit.address import Addresses, addresses
+from ratelimit.http.address import Addresses, addresses
 
 PROXIES = "10.0.0.0/8, 2001:db8:a::/48"
 

@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse
 from buckets.errors import EventUnknown
 from ratelimit.asking import Attempt
 from ratelimit.async_limiter import AsyncLimiter
-from ratelimit.dependency import Limited, install
+from ratelimit.http.dependency import Limited, install
 from tests.ratelimit.asgi import BEN, Down, ask, limiter, statuses
 
 LIMITS: dict[str, dict[str, object]] = {

@@ -9,9 +9,9 @@ import re
 import pytest
 
 from buckets.errors import ParameterInvalid
-from ratelimit.blind import without_backend
 from ratelimit.decision import Decision, Standing
-from ratelimit.headers import DIALECTS, check_dialect, fields, may_tell, refusal, retry_after_s
+from ratelimit.http.blind import without_backend
+from ratelimit.http.headers import DIALECTS, check_dialect, fields, may_tell, refusal, retry_after_s
 from ratelimit.limiter import Limiter
 from ratelimit.rule import Rule, parse_rules
 

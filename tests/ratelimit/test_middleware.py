@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from buckets.errors import EventUnknown, ParameterInvalid
-from ratelimit.address import addresses
-from ratelimit.memory import MemoryBackend
-from ratelimit.middleware import Application, Message, RateLimit, Receive, Scope, Send, is_failure
+from ratelimit.backends.memory import MemoryBackend
+from ratelimit.http.address import addresses
+from ratelimit.http.middleware import Application, Message, RateLimit, Receive, Scope, Send, is_failure
 from ratelimit.rule import parse_rules
 from tests.ratelimit.asgi import ANN, BEN, NOW, Down, Time, ask, limiter, statuses
 

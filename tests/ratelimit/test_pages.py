@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ratelimit.headers import DIALECTS
+from ratelimit.http.headers import DIALECTS
 from ratelimit.rule import RESERVED, SUPPORTED, Rule, parse_rules
 from tests.ratelimit.asgi import ask, statuses
 from tests.running import ROOT

@@ -13,8 +13,8 @@ import pytest
 from buckets.errors import BackendUnavailable, SettingInvalid
 from ratelimit.async_limiter import AsyncLimiter
 from ratelimit.backend import Settled
+from ratelimit.backends.redis import AsyncRedisBackend, RedisBackend
 from ratelimit.limiter import Limiter
-from ratelimit.redis import AsyncRedisBackend, RedisBackend
 from ratelimit.rule import parse_rules
 from tests.ratelimit.backends import PATIENCE_S, Place, memory, on
 from tests.ratelimit.given import ANN, BEN, MIDNIGHT, T, hits, ten

@@ -10,10 +10,10 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 
 from buckets.errors import ClickcurveError
-from ratelimit.address import Addresses
 from ratelimit.async_limiter import AsyncLimiter
-from ratelimit.memory import MemoryBackend
-from ratelimit.routes import routes
+from ratelimit.backends.memory import MemoryBackend
+from ratelimit.http.address import Addresses
+from ratelimit.http.routes import routes
 from tests.ratelimit.asgi import NOW, Down, Time, ask, limiter
 
 LIMITS: dict[str, Any] = {

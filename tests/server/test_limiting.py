@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from buckets.errors import RuleInvalid, SettingInvalid
-from ratelimit.memory import MemoryBackend
+from ratelimit.backends.memory import MemoryBackend
 from server import limiting
 from server.limit_backends import OPENERS
 from server.limiting import Limiting

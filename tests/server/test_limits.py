@@ -6,7 +6,8 @@ import pytest
 
 from ingest import asgi, element, encoding, hit, journal, owner, receipt, tally
 from query import asked, layout
-from ratelimit import memory, wire
+from ratelimit.backends import memory
+from ratelimit.http import wire
 from server import limits
 from server.limits import LIMITS
 

@@ -8,7 +8,7 @@ answered here, before its body is read; all others carry how much is left, redir
 With `only`, just answers of some kind count, such as failed logins (`only=is_failure`). A place is held while the
 application works, and given back where its answer does not count: a burst of tries side by side cannot pass together.
 
-A backend that cannot answer never makes a 5xx: see `ratelimit.blind`.
+A backend that cannot answer never makes a 5xx: see `ratelimit.http.blind`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from inspect import isawaitable
 from typing import Any, TypeAlias
 
 from buckets.errors import EventUnknown, ParameterInvalid
-from ratelimit.address import Addresses
 from ratelimit.async_limiter import AsyncLimiter
-from ratelimit.blind import Verb, decided, settled
-from ratelimit.headers import PROBLEM, Fields, Refusal, check_dialect, fields, may_tell, refusal
+from ratelimit.http.address import Addresses
+from ratelimit.http.blind import Verb, decided, settled
+from ratelimit.http.headers import PROBLEM, Fields, Refusal, check_dialect, fields, may_tell, refusal
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]

@@ -1,4 +1,4 @@
-"""Limits for single routes of a FastAPI application, with the meanings of `ratelimit.middleware`.
+"""Limits for single routes of a FastAPI application, with the meanings of `ratelimit.http.middleware`.
 
     app = FastAPI()
     install(app)
@@ -25,12 +25,12 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import RedirectResponse
 
 from buckets.errors import EventUnknown, ParameterInvalid
-from ratelimit.address import Addresses
 from ratelimit.asking import Attempt
 from ratelimit.async_limiter import AsyncLimiter
-from ratelimit.blind import Verb, decided, settled
-from ratelimit.headers import Refusal, check_dialect, fields, may_tell, refusal, sentence
-from ratelimit.middleware import WRITES, Given
+from ratelimit.http.address import Addresses
+from ratelimit.http.blind import Verb, decided, settled
+from ratelimit.http.headers import Refusal, check_dialect, fields, may_tell, refusal, sentence
+from ratelimit.http.middleware import WRITES, Given
 
 
 class Refused(HTTPException):

@@ -10,9 +10,9 @@ import msgspec
 
 from buckets.errors import ParameterInvalid
 from ratelimit.asking import check_cost
-from ratelimit.blind import Verb
 from ratelimit.decision import Decision, Piece
-from ratelimit.headers import sentence
+from ratelimit.http.blind import Verb
+from ratelimit.http.headers import sentence
 from ratelimit.rule import EDGES_S, RESERVED, Rule
 
 BODY_BYTES = 64 * 1024

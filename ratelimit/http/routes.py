@@ -13,14 +13,14 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from buckets.errors import BodyTooLarge, ReservationEnded, ReservationUnknown
-from ratelimit.address import Addresses
 from ratelimit.async_limiter import AsyncLimiter
 from ratelimit.backend import Settled
-from ratelimit.blind import decided, settled
 from ratelimit.decision import Decision
-from ratelimit.headers import fields
+from ratelimit.http.address import Addresses
+from ratelimit.http.blind import decided, settled
+from ratelimit.http.headers import fields
+from ratelimit.http.wire import BODY_BYTES, Asked, read_commit, read_question, show_decision, show_rules
 from ratelimit.rule import Rule
-from ratelimit.wire import BODY_BYTES, Asked, read_commit, read_question, show_decision, show_rules
 
 _ASKED: dict[str, Any] = {
     "requestBody": {
