@@ -21,10 +21,10 @@ from limits.strategies import FixedWindowRateLimiter, MovingWindowRateLimiter, R
 from throttled.rate_limiter import per_duration
 
 from ratelimit.backend import Backend
+from ratelimit.backends.memcached import MemcachedBackend
+from ratelimit.backends.memory import MemoryBackend
+from ratelimit.backends.redis import RedisBackend
 from ratelimit.limiter import Limiter
-from ratelimit.memcached import MemcachedBackend
-from ratelimit.memory import MemoryBackend
-from ratelimit.redis import RedisBackend
 from ratelimit.rule import parse_rules
 
 # (limit, seconds), shortest first.

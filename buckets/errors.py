@@ -70,6 +70,20 @@ class EventUnknown(ClickcurveError):
     title = "unknown event"
 
 
+class ReservationUnknown(ClickcurveError):
+    """There is no such reservation, or its windows are over."""
+
+    status = 404
+    title = "unknown reservation"
+
+
+class ReservationEnded(ClickcurveError):
+    """It was committed or cancelled before."""
+
+    status = 409
+    title = "reservation ended"
+
+
 class ImportOutOfStep(ClickcurveError):
     """An imported piece does not begin where its source stands; `value` is the position to continue at."""
 

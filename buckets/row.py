@@ -1,4 +1,4 @@
-"""The row: all that is known of one link's hits as counted by one owner, and the four things that can happen to it.
+"""The row: all that is known of one link's hits as counted by one owner, and what can happen to it.
 
 A row is buckets of several widths, for two series: people and bots. Each series has one `Cells` per tier of the ladder,
 finest first: the starts of the buckets that are not empty, and their counts. The row's fold day says where one tier
@@ -9,12 +9,13 @@ What happens to a row, always by making a new one:
 - `add`     hits land in whatever bucket holds their minute on the row's fold day, however late they come;
 - `fold`    the fold day rises; fine buckets that are now too old are replaced by the coarse bucket that holds them;
 - `apply`   what a flush does: fold, add, and set the mark, once however often it is tried;
-- `merge`   the sum of rows of one link that several owners hold.
+- `merge`   the sum of rows of one link that several owners hold;
+- `forget`  buckets before a moment go, with what they counted: of rows that may not be kept for ever, never of links'.
 
 The laws, each with a property test:
 
-1. `lifetime == opening + all people buckets`, and `bots == all bot buckets`. Only new hits change either, and an
-   erasure, after which a row starts again empty.
+1. `lifetime == opening + all people buckets`, and `bots == all bot buckets`. Only new hits change either, an erasure,
+   after which a row starts again empty, and `forget`.
 2. The row depends on the hits and on the fold day only: not on the order of the hits, nor on how often, when, or in
    which steps it was folded.
 3. Each bucket is aligned to its tier, lies in the span that its tier holds, and is not empty. Starts ascend.
@@ -193,15 +194,36 @@ def merge(rows: Iterable[Row], ladder: Ladder) -> Row:
     )
 
 
-def next_due(row: Row, ladder: Ladder) -> int | None:
-    """The first fold day on which folding this row changes one of its buckets; None = never."""
-    days = []
+def forget(row: Row, fold_day: int, days: int) -> Row:
+    """The row as it is kept for `days` days, fold_day being the last: without the buckets that begin before the first
+    of them, and without what they counted. Its opening, if it has one, stays. The row must have all of its buckets."""
+    before = (fold_day - days + 1) * DAY_S
+    if all(starts[0] >= before for starts, _ in (*row.people_cells, *row.bot_cells) if starts):
+        return row
+    people, bots = (tuple(_since(cells, before) for cells in series) for series in (row.people_cells, row.bot_cells))
+    oldest = min((starts[0] for starts, _ in (*people, *bots) if starts), default=None)
+    return row._replace(
+        first=None if oldest is None else max(row.first or 0, oldest),
+        last=None if oldest is None else row.last,
+        lifetime=row.opening + _sum(people),
+        bots=_sum(bots),
+        people_cells=people,
+        bot_cells=bots,
+    )
+
+
+def next_due(row: Row, ladder: Ladder, days: int | None = None) -> int | None:
+    """The first fold day on which folding this row changes one of its buckets, or on which it has one to `forget` if it
+    is kept for so many days; None = never."""
+    found = []
     for cells in (row.people_cells, row.bot_cells):
         for tier, (starts, _) in enumerate(cells):
             due = ladder.folds_at(tier, starts[0]) if starts else None
             if due is not None:
-                days.append(due)
-    return min(days, default=None)
+                found.append(due)
+            if starts and days is not None:
+                found.append(starts[0] // DAY_S + days)
+    return min(found, default=None)
 
 
 def check(row: Row, ladder: Ladder) -> list[str]:
@@ -332,6 +354,12 @@ def _folded(cells: tuple[Cells, ...], cuts: tuple[int, ...], ladder: Ladder) -> 
             carried = starts[:kept], counts[:kept]
             folded.append((starts[kept:], counts[kept:]))
     return tuple(folded)
+
+
+def _since(cells: Cells, before: int) -> Cells:
+    starts, counts = cells
+    at = bisect_left(starts, before)
+    return starts[at:], counts[at:]
 
 
 def _summed(rows: list[tuple[Cells, ...]]) -> tuple[Cells, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-Counts = dict[int, dict[str, int]]  # minute start -> key -> count
+Counts = dict[int, dict[str, int]]  # minute start -> link (or stored key) -> count
 
 
 class Identified(msgspec.Struct, array_like=True):
@@ -32,16 +32,20 @@ class SourceStep(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Batch(msgspec.Struct, array_like=True):
-    """The hits of one request; it lies whole in one journal frame, hence in one flush."""
+    """The hits of one request; it lies whole in one journal frame, hence in one flush.
+
+    `others` counts under stored keys of rows that are no link's: it is in no link and not in all links together.
+    """
 
     people: Counts = msgspec.field(default_factory=dict)
     bots: Counts = msgspec.field(default_factory=dict)
     identified: list[Identified] = msgspec.field(default_factory=list)
     openings: dict[str, int] = msgspec.field(default_factory=dict)
     source: SourceStep | None = None
+    others: Counts = msgspec.field(default_factory=dict)
 
     def is_empty(self) -> bool:
-        return not (self.people or self.bots or self.identified or self.openings or self.source)
+        return not (self.people or self.bots or self.identified or self.openings or self.source or self.others)
 
 
 class _Singles(msgspec.Struct, array_like=True):
@@ -54,7 +58,8 @@ class _Singles(msgspec.Struct, array_like=True):
 _encoder = msgspec.msgpack.Encoder()
 _batch_decoder = msgspec.msgpack.Decoder(Batch)
 _singles_decoder = msgspec.msgpack.Decoder(_Singles)
-_SINGLES, _BATCH = b"s", b"b"
+# A batch with `others` is of a kind of its own, which programs that know of none refuse and do not count by halves.
+_SINGLES, _BATCH, _WITH_OTHERS = b"s", b"b", b"o"
 
 
 def encode_singles(minute: int, keys: list[str]) -> bytes:
@@ -62,13 +67,13 @@ def encode_singles(minute: int, keys: list[str]) -> bytes:
 
 
 def encode_batch(batch: Batch) -> bytes:
-    return _BATCH + _encoder.encode(batch)
+    return (_WITH_OTHERS if batch.others else _BATCH) + _encoder.encode(batch)
 
 
 def decode(payload: bytes | memoryview) -> Batch | tuple[int, Sequence[str]]:
     """A journal payload: a batch, or (minute, keys) of single hits."""
     kind, body = bytes(payload[:1]), payload[1:]
-    if kind == _BATCH:
+    if kind in (_BATCH, _WITH_OTHERS):
         return _batch_decoder.decode(body)
     assert kind == _SINGLES, f"unknown journal payload {kind!r}"
     singles = _singles_decoder.decode(body)

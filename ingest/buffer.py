@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from buckets.row import Delta
 from ingest.batch import Batch, Counts, Identified, SourceStep, decode, keys_of
 from ingest.segment import Frame
+from storage.contract import ALL_LINKS, link_of
 
 
 class Tally:
-    """One series (people or bots) of many keys."""
+    """One series (people, bots, or what is no link's) of many keys."""
 
     __slots__ = ("entries", "late", "minutes", "sums")
 
@@ -118,6 +119,7 @@ class Buffer:
     late_before: int
     people: Tally = field(default_factory=Tally)
     bots: Tally = field(default_factory=Tally)
+    others: Tally = field(default_factory=Tally)  # by stored key; in no sum of links
     openings: Counter[str] = field(default_factory=Counter)
     waiting: dict[str, Waiting] = field(default_factory=dict)  # by id
     sources: dict[str, SourceStep] = field(default_factory=dict)  # the last piece of each
@@ -128,12 +130,14 @@ class Buffer:
     until_us: int = 0  # the last
 
     def entries(self) -> int:
-        return self.people.entries + self.bots.entries + len(self.waiting) + len(self.openings)
+        tallies = self.people.entries + self.bots.entries + self.others.entries
+        return tallies + len(self.waiting) + len(self.openings)
 
     def is_empty(self) -> bool:
         return self.since_us is None
 
     def hits(self) -> int:
+        """Of links."""
         return self.people.sums.total() + self.bots.sums.total()
 
     def _stamp(self, accepted_us: int) -> None:
@@ -150,6 +154,7 @@ class Buffer:
         self._stamp(accepted_us)
         self.people.add(batch.people, self.late_before)
         self.bots.add(batch.bots, self.late_before)
+        self.others.add(batch.others, self.late_before)
         self.openings.update(batch.openings)
         for identified in batch.identified:
             self.waiting[identified.id] = Waiting(identified, accepted_us, visible)
@@ -196,6 +201,13 @@ class Buffer:
             self.gone.pop(key, None)
         else:
             self.gone[key] = before
+
+    def delta_of_row(self, stored: str) -> Delta:
+        """What this buffer adds to the row of a stored key."""
+        link = link_of(stored)
+        if link is not None:
+            return self.delta(link)
+        return self.all_links() if stored == ALL_LINKS else Delta(self.others.of(stored), {})
 
     def delta(self, key: str) -> Delta:
         """What this buffer adds to one link's row."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from buckets import codec
 from buckets.ladder import Ladder
-from buckets.row import EMPTY, Delta, apply, next_due
+from buckets.row import EMPTY, Delta, apply, forget, next_due
 from ingest.buffer import Buffer, Tally
-from storage.contract import ALL_LINKS, Held, OwnRow, SavedRow, Source, Store, link_key, link_of
+from storage.contract import ALL_LINKS, Held, OwnRow, SavedRow, Source, Store, kept_days, link_key, link_of
 
 ROWS_PER_SAVE = 500  # one short transaction each
 ROWS_PER_PAUSE = 8  # some 0.2 ms of work: single POSTs wait for it
@@ -46,7 +46,7 @@ class Flush:
     def write(self) -> int:
         """Read, add, fold and write back every row. Returns how many rows were written."""
         counts = Counts.of(self.taken, self.pause)
-        keys = {*self.revisit, *map(link_key, counts.links())} - {ALL_LINKS}
+        keys = {*self.revisit, *map(link_key, counts.links()), *counts.others} - {ALL_LINKS}
         written = 0
         for some in _chunks(sorted(keys), ROWS_PER_SAVE):
             saved = self._apply(some, counts.delta)
@@ -76,9 +76,12 @@ class Flush:
                 before = codec.decode(stored.data)
             erased_at = 0 if stored is None else stored.erased_at
             after = apply(before, delta, self.number, self.fold_day, erased_at, self.ladder)
+            days = kept_days(key)
+            if days is not None and after is not before:
+                after = forget(after, self.fold_day, days)
             if after is not before or (self.rewrite and before is not EMPTY):
-                touched_day = None if delta is NOTHING or key == ALL_LINKS else self.fold_day
-                saved[key] = SavedRow(codec.encode(after), next_due(after, self.ladder), touched_day)
+                touched_day = None if delta is NOTHING or link_of(key) is None else self.fold_day
+                saved[key] = SavedRow(codec.encode(after), next_due(after, self.ladder, days), touched_day)
         return saved
 
     def _cut_by_erasure(self, own: Mapping[str, OwnRow]) -> dict[str, Delta]:
@@ -100,15 +103,17 @@ class Flush:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """A taken buffer by link: link -> minute -> count. Made in small steps, for nothing may hold the processor long."""
+    """A taken buffer by link: link -> minute -> count, and `others` by stored key. Made in small steps, for nothing may
+    hold the processor long."""
 
     buffer: Buffer
     people: Mapping[str, Mapping[int, int]]
     bots: Mapping[str, Mapping[int, int]]
+    others: Mapping[str, Mapping[int, int]]
 
     @classmethod
     def of(cls, buffer: Buffer, pause: Callable[[], None]) -> Counts:
-        return cls(buffer, _by_link(buffer.people, pause), _by_link(buffer.bots, pause))
+        return cls(buffer, *(_by_key(tally, pause) for tally in (buffer.people, buffer.bots, buffer.others)))
 
     def links(self) -> set[str]:
         return {*self.people, *self.bots, *self.buffer.openings, *self.buffer.gone}
@@ -117,22 +122,22 @@ class Counts:
         """What the buffer adds to the row of this stored key; NOTHING for one that it does not know."""
         link = link_of(key)
         if link is None:
-            return NOTHING
+            return Delta(self.others[key], {}) if key in self.others else NOTHING
         people, bots = self.people.get(link), self.bots.get(link)
         if people is None and bots is None and link not in self.buffer.openings and link not in self.buffer.gone:
             return NOTHING
         return self.buffer.without_gone(link, people or NOTHING.people, bots or NOTHING.bots)
 
 
-def _by_link(tally: Tally, pause: Callable[[], None]) -> dict[str, dict[int, int]]:
+def _by_key(tally: Tally, pause: Callable[[], None]) -> dict[str, dict[int, int]]:
     grouped: dict[str, dict[int, int]] = {}
     for piece in tally.pieces(ENTRIES_PER_PAUSE):
-        for link, minute, count in piece:
+        for key, minute, count in piece:
             if not count:
                 continue  # taken back: its id belonged to somebody else
-            minutes = grouped.get(link)
+            minutes = grouped.get(key)
             if minutes is None:
-                grouped[link] = {minute: count}
+                grouped[key] = {minute: count}
             else:
                 minutes[minute] = minutes.get(minute, 0) + count
         pause()

@@ -44,7 +44,7 @@ from ingest.ids import Ids
 from ingest.journal import FlushRecord, Identity, Journal
 from ingest.owner_status import OwnerStatus
 from ingest.sources import Sources
-from storage.contract import ALL_LINKS, Held, Source, Store, link_key, link_of
+from storage.contract import Held, Source, Store, link_key
 
 BUFFER_ENTRIES = 4_000_000  # (key, minute) pairs that may wait for the store, some 400 MB; more are answered 429
 ID_WINDOW_S = 48 * 3600
@@ -173,22 +173,18 @@ class Owner:
 
     # --- reading -------------------------------------------------------------------------------------------------
     def pending(self, key: str) -> list[Pending]:
-        """What may not be in this owner's stored row of `key` yet.
+        """What may not be in this owner's stored row of `key` (a stored key) yet.
 
         Take it before reading the row, which then says by its mark what is missing in it.
         """
         if self._status.state == "fenced":
             return []  # somebody else holds this owner: what is left here was set aside
         owner = self._journal.state.identity.owner
-        link = link_of(key)
-        if link is None and key != ALL_LINKS:
-            return []
-        found = []
-        for buffer in self._buffers():
-            delta = buffer.all_links() if link is None else buffer.delta(link)
-            if delta.adds_anything():
-                found.append(Pending(owner, partial(getattr, buffer, "flush"), delta))
-        return found
+        return [
+            Pending(owner, partial(getattr, buffer, "flush"), delta)
+            for buffer in self._buffers()
+            if (delta := buffer.delta_of_row(key)).adds_anything()
+        ]
 
     def buffered_links(self) -> set[str]:
         """Links with hits that may not be in the store yet."""

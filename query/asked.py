@@ -14,17 +14,21 @@ from buckets.errors import ParameterInvalid
 from buckets.ladder import Ladder, fold_day
 from query.times import AUTO, Last, Step, auto_step, moment, parse_last, parse_step
 from query.zones import UTC_ZONE, Zone, iso, zone
+from storage.contract import OUTCOMES
 
 CURVE = ("from", "to", "last", "step", "tz", "bots", "format")
 TOTAL = ("from", "to", "last", "tz", "bots")
 SUMMARY = ("tz", "bots")
 TOP = ("sort", "last", "limit", "tz", "bots", "format")
+LIMIT_CURVE = ("outcome", "caller", *CURVE)
+LIMIT_TOTAL = ("outcome", "caller", *TOTAL)
 
 MAX_TOP = 1_000
 DEFAULT_TOP = 20
 DEFAULT_LAST = parse_last("24h")
 FORMATS = ("json", "csv")
 SORTS = ("hits",)
+DEFAULT_OUTCOME = "asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class Asked:
     bots: Bots = Bots.exclude
     format: str | None = None
     limit: int = DEFAULT_TOP
+    outcome: str = DEFAULT_OUTCOME
+    caller: str | None = None
 
     @property
     def ranged(self) -> bool:
@@ -121,6 +127,8 @@ def parse_asked(given: Mapping[str, str]) -> Asked:
         Bots(_one_of("bots", given, tuple(Bots)) or Bots.exclude),
         _one_of("format", given, FORMATS),
         _limit(given["limit"]) if "limit" in given else DEFAULT_TOP,
+        _one_of("outcome", given, OUTCOMES) or DEFAULT_OUTCOME,
+        given.get("caller"),
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from query.asked import DEFAULT_TOP, MAX_TOP
+from query.asked import DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP
 from query.keys import KEY_RULE
 from query.times import LAST_RULE, MOMENT_RULE, STEPS
+from storage.contract import OUTCOMES
 
 Schema = dict[str, Any]
 
@@ -63,6 +64,27 @@ _SORT = _parameter(
 )
 _LIMIT = _parameter(
     "limit", "How many links.", {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": DEFAULT_TOP}
+)
+
+_EVENT: Schema = {
+    "name": "event",
+    "in": "path",
+    "required": True,
+    "description": "An event of the limiter that has rules, or had some.",
+    "schema": _TEXT,
+    "example": "login",
+}
+_OUTCOME = _parameter(
+    "outcome",
+    "All hits that were asked for, or those that were admitted; each counts its cost.",
+    {"type": "string", "enum": [*OUTCOMES], "default": DEFAULT_OUTCOME},
+)
+
+_CALLER = _parameter(
+    "caller",
+    "Of one caller only: its features as the rule names them, `feature=value`, with blanks between several. For rules "
+    'with `history = "callers"`; kept for 30 days.',
+    example="ip=203.0.113.7",
 )
 
 _KEY_SHAPE: dict[str, Schema] = {
@@ -182,6 +204,14 @@ def _route(
     }
 
 
+def _of_event(route: dict[str, Any]) -> dict[str, Any]:
+    unknown = {
+        "description": "No rule is for the event, and none was",
+        "content": {"application/problem+json": {"schema": _PROBLEM_SHAPE}},
+    }
+    return {**route, "responses": {**route["responses"], 404: unknown}}
+
+
 _REFUSED: dict[int | str, dict[str, Any]] = {
     422: {
         "description": "A parameter is wrong, unknown or given twice",
@@ -204,6 +234,23 @@ TOTAL_OF_ALL = _route(
 )
 CURVE_OF_ALL = _route(
     "The curve of all links, erased ones included", _IN_CURVE, _CURVE_SHAPE, {**_CURVE_EXAMPLE, "key": None}, _CURVE_CSV
+)
+LIMIT_TOTAL = _of_event(
+    _route(
+        "How much was asked of the limiter's event, or admitted",
+        [_EVENT, _OUTCOME, _CALLER, *_IN_TOTAL],
+        _TOTAL_SHAPE,
+        {**_TOTAL_EXAMPLE, "key": "login"},
+    )
+)
+LIMIT_CURVE = _of_event(
+    _route(
+        "The curve of what was asked of the limiter's event, or admitted",
+        [_EVENT, _OUTCOME, _CALLER, *_IN_CURVE],
+        _CURVE_SHAPE,
+        {**_CURVE_EXAMPLE, "key": "login"},
+        _CURVE_CSV,
+    )
 )
 SUMMARY = _route("A link at a glance", [_KEY, _TZ, _BOTS], _SUMMARY_SHAPE, _SUMMARY_EXAMPLE)
 TOP = _route(

@@ -13,7 +13,7 @@ from starlette.routing import Match
 from query import openapi
 from query.asgi import Scope, accepts_csv
 from query.keys import key_of
-from query.queries import Answer, Queries
+from query.queries import Answer, Limits, Queries
 
 
 class RawPathRoute(APIRoute):
@@ -24,7 +24,7 @@ class RawPathRoute(APIRoute):
         return super().matches(scope if raw is None else {**scope, "path": raw.decode("latin-1")})
 
 
-def routes(queries: Queries, erase: Callable[[str], Awaitable[None]]) -> APIRouter:
+def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Limits) -> APIRouter:
     """The router. erase is the owner's: the link is gone from the store when it returns, or it raises."""
     router = APIRouter(route_class=RawPathRoute, tags=["reading"])
 
@@ -52,6 +52,14 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]]) -> APIRout
     async def top_links(request: Request) -> Response:
         return _answer(await queries.top(_query(request), _csv(request)))
 
+    @router.get("/v1/limits/{event}/curve", **openapi.LIMIT_CURVE)
+    async def limit_curve(request: Request) -> Response:
+        return _answer(await queries.limit_curve(_key(request, "event"), _query(request), limits, _csv(request)))
+
+    @router.get("/v1/limits/{event}/total", **openapi.LIMIT_TOTAL)
+    async def limit_total(request: Request) -> Response:
+        return _answer(await queries.limit_total(_key(request, "event"), _query(request), limits))
+
     @router.delete("/v1/links/{key}", status_code=204, **openapi.DELETE)
     async def erase_link(request: Request) -> Response:
         queries.nothing_asked(_query(request))
@@ -62,8 +70,8 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]]) -> APIRout
     return router
 
 
-def _key(request: Request) -> str:
-    return key_of(str(request.path_params["key"]).encode("latin-1"))
+def _key(request: Request, name: str = "key") -> str:
+    return key_of(str(request.path_params[name]).encode("latin-1"))
 
 
 def _query(request: Request) -> bytes:

@@ -8,16 +8,14 @@ tiered           sliding windows over buckets of seconds, minutes and hours: the
 fixed            windows of the clock, and windows that a hit opens
 token_bucket     tokens in whole numbers
 backend          what every backend promises, and the question that it gets
-memory           the backend in process; meters, series and space are its parts
-redis            the backends on Redis; scripted writes what its scripts (scripts/*.lua) read and reads what they answer
-memcached        the backend on memcached; memcached_seats and memcached_connection are its parts
-threaded         a backend that blocks, lent to event loops
-failure          what is decided when a backend does not answer; breaker says when it is asked again
-named            the arithmetic for backends that read and add many numbers at once
+backends/        where counts are kept: in process, on Redis, on memcached; and what is done when nobody answers there
 asking           questions made of events and features
 limiter          the verbs, for threads
 async_limiter    the verbs, for event loops
 waiting          the line of those who wait for a place
+http/            middleware, a FastAPI dependency, the decision service, headers, addresses
+trace, trial     what a rule would have done with lines of the past
+history          what was asked and admitted, minute by minute, for whoever keeps it
 
 No clock, no input or output but a backend's own.
 """

@@ -19,6 +19,8 @@ Clock: TypeAlias = Callable[[], float]
 Features: TypeAlias = Mapping[str, str]
 # Told of decisions: the event, the cost, the decision.
 Listener: TypeAlias = Callable[[str, int, Decision], None]
+# The same of each caller whose history a rule keeps; the second is the caller, as `identity_of` has it.
+CallerListener: TypeAlias = Callable[[str, str, int, Decision], None]
 
 SECOND_US = 1_000_000
 MAX_CALLER_CHARS = 256
@@ -37,6 +39,7 @@ class Event:
     backend: str
     keeps_time: bool  # has that backend a clock of its own?
     remembers: Keys | None  # of the rule that is a list, if there is one
+    callers: tuple[Keys, ...]  # of the rules that keep a history of callers, once for each `by`; () if nobody listens
 
 
 class Attempt:
@@ -74,10 +77,12 @@ class Asking:
         clock: Clock | None,
         timer: Clock | None = None,
         listener: Listener | None = None,
+        caller_listener: CallerListener | None = None,
     ) -> None:
         self._clock = clock
         self._timer = timer or clock
         self._listener = listener
+        self._caller_listener = caller_listener
         self._backends = backends
         self._events = self._compiled(rules)
 
@@ -97,6 +102,10 @@ class Asking:
 
     def events(self) -> Mapping[str, tuple[Rule, ...]]:
         return {name: event.rules for name, event in self._events.items()}
+
+    def now(self) -> float | None:
+        """Epoch seconds by the limiter's clock; None if it has none."""
+        return None if self._clock is None else self._clock()
 
     def ask(
         self,
@@ -120,9 +129,12 @@ class Asking:
             Question, (rules, named, overflow, cost, self.at_us(event, now), take, explain, caller or "", reservation)
         )
 
-    def tell(self, event: str, cost: int, decision: Decision) -> None:
+    def tell(self, event: Event, features: Features, cost: int, decision: Decision) -> None:
         if self._listener is not None:
-            self._listener(event, cost, decision)
+            self._listener(event.name, cost, decision)
+        if event.callers and self._caller_listener is not None:
+            for keys in event.callers:
+                self._caller_listener(event.name, keys.identity(features), cost, decision)
 
     def timer(self) -> float:
         if self._timer is None:
@@ -153,9 +165,14 @@ class Asking:
             )
         keys = tuple(map(keys_of, rules))
         lists = [each for each, rule in zip(keys, rules, strict=True) if rule.strategy == "list"]
+        callers: dict[object, Keys] = {}
+        for each, rule in zip(keys, rules, strict=True):
+            if rule.history == "callers" and self._caller_listener is not None:
+                callers.setdefault(rule.by, each)
         overflow = tuple(each.overflow for each in keys)
         keeps_time = self._backends[backend].keeps_time
-        return Event(name, rules, keys, overflow, backend, keeps_time, lists[0] if lists else None)
+        remembers = lists[0] if lists else None
+        return Event(name, rules, keys, overflow, backend, keeps_time, remembers, tuple(callers.values()))
 
 
 def check_cost(cost: object) -> None:

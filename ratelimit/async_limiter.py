@@ -6,10 +6,20 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 
-from ratelimit.asking import Asking, Attempt, Clock, Event, Features, Listener, kept, new_reservation
+from ratelimit.asking import (
+    Asking,
+    Attempt,
+    CallerListener,
+    Clock,
+    Event,
+    Features,
+    Listener,
+    kept,
+    new_reservation,
+)
 from ratelimit.backend import AsyncBackend, Immediate, Settled
+from ratelimit.backends.memory import MemoryBackend
 from ratelimit.decision import Decision, decide
-from ratelimit.memory import MemoryBackend
 from ratelimit.rule import Rule
 from ratelimit.waiting import MAX_WAITING, Ask, Lines
 
@@ -26,12 +36,13 @@ class AsyncLimiter(Asking):
         timer: Clock | None = None,
         max_waiting: int = MAX_WAITING,
         listener: Listener | None = None,
+        caller_listener: CallerListener | None = None,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self.backends: Mapping[str, AsyncBackend] = (
             {"memory": Immediate(MemoryBackend())} if backends is None else backends
         )
-        super().__init__(rules, self.backends, clock, timer, listener)
+        super().__init__(rules, self.backends, clock, timer, listener, caller_listener)
         self._lines = Lines(max_waiting, asyncio.Event)
         self._pause = pause
 
@@ -45,8 +56,9 @@ class AsyncLimiter(Asking):
         explain: bool = False,
         now: float | None = None,
     ) -> Decision:
-        decision = await self._decide(self.event(event), features, cost, now, True, explain, caller)
-        self.tell(event, cost, decision)
+        known = self.event(event)
+        decision = await self._decide(known, features, cost, now, True, explain, caller)
+        self.tell(known, features, cost, decision)
         return decision
 
     async def peek(
@@ -67,7 +79,7 @@ class AsyncLimiter(Asking):
     ) -> Decision:
         known = self.event(event)
         decision = await self._decide(known, features, cost, now, True, explain, caller, new_reservation(cost))
-        self.tell(event, cost, decision)
+        self.tell(known, features, cost, decision)
         return decision
 
     async def commit(
@@ -102,7 +114,7 @@ class AsyncLimiter(Asking):
             decision: Decision = ended.value
         finally:
             steps.close()
-        self.tell(event, cost, decision)
+        self.tell(known, features, cost, decision)
         return decision
 
     @asynccontextmanager

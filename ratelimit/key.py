@@ -81,6 +81,13 @@ class Keys:
                 return " ".join(str(features[name]) for name in choice.names)
         return ""
 
+    def identity(self, features: Mapping[str, str]) -> str:
+        """The caller that the key is of, whatever the rule and how it counts; as `identity_of` has it."""
+        for choice in self.choices:
+            if all(features.get(name) for name in choice.names):
+                return identity_of({name: features[name] for name in choice.names})
+        return ""
+
     def _no_text(self, names: Iterable[str], features: Mapping[str, str]) -> ParameterInvalid:
         name = next((name for name in names if not isinstance(features[name], str)), "")
         return ParameterInvalid(
@@ -104,6 +111,11 @@ def keys_of(rule: Rule) -> Keys:
         Choice(names[0], names[1:], head + part(str(len(names))) + "".join(map(part, names))) for names in rule.by
     )
     return Keys(rule.event, choices, head + part("overflow"))
+
+
+def identity_of(caller: Mapping[str, str]) -> str:
+    """A caller by name: some features with their values. No two callers share one."""
+    return "".join(part(name) + part(caller[name]) for name in sorted(caller))
 
 
 def memcached_key(key: str) -> str:

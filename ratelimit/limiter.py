@@ -16,10 +16,20 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from ratelimit.asking import Asking, Attempt, Clock, Event, Features, Listener, kept, new_reservation
+from ratelimit.asking import (
+    Asking,
+    Attempt,
+    CallerListener,
+    Clock,
+    Event,
+    Features,
+    Listener,
+    kept,
+    new_reservation,
+)
 from ratelimit.backend import Backend, Settled
+from ratelimit.backends.memory import MemoryBackend
 from ratelimit.decision import Decision, decide
-from ratelimit.memory import MemoryBackend
 from ratelimit.rule import Rule
 from ratelimit.waiting import MAX_WAITING, Ask, Lines
 
@@ -29,7 +39,8 @@ class Limiter(Asking):
 
     backends: by the name that rules give (default: memory). clock: epoch seconds, None if every backend keeps time.
     timer: seconds that never step back, for deadlines (default: the clock). max_waiting: how many may wait at once.
-    listener: told of every decision but peeks. pause: how a waiter passes seconds.
+    listener: told of every decision but peeks. caller_listener: the same by caller, under rules that keep a history of
+    callers. pause: how a waiter passes seconds.
 
     `now` is for replays and tests. Every verb raises EventUnknown for an event without a rule, ParameterInvalid for
     a missing feature or a wrong cost, and BackendUnavailable.
@@ -44,10 +55,11 @@ class Limiter(Asking):
         timer: Clock | None = None,
         max_waiting: int = MAX_WAITING,
         listener: Listener | None = None,
+        caller_listener: CallerListener | None = None,
         pause: Callable[[float], object] | None = None,
     ) -> None:
         self.backends: Mapping[str, Backend] = {"memory": MemoryBackend()} if backends is None else backends
-        super().__init__(rules, self.backends, clock, timer, listener)
+        super().__init__(rules, self.backends, clock, timer, listener, caller_listener)
         self._lines = Lines(max_waiting, threading.Event)
         self._pause = pause or threading.Event().wait
 
@@ -66,8 +78,8 @@ class Limiter(Asking):
         known = self.event(event)
         question = self.ask(known, features, cost, now, True, explain, caller)
         decision = decide(question.rules, self.backends[known.backend].decide(question))
-        if self._listener is not None:
-            self._listener(event, cost, decision)
+        if self._listener is not None or known.callers:
+            self.tell(known, features, cost, decision)
         return decision
 
     def peek(
@@ -90,7 +102,7 @@ class Limiter(Asking):
         """A hit that can be taken back: `decision.reservation` is for `commit` or `cancel`. Not ended, it counts."""
         known = self.event(event)
         decision = self._decide(known, features, cost, now, True, explain, caller, new_reservation(cost))
-        self.tell(event, cost, decision)
+        self.tell(known, features, cost, decision)
         return decision
 
     def commit(self, event: str, reservation: str, cost: int | None = None, *, now: float | None = None) -> Settled:
@@ -126,7 +138,7 @@ class Limiter(Asking):
             decision: Decision = ended.value
         finally:
             steps.close()
-        self.tell(event, cost, decision)
+        self.tell(known, features, cost, decision)
         return decision
 
     @contextmanager

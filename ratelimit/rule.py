@@ -17,6 +17,7 @@ from ratelimit.token_bucket import NO_FLOW, Flow, flow_of
 EDGES_S = {"second": 1, "minute": 60, "hour": 3_600}
 SIDES = ("strict", "lenient")
 FAILURES = ("open", "closed", "local")
+HISTORIES = ("event", "callers")
 DAY_S = UNITS_S["d"]
 # What a list remembers, it remembers caller by caller.
 MAX_LIST = 10_000
@@ -51,7 +52,8 @@ class Rule:
 
     by: the alternatives, each the features that name a caller together; the first that a question has all of is taken.
     edge_s and side only mean something to `tiered`, burst only to `token_bucket` (0: the rate's limit).
-    ttl_s: how long a backend keeps what it counted (0: as long as it needs).
+    ttl_s: how long a backend keeps what it counted (0: as long as it needs). history: is what is asked and admitted
+    told of the event alone, or of its callers too?
     """
 
     event: str
@@ -67,6 +69,7 @@ class Rule:
     shadow: bool = False
     status: int = 429
     ttl_s: int = 0
+    history: str = "event"
     # Worked out once, for the sake of every decision.
     reaches: tuple[Reach, ...] = field(init=False, repr=False, compare=False)
     flow: Flow = field(init=False, repr=False, compare=False)
@@ -199,6 +202,7 @@ def _check(rule: Rule) -> None:
     _one_of("side", rule.side, SIDES)
     _one_of("on_failure", rule.on_failure, FAILURES)
     _one_of("backend", rule.backend, tuple(SUPPORTED))
+    _one_of("history", rule.history, HISTORIES)
     if rule.edge_s not in EDGES_S.values():
         raise _wrong("edge", rule.edge_s, "one of " + ", ".join(EDGES_S))
     if not isinstance(rule.shadow, bool):

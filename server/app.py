@@ -19,15 +19,17 @@ from ingest.hit import Moment
 from ingest.import_routes import import_routes
 from ingest.owner import Owner
 from query.asgi import HotQueries
-from query.queries import Queries
+from query.queries import Limits, Queries
 from query.read import Reader
 from query.routes import routes as query_routes
 from query.top import TopLinks
+from ratelimit.http.routes import routes as limit_routes
 from server import limits
 from server.auth import Gate
 from server.described import describe
 from server.errors import Problems
 from server.front import Front
+from server.limiting import Limiting
 from server.metrics import Metrics
 from server.page import page
 from server.routes import Readiness
@@ -61,6 +63,8 @@ def create(
     counting: Counting,
     metrics: Metrics,
     readiness: Readiness,
+    limiting: Limiting,
+    limit_history: Limits,
 ) -> Front:
     """The application that uvicorn runs."""
     hits = HitRoutes(
@@ -89,13 +93,14 @@ def create(
         redoc_url=None,
     )
     counting.problems.install(app)
-    app.include_router(query_routes(queries, owner.erase))
+    app.include_router(query_routes(queries, owner.erase, limit_history))
     app.include_router(import_routes(owner, moment, ladder, counting.ingest, limits.BODY_BYTES.value))
+    app.include_router(limit_routes(limiting.limiter, limiting.addresses, limiting.dialect))
     app.include_router(server_routes(readiness, metrics))
     describe(app)
     app.add_api_route("/docs", _docs(app), include_in_schema=False)
     behind = HotQueries(queries, counting.problems.answer, app)
-    return Front(gate, counting.problems, hits, behind)
+    return Front(gate, counting.problems, hits, behind, limiting)
 
 
 def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:

@@ -188,6 +188,12 @@ class Gate:
             self.refused["scope"] += 1
             raise NotAllowed(f"token {token.id} does not have the scope {scope.value}", field="scope", rule=scope.value)
 
+    def token_id(self, authorization: bytes | None) -> str | None:
+        """The id of the token in an Authorization header, if it is known here."""
+        _, _, secret = (authorization or b"").decode("latin-1").partition(" ")
+        token = self._by_digest.get(digest(secret.strip()))
+        return None if token is None else token.id
+
 
 def is_loopback(host: str) -> bool:
     """Can only this machine reach it? A name other than localhost may point anywhere."""

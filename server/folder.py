@@ -18,6 +18,11 @@ def tokens_file(data: Path) -> Path:
     return data / "tokens.json"
 
 
+def callers_secret(data: Path) -> Path:
+    """What the limiter's callers are hashed with."""
+    return data / "callers.secret"
+
+
 def samples_folder(data: Path) -> Path:
     """Where each worker leaves its samples, so that any worker can answer for all."""
     return data / "metrics"

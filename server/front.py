@@ -1,4 +1,4 @@
-"""What every request meets first: the token, then the hot routes, then the web framework.
+"""What every request meets first: the token, the limit of writes, then the hot routes, then the web framework.
 
 Routing and validation of the framework cost more than a hit or a total, so those are answered in front of it.
 """
@@ -13,8 +13,10 @@ from typing import Any
 from buckets.errors import ClickcurveError, JournalUnknown
 from ingest.answer import close_unanswered
 from ingest.asgi import HitRoutes
+from ratelimit.http.middleware import WRITES, answer
 from server.auth import Gate, scope_of
 from server.errors import Problems
+from server.limiting import Limiting
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -22,11 +24,22 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+LIMIT = b"/v1/limit/"
+REFUSED = "rate limit exceeded"
+
 
 class Front:
     """The application that the server runs. `answers` counts what is answered by others than the hit routes."""
 
-    def __init__(self, gate: Gate, problems: Problems, hits: HitRoutes, behind: Application) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        problems: Problems,
+        hits: HitRoutes,
+        behind: Application,
+        limiting: Limiting | None = None,
+    ) -> None:
+        self._limiting = limiting
         self._gate = gate
         self._problems = problems
         self._hits = hits
@@ -37,6 +50,9 @@ class Front:
         if scope["type"] != "http":
             return
         if self._gate.asks() and not await self._allowed(scope, receive, send):
+            return
+        limiting = self._limiting
+        if limiting is not None and limiting.limits_writes and not await self._admitted(limiting, scope, receive, send):
             return
         if not self._hits.serves(scope["raw_path"]):
             await self._rest(scope, receive, send)
@@ -53,17 +69,40 @@ class Front:
         needed = scope_of(scope["method"], scope["path"])
         if needed is None:
             return True
-        shown = [value for name, value in scope["headers"] if name == b"authorization"]
         try:
-            self._gate.check(needed, shown[0] if len(shown) == 1 else None)
+            self._gate.check(needed, _authorization(scope))
         except ClickcurveError as error:
-            response = self._problems.answer(error)
-            if scope["method"] not in ("GET", "HEAD"):
-                response.headers["Connection"] = "close"  # its body is not read
-            self.answers[response.status_code] += 1
-            await response(scope, receive, send)
+            await self._refuse(error, scope, receive, send)
             return False
         return True
+
+    async def _refuse(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
+        response = self._problems.answer(error)
+        if scope["method"] not in ("GET", "HEAD"):
+            response.headers["Connection"] = "close"  # its body is not read
+        self.answers[response.status_code] += 1
+        await response(scope, receive, send)
+
+    async def _admitted(self, limiting: Limiting, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Is the request no write, or one that the limit of writes lets pass? If not, it is answered, its body unread.
+        A question to the limiter is no write."""
+        if scope["method"] not in WRITES or scope["raw_path"].startswith(LIMIT):
+            return True
+        features = {"ip": limiting.addresses.client(scope)}
+        token = self._gate.token_id(_authorization(scope)) if self._gate.closed else None
+        if token is not None:
+            features["token"] = token
+        try:
+            refused = await limiting.refuse_write(features)
+        except Exception as error:
+            await self._refuse(error, scope, receive, send)
+            return False
+        if refused is None:
+            return True
+        self._problems.refused[refused.status, REFUSED] += 1
+        self.answers[refused.status] += 1
+        await answer(refused, send, *(((b"connection", b"close"),) if _has_body(scope) else ()))
+        return False
 
     async def _rest(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def counted(message: Message) -> None:
@@ -78,3 +117,14 @@ class Front:
             raise
         except Exception:  # answered and told to the log by the app's own handler, which raises it again
             return
+
+
+def _authorization(scope: Scope) -> bytes | None:
+    shown = [value for name, value in scope["headers"] if name == b"authorization"]
+    return shown[0] if len(shown) == 1 else None
+
+
+def _has_body(scope: Scope) -> bool:
+    """Does the request announce a body? One that is not read must not be taken for the next request."""
+    headers = dict(scope["headers"])
+    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers

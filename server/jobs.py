@@ -17,6 +17,7 @@ from storage.contract import Store
 
 HOUR_S = 3_600
 PUBLISH_S = 5
+HAND_OVER_S = 1
 # The fold day changes at 01:00 UTC; a little later all clocks agree that it has.
 FOLD_AT_S = GRACE_S + 30
 
@@ -118,6 +119,7 @@ def table(
         "forget_ids": (HOUR_S, HOUR_S / 2, False),
         "former_journals": (HOUR_S, FOLD_AT_S + 60, True),
         "publish_metrics": (PUBLISH_S, now, False),
+        "limit_history": (HAND_OVER_S, now, False),
     }
     return [
         Job(name, function, period_s=due[name][0], since_s=due[name][1], at_start=due[name][2])

@@ -42,6 +42,10 @@ DRAIN_S = Limit(5, "seconds for requests under way at a stop", "they are cut off
 FIRST_FLUSH_S = Limit(20, "seconds for the flush at a start", "requests are answered; the flush goes on meanwhile")
 LAST_FLUSH_S = Limit(10, "seconds for the flush at a stop", "the hits stay in the journal; the next start flushes them")
 PROBE_S = Limit(2, "seconds for the store to answer /readyz?for=read", "the answer is 503")
+QUESTION_BYTES = Limit(64 * 1024, "bytes of a question to the limiter", "it is refused with 413")
+LIMIT_KEYS = Limit(1_000_000, "callers that the limiter counts in memory", "new ones share one limit for each rule")
+LIMIT_BYTES = Limit(512 * 1024 * 1024, "bytes that they take, roughly", "new ones share one limit for each rule")
+LIMIT_RESERVATIONS = Limit(100_000, "reservations that are remembered", "the oldest stay counted and cannot be ended")
 TOKENS = Limit(1_000, "tokens", "token create is refused")
 WORKERS = Limit(64, "worker processes", "the start is refused")
 

@@ -79,7 +79,34 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_job_lag_seconds": Family(GAUGE, "How long after its due time the job last began.", ("job",)),
     "clickcurve_job_seconds": Family(GAUGE, "How long the job's last run took.", ("job",)),
     "clickcurve_folded_rows_total": Family(COUNTER, "Quiet rows that the retention pass folded."),
+    "clickcurve_limit_history_lost_total": Family(
+        COUNTER, "Hits asked of the limiter whose counts may not have been kept."
+    ),
     "clickcurve_journals_set_aside": Family(GAUGE, "Journals in the data folder that nothing flushes; see the log."),
+    "clickcurve_limit_decisions_total": Family(
+        COUNTER, "Decisions by event: allowed, refused, shadow (allowed), blind (no backend).", ("event", "outcome")
+    ),
+    "clickcurve_limit_rules": Family(GAUGE, "Rules of the limiter."),
+    "clickcurve_limit_reloads_total": Family(COUNTER, "Times that rules were to be replaced.", ("outcome",)),
+    "clickcurve_limit_keys": Family(GAUGE, "Callers that a limiter's backend counts.", ("backend",)),
+    "clickcurve_limit_bytes": Family(GAUGE, "Memory that they take, roughly.", ("backend",)),
+    "clickcurve_limit_keys_evicted_total": Family(COUNTER, "Of those, forgotten: nothing counted.", ("backend",)),
+    "clickcurve_limit_overflow_total": Family(COUNTER, "New callers that had to share a key.", ("backend",)),
+    "clickcurve_limit_buckets_merged_total": Family(COUNTER, "Hits for whose bucket was no room.", ("backend",)),
+    "clickcurve_limit_reservations": Family(GAUGE, "Reservations that are remembered.", ("backend",)),
+    "clickcurve_limit_reservations_lapsed_early_total": Family(COUNTER, "Dropped for want of room.", ("backend",)),
+    "clickcurve_limit_failures_total": Family(COUNTER, "Calls that a backend did not answer.", ("backend",)),
+    "clickcurve_limit_breaker_open": Family(GAUGE, "1 while a backend is not asked.", ("backend",)),
+    "clickcurve_limit_breaker_opened_total": Family(COUNTER, "Times that one was left alone.", ("backend",)),
+    "clickcurve_limit_settles_lost_total": Family(COUNTER, "Ends of reservations that did not reach it.", ("backend",)),
+    "clickcurve_limit_connections_made_total": Family(COUNTER, "Connections made to a backend.", ("backend",)),
+    "clickcurve_limit_idle_connections": Family(GAUGE, "Connections to a backend without a call.", ("backend",)),
+    "clickcurve_limit_taken_back_total": Family(COUNTER, "Hits taken back that others raced.", ("backend",)),
+    "clickcurve_limit_gave_up_total": Family(COUNTER, "Hits refused because others raced them.", ("backend",)),
+    "clickcurve_limit_calls_under_way": Family(GAUGE, "Calls that threads make or that wait.", ("backend",)),
+    "clickcurve_limit_blind_open_total": Family(COUNTER, "Hits let through without the backend.", ("backend",)),
+    "clickcurve_limit_blind_closed_total": Family(COUNTER, "Hits refused without the backend.", ("backend",)),
+    "clickcurve_limit_blind_local_total": Family(COUNTER, "Hits decided in process instead.", ("backend",)),
     "clickcurve_build_info": Family(GAUGE, "1; the label says which version runs.", ("version",)),
 }
 

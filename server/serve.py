@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from buckets.errors import ClickcurveError, SettingInvalid
 from buckets.ladder import Ladder
-from server import auth, folder, logs, metrics, worker, workers
+from server import auth, folder, limiting, logs, metrics, worker, workers
 from server.logs import log
 from server.settings import Settings
 
@@ -16,6 +16,7 @@ from server.settings import Settings
 def serve(settings: Settings) -> int:
     """Serves until told to stop; the exit code. Raises ClickcurveError when it must not start."""
     Ladder.parse(settings.ladder)
+    limiting.check(settings.rules, settings)
     in_memory = settings.store.startswith("memory:")
     if in_memory and settings.workers > 1:
         raise SettingInvalid("memory:// lives in one process: workers must be 1 with it", field="workers")

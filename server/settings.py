@@ -3,6 +3,9 @@
 A setting has one name. As a flag it is `--journal-mib`, in the environment `CLICKCURVE_JOURNAL_MIB`, in the TOML file
 `journal_mib`. A flag beats the environment, which beats the file, which beats the default. A name that nobody knows and
 a value that breaks its rule are refused before anything is opened, in one sentence.
+
+The file may hold the limiter's rules as well, in tables `[limits.EVENT]` or `[[limits.EVENT]]`; they are no settings of
+the table, and can be given in no other way.
 """
 
 from __future__ import annotations
@@ -10,11 +13,14 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from buckets.errors import SettingInvalid
+from buckets.errors import ClickcurveError, RuleInvalid, SettingInvalid
+from ratelimit.http.address import HEADERS, addresses
+from ratelimit.http.headers import DIALECTS
+from ratelimit.rule import Rule, parse_rules
 from server import limits
 from storage import cassandra_uri
 
@@ -74,6 +80,38 @@ def _store(text: str) -> str:
     if text.startswith("cassandra://"):
         cassandra_uri.parse(text)  # its own sentence, which shows no password
     return text
+
+
+def _redis(text: str) -> str:
+    if text and not text.startswith(("redis://", "rediss://", "unix://")):
+        raise Broken("must begin with redis://, rediss:// or unix://")
+    return text
+
+
+def _servers(text: str) -> str:
+    """`host:port,host:port`; an IPv6 address in brackets."""
+    for part in text.split(",") if text else ():
+        host, _, port = part.strip().rpartition(":")
+        if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+            raise Broken("must be host:port, with commas between several")
+    return text
+
+
+def _networks(text: str) -> str:
+    try:
+        addresses(text)
+    except ClickcurveError as error:
+        raise Broken(f"must be {error.rule}: {error.detail}") from None
+    return text
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise Broken("must be one of " + ", ".join(choices))
+        return text
+
+    return parse
 
 
 def _url(text: str) -> str:
@@ -144,6 +182,19 @@ TABLE: tuple[Setting, ...] = (
     Setting(
         "ladder", LADDER, _text, "Tiers, finest first: width in seconds (or week, month), then days kept.", "TIERS"
     ),
+    Setting("limits_redis", "", _redis, "Redis of the rules that name it: redis://host:6379/0.", "URL", secret=True),
+    Setting("limits_memcached", "", _servers, "memcached servers of the rules that name it.", "HOST:PORT,..."),
+    Setting(
+        "limits_timeout_ms", "100", _whole(1, 60_000), "Milliseconds that a limiter's backend has to answer.", "MS"
+    ),
+    Setting(
+        "limits_headers", "x", _one_of(DIALECTS), "What answers tell of limits: " + ", ".join(DIALECTS) + ".", "NAME"
+    ),
+    Setting(
+        "trusted_proxies", "", _networks, "Networks of your own proxies, which are believed who calls.", "NETWORKS"
+    ),
+    Setting("proxy_header", HEADERS[0], _one_of(HEADERS), "The header in which your proxies name the client.", "NAME"),
+    Setting("ipv6_prefix", "64", _whole(1, 128), "IPv6 addresses count by networks of so many bits.", "BITS"),
     Setting("url", "http://127.0.0.1:8080", _url, "The server to ask.", "URL", side="client"),
     Setting("token", "", _maybe, "The token to show it.", "TOKEN", side="client", secret=True),
 )
@@ -152,7 +203,7 @@ _BY_NAME = {setting.name: setting for setting in TABLE}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings, parsed. `origins` says per name where the value came from."""
+    """All settings, parsed. `origins` says per name where the value came from; `rules` are the limiter's."""
 
     data: Path
     host: str
@@ -165,9 +216,19 @@ class Settings:
     sync: bool
     journal_mib: int
     ladder: str
+    limits_redis: str
+    limits_memcached: str
+    limits_timeout_ms: int
+    limits_headers: str
+    trusted_proxies: str
+    proxy_header: str
+    ipv6_prefix: int
     url: str
     token: str
     origins: Mapping[str, str]
+    rules: tuple[Rule, ...] = ()
+    # Reads all of it once more: the file may say something else by now.
+    again: Callable[[], Settings] = field(default=lambda: read({}, {}), repr=False, compare=False)
 
     def listing(self) -> list[tuple[str, str, str]]:
         """(name, value as text, origin) of every setting, in the table's order; secrets are masked."""
@@ -185,19 +246,22 @@ class Settings:
 def read(flags: Mapping[str, str | None], environ: Mapping[str, str]) -> Settings:
     """Settings from flags (None = not given), the environment and the file that either names.
 
-    Raises SettingInvalid, one sentence, for an unknown name or a value that breaks its rule.
+    Raises SettingInvalid or RuleInvalid, one sentence, for an unknown name or a value that breaks its rule.
     """
     given: dict[str, tuple[str, str]] = {setting.name: (setting.default, "default") for setting in TABLE}
     from_environ = _from_environ(environ)
     from_flags = {name: (text, "flag " + _known(name, "flag").flag) for name, text in flags.items() if text is not None}
     config, _ = {**given, **from_environ, **from_flags}["config"]
+    rules: tuple[Rule, ...] = ()
     if config:
-        given.update(_from_file(Path(config).expanduser()))
+        from_file, rules = _from_file(Path(config).expanduser())
+        given.update(from_file)
     given.update(from_environ)
     given.update(from_flags)
     values = {name: _parse(_BY_NAME[name], text, origin) for name, (text, origin) in given.items()}
     values["store"] = values["store"] or f"sqlite:///{values['data']}/clickcurve.db"
-    return Settings(**values, origins={name: origin for name, (_, origin) in given.items()})
+    origins = {name: origin for name, (_, origin) in given.items()}
+    return Settings(**values, origins=origins, rules=rules, again=lambda: read(flags, environ))
 
 
 def _from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -211,7 +275,8 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _from_file(path: Path) -> dict[str, tuple[str, str]]:
+def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]]:
+    """The file's settings, and its rules."""
     try:
         document = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -221,6 +286,7 @@ def _from_file(path: Path) -> dict[str, tuple[str, str]]:
         raise SettingInvalid(
             f"the settings file {path} is not TOML: {error}", field="config", value=str(path)
         ) from error
+    rules = _rules(document.pop("limits", {}), path)
     found = {}
     for name, value in document.items():
         setting = _known(name, f"name in {path}")
@@ -233,7 +299,17 @@ def _from_file(path: Path) -> dict[str, tuple[str, str]]:
             )
         text = ("on" if value else "off") if isinstance(value, bool) else str(value)
         found[setting.name] = (text, f"file {path}")
-    return found
+    return found, rules
+
+
+def _rules(tables: object, path: Path) -> tuple[Rule, ...]:
+    try:
+        if not isinstance(tables, dict):
+            raise RuleInvalid("limits must be tables such as [limits.login]", field="limits", value=tables)
+        return parse_rules(tables)
+    except RuleInvalid as error:
+        detail = f"{error.detail} (file {path})"
+        raise RuleInvalid(detail, field=error.field, value=error.value, rule=error.rule) from None
 
 
 def _known(name: str, what: str) -> Setting:

@@ -27,6 +27,8 @@ from server.auth import Gate
 from server.connection import connection_class
 from server.errors import Problems
 from server.late_store import open_or_later
+from server.limit_history import LimitHistory
+from server.limiting import Limiting
 from server.logs import log
 from server.metrics import Metrics, Sample, process_samples
 from server.routes import Readiness
@@ -60,16 +62,23 @@ class Uvicorn(uvicorn.Server):
 
 
 class Told:
-    """Whether this process was told to stop; a server that runs is told at once."""
+    """Whether this process was told to stop, or to read the limiter's rules again. If it runs, it does so at once."""
 
     def __init__(self) -> None:
         self.to_stop = False
+        self.to_reload = False
         self.server: Uvicorn | None = None
+        self.limiting: Limiting | None = None
 
     def stop(self) -> None:
         self.to_stop = True
         if self.server is not None:
             self.server.stop()
+
+    def reload(self) -> None:
+        self.to_reload = True
+        if self.limiting is not None:
+            self.limiting.reload()
 
 
 def take_journal(settings: Settings) -> tuple[int, Journal]:
@@ -129,8 +138,10 @@ class Worker:
         self.ladder = ladder
         self.owner = open_owner(settings, journal, store, ladder, self._alone())
         self.stopping = False
+        self.limiting = Limiting(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
         self.recovered = 0  # hits that were found in the journal
+        self.limit_history = self._limit_history()
         self.fold = jobs.DailyFold(today)
         self.schedule = self._schedule()
         journal_limit = settings.journal_mib * MIB
@@ -146,14 +157,37 @@ class Worker:
                 lambda: samples.of_jobs(self.schedule.status),
                 lambda: samples.of_requests(counting.problems, gate, self.front.answers),
                 lambda: samples.of_connections(self.connections_refused),
+                self.limiting.samples,
                 lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
+                lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
                 lambda: iter([Sample("clickcurve_journals_set_aside", folder.journals_set_aside(settings.data))]),
                 samples.of_build(),
                 process_samples,
             ],
             folder.samples_folder(settings.data) if settings.workers > 1 else None,
         )
-        self.front = app.create(self.owner, store, ladder, clock.now, gate, counting, self.metrics, readiness)
+        self.front = app.create(
+            self.owner,
+            store,
+            ladder,
+            clock.now,
+            gate,
+            counting,
+            self.metrics,
+            readiness,
+            self.limiting,
+            self.limit_history,
+        )
+
+    def _limit_history(self) -> LimitHistory:
+        """What the limiter decides is heard by it, and so it knows which events there are and how callers are named."""
+        limiting, secret = self.limiting, folder.callers_secret(self.settings.data)
+        history = LimitHistory(
+            self.owner.accept, clock.now, secret, events=limiting.limiter.events, address=limiting.addresses.name
+        )
+        limiting.listeners.append(history.heard)
+        limiting.caller_listeners.append(history.heard_of_caller)
+        return history
 
     def _alone(self) -> bool:
         """Is there no other journal whose hits could carry the same ids? Then an id is judged when it comes."""
@@ -169,6 +203,7 @@ class Worker:
             "flush": self.owner.flush,
             "fold": lambda: self.fold.visit(self.owner),
             "forget_ids": lambda: jobs.forget_ids(self.store, self.owner, clock.now),
+            "limit_history": self.limit_history.hand_over,
         }
         if self.number == 1:
             functions["former_journals"] = jobs.FormerJournals(self._former_journals, self._former_owner, today).visit
@@ -187,7 +222,8 @@ class Worker:
         """Flushes and lets go of everything, within seconds; what the store does not take stays in the journal."""
         until = clock.monotonic() + limits.LAST_FLUSH_S.value
         await self.schedule.stop(limits.LAST_FLUSH_S.value / 2)
-        closing = asyncio.ensure_future(self.owner.close())
+        await self.limiting.close()
+        closing = asyncio.ensure_future(self._close_owner())
         await asyncio.wait({closing}, timeout=max(0.0, until - clock.monotonic()))
         if not closing.done():
             # A thread hangs in the store and would keep the process from ending. All it holds is in the journal.
@@ -200,6 +236,13 @@ class Worker:
             log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
         self.store.close()
         log.info("stopped", extra={"journal": self.name, "hits_left": self.owner.status.buffered_hits})
+
+    async def _close_owner(self) -> None:
+        try:
+            await self.limit_history.hand_over()
+        except ClickcurveError as error:
+            log.warning("limiter's last counts lost", extra={"reason": error.detail})
+        await self.owner.close()
 
 
 @asynccontextmanager
@@ -295,10 +338,16 @@ def run(settings: Settings, listener: socket.socket, alarm: int | None = None) -
         told = Told()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: told.stop())
+        loop = asyncio.get_running_loop()
+        signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(told.reload))
         async with running(settings) as worker:
+            told.limiting = worker.limiting
+            # A worker that replaces another one has the settings of its parent's start, and others may hold by now.
+            if told.to_reload or (alarm is not None and settings.config is not None):
+                told.reload()
             told.server = server = _uvicorn(worker, listener)
             if alarm is not None:
-                asyncio.get_running_loop().add_reader(alarm, _orphaned, alarm, server)
+                loop.add_reader(alarm, _orphaned, alarm, server)
             if not told.to_stop:
                 # Requests leave no cycles behind, so the collector need not look every 700 objects: some 3 % of a hit.
                 gc.freeze()

@@ -20,7 +20,7 @@ REFUSED = 2
 CRASHED = 1
 PAUSE_S = 1.0  # before a worker that died is replaced, so that one that cannot live does not spin
 _STOP = (signal.SIGTERM, signal.SIGINT)
-_WATCHED = (*_STOP, signal.SIGCHLD)
+_WATCHED = (*_STOP, signal.SIGHUP, signal.SIGCHLD)
 
 # Given the end of a pipe that closes when the parent is gone; returns the exit code.
 Work = Callable[[int], int]
@@ -57,6 +57,8 @@ class Parent:
     def _handle(self, number: int | None) -> None:
         if number in _STOP:
             self._stop(signal.SIGTERM)
+        elif number == signal.SIGHUP:
+            self._signal(number)  # each worker reads the rules again
         elif number == signal.SIGCHLD:
             self._reap()
         elif self._stopping:
@@ -80,6 +82,8 @@ class Parent:
         code = CRASHED
         try:
             os.close(self._alarm_end)
+            # Until the worker listens to it. It reads the rules again when it does, so none is missed.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
             code = self._work(self._alarm)
         except BaseException:

@@ -27,6 +27,7 @@ class Statement:
     name: str
     text: str  # with a question mark for each value
     kind: Kind
+    partition: int = 0  # of a WRITE with few bytes: its first values, so many, name the partition; these go together
 
 
 Values: TypeAlias = tuple[object, ...]

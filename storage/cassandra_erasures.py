@@ -18,8 +18,10 @@ from storage.cassandra_statements import ADD_ERASURE, ERASE, ERASURES, NOW_MS
 ATTEMPTS = 3
 MINUTE_US = 60_000_000
 HOUR_US = 60 * MINUTE_US
-MARGIN_US = 15 * MINUTE_US  # what a look goes back behind the one before
-SLOW_US = 5 * MINUTE_US  # an erasure that took longer may lie behind the margin, and is logged again
+# What a look goes back behind the one before, and how long an erasure may take before it is logged again, since it may
+# lie behind that. With clocks up to 5 minutes apart 8 may be 13, and those end up to 5 further back.
+MARGIN_US = 20 * MINUTE_US
+SLOW_US = 8 * MINUTE_US
 STALE_US = 24 * HOUR_US  # without a look for so long, the whole cache is dropped
 
 

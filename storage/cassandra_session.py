@@ -45,7 +45,7 @@ from cassandra.policies import (
     RetryPolicy,
     TokenAwarePolicy,
 )
-from cassandra.query import PreparedStatement, SimpleStatement, tuple_factory
+from cassandra.query import BatchStatement, BatchType, PreparedStatement, SimpleStatement, tuple_factory
 
 from buckets.errors import ClickcurveError, SettingInvalid, StoreMismatch, StoreUnavailable
 from storage.cassandra_cql import Kind, Rows, Statement, Values
@@ -111,7 +111,13 @@ class Session:
 
     # --- what only the driver knows ---------------------------------------------------------------------------------
     def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> ResponseFuture:
-        bound = self._prepare(statement).bind(values)
+        prepared = self._prepare(statement)
+        if statement.partition:
+            bound = BatchStatement(BatchType.UNLOGGED)  # one partition: as whole as a single write, and as cheap
+            bound.is_idempotent = prepared.is_idempotent
+            bound.add_all([prepared] * len(values), values)
+        else:
+            bound = prepared.bind(values)
         if size is not None:
             bound.fetch_size = size
         return self._session.execute_async(bound, execution_profile=statement.kind, paging_state=state)

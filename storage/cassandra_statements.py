@@ -84,7 +84,7 @@ MOVE_SOURCE = Statement(
 
 # --- due ------------------------------------------------------------------------------------------------------------
 ADD_DUE = Statement(
-    "ADD_DUE", "INSERT INTO due (owner, day, shard, short_key) VALUES (?, ?, ?, ?) USING TIMESTAMP ?", WRITE
+    "ADD_DUE", "INSERT INTO due (owner, day, shard, short_key) VALUES (?, ?, ?, ?) USING TIMESTAMP ?", WRITE, 3
 )
 ADD_DUE_DAY = Statement("ADD_DUE_DAY", "INSERT INTO due_days (owner, day) VALUES (?, ?) USING TIMESTAMP ?", WRITE)
 DUE_DAYS = Statement("DUE_DAYS", "SELECT day FROM due_days WHERE owner = ? AND day <= ?", READ)
@@ -97,7 +97,7 @@ DROP_DUE = Statement("DROP_DUE", "DELETE FROM due USING TIMESTAMP ? WHERE owner 
 DROP_DUE_DAY = Statement("DROP_DUE_DAY", "DELETE FROM due_days USING TIMESTAMP ? WHERE owner = ? AND day = ?", WRITE)
 
 # --- touched --------------------------------------------------------------------------------------------------------
-ADD_TOUCHED = Statement("ADD_TOUCHED", "INSERT INTO touched (day, shard, short_key) VALUES (?, ?, ?)", WRITE)
+ADD_TOUCHED = Statement("ADD_TOUCHED", "INSERT INTO touched (day, shard, short_key) VALUES (?, ?, ?)", WRITE, 2)
 TOUCHED = Statement(
     "TOUCHED", "SELECT short_key FROM touched WHERE day = ? AND shard = ? AND short_key > ? LIMIT ?", READ
 )

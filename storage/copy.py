@@ -30,7 +30,7 @@ from buckets.codec import decode
 from buckets.errors import RowCorrupt
 from buckets.ladder import Ladder, fold_day
 from buckets.row import next_due
-from storage.contract import ALL_LINKS, SavedRow, Source, Store, View
+from storage.contract import ALL_LINKS, SavedRow, Source, Store, View, kept_days
 from storage.copy_owner import PREFIX, CopyRefused, Part, Place, give_over, is_of_an_owner, refuse, take_up
 from storage.readback import Compared, Page, Sums, as_saved, compare, erasure_known
 from storage.verify import name_of
@@ -171,23 +171,24 @@ class _Copying:
                 if row.owner not in known:
                     raise CopyRefused(f"{name_of(key, row.owner)}: the source knows no such owner; see `verify`")
                 if row.owner in rows and key != ALL_LINKS:
-                    rows[row.owner][key] = self._saved(as_saved(row.data, not_erased.get(key, 0)))
+                    rows[row.owner][key] = self._saved(key, as_saved(row.data, not_erased.get(key, 0)))
         return rows
 
-    def _saved(self, data: bytes) -> SavedRow:
+    def _saved(self, key: str, data: bytes) -> SavedRow:
         try:
             row = decode(data)
         except RowCorrupt:
             return SavedRow(data, None)  # it is for `verify` to report
         # Lists of the links of some days leave out those that no flush of the days touched: this one was touched when
         # it was last hit.
-        return SavedRow(data, next_due(row, self._ladder), None if row.last is None else fold_day(row.last))
+        due_day = next_due(row, self._ladder, kept_days(key))
+        return SavedRow(data, due_day, None if row.last is None else fold_day(row.last))
 
     def _finish(self, part: Part) -> dict[str, Source]:
         """The row of all links and the places of imports, which it returns; and then, that nothing is missing."""
         first = self._view.walk(None, 1)
         rows = {
-            key: self._saved(row.data)
+            key: self._saved(key, row.data)
             for key, link in first
             for row in link.rows
             if key == ALL_LINKS and row.owner == part.origin.owner

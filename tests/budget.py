@@ -13,16 +13,17 @@ from pathlib import Path
 import pytest
 
 BUDGETS_S: Mapping[str, float] = {
-    "cassandra": 240.0,
-    "chaos": 300.0,
+    "cassandra": 360.0,
+    "chaos": 480.0,
     "crash": 360.0,
+    "examples": 120.0,
     "ingest": 240.0,
     "ratelimit": 420.0,
     "server": 300.0,
-    "simulated": 240.0,
+    "simulated": 300.0,
     "storage": 420.0,
 }
-DEFAULT_BUDGET_S = 60.0
+DEFAULT_BUDGET_S = 120.0
 
 
 def suite_of(node_id: str, root: str = "tests") -> str:

@@ -24,13 +24,12 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
 
 # Third-party packages that belong in few places: patterns of the paths where they may be imported.
 ONLY_IN: Mapping[str, tuple[str, ...]] = {
-    "fastapi": (r".+/(\w+_)?routes\.py", r"server/.+"),
-    "starlette": (r".+/(\w+_)?routes\.py", r"server/.+"),
+    "fastapi": (r".+/(\w+_)?routes\.py", r"server/.+", r"ratelimit/http/dependency\.py"),
+    "starlette": (r".+/(\w+_)?routes\.py", r"server/.+", r"ratelimit/http/dependency\.py"),
     "uvicorn": (r"server/.+",),
     "apscheduler": (r"server/schedule\.py",),
     "cassandra": (r"storage/cassandra_session\.py",),
-    "redis": (r"ratelimit/redis\.py",),
-    "pymemcache": (r"ratelimit/memcached\.py",),
+    "redis": (r"ratelimit/backends/redis\.py",),
 }
 CLOCK = "server/clock.py"
 # A distribution whose import name differs.

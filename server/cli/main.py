@@ -7,7 +7,15 @@ from importlib import import_module
 
 import click
 
-from buckets.errors import ClickcurveError, JournalHeld, LadderInvalid, SettingInvalid, StoreMismatch, StoreUnavailable
+from buckets.errors import (
+    ClickcurveError,
+    JournalHeld,
+    LadderInvalid,
+    RuleInvalid,
+    SettingInvalid,
+    StoreMismatch,
+    StoreUnavailable,
+)
 
 FAILED, USAGE, UNREACHABLE, HELD = 1, 2, 3, 4
 
@@ -27,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "copy": ("copy", "Move everything into another store."),
     "schema": ("schema", "Make, show and check the tables of a Cassandra keyspace."),
     "owners": ("owners", "Show who writes the store; give up a lost machine's owner."),
+    "limits": ("limits", "Try a rule of the rate limiter on a trace."),
     "token": ("tokens", "Make, list and revoke tokens."),
     "settings": ("show_settings", "List all settings and where each comes from."),
 }
@@ -66,7 +75,7 @@ class Failed(click.ClickException):
 
 
 def exit_code(error: ClickcurveError) -> int:
-    if isinstance(error, SettingInvalid | LadderInvalid | StoreMismatch):
+    if isinstance(error, SettingInvalid | RuleInvalid | LadderInvalid | StoreMismatch):
         return USAGE
     if isinstance(error, StoreUnavailable):
         return UNREACHABLE

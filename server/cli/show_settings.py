@@ -19,7 +19,8 @@ def settings_command(settings: Settings, limits: bool, as_json: bool) -> None:
     """List all settings, their values and where each value comes from.
 
     A flag beats a variable, a variable beats the file of --config, the file beats the default. Flags given here show
-    what the same flags would do to `serve`. In the file a setting has its plain name, as below.
+    what the same flags would do to `serve`. In the file a setting has its plain name, as below. The rules of the
+    limiter, which only the file can hold, come last; a wrong one is refused as `serve` would refuse it.
 
     \b
     Examples:
@@ -30,13 +31,25 @@ def settings_command(settings: Settings, limits: bool, as_json: bool) -> None:
     if limits:
         _limits(as_json)
         return
-    rows = settings.listing()
+    if settings.rules:
+        from server import limiting  # with libraries of the server, which are slow to import
+
+        limiting.check(settings.rules, settings)
+    rows = [*settings.listing(), *_rules(settings)]
     if as_json:
         click.echo(json.dumps({name: {"value": value, "origin": origin} for name, value, origin in rows}, indent=1))
         return
     wide = max(len(name) for name, _, _ in rows), max(len(value) for _, value, _ in rows)
     for name, value, origin in rows:
         click.echo(f"{name:<{wide[0]}}  {value:<{wide[1]}}  {origin}")
+
+
+def _rules(settings: Settings) -> list[tuple[str, str, str]]:
+    """The limiter's rules as further rows: they are read, and refused, as `serve` does."""
+    return [
+        (f"limits.{rule.name}", f"{', '.join(map(str, rule.rates))} {rule.strategy}", f"file {settings.config}")
+        for rule in settings.rules
+    ]
 
 
 def _limits(as_json: bool) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from buckets.codec import decode, encode
 from buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
-from buckets.row import EMPTY, MAX_COUNT, Delta, Row, add, apply, check, fold, merge, next_due
+from buckets.row import EMPTY, MAX_COUNT, Delta, Row, add, apply, check, fold, forget, merge, next_due
 from tests.buckets.given import (
     Hit,
     buckets_of,
@@ -174,6 +174,36 @@ def test_next_due_is_the_first_fold_day_that_changes_a_bucket(found: list[Hit], 
     assert due > row.fold_day
     assert buckets_of(fold(row, due - 1, ladder), ladder) == buckets
     assert buckets_of(fold(row, due, ladder), ladder) != buckets
+
+
+@law
+@given(hits(moments), any_ladder, moments, st.integers(1, 400))
+def test_what_is_forgotten_is_gone_and_the_rest_is_as_it_was(
+    found: list[Hit], ladder: Ladder, now: int, days: int
+) -> None:
+    row = row_of(found, fold_day(now), ladder)
+    cut = (row.fold_day - days + 1) * DAY_S
+    kept = {bucket: count for bucket, count in buckets_of(row, ladder).items() if bucket[0] >= cut}
+    left = forget(row, row.fold_day, days)
+    assert buckets_of(left, ladder) == kept
+    assert check(left, ladder) == []
+    assert (left.fold_day, left.mark, left.opening) == (row.fold_day, row.mark, row.opening)
+    assert left.first is None or left.first >= cut
+    assert forget(left, row.fold_day, days) == left
+
+
+@law
+@given(hits(moments), any_ladder, moments, st.integers(1, 400))
+def test_next_due_of_a_row_that_is_not_kept_for_ever(found: list[Hit], ladder: Ladder, now: int, days: int) -> None:
+    row = forget(row_of(found, fold_day(now), ladder), fold_day(now), days)
+    due = next_due(row, ladder, days)
+    if due is None:
+        assert buckets_of(row, ladder) == Counter()
+        return
+    assert due > row.fold_day
+    for day, changes in ((due - 1, False), (due, True)):
+        later = forget(fold(row, day, ladder), day, days)
+        assert (buckets_of(later, ladder) != buckets_of(row, ladder)) == changes
 
 
 @law

@@ -26,14 +26,14 @@ class Rates:
     node_down_s: float = 2.0  # until a killed node is started again
     node_suspended_s: float = 15.0
     overlap_s: float = 4.0  # how long two nodes are away at once, now and then
-    owner_kill_every_s: float = 10.0
+    owner_kill_every_s: float = 20.0
     owner_pause_every_s: float = 25.0
     owner_paused_s: float = 4.0
     reset_every_s: float = 8.0
     stall_every_s: float = 30.0
     stalled_s: float = 5.0
-    lost_answers: float = 0.03  # share
-    lost_conditional_answers: float = 0.06
+    lost_answers: float = 0.08  # share
+    lost_conditional_answers: float = 0.03
 
 
 @dataclass(slots=True)

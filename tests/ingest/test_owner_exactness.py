@@ -12,6 +12,7 @@ import pytest
 from buckets.errors import ClickcurveError, JournalUnknown, OwnerFenced, StoreUnavailable
 from ingest.batch import Batch, Identified
 from ingest.owner import ID_WINDOW_S
+from storage.contract import OUTCOMES, limit_key
 from tests.ingest.world import (
     ALL_LINKS,
     Auditor,
@@ -27,6 +28,7 @@ from tests.ingest.world import (
 )  # fmt: skip
 
 START = 1_772_000_000  # 2026-02-25
+OTHERS = [limit_key("login", outcome) for outcome in OUTCOMES]  # rows that are no link's
 
 
 class History:
@@ -51,6 +53,7 @@ class History:
             [
                 self.single,
                 self.batch,
+                self.other,
                 self.repeat,
                 self.flush,
                 self.erase,
@@ -59,7 +62,7 @@ class History:
                 self.kill,
                 self.look,
             ],
-            [20, 20, 10, 14, 2, 8, 3, 5, 18],
+            [20, 20, 8, 10, 14, 2, 8, 3, 5, 18],
         )[0]
         await action(node)
 
@@ -77,6 +80,12 @@ class History:
         if id_:
             self.ids[id_] = self.now, hits
         await self.send(node, hits, id_)
+
+    async def other(self, node: Node) -> None:
+        """Counts of rows that are no link's."""
+        hits = {stored: self.auditor.weigh(stored) for stored in OTHERS if self.rnd.random() < 0.7}
+        at = minute_of(self.now - self.rnd.choice([0, 0, 60, 90_000]))
+        await self.post(node, hits, asyncio.ensure_future(node.owner.accept(Batch(others=counts(at, hits)))))
 
     async def repeat(self, node: Node) -> None:
         in_window = [id_ for id_, (sent_at, _) in self.ids.items() if abs(self.now - sent_at) < ID_WINDOW_S - 3_600]
@@ -157,6 +166,9 @@ class History:
             row = await read(self.store, self.nodes, link_key(key), int(self.now))
             waiting = any(buffer.waiting for one in self.nodes for buffer in one.owner._buffers())
             self.auditor.check(key, row.lifetime, "read", lower=not waiting)
+        for stored in OTHERS:
+            row = await read(self.store, self.nodes, stored, int(self.now))
+            self.auditor.check(stored, row.lifetime, "read")
 
     async def end(self) -> None:
         self.store.down = False
@@ -166,6 +178,9 @@ class History:
         for key in self.keys:
             row = await read(self.store, [], link_key(key), int(self.now))
             self.auditor.check(key, row.lifetime, "at the end")
+        for stored in OTHERS:
+            row = await read(self.store, [], stored, int(self.now))
+            self.auditor.check(stored, row.lifetime, "at the end")
         rows = [await read(self.store, [], link_key(key), int(self.now)) for key in self.keys]
         everything = await read(self.store, [], ALL_LINKS, int(self.now))
         assert everything.lifetime >= sum(row.lifetime for row in rows)

@@ -15,8 +15,8 @@ from starlette.responses import JSONResponse
 from buckets.errors import ClickcurveError, StoreUnavailable
 from query.asgi import Application, HotQueries, accepts_csv
 from query.routes import routes
-from storage.contract import StoredLink
-from tests.query.world import World
+from storage.contract import StoredLink, limit_key
+from tests.query.world import Limits, World
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
 KEYS = ["k", "a/b", "%2F", "total", "curve", "x/total", "total/curve", "ü ?#", "a+b", "..", "\0x", "a%", "k" * 1024]
@@ -43,7 +43,7 @@ class Node:
     def __init__(self, world: World) -> None:
         self.world = world
         self.app = FastAPI()
-        self.app.include_router(routes(world.queries, self._erase))
+        self.app.include_router(routes(world.queries, self._erase, Limits()))
 
         async def on_error(request: Request, error: Exception) -> Response:
             return refuse(error)
@@ -260,6 +260,8 @@ def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_desc
         ("get", "/v1/curve"),
         ("get", "/v1/links/{key}"),
         ("get", "/v1/links"),
+        ("get", "/v1/limits/{event}/total"),
+        ("get", "/v1/limits/{event}/curve"),
         ("delete", "/v1/links/{key}"),
     }
     answers = {
@@ -270,6 +272,8 @@ def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_desc
         "/v1/total": node.get("/v1/total"),
         "/v1/curve": node.get("/v1/curve"),
     }
+    node.world.owners[0].other(limit_key("k", "asked"), NOW, 1)
+    answers |= {f"/v1/limits/{{event}}/{what}": node.get(f"/v1/limits/k/{what}") for what in ("total", "curve")}
     for path, answer in answers.items():
         described_answer = page["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
         assert list(answer.json()) == described_answer["schema"]["required"]
@@ -277,5 +281,5 @@ def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_desc
         assert list(described_answer["example"]) == [name for name in answer.json() if (path, name) not in NULLS]
         names = [each["name"] for each in page["paths"][path]["get"]["parameters"]]
         refused = node.get(answer.request.url.path + "?nonsense=1").json()["rule"]
-        assert [name for name in names if name != "key"] == refused.removeprefix("one of ").split(", ")
+        assert [name for name in names if name not in ("key", "event")] == refused.removeprefix("one of ").split(", ")
     json.dumps(page)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Iterable
+from collections.abc import Collection, Coroutine, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 from buckets.codec import decode, encode
 from buckets.curve import Bots
+from buckets.errors import ParameterInvalid
 from buckets.ladder import CLICKS, Ladder, fold_day
 from buckets.row import EMPTY, Delta, Pending, apply, next_due
 from query.queries import Queries
@@ -72,6 +73,10 @@ class FakeOwner:
         minute = hit.t - hit.t % 60
         for key in (link_key(hit.key), ALL_LINKS):
             self._buffer.add(key, minute, hit.count, hit.bot)
+
+    def other(self, stored: str, t: int, count: int) -> None:
+        """Of a row that is no link's."""
+        self._buffer.add(stored, t - t % 60, count, bot=False)
 
     def opening(self, key: str, count: int) -> None:
         for stored in (link_key(key), ALL_LINKS):
@@ -178,6 +183,21 @@ class World:
 
     def top(self, query: str = "") -> dict[str, Any]:
         return _decoded(self.queries.top(query.encode()))
+
+
+class Limits:
+    """A limiter's rules, as routes know them. The digest of a caller is its text, backwards."""
+
+    def __init__(self, *rules: str) -> None:
+        self.rules = rules
+
+    def events(self) -> Collection[str]:
+        return self.rules
+
+    def caller(self, text: str) -> str:
+        if "=" not in text:
+            raise ParameterInvalid("no caller", field="caller", value=text)
+        return text[::-1]
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:

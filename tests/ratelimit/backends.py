@@ -1,6 +1,6 @@
 """Every backend once, for the suites that hold all of them to the same answers. A new one is a new entry in BACKENDS.
 
-`counters` is no backend of the program: it is the arithmetic of `ratelimit.named` over a plain dict, which a backend
+`counters` is no backend of the program: it is the arithmetic of `named` over a plain dict, which a backend
 that can only read and add many numbers shares, held to the same answers as the others.
 """
 
@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from ratelimit.backend import Backend, Question, Settled, lapses_us
+from ratelimit.backends.memcached import MemcachedBackend
+from ratelimit.backends.memory import MemoryBackend
+from ratelimit.backends.named import Counter, decide
+from ratelimit.backends.redis import RedisBackend
 from ratelimit.decision import Standing, is_admitted
 from ratelimit.limiter import Limiter
-from ratelimit.memcached import MemcachedBackend
-from ratelimit.memory import MemoryBackend
-from ratelimit.named import Counter, decide
-from ratelimit.redis import RedisBackend
 from ratelimit.rule import SUPPORTED, parse_rules
 from tests.servers import shared_memcached, shared_redis
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from ratelimit.redis import RedisBackend
+from ratelimit.backends.redis import RedisBackend
 from tests.ratelimit.backends import PATIENCE_S, Place
 from tests.ratelimit.given import T
 from tests.ratelimit.together import together

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import sys
 
+from ratelimit.backends.memcached import MemcachedBackend
 from ratelimit.limiter import Limiter
-from ratelimit.memcached import MemcachedBackend
 from ratelimit.rule import parse_rules
 from tests.ratelimit.backends import PATIENCE_S
 from tests.ratelimit.together import together

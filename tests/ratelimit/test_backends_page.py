@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import redis
 
+from ratelimit.backends.redis import RedisBackend
 from ratelimit.limiter import Limiter
-from ratelimit.redis import RedisBackend
 from ratelimit.rule import SUPPORTED, parse_rules
 from tests.ratelimit.backends import PATIENCE_S
 from tests.ratelimit.given import ANN

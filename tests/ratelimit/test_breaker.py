@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ratelimit.breaker import Breaker
+from ratelimit.backends.breaker import Breaker
 
 
 class Hand:

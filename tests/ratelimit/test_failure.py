@@ -11,10 +11,10 @@ import pytest
 from buckets.errors import BackendUnavailable
 from ratelimit.async_limiter import AsyncLimiter
 from ratelimit.backend import Immediate, Question, Settled
+from ratelimit.backends.failure import AsyncGuarded, Guarded, Patience
+from ratelimit.backends.memory import MemoryBackend
 from ratelimit.decision import Decision, Standing
-from ratelimit.failure import AsyncGuarded, Guarded, Patience
 from ratelimit.limiter import Limiter
-from ratelimit.memory import MemoryBackend
 from ratelimit.rule import parse_rules
 from tests.ratelimit.given import ANN, BEN, T
 from tests.ratelimit.test_breaker import Hand

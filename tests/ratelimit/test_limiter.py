@@ -11,9 +11,9 @@ import pytest
 from buckets.errors import EventUnknown, ParameterInvalid, RuleInvalid
 from ratelimit.async_limiter import AsyncLimiter
 from ratelimit.backend import Check, Immediate, Question, Settled, checks
+from ratelimit.backends.memory import MemoryBackend
 from ratelimit.decision import Decision
 from ratelimit.limiter import Limiter
-from ratelimit.memory import MemoryBackend
 from ratelimit.rule import parse_rules
 from tests.ratelimit.backends import Recorder
 from tests.ratelimit.given import ANN, T

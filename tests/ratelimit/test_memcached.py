@@ -13,11 +13,11 @@ import pytest
 
 from buckets.errors import BackendUnavailable, SettingInvalid
 from ratelimit.backend import Settled
-from ratelimit.failure import Guarded, Patience
+from ratelimit.backends.failure import Guarded, Patience
+from ratelimit.backends.memcached import MemcachedBackend
+from ratelimit.backends.memcached_connection import MAX_RELATIVE_S, Server, get, lives, numbers, parse_address
+from ratelimit.backends.memcached_seats import GRACE_S
 from ratelimit.limiter import Limiter
-from ratelimit.memcached import MemcachedBackend
-from ratelimit.memcached_connection import MAX_RELATIVE_S, Server, get, lives, numbers, parse_address
-from ratelimit.memcached_seats import GRACE_S
 from ratelimit.rule import FAILURES
 from tests.processes import TRIES
 from tests.ratelimit.backends import PATIENCE_S, Place

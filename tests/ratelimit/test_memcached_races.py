@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from ratelimit.backend import Settled
+from ratelimit.backends.memcached import TRIES, MemcachedBackend
+from ratelimit.backends.memcached_seats import Seats
+from ratelimit.backends.named import Verdict
 from ratelimit.decision import Decision
 from ratelimit.limiter import Limiter
-from ratelimit.memcached import TRIES, MemcachedBackend
-from ratelimit.memcached_seats import Seats
-from ratelimit.named import Verdict
 from ratelimit.rule import EDGES_S
 from tests.ratelimit.backends import PATIENCE_S, Place, on
 from tests.ratelimit.given import ANN, T, free, hits, ten

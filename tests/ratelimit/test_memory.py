@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ratelimit.backend import Settled
+from ratelimit.backends.memory import KEY_BYTES, MemoryBackend
+from ratelimit.backends.series import BUCKET_BYTES
 from ratelimit.limiter import Limiter
-from ratelimit.memory import KEY_BYTES, MemoryBackend
 from ratelimit.rule import parse_rules
-from ratelimit.series import BUCKET_BYTES
 from tests.ratelimit.given import MIDNIGHT, T
 from tests.ratelimit.oracle import TieredModel
 from tests.ratelimit.traces import START_US, steps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ratelimit.named import Counter, Verdict, charges, decide
+from ratelimit.backends.named import Counter, Verdict, charges, decide
 from ratelimit.rule import parse_rules
 from tests.ratelimit.backends import CounterBackend, Place, Recorder
 from tests.ratelimit.given import ANN, MIDNIGHT, T, hits

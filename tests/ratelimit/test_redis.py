@@ -13,8 +13,8 @@ import pytest
 from buckets.errors import BackendUnavailable, SettingInvalid
 from ratelimit.async_limiter import AsyncLimiter
 from ratelimit.backend import Settled
+from ratelimit.backends.redis import AsyncRedisBackend, RedisBackend
 from ratelimit.limiter import Limiter
-from ratelimit.redis import AsyncRedisBackend, RedisBackend
 from ratelimit.rule import parse_rules
 from tests.ratelimit.backends import PATIENCE_S, Place, memory, on
 from tests.ratelimit.given import ANN, BEN, MIDNIGHT, T, hits, ten
@@ -110,6 +110,10 @@ def test_a_long_history_answers_as_memory_does(redis: Place, server: Served) -> 
                 assert ends[0] is ends[1]
     (series,) = [key for key in keys(server) if b"held" not in key]
     assert int(server.ask(b'STRLEN "' + series + b'"')[1:]) > 2 * 4_096
+    server.ask(b'PEXPIRE "' + series + b'" 60000')
+    now += limiters[0].peek("e", ANN, now=now).retry_after_s or 0.0
+    assert limiters[0].hit("e", ANN, now=now).allowed
+    assert int(server.ask(b'PTTL "' + series + b'"')[1:]) > 86_000_000
 
 
 def test_sums_may_grow_beyond_what_is_kept_of_them(redis: Place) -> None:
@@ -126,6 +130,28 @@ def test_a_list_takes_many_places_at_once(redis: Place) -> None:
     for cost, many in ((1_000, 1_000), (2_500, 3_500), (6_499, 9_999), (2, 9_999), (1, 10_000)):
         limiter.hit("e", ANN, cost, caller="ü" * 300, now=T)
         assert limiter.peek("e", ANN, now=T).callers == ("ü" * 256,) * many
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_token_buckets_are_given_back_what_memory_gives_back(redis: Place, seed: int) -> None:
+    """Many open reservations of one bucket, ended in any order."""
+    random = Random(f"tokens {seed}")
+    rules = {"e": {"by": "ip", "rates": "10/m", "burst": 25, "strategy": "token_bucket"}}
+    with memory() as reference:
+        limiters = redis.limiter(rules), reference.limiter(rules)
+        held: list[list[str]] = []
+        now = T
+        for _ in range(500):
+            now += random.choice((0, 0.5, 3, 11, -0.25))
+            if held and random.random() < 0.45:
+                tokens, keep = held.pop(random.randrange(len(held))), random.choice((0, 0, 1, None))
+                for each, token in zip(limiters, tokens, strict=True):
+                    each.commit("e", token, keep, now=now)
+            cost = random.randint(1, 4)
+            told = [each.reserve("e", ANN, cost, now=now) for each in limiters]
+            assert told[0].standing == told[1].standing
+            if told[0].allowed:
+                held.append([each.reservation or "" for each in told])
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
@@ -183,7 +209,7 @@ def test_trap_4_a_key_that_is_gone_is_begun_again(redis: Place, server: Served) 
         lost = [key for key in keys(server) if b"held" not in key]
         for key in lost:
             assert server.ask(b'DEL "' + key + b'"') == b":1\r\n"
-        assert limiter.hit("e", ANN, now=T).remaining == 9
+        assert limiter.reserve("e", ANN, now=T).remaining == 9
         assert limiter.cancel("e", held, now=T) is Settled.done
         assert limiter.peek("e", ANN, now=T).remaining == 9
         server.empty()

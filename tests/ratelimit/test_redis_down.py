@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from ratelimit.async_limiter import AsyncLimiter
+from ratelimit.backends.failure import AsyncGuarded, Guarded, Patience
+from ratelimit.backends.redis import AsyncRedisBackend, RedisBackend
 from ratelimit.decision import Decision
-from ratelimit.failure import AsyncGuarded, Guarded, Patience
 from ratelimit.limiter import Limiter
-from ratelimit.redis import AsyncRedisBackend, RedisBackend
 from ratelimit.rule import FAILURES, Rule, parse_rules
 from tests.servers import Served, redis_server
 

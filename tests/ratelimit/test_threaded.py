@@ -11,11 +11,11 @@ import pytest
 from buckets.errors import BackendUnavailable
 from ratelimit.async_limiter import AsyncLimiter
 from ratelimit.backend import Question, Settled
+from ratelimit.backends.memcached import MemcachedBackend
+from ratelimit.backends.memory import MemoryBackend
+from ratelimit.backends.threaded import Threaded
 from ratelimit.decision import Standing
-from ratelimit.memcached import MemcachedBackend
-from ratelimit.memory import MemoryBackend
 from ratelimit.rule import parse_rules
-from ratelimit.threaded import Threaded
 from tests.ratelimit.backends import PATIENCE_S
 from tests.ratelimit.given import ANN, BEN, T
 from tests.servers import shared_memcached

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratelimit.limiter import Limiter
-from ratelimit.memory import MemoryBackend
 from ratelimit.rule import EDGES_S, SIDES
 from tests.ratelimit.backends import BACKENDS, STRATEGIES, Place, memory
 from tests.ratelimit.oracle import SECOND_US, FixedModel, OpenedModel, TieredModel, TokenModel
@@ -134,18 +133,34 @@ gaps_us = st.integers(0, 200 * SECOND_US) | st.sampled_from(
 )
 
 
-@settings(max_examples=200)
-@given(
+TRACES = given(
     st.lists(st.tuples(gaps_us, st.integers(1, 3)), max_size=40),
     st.integers(0, 9),
     st.sampled_from(sorted(EDGES_S)),
     st.booleans(),
 )
+
+
+@settings(max_examples=200)
+@TRACES
 def test_found_by_search(gaps: list[tuple[int, int]], seed: int, edge: str, strict: bool) -> None:
     """The same laws on traces that are looked for and made small."""
+    with memory() as place:
+        follow_closely(place, gaps, seed, edge, strict)
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+@settings(max_examples=50)
+@TRACES
+def test_elsewhere_found_by_search(name: str, gaps: list[tuple[int, int]], seed: int, edge: str, strict: bool) -> None:
+    with BACKENDS[name]() as place:
+        follow_closely(place, gaps, seed, edge, strict)
+
+
+def follow_closely(place: Place, gaps: list[tuple[int, int]], seed: int, edge: str, strict: bool) -> None:
     rates = rates_of(Random(seed), EDGES_S[edge])
     model = TieredModel(rates, EDGES_S[edge], strict)
-    limited = limiter(Place("memory", MemoryBackend()), rates, edge=edge, side="strict" if strict else "lenient")
+    limited = limiter(place, rates, edge=edge, side="strict" if strict else "lenient")
     at_us = START_US
     for gap_us, cost in gaps:
         at_us += gap_us

@@ -90,12 +90,18 @@ def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) ->
         "/v1/links/{key}": {"get", "delete"},
         "/v1/links/{key}/total": {"get"},
         "/v1/links/{key}/curve": {"get"},
+        "/v1/limits/{event}/total": {"get"},
+        "/v1/limits/{event}/curve": {"get"},
         "/v1/total": {"get"},
         "/v1/curve": {"get"},
         "/healthz": {"get"},
         "/readyz": {"get"},
         "/metrics": {"get"},
         "/v1/import/{source}": {"get", "post"},
+        "/v1/limit/{event}": {"post"},
+        "/v1/limit/{event}/{reservation}/commit": {"post"},
+        "/v1/limit/{event}/{reservation}/cancel": {"post"},
+        "/v1/limits": {"get"},
     }
     assert {path: set(methods) for path, methods in paths.items()} == wanted
     page = http.get("/docs")
@@ -183,6 +189,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         ("GET", "/v1/links/launch/total", {"read", "admin"}),
         ("GET", "/v1/curve", {"read", "admin"}),
         ("GET", "/v1/links", {"read", "admin"}),
+        ("GET", "/v1/limits", {"read", "admin"}),
         ("GET", "/metrics", {"read", "admin"}),
         ("DELETE", "/v1/links/nobody", {"admin"}),
         ("GET", "/healthz", {None, "wrong", "write", "read", "admin"}),

@@ -6,6 +6,8 @@ import pytest
 
 from ingest import asgi, element, encoding, hit, journal, owner, receipt, tally
 from query import asked, layout
+from ratelimit.backends import memory
+from ratelimit.http import wire
 from server import limits
 from server.limits import LIMITS
 
@@ -25,6 +27,10 @@ from server.limits import LIMITS
         (limits.IDS_WINDOW_S, owner.ID_WINDOW_S),
         (limits.TOP_LINKS, asked.MAX_TOP),
         (limits.POINTS, layout.MAX_POINTS),
+        (limits.QUESTION_BYTES, wire.BODY_BYTES),
+        (limits.LIMIT_KEYS, memory.MAX_KEYS),
+        (limits.LIMIT_BYTES, memory.MAX_BYTES),
+        (limits.LIMIT_RESERVATIONS, memory.MAX_RESERVATIONS),
         (limits.JOURNAL_MIB, journal.MAX_BYTES // (1024 * 1024)),
     ],
 )

@@ -28,7 +28,7 @@ from buckets.errors import SettingInvalid, StoreMismatch, StoreUnavailable
 from storage.cassandra_cql import Kind
 from storage.cassandra_requests import Counters
 from storage.cassandra_session import RETRIES, Session, _profiles, connect, told
-from storage.cassandra_statements import CLAIMED, CREATE_OWNER, LINK, NOW_MS, SAVE, STATEMENTS
+from storage.cassandra_statements import ADD_TOUCHED, CLAIMED, CREATE_OWNER, LINK, NOW_MS, SAVE, STATEMENTS, TOUCHED
 from storage.cassandra_store import CassandraStore
 from storage.cassandra_uri import parse
 from storage.contract import Held, Source, StoredRow
@@ -80,6 +80,17 @@ def test_levels_are_quorum_and_serial_or_the_local_ones_with_a_data_centre() -> 
             assert profiles[kind].consistency_level == quorum
         assert profiles[Kind.CONDITION].serial_consistency_level == serial
         assert profiles[Kind.SERIAL_READ].consistency_level == serial
+
+
+def test_small_writes_to_one_partition_go_together(emptied: Keyspace) -> None:
+    session = emptied.session
+    # Keys of 1,024 bytes: the largest request is still one that the node takes.
+    keys = [f"{number:01024}" for number in range(100)]
+    before = session.measures()["store_requests_total"]
+    session.run_each(ADD_TOUCHED, [(day, 1, key) for key in keys for day in (7, 8)])
+    assert session.measures()["store_requests_total"] - before == 2 * 3  # of 40, 40 and 20
+    for day in (7, 8):
+        assert [key for (key,) in session.run(TOUCHED, (day, 1, "", 1_000))] == keys
 
 
 def test_a_conditional_update_is_sent_once(emptied: Keyspace) -> None:

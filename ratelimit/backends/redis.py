@@ -1,7 +1,7 @@
 """The backend on Redis: one call of one script for each decision, however many rules and rates it has.
 
 The script reads, decides and charges in one step, so that any number of processes are decided as if one after the
-other; and where nobody gives a time it takes Redis' own clock, which all of them share. `ratelimit.scripted` has what
+other; and where nobody gives a time it takes Redis' own clock, which all of them share. `scripted` has what
 is said to the scripts; here are the connections.
 
 **A question is sent once.** One that failed may have been charged all the same, so it is never repeated: the answer is
@@ -32,8 +32,8 @@ from redis.exceptions import NoPermissionError, NoScriptError, RedisError, Respo
 
 from buckets.errors import BackendUnavailable, SettingInvalid
 from ratelimit.backend import Question, Settled
+from ratelimit.backends.scripted import PREFIX, SETTLED, Sheets, source
 from ratelimit.decision import Standing
-from ratelimit.scripted import PREFIX, SETTLED, Sheets, source
 
 TIMEOUT_S = 0.1
 MAX_CONNECTIONS = 32

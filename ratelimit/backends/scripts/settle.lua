@@ -16,8 +16,6 @@ local function refund_tiered(key, life, mark, back)
   if i < 0 or bucket(series, i) ~= mark then
     return
   end
-  local _, sum = bucket(series, i)
-  back = min(back, (sum - sum_before(series, i)) % WRAP)
   local from = SERIES_HEAD + BUCKET * i
   local text, parts = call('GETRANGE', key, from, -1), {}
   for place = 1, #text, BUCKET do

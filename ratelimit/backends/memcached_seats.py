@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from buckets.errors import BackendUnavailable
-from ratelimit import memcached_connection as memcached
 from ratelimit.backend import Question
-from ratelimit.memcached_connection import DONE, NOT_THERE, Server, lives
-from ratelimit.named import Counter, Verdict, decide
+from ratelimit.backends import memcached_connection as memcached
+from ratelimit.backends.memcached_connection import DONE, NOT_THERE, Server, lives
+from ratelimit.backends.named import Counter, Verdict, decide
 from ratelimit.rule import EDGES_S, Rule
 
 # Everything is kept so much longer than it matters, so that callers whose clocks differ by less see no difference.

@@ -8,7 +8,7 @@ Such a decision is **blind**: its standings say so, and it is counted. All rules
 or nothing: where a closed rule refuses, nothing is counted locally either. What is known without any counts is said as
 ever: a hit that costs more than the limit never fits.
 
-A backend that fails several times in a row is left alone for a while (`ratelimit.breaker`), so that an event costs no
+A backend that fails several times in a row is left alone for a while (`breaker`), so that an event costs no
 more than a few deadlines. What a backend was asked and did not answer it may have counted all the same: too much, never
 too little. Nothing that was decided blind is told to it later.
 
@@ -30,9 +30,9 @@ from threading import Lock
 from buckets.errors import BackendUnavailable
 from ratelimit.asking import Clock
 from ratelimit.backend import AsyncBackend, Backend, Question, Settled
-from ratelimit.breaker import Breaker
+from ratelimit.backends.breaker import Breaker
+from ratelimit.backends.memory import MemoryBackend
 from ratelimit.decision import Standing
-from ratelimit.memory import MemoryBackend
 from ratelimit.rule import FAILURES, Rule
 
 SECOND_US = 1_000_000

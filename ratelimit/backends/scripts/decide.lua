@@ -3,7 +3,7 @@
 -- KEYS   one for each rule; then, for a reservation, the key to keep it under.
 -- ARGV   1: at_us i8 (-1: this server's clock), cost i8, take B, explain B, life i8 (for keys that begin with this hit),
 --           and how long a reservation lasts in microseconds i8
---        2: the rules, as `ratelimit.scripted` packs them      3: who is calling
+--        2: the rules, as `scripted` packs them      3: who is calling
 -- Answer taken B, at_us i8, then of each rule what it holds before this hit, from which the caller works out what to
 --        say; with explain a list of that and, for each rule, its series or its callers after the hit.
 local at_us, cost, take, explain, life, lasts_us = unpack('>i8i8BBi8i8', ARGV[1])

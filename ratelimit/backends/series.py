@@ -12,10 +12,10 @@ from array import array
 from bisect import bisect_left, bisect_right
 
 from buckets.cover import Run
+from ratelimit.backends.space import Space
 from ratelimit.decision import Standing, longest, new
 from ratelimit.rates import MAX_LIMIT
 from ratelimit.rule import Reach, Rule
-from ratelimit.space import Space
 from ratelimit.tiered import SECOND_US, pieces, refusal
 
 BUCKET_BYTES = 8

@@ -1,7 +1,7 @@
 """The backend on memcached: counts that many processes share, on one server or several.
 
 memcached has no step that reads many numbers and adds to several, so a decision is one round of reading and one of
-writing (`ratelimit.named`), and others may be charged between the two. So that this lets nobody in who should be out,
+writing (`named`), and others may be charged between the two. So that this lets nobody in who should be out,
 each key has a number of its own: the sum of all that was ever charged under it. It is read before the counts and added
 to after them, by a command that tells the new sum. What it grew by beyond the own hit is what others were charged
 meanwhile, wherever they counted it: the hit passes only if there was room for those too; else it is taken back and
@@ -29,13 +29,13 @@ from threading import Lock
 
 from buckets.errors import SettingInvalid
 from ratelimit import backend
-from ratelimit import memcached_connection as memcached
 from ratelimit.backend import Question, Settled
+from ratelimit.backends import memcached_connection as memcached
+from ratelimit.backends.memcached_connection import CONNECTIONS, DONE, NOT_SET, TIMEOUT_S, Server, lives
+from ratelimit.backends.memcached_seats import GRACE_S, Seat, Seats, base_of, own_life_s, take_back
+from ratelimit.backends.named import Verdict
 from ratelimit.decision import Standing, is_admitted
 from ratelimit.key import memcached_key
-from ratelimit.memcached_connection import CONNECTIONS, DONE, NOT_SET, TIMEOUT_S, Server, lives
-from ratelimit.memcached_seats import GRACE_S, Seat, Seats, base_of, own_life_s, take_back
-from ratelimit.named import Verdict
 
 PREFIX = "limit:"
 # How often a hit that others raced is decided, before it is refused; and when it may ask again.

@@ -1,0 +1,111 @@
+"""A URL shortener whose writes are limited by user and address, and which reports its hits to Clickcurve.
+
+    CLICKCURVE_URL=http://127.0.0.1:8080 uvicorn examples.shortener.app:app --port 9004
+
+POST /links with {"url": ...} makes a link and answers 201; GET /KEY answers 302. USERS names a JSON object of secret ->
+name: who sends `Authorization: Bearer SECRET` is that user, everybody else is an address. LIMITS names a file of rules,
+TRUSTED_PROXIES the networks of one's own proxies. Links are kept in memory: this is an example.
+
+What is worth copying:
+
+- The limiter stands in front of the application: a refused request costs nothing but the decision.
+- A user is counted as one only when the secret is right. An invented one is an address like any other, so nobody gets a
+  fresh limit by inventing names.
+- Redirects are not limited, and carry no headers of the limiter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+import tomllib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import AnyHttpUrl, BaseModel
+
+from examples.redirector.app import Reporter
+from ratelimit.async_limiter import AsyncLimiter
+from ratelimit.http.address import addresses
+from ratelimit.http.middleware import RateLimit, Scope
+from ratelimit.rule import parse_rules
+
+HERE = Path(__file__).parent
+MAX_LINKS = 100_000
+
+
+class Wanted(BaseModel):
+    """The body of POST /links."""
+
+    url: AnyHttpUrl
+
+
+class Users:
+    """Knows users by their secrets."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+
+    def features(self, scope: Scope) -> dict[str, str]:
+        shown = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+        return {"user": self._names.get(shown.removeprefix("Bearer "), "")}
+
+
+def make(clickcurve: httpx.AsyncClient, limiter: AsyncLimiter, users: Users, trusted_proxies: str) -> FastAPI:
+    """The application. `clickcurve` is the client that hits are reported with."""
+    links: dict[str, str] = {}
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        app.state.reporter = Reporter(clickcurve)
+        yield
+        await app.state.reporter.close()
+
+    app = FastAPI(lifespan=life)
+    app.add_middleware(
+        RateLimit,
+        limiter=limiter,
+        event="url_shorten",
+        features=users.features,
+        addresses=addresses(trusted_proxies),
+    )
+
+    @app.post("/links", status_code=201)
+    async def shorten(wanted: Wanted, request: Request) -> dict[str, str]:
+        if len(links) >= MAX_LINKS:
+            raise HTTPException(507, "there is no room for more links")
+        key = secrets.token_urlsafe(5)
+        links[key] = str(wanted.url)
+        return {"key": key, "short": str(request.url_for("follow", key=key))}
+
+    @app.get("/{key}")
+    async def follow(key: str, request: Request) -> Response:
+        if key not in links:
+            raise HTTPException(404, "no such link")
+        request.app.state.reporter.hit(key, request.headers.get("user-agent", ""))
+        return RedirectResponse(links[key], 302, {"Cache-Control": "no-store"})
+
+    return app
+
+
+def from_environment() -> FastAPI:
+    """The application that the variables describe."""
+    rules = tomllib.loads(Path(os.environ.get("LIMITS", HERE / "limits.toml")).read_text())["limits"]
+    users = json.loads(Path(os.environ["USERS"]).read_text()) if "USERS" in os.environ else {}
+    token = os.environ.get("CLICKCURVE_TOKEN")
+    client = httpx.AsyncClient(
+        base_url=os.environ.get("CLICKCURVE_URL", "http://127.0.0.1:8080"),
+        headers={"Authorization": f"Bearer {token}"} if token else {},
+        timeout=10.0,
+    )
+    limiter = AsyncLimiter(parse_rules(rules), clock=time.time, timer=time.monotonic)
+    return make(client, limiter, Users(users), os.environ.get("TRUSTED_PROXIES", ""))
+
+
+app = from_environment()

@@ -1,0 +1,113 @@
+"""`clickcurve limits`: rules of the rate limiter."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from buckets.errors import ParameterInvalid
+from ratelimit.rule import Rule, parse_rules
+from ratelimit.trial import Trial, rules_of
+from server.cli.main import FAILED, USAGE, Failed
+
+SHOWN_BAD_LINES = 20
+
+
+@click.group("limits")
+def limits_command() -> None:
+    """Try rules of the rate limiter.
+
+    \b
+    Examples:
+      clickcurve limits try '5/m, 20/h' < trace
+      clickcurve limits try --config clickcurve.toml login < access.log
+    """
+
+
+@limits_command.command("try")
+@click.argument("rules", metavar="RULE...", nargs=-1, required=True)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    envvar="CLICKCURVE_CONFIG",
+    help="TOML file with the rules, if RULE is the name of an event.",
+)
+@click.option("--summary", is_flag=True, help="Only the sums, not each refused line.")
+@click.option("--top", default=10, show_default=True, type=click.IntRange(0), help="How many callers to list.")
+def try_command(rules: tuple[str, ...], config: Path | None, summary: bool, top: int) -> None:
+    """Replay a trace from standard input and print what the rule would have refused.
+
+    RULE is rates alone, which all lines share; or settings as in the settings file, in one line; or an event of the
+    file of --config. Several rules are decided together, all or nothing. A line of the trace is a time, in epoch
+    seconds or ISO 8601, and who asked, as feature=value, perhaps with cost=N; or a line of an access log, with the
+    features ip, user, method and endpoint.
+
+    \b
+    Examples:
+      clickcurve limits try '5/m, 20/h' < trace
+      clickcurve limits try 'by=user,ip rates="5/m, 20/h"' < trace
+      clickcurve limits try 'by=ip rates=2/s' 'by=ip+endpoint rates=30/m strategy=fixed' < trace
+      grep '"POST ' access.log | clickcurve limits try --summary 'by=ip rates=10/m'
+      clickcurve limits try --config clickcurve.toml login < trace
+    """
+    trial = Trial(_rules(rules, config))
+    if sys.stdin.isatty():
+        raise Failed("a trace is read from standard input: clickcurve limits try RULE < trace", USAGE)
+    _replay(trial, sys.stdin.buffer, summary)
+    _print_sums(trial, top)
+    if trial.bad:
+        raise SystemExit(FAILED)
+
+
+def _rules(texts: tuple[str, ...], config: Path | None) -> tuple[Rule, ...]:
+    if any("=" in text or "/" in text for text in texts):
+        return rules_of(texts)
+    if config is None:
+        raise Failed(f"{texts[0]!r} is neither rates nor settings; if it is an event, name its file by --config", USAGE)
+    if len(texts) > 1:
+        raise Failed("one event at a time: its rules are decided together, those of two are not", USAGE)
+    try:
+        limits = tomllib.loads(config.read_text("utf-8")).get("limits", {})
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Failed(f"the settings file {config} cannot be read: {error}", USAGE) from error
+    if texts[0] not in limits:
+        known = ", ".join(sorted(limits)) or "none"
+        raise Failed(f"{config} has no rule for the event {texts[0]!r}; known: {known}", USAGE)
+    return parse_rules({texts[0]: limits[texts[0]]})
+
+
+def _replay(trial: Trial, lines: Iterable[bytes], summary: bool) -> None:
+    for number, raw in enumerate(lines, 1):
+        text = raw.decode("utf-8", "surrogateescape").strip()
+        try:
+            refused = trial.line(text)
+        except ParameterInvalid as error:
+            if trial.bad <= SHOWN_BAD_LINES:
+                click.echo(f"line {number} is bad: {error.detail}", err=True)
+            continue
+        if refused is not None and not summary:
+            click.echo(f"line {number}: {refused}")
+
+
+def _print_sums(trial: Trial, top: int) -> None:
+    asked, refused = trial.asked, trial.refused
+    share = f", {refused.cost / asked.cost:.1%}" if asked.cost else ""
+    click.echo(f"asked for {asked.cost:,} in {asked.lines:,} lines")
+    click.echo(f"admitted {asked.cost - refused.cost:,} in {asked.lines - refused.lines:,} lines")
+    click.echo(f"refused {refused.cost:,} in {refused.lines:,} lines{share}")
+    worst = trial.worst(top)
+    if worst:
+        click.echo(f"\n{'refused':>10}{'asked':>10}  caller ({len(worst):,} of {len(trial.refused_by):,})")
+    for caller, asked_for, refused_of in worst:
+        click.echo(f"{refused_of:>10,}{asked_for:>10,}  {caller}")
+    for many, what in (
+        (trial.bad, "bad lines, which are in no sum"),
+        (trial.back, "lines that stand behind later ones: a caller's time does not step back"),
+        (trial.crowded, "lines of callers for whom there was no room: they shared one limit"),
+    ):
+        if many:
+            click.echo(f"{what}: {many:,}", err=True)
