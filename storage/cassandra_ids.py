@@ -24,8 +24,8 @@ REPLAY_US = 5 * DAY_US  # a journal that is older is not flushed by itself
 MARGIN_US = DAY_US  # for clocks that differ, and for a flush that takes long
 ATTEMPTS = 8  # rounds; each that changed nothing for an id was overtaken by another claim of it
 ASKED_AT_ONCE = 32
-# Decided together: of more, some answer gets lost each time in bad times, and with it all that they decided.
-DECIDED_AT_ONCE = 32
+# Decided together, and remembered together: a failure costs no more than these.
+DECIDED_AT_ONCE = 64
 
 
 @dataclass(slots=True)

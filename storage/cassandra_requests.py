@@ -1,5 +1,8 @@
 """Requests to a cluster: bounded in flight, from threads and from event loops, whatever the driver's callbacks do.
 
+What may be repeated is sent again in a few rounds where no client waits for it: one fault fails all that is under way
+on a connection, and a flush of a thousand requests would begin anew for the sake of a few.
+
 The driver calls back on a thread of its own, perhaps twice, perhaps after whoever waited has gone or their event loop
 is closed, and it swallows what a callback raises. So a callback only hands over what came, once, and whoever waits
 looks at it. A request that nobody waits for any more still takes its place until it ends.
@@ -12,14 +15,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock, Semaphore
+from itertools import count
+from threading import Event, Lock, Semaphore
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from buckets.errors import ClickcurveError
+from buckets.errors import ClickcurveError, StoreUnavailable
 from storage.cassandra_cql import Kind, Rows, Statement, Values
 
 SERIAL_IN_FLIGHT = 32  # conditional updates and serial reads: each is several rounds of the replicas
+ROUNDS = 3  # of what may be repeated
+PAUSE_S = 1.0  # before another round: the driver knows by then which nodes are gone, and has found those that are back
+MOST_FAILURES = 16  # of a round; after so many no more is sent
 TOGETHER = 40  # writes to one partition in a request: with keys of 1,024 bytes below the 50 KiB that Cassandra takes
 
 
@@ -71,8 +78,11 @@ class Counters:
 
 
 class Requests:
-    def __init__(self, driver: Driver, in_flight: int, counters: Counters) -> None:
+    def __init__(
+        self, driver: Driver, in_flight: int, counters: Counters, pause: Callable[[float], object] | None = None
+    ) -> None:
         self._driver = driver
+        self._pause = pause or Event().wait
         self._in_flight = in_flight
         self._counters = counters
         self._gate = Semaphore(in_flight)
@@ -108,15 +118,15 @@ class Requests:
     # --- threads --------------------------------------------------------------------------------------------------
     def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
         if statement.partition:
-            self._all(statement, together(many, statement.partition), lambda error: True)
+            self._repeated(statement, together(many, statement.partition))
             return [[] for _ in many]
-        outcomes = self._all(statement, many, lambda error: True)
+        outcomes = self._repeated(statement, many)
         return [self._rest(statement, values, outcome) for values, outcome in zip(many, outcomes, strict=True)]
 
     def pages(self, statement: Statement, values: Values, size: int | None) -> Iterator[Rows]:
         state: bytes | None = None
         while True:
-            (outcome,) = self._all(statement, [values], lambda error: True, size, state)
+            (outcome,) = self._repeated(statement, [values], size, state)
             yield outcome.rows
             state = outcome.state
             if state is None:
@@ -125,12 +135,35 @@ class Requests:
     def _rest(self, statement: Statement, values: Values, first: Outcome) -> Rows:
         rows, state = first.rows, first.state
         while state is not None:
-            (outcome,) = self._all(statement, [values], lambda error: True, None, state)
+            (outcome,) = self._repeated(statement, [values], None, state)
             rows, state = rows + outcome.rows, outcome.state
         return rows
 
+    def _repeated(
+        self, statement: Statement, many: Sequence[Values], size: int | None = None, state: bytes | None = None
+    ) -> list[Outcome]:
+        """All outcomes, in order; what fails is sent again, in ROUNDS. Raises what the first of the last was told."""
+        done: dict[int, Outcome] = {}
+        left = list(range(len(many)))
+        for number in count(1):
+            outcomes = self._all(statement, [many[n] for n in left], lambda error: True, MOST_FAILURES, size, state)
+            done |= {n: each for n, each in zip(left, outcomes, strict=True) if each and each.error is None}
+            failed = next((each.error for each in outcomes if each and each.error), None)
+            if failed is None:
+                return [done[n] for n in range(len(many))]
+            told = self._driver.told(failed)
+            if number == ROUNDS or not isinstance(told, StoreUnavailable):
+                raise told from failed
+            left = [n for n in left if n not in done]
+            self._pause(PAUSE_S)
+        raise AssertionError("unreachable")
+
     def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
-        return [self._applied(outcome) for outcome in self._all(statement, many, self._driver.is_certain)]
+        outcomes = self._all(statement, many, self._driver.is_certain, 0)
+        for each in outcomes:
+            if each and each.error and self._driver.is_certain(each.error):
+                raise self._driver.told(each.error) from each.error
+        return [self._applied(each) for each in outcomes if each]
 
     def _applied(self, outcome: Outcome) -> bool | None:
         if outcome.error is None:
@@ -143,35 +176,34 @@ class Requests:
         statement: Statement,
         many: Sequence[Values],
         is_failure: Callable[[Exception], bool],
+        most_failures: int,
         size: int | None = None,
         state: bytes | None = None,
-    ) -> list[Outcome]:
-        """Send all, a bounded number at once, and wait for them. After a failure no more is sent; it is raised."""
+    ) -> list[Outcome | None]:
+        """Send all, a bounded number at once, and wait for them. None: not sent any more, after too many failures."""
         gate = self._serial_gate if statement.kind in (Kind.CONDITION, Kind.SERIAL_READ) else self._gate
         outcomes: list[Outcome | None] = [None] * len(many)
-        failed: list[Exception] = []
+        failures: list[Exception] = []
         end = Semaphore(0)
 
         def ended(at: int, outcome: Outcome) -> None:
             outcomes[at] = outcome
             if outcome.error is not None and is_failure(outcome.error):
-                failed.append(outcome.error)
+                failures.append(outcome.error)
             gate.release()
             end.release()
 
         sent = 0
         for at, values in enumerate(many):
             gate.acquire()
-            if failed:
+            if len(failures) > most_failures:
                 gate.release()
                 break
             self._send(statement, values, partial(ended, at), size, state)
             sent += 1
         for _ in range(sent):
             end.acquire()
-        if failed:
-            raise self._driver.told(failed[0]) from failed[0]
-        return [outcome for outcome in outcomes if outcome is not None]
+        return outcomes
 
     # --- event loops ----------------------------------------------------------------------------------------------
     async def ask(self, statement: Statement, values: Values) -> Rows:

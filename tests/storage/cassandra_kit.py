@@ -27,6 +27,7 @@ class Keyspace:
         self.node = node
         self.uri = f"cassandra://{node.address}:{node.port}/{name}"
         self.session = connect(parse(self.uri))
+        self.session._requests._pause = lambda seconds: None  # a node that is down here stays so
         apply(self.session, ladder, replication=1)
         # Nothing here outlives the node: with a commit log each truncation would write files.
         self.session.define(f"ALTER KEYSPACE {name} WITH durable_writes = false")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from buckets.errors import ClickcurveError, StoreUnavailable
+from buckets.errors import ClickcurveError, StoreMismatch, StoreUnavailable
 from storage.cassandra_cql import Kind, Rows, Statement, Values
-from storage.cassandra_requests import SERIAL_IN_FLIGHT, Counters, Requests
+from storage.cassandra_requests import MOST_FAILURES, PAUSE_S, ROUNDS, SERIAL_IN_FLIGHT, Counters, Requests
 
 READ = Statement("READ", "a read", Kind.READ)
 UPDATE = Statement("UPDATE", "an update", Kind.CONDITION)
@@ -88,9 +89,11 @@ class Driver:
         return isinstance(error, Refused)
 
 
-def requests(driver: Driver, in_flight: int = 4) -> tuple[Requests, Counters]:
+def requests(
+    driver: Driver, in_flight: int = 4, pause: Callable[[float], object] = lambda seconds: None
+) -> tuple[Requests, Counters]:
     counters = Counters("store_requests_total", "store_unknown_total")
-    return Requests(driver, in_flight, counters), counters
+    return Requests(driver, in_flight, counters, pause), counters
 
 
 def echo(pending: Pending) -> None:
@@ -115,25 +118,66 @@ def test_conditional_updates_are_fewer_at_once() -> None:
     assert driver.most_under_way <= SERIAL_IN_FLIGHT
 
 
-def test_after_a_failure_no_more_is_sent_and_what_was_sent_is_waited_for() -> None:
-    failed, ended = threading.Event(), list[Values]()
+def test_what_fails_is_sent_again_alone_and_a_pause_lies_in_between() -> None:
+    seen: Counter[Values] = Counter()
+    pauses: list[float] = []
 
     def answer(pending: Pending) -> None:
-        if pending.values == (0,):
+        seen[pending.values] += 1
+        if pending.values[0] in (3, 7) and seen[pending.values] < ROUNDS:
             pending.fail(Late("no answer"))
-            failed.set()
         else:
-            assert failed.wait(10)
-            ended.append(pending.values)
-            pending.answer([])
+            echo(pending)
 
-    driver = Driver(answer)
-    asked, _ = requests(driver, in_flight=2)
+    asked, _ = requests(Driver(answer), pause=pauses.append)
+    many: list[Values] = [(n,) for n in range(50)]
+    assert asked.run_each(READ, many) == [[values] for values in many]
+    assert seen == {values: ROUNDS if values in ((3,), (7,)) else 1 for values in many}
+    assert pauses == [PAUSE_S] * (ROUNDS - 1)
+
+
+def test_what_keeps_failing_is_told_and_the_others_were_done_once() -> None:
+    seen: Counter[Values] = Counter()
+
+    def answer(pending: Pending) -> None:
+        seen[pending.values] += 1
+        if pending.values == (7,):
+            pending.fail(Late("no answer"))
+        else:
+            echo(pending)
+
+    asked, _ = requests(Driver(answer))
     with pytest.raises(StoreUnavailable, match="told: no answer") as raised:
         asked.run_each(READ, [(n,) for n in range(50)])
     assert isinstance(raised.value.__cause__, Late)
-    assert len(driver.sent) < 50
-    assert len(ended) == len(driver.sent) - 1
+    assert seen == {(n,): ROUNDS if n == 7 else 1 for n in range(50)}
+
+
+def test_after_many_failures_no_more_is_sent_and_what_was_sent_is_waited_for() -> None:
+    ended = list[Values]()
+
+    def answer(pending: Pending) -> None:
+        ended.append(pending.values)
+        pending.fail(Late("no answer"))
+
+    driver = Driver(answer)
+    asked, _ = requests(driver, in_flight=2)
+    with pytest.raises(StoreUnavailable):
+        asked.run_each(READ, [(n,) for n in range(500)])
+    assert len(driver.sent) <= ROUNDS * (MOST_FAILURES + 1 + 2)
+    assert len(ended) == len(driver.sent)
+
+
+def test_what_waiting_does_not_mend_is_told_at_once() -> None:
+    class Wrong(Driver):
+        def told(self, error: Exception) -> ClickcurveError:
+            return StoreMismatch("there is no such table")
+
+    driver = Wrong(lambda pending: pending.fail(Late("no table")))
+    asked, _ = requests(driver)
+    with pytest.raises(StoreMismatch):
+        asked.run_each(READ, [(1,)])
+    assert len(driver.sent) == 1
 
 
 def test_what_calls_back_twice_is_heard_once() -> None:
