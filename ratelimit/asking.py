@@ -10,10 +10,11 @@ from typing import TypeAlias
 
 from buckets.errors import EventUnknown, ParameterInvalid, RuleInvalid
 from ratelimit.backend import AsyncBackend, Backend, Question
-from ratelimit.decision import Decision, new
+from ratelimit.decision import Decision
 from ratelimit.key import Keys, keys_of
 from ratelimit.rates import MAX_LIMIT
 from ratelimit.rule import Rule, check_together
+from ratelimit.standing import new
 
 Clock: TypeAlias = Callable[[], float]
 Features: TypeAlias = Mapping[str, str]

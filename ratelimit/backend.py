@@ -34,8 +34,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from ratelimit.decision import Standing
 from ratelimit.rule import Rule
+from ratelimit.standing import Standing
 
 
 class Question(NamedTuple):

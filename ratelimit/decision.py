@@ -1,57 +1,12 @@
-"""What the limiter answers: a `Standing` of each rule that was asked, and the `Decision` that is made of them.
-
-Named tuples, since several are made for every request and a frozen dataclass takes ten times as long to make.
-"""
+"""What the limiter answers: the one `Decision` that is made of how a key stands under each rule."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from ratelimit.rule import Rule
-
-# Makes a named tuple in a third of the time of its own constructor: new(Bound, (1, 2)).
-new = tuple.__new__
-
-
-class Bound(NamedTuple):
-    """How many admitted hits the window holds: a number from at_least to at_most."""
-
-    at_least: int
-    at_most: int
-
-
-class Piece(NamedTuple):
-    """`buckets` adjacent buckets of one width that a window was summed from, the first at `start`, with their hits."""
-
-    width_s: int
-    start: int
-    buckets: int
-    hits: int
-
-
-class Standing(NamedTuple):
-    """How one key stands under one rule, in the words of the rate that matters: of those that refuse the one with the
-    longest wait, else the tightest (least remaining, then least limit, then longest window).
-
-    All numbers are of one moment, after the hit if it was counted. retry_after_s: 0.0 where the hit fits, None where it
-    never will. reset_at: epoch seconds, rounded up, at which all of the limit is free if nobody calls. at_least and
-    at_most bound the hits in the window (now - window, now]; they are equal where a strategy knows exactly.
-    """
-
-    fits: bool
-    limit: int
-    window_s: int
-    remaining: int
-    retry_after_s: float | None
-    reset_at: int
-    at_least: int
-    at_most: int
-    pieces: tuple[Piece, ...] = ()
-    callers: tuple[str, ...] = ()
-    blind: bool = False
+from ratelimit.rule import Rule
+from ratelimit.standing import Bound, Piece, Standing, by_room, by_wait, new
 
 
 class Decision(NamedTuple):
@@ -125,7 +80,7 @@ def decide(rules: Sequence[Rule], standings: Sequence[Standing], reservation: st
         remaining = standing.remaining
         if not standing.fits or rules[n].shadow:
             return _decide_shadow(rules, standings, reservation)
-        if remaining < least or (remaining == least and _room(standing) < _room(standings[tight])):
+        if remaining < least or (remaining == least and by_room(standing) < by_room(standings[tight])):
             tight, least = n, remaining
     return new(Decision, (True, rules[tight], standings[tight], False, reservation))
 
@@ -135,43 +90,13 @@ def _decide_shadow(rules: Sequence[Rule], standings: Sequence[Standing], reserva
     refusing = [n for n, standing in enumerate(standings) if not standing.fits]
     enforced = [n for n in refusing if not rules[n].shadow]
     if refusing:
-        first = max(enforced or refusing, key=lambda n: _wait(standings[n]))
+        first = max(enforced or refusing, key=lambda n: by_wait(standings[n]))
         return Decision(not enforced, rules[first], standings[first], not enforced, None if enforced else reservation)
     binding = [n for n, rule in enumerate(rules) if not rule.shadow] or range(len(rules))
-    first = min(binding, key=lambda n: _room(standings[n]))
+    first = min(binding, key=lambda n: by_room(standings[n]))
     return Decision(True, rules[first], standings[first], False, reservation)
 
 
 def is_admitted(rules: Sequence[Rule], standings: Sequence[Standing]) -> bool:
     """Does the hit fit under every rule that is not in shadow mode?"""
     return not [standing for n, standing in enumerate(standings) if not (standing.fits or rules[n].shadow)]
-
-
-def longest(refusals: Sequence[Standing]) -> Standing:
-    """The refusal with the longest wait, else of the tightest rate."""
-    return refusals[0] if len(refusals) == 1 else max(refusals, key=_wait)
-
-
-def tightest(standings: Sequence[Standing]) -> Standing:
-    return min(standings, key=_room)
-
-
-def _room(standing: Standing) -> tuple[int, int, int]:
-    """Smallest for the tightest."""
-    return standing.remaining, standing.limit, -standing.window_s
-
-
-def _wait(standing: Standing) -> tuple[float, int, int, int]:
-    """Largest for the longest wait, and then for the tightest."""
-    wait_s = standing.retry_after_s
-    return inf if wait_s is None else wait_s, -standing.remaining, -standing.limit, standing.window_s
-
-
-def pause_s(now_us: int, until_us: int) -> float:
-    """Seconds to wait from now_us until a hit at that later moment is at until_us or after: rounded up to milliseconds,
-    and one more where adding it to epoch seconds would round to just before."""
-    wait_ms = -(-(until_us - now_us) // 1_000)
-    now_s = now_us / 1_000_000
-    while int((now_s + wait_ms / 1_000) * 1_000_000) < until_us:
-        wait_ms += 1
-    return wait_ms / 1_000

@@ -10,7 +10,7 @@ A clock that steps back stays in the window in which the latest hit was counted.
 
 from __future__ import annotations
 
-from ratelimit.decision import Standing, new, pause_s
+from ratelimit.standing import Standing, new, pause_s
 
 SECOND_US = 1_000_000
 

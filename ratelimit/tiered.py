@@ -25,8 +25,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TypeAlias
 
 from buckets.cover import Run, cover
-from ratelimit.decision import Piece, Standing, longest, new, pause_s
 from ratelimit.rule import Reach, Rule
+from ratelimit.standing import Piece, Standing, longest, new, pause_s
 
 SECOND_US = 1_000_000
 Bucket: TypeAlias = tuple[int, int]

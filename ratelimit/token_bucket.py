@@ -15,7 +15,7 @@ from math import gcd
 from typing import NamedTuple
 
 from buckets.errors import RuleInvalid
-from ratelimit.decision import Standing, new, pause_s
+from ratelimit.standing import Standing, new, pause_s
 
 SECOND_US = 1_000_000
 EXACT = 1 << 53

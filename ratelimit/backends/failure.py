@@ -32,8 +32,8 @@ from ratelimit.asking import Clock
 from ratelimit.backend import AsyncBackend, Backend, Question, Settled
 from ratelimit.backends.breaker import Breaker
 from ratelimit.backends.memory import MemoryBackend
-from ratelimit.decision import Standing
 from ratelimit.rule import FAILURES, Rule
+from ratelimit.standing import Standing
 
 SECOND_US = 1_000_000
 

@@ -34,8 +34,9 @@ from ratelimit.backends import memcached_connection as memcached
 from ratelimit.backends.memcached_connection import CONNECTIONS, DONE, NOT_SET, TIMEOUT_S, Server, lives
 from ratelimit.backends.memcached_seats import GRACE_S, Seat, Seats, base_of, own_life_s, take_back
 from ratelimit.backends.named import Verdict
-from ratelimit.decision import Standing, is_admitted
+from ratelimit.decision import is_admitted
 from ratelimit.key import memcached_key
+from ratelimit.standing import Standing
 
 PREFIX = "limit:"
 # How often a hit that others raced is decided, before it is refused; and when it may ask again.

@@ -20,8 +20,9 @@ from typing import NamedTuple, TypeAlias
 from ratelimit.backend import Question, Settled, lapses_us
 from ratelimit.backends.meters import METERS, Meter
 from ratelimit.backends.space import Space
-from ratelimit.decision import Standing, is_admitted
+from ratelimit.decision import is_admitted
 from ratelimit.rule import Rule
+from ratelimit.standing import Standing
 
 MAX_KEYS = 1_000_000
 MAX_BYTES = 512 * 1024 * 1024

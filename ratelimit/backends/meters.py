@@ -11,10 +11,10 @@ from typing import Protocol
 from ratelimit import fixed, token_bucket
 from ratelimit.backends.series import Series
 from ratelimit.backends.space import Space
-from ratelimit.decision import Piece, Standing, longest, new
 from ratelimit.fixed import closes_us, turn
 from ratelimit.rates import MAX_LIMIT
 from ratelimit.rule import Rule
+from ratelimit.standing import Piece, Standing, longest, new
 from ratelimit.token_bucket import converted, drops_at, given_back, trimmed
 
 SECOND_US = 1_000_000

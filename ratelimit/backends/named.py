@@ -24,8 +24,9 @@ from typing import NamedTuple, TypeAlias
 from buckets.cover import Run
 from ratelimit import fixed, tiered
 from ratelimit.backend import Question
-from ratelimit.decision import Piece, Standing, is_admitted, longest, new, tightest
+from ratelimit.decision import is_admitted
 from ratelimit.rule import Rule
+from ratelimit.standing import Piece, Standing, longest, new, tightest
 from ratelimit.tiered import Bucket, Reading
 
 SECOND_US = 1_000_000

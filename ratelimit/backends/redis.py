@@ -33,7 +33,7 @@ from redis.exceptions import NoPermissionError, NoScriptError, RedisError, Respo
 from buckets.errors import BackendUnavailable, SettingInvalid
 from ratelimit.backend import Question, Settled
 from ratelimit.backends.scripted import PREFIX, SETTLED, Sheets, source
-from ratelimit.decision import Standing
+from ratelimit.standing import Standing
 
 TIMEOUT_S = 0.1
 MAX_CONNECTIONS = 32

@@ -19,8 +19,8 @@ from typing import NamedTuple, TypeAlias
 from buckets.cover import Run
 from ratelimit import fixed, tiered, token_bucket
 from ratelimit.backend import Question, Settled
-from ratelimit.decision import Piece, Standing, longest, tightest
 from ratelimit.rule import Rule
+from ratelimit.standing import Piece, Standing, longest, tightest
 
 PREFIX = "clickcurve:limit:"
 SETTLED = (Settled.unknown, Settled.ended, Settled.done)

@@ -13,9 +13,9 @@ from bisect import bisect_left, bisect_right
 
 from buckets.cover import Run
 from ratelimit.backends.space import Space
-from ratelimit.decision import Standing, longest, new
 from ratelimit.rates import MAX_LIMIT
 from ratelimit.rule import Reach, Rule
+from ratelimit.standing import Standing, longest, new
 from ratelimit.tiered import SECOND_US, pieces, refusal
 
 BUCKET_BYTES = 8

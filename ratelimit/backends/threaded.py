@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from buckets.errors import BackendUnavailable
 from ratelimit.backend import Backend, Question, Settled
-from ratelimit.decision import Standing
+from ratelimit.standing import Standing
 
 THREADS = 8
 MAX_QUEUED = 1_000

@@ -14,8 +14,9 @@ from buckets.errors import BackendUnavailable, EventUnknown
 from ratelimit.asking import Features
 from ratelimit.async_limiter import AsyncLimiter
 from ratelimit.backend import Settled
-from ratelimit.decision import Decision, Standing, decide
+from ratelimit.decision import Decision, decide
 from ratelimit.rule import Rule
+from ratelimit.standing import Standing
 
 Verb: TypeAlias = Literal["hit", "peek", "reserve"]
 RETRY_S = 1.0

@@ -10,10 +10,11 @@ import msgspec
 
 from buckets.errors import ParameterInvalid
 from ratelimit.asking import check_cost
-from ratelimit.decision import Decision, Piece
+from ratelimit.decision import Decision
 from ratelimit.http.blind import Verb
 from ratelimit.http.headers import sentence
 from ratelimit.rule import EDGES_S, RESERVED, Rule
+from ratelimit.standing import Piece
 
 BODY_BYTES = 64 * 1024
 BODY_RULE = 'a JSON object such as {"ip": "203.0.113.7", "cost": 1}'

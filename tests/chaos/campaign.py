@@ -43,7 +43,7 @@ class Plan:
     seconds: float
     rates: Rates = field(default_factory=Rates)
     flush_s: float = 1.0
-    timeout_s: float = 2.0  # of a request to the ring, with its repeats
+    timeout_s: float = 4.0  # of a request to the ring, with its repeats
     writers: int = 3  # at each node
     write_pace_s: float = 0.05
     read_pace_s: float = 0.02

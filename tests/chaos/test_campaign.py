@@ -21,7 +21,6 @@ from tests.crash.ledger import Outcome
 NEVER = float("inf")
 SHORT = Plan(
     seconds=40.0,
-    timeout_s=4.0,
     rates=Rates(
         node_every_s=20.0,
         node_suspended_s=6.0,

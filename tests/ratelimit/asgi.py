@@ -12,8 +12,8 @@ from buckets.errors import BackendUnavailable
 from ratelimit.async_limiter import AsyncLimiter
 from ratelimit.backend import AsyncBackend, Question, Settled
 from ratelimit.backends.memory import MemoryBackend
-from ratelimit.decision import Standing
 from ratelimit.rule import parse_rules
+from ratelimit.standing import Standing
 
 NOW = 1_709_204_800
 ANN, BEN = "203.0.113.7", "203.0.113.8"

@@ -18,9 +18,10 @@ from ratelimit.backends.memcached import MemcachedBackend
 from ratelimit.backends.memory import MemoryBackend
 from ratelimit.backends.named import Counter, decide
 from ratelimit.backends.redis import RedisBackend
-from ratelimit.decision import Standing, is_admitted
+from ratelimit.decision import is_admitted
 from ratelimit.limiter import Limiter
 from ratelimit.rule import SUPPORTED, parse_rules
+from ratelimit.standing import Standing
 from tests.servers import shared_memcached, shared_redis
 
 # The machines of tests are shared, and no answer is late there for want of a server.

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratelimit.decision import Bound, Decision, Standing, decide, is_admitted, longest, pause_s, tightest
+from ratelimit.decision import Decision, decide, is_admitted
 from ratelimit.rule import Rule, parse_rules
+from ratelimit.standing import Bound, Standing, longest, pause_s, tightest
 
 SECOND_US = 1_000_000
 

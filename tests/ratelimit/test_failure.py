@@ -13,9 +13,10 @@ from ratelimit.async_limiter import AsyncLimiter
 from ratelimit.backend import Immediate, Question, Settled
 from ratelimit.backends.failure import AsyncGuarded, Guarded, Patience
 from ratelimit.backends.memory import MemoryBackend
-from ratelimit.decision import Decision, Standing
+from ratelimit.decision import Decision
 from ratelimit.limiter import Limiter
 from ratelimit.rule import parse_rules
+from ratelimit.standing import Standing
 from tests.ratelimit.given import ANN, BEN, T
 from tests.ratelimit.test_breaker import Hand
 

@@ -9,11 +9,12 @@ import re
 import pytest
 
 from buckets.errors import ParameterInvalid
-from ratelimit.decision import Decision, Standing
+from ratelimit.decision import Decision
 from ratelimit.http.blind import without_backend
 from ratelimit.http.headers import DIALECTS, check_dialect, fields, may_tell, refusal, retry_after_s
 from ratelimit.limiter import Limiter
 from ratelimit.rule import Rule, parse_rules
+from ratelimit.standing import Standing
 
 NOW = 1_709_204_800
 RULES = parse_rules({"login": {"by": "ip", "rates": "5/m, 20/h"}})

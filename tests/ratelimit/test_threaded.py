@@ -14,8 +14,8 @@ from ratelimit.backend import Question, Settled
 from ratelimit.backends.memcached import MemcachedBackend
 from ratelimit.backends.memory import MemoryBackend
 from ratelimit.backends.threaded import Threaded
-from ratelimit.decision import Standing
 from ratelimit.rule import parse_rules
+from ratelimit.standing import Standing
 from tests.ratelimit.backends import PATIENCE_S
 from tests.ratelimit.given import ANN, BEN, T
 from tests.servers import shared_memcached

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratelimit import tiered
-from ratelimit.decision import Standing
 from ratelimit.rule import EDGES_S, Rule, parse_rules
+from ratelimit.standing import Standing
 from ratelimit.tiered import Bucket, buckets_of, inside, leaving, life_s, reads, weigh, writes
 from tests.ratelimit.oracle import SECOND_US, Log
 

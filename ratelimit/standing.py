@@ -1,0 +1,81 @@
+"""How one key stands under one rule: what a backend answers, in the words of the rate that matters.
+
+Named tuples, since several are made for every request and a frozen dataclass takes ten times as long to make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import NamedTuple
+
+# Makes a named tuple in a third of the time of its own constructor: new(Bound, (1, 2)).
+new = tuple.__new__
+
+
+class Bound(NamedTuple):
+    """How many admitted hits the window holds: a number from at_least to at_most."""
+
+    at_least: int
+    at_most: int
+
+
+class Piece(NamedTuple):
+    """`buckets` adjacent buckets of one width that a window was summed from, the first at `start`, with their hits."""
+
+    width_s: int
+    start: int
+    buckets: int
+    hits: int
+
+
+class Standing(NamedTuple):
+    """How one key stands under one rule, in the words of the rate that matters: of those that refuse the one with the
+    longest wait, else the tightest (least remaining, then least limit, then longest window).
+
+    All numbers are of one moment, after the hit if it was counted. retry_after_s: 0.0 where the hit fits, None where it
+    never will. reset_at: epoch seconds, rounded up, at which all of the limit is free if nobody calls. at_least and
+    at_most bound the hits in the window (now - window, now]; they are equal where a strategy knows exactly.
+    """
+
+    fits: bool
+    limit: int
+    window_s: int
+    remaining: int
+    retry_after_s: float | None
+    reset_at: int
+    at_least: int
+    at_most: int
+    pieces: tuple[Piece, ...] = ()
+    callers: tuple[str, ...] = ()
+    blind: bool = False
+
+
+def longest(refusals: Sequence[Standing]) -> Standing:
+    """The refusal with the longest wait, else of the tightest rate."""
+    return refusals[0] if len(refusals) == 1 else max(refusals, key=by_wait)
+
+
+def tightest(standings: Sequence[Standing]) -> Standing:
+    return min(standings, key=by_room)
+
+
+def by_room(standing: Standing) -> tuple[int, int, int]:
+    """Smallest for the tightest."""
+    return standing.remaining, standing.limit, -standing.window_s
+
+
+def by_wait(standing: Standing) -> tuple[float, int, int, int]:
+    """Largest for the longest wait, and then for the tightest."""
+    wait_s = standing.retry_after_s
+    return inf if wait_s is None else wait_s, -standing.remaining, -standing.limit, standing.window_s
+
+
+def pause_s(now_us: int, until_us: int) -> float:
+    """Seconds to wait from now_us until a hit at that later moment is at until_us or after: rounded up to milliseconds,
+    and one more where adding it to epoch seconds would round to just before."""
+    wait_ms = -(-(until_us - now_us) // 1_000)
+    now_s = now_us / 1_000_000
+    while int((now_s + wait_ms / 1_000) * 1_000_000) < until_us:
+        wait_ms += 1
+    return wait_ms / 1_000
