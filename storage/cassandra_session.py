@@ -14,6 +14,7 @@ import re
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain, repeat
 from threading import Lock, Thread
 from typing import Any
 
@@ -37,11 +38,11 @@ from cassandra.cluster import (
     ResultSet,
 )
 from cassandra.policies import (
-    ConstantReconnectionPolicy,
     ConstantSpeculativeExecutionPolicy,
     DCAwareRoundRobinPolicy,
     FallthroughRetryPolicy,
     LoadBalancingPolicy,
+    ReconnectionPolicy,
     RetryPolicy,
     TokenAwarePolicy,
 )
@@ -54,7 +55,9 @@ from storage.cassandra_uri import Address
 
 RETRIES = 2  # of a read or write after an error, beside the first try
 HEDGES = 2  # further nodes that are asked while the first ones do not answer
-RECONNECT_S = 1.0
+# Until the tries to reach a node again; the last one again and again. After a connection that was reset the first one
+# succeeds, and until then the node is not asked.
+RECONNECT_S = (0.1, 0.4, 1.0)
 HEARTBEAT_S = 5  # a node that stands still is noticed after this and the time of a request
 DEFINE_S = 60.0  # for a change of the schema, which all nodes must agree to
 CLOSE_WITHIN_S = 5.0
@@ -225,9 +228,11 @@ def _cluster(address: Address, counters: Counters) -> Cluster:
         compression=False,  # rows are packed
         connect_timeout=address.timeout_s,
         control_connection_timeout=address.timeout_s,
-        reconnection_policy=ConstantReconnectionPolicy(RECONNECT_S, max_attempts=None),
+        reconnection_policy=_Reconnections(),
         idle_heartbeat_interval=HEARTBEAT_S,
         idle_heartbeat_timeout=address.timeout_s,
+        # A node keeps what was prepared. Preparing it all again held one that had come back away for up to 5 s more.
+        reprepare_on_up=False,
         monitor_reporting_enabled=False,
     )
     cluster.protocol_version = ProtocolVersion.V5  # given like this it falls back for an older cluster
@@ -260,6 +265,11 @@ def _profiles(address: Address, counters: Counters) -> dict[object, ExecutionPro
         Kind.SERIAL_READ: profile(serial, speculative_execution_policy=hedge),
         _DEFINE: profile(quorum, retry_policy=FallthroughRetryPolicy(), request_timeout=DEFINE_S),
     }
+
+
+class _Reconnections(ReconnectionPolicy):  # type: ignore[misc]
+    def new_schedule(self) -> Iterator[float]:
+        return chain(RECONNECT_S, repeat(RECONNECT_S[-1]))
 
 
 class _Retries(RetryPolicy):  # type: ignore[misc]

@@ -32,8 +32,8 @@ class Rates:
     reset_every_s: float = 8.0
     stall_every_s: float = 30.0
     stalled_s: float = 5.0
-    lost_answers: float = 0.08  # share
-    lost_conditional_answers: float = 0.03
+    lost_answers: float = 0.04  # share
+    lost_conditional_answers: float = 0.05
 
 
 @dataclass(slots=True)
