@@ -42,7 +42,7 @@ cassandra: install cassandra-system
 	exec $(BIN)/python -m tests.cassandra
 
 test: install test-system
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m tests $(ARGS)
 
 check: install
 	$(BIN)/ruff format --check .
