@@ -31,6 +31,15 @@ def versions() -> str:
     )
 
 
+def rates(plan: Plan) -> str:
+    each = plan.rates
+    return (
+        f"a node is killed and another one suspended every {each.node_every_s:g} s, an owner killed every "
+        f"{each.owner_kill_every_s:g} s; {each.lost_answers:.0%} of the answers are lost, of conditional updates "
+        f"{each.lost_conditional_answers:.0%}; a request has {plan.timeout_s:g} s"
+    )
+
+
 def lines(found: Outcomes, plan: Plan) -> list[tuple[str, str]]:
     """Each figure with its name."""
     done, verdict, hits = found.faults, found.verdict, found.ledger.sums()
@@ -41,6 +50,7 @@ def lines(found: Outcomes, plan: Plan) -> list[tuple[str, str]]:
         ("machine", machine()),
         ("ring", "3 nodes, RF 3, QUORUM, commit log synced in groups"),
         ("clocks", "one node and one owner 5 minutes ahead"),
+        ("rates", rates(plan)),
         ("duration of the faults", f"{found.seconds:.0f} s"),
         ("flushes", ", ".join(map(str, found.flushes)) + f" of the three owners, every {plan.flush_s:g} s at most"),
         ("operations", f"{found.operations:,}, of which {writers.sent_to_two:,} with ids went to two nodes each"),
