@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 PYTEST = (sys.executable, "-m", "pytest")
-ON_CLUSTERS = ("tests/cassandra", "tests/chaos", "tests/storage")
+ON_CLUSTERS = ("tests/cassandra", "tests/chaos", "tests/simulated", "tests/storage")
 END_WITHIN_S = 30.0
 
 

@@ -7,20 +7,24 @@ from collections.abc import Iterator, Sequence
 from threading import Lock
 
 from storage.cassandra_cql import Cql, Rows, Statement, Values
+from storage.cassandra_requests import together
 
 
 class Counted:
-    """Passes everything on. `sent` counts each statement by its name; `since` answers what came since it was asked."""
+    """Passes everything on. `sent` counts each statement by its name; `since` answers what came since it was asked;
+    `requests` counts small writes to one partition, which go together, as one."""
 
     def __init__(self, cql: Cql) -> None:
         self.sent: Counter[str] = Counter()
+        self.requests = 0
         self._cql = cql
         self._lock = Lock()
         self._seen: Counter[str] = Counter()
 
-    def _count(self, statement: Statement, times: int = 1) -> None:
+    def _count(self, statement: Statement, times: int = 1, requests: int | None = None) -> None:
         with self._lock:
             self.sent[statement.name] += times
+            self.requests += times if requests is None else requests
 
     def since(self) -> Counter[str]:
         """How often each statement was sent since this was called last."""
@@ -34,7 +38,8 @@ class Counted:
         return self._cql.run(statement, values)
 
     def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
-        self._count(statement, len(many))
+        partition = statement.partition
+        self._count(statement, len(many), len(together(many, partition)) if partition else None)
         return self._cql.run_each(statement, many)
 
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
