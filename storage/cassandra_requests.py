@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from threading import Event, Lock, Semaphore
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -145,18 +144,19 @@ class Requests:
         """All outcomes, in order; what fails is sent again, in ROUNDS. Raises what the first of the last was told."""
         done: dict[int, Outcome] = {}
         left = list(range(len(many)))
-        for number in count(1):
+        rounds = 0
+        while True:
             outcomes = self._all(statement, [many[n] for n in left], lambda error: True, MOST_FAILURES, size, state)
             done |= {n: each for n, each in zip(left, outcomes, strict=True) if each and each.error is None}
             failed = next((each.error for each in outcomes if each and each.error), None)
             if failed is None:
                 return [done[n] for n in range(len(many))]
+            rounds += 1
             told = self._driver.told(failed)
-            if number == ROUNDS or not isinstance(told, StoreUnavailable):
+            if rounds == ROUNDS or not isinstance(told, StoreUnavailable):
                 raise told from failed
             left = [n for n in left if n not in done]
             self._pause(PAUSE_S)
-        raise AssertionError("unreachable")
 
     def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
         outcomes = self._all(statement, many, self._driver.is_certain, 0)
