@@ -8,7 +8,7 @@ STAMP := .venv/.installed
 CASSANDRA_SYSTEM := mvn:maven java:openjdk-17-jre-headless
 TEST_SYSTEM := nginx curl faketime redis-server memcached $(CASSANDRA_SYSTEM)
 BENCH_SYSTEM := wrk redis-server memcached $(CASSANDRA_SYSTEM)
-SOURCES := buckets ingest storage query retention ratelimit server tests bench examples
+SOURCES := clickcurve ingest storage query retention server tests bench examples
 ARGS ?=
 
 .PHONY: help install serve cassandra test chaos test-system cassandra-system check format bench bench-system lock clean

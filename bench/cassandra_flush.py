@@ -17,11 +17,11 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 
 from bench.cassandra_node import make_keyspace
 from bench.table import Line, spread
-from buckets.codec import encode
-from buckets.ladder import CLICKS, DAY_S, fold_day
-from buckets.row import EMPTY, Delta, apply
+from clickcurve.buckets.codec import encode
+from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from clickcurve.buckets.row import EMPTY, Delta, apply
 from ingest.batch import Batch
-from storage.cassandra_uri import Address, parse
+from storage.cassandra.uri import Address, parse
 from storage.from_uri import open_store
 from tests.cassandra.node import Node
 from tests.ingest.world import Node as OwnerNode

@@ -13,11 +13,11 @@ from typing import Any
 
 from bench.cassandra_node import make_keyspace
 from bench.table import Line, spread
-from buckets.ladder import CLICKS, DAY_S, fold_day
+from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from ingest.batch import Batch
 from ingest.owner import Owner
 from query.queries import Queries
-from query.read import Reader
+from query.reader import Reader
 from query.top import TopLinks
 from storage.contract import Store
 from storage.from_uri import open_store

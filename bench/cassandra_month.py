@@ -8,8 +8,8 @@ from time import perf_counter
 
 from bench.cassandra_node import make_keyspace, session
 from bench.table import Line
-from storage.cassandra_store import CassandraStore
-from storage.contract import link_key
+from clickcurve.keys import link_key
+from storage.cassandra.store import CassandraStore
 from tests.cassandra.counted import Counted
 from tests.cassandra.month import VIRAL, Month, Plan
 from tests.cassandra.node import Node

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from buckets.ladder import CLICKS
-from storage.cassandra_schema import apply
-from storage.cassandra_session import Session, connect
-from storage.cassandra_statements import STATEMENTS
-from storage.cassandra_uri import parse
+from clickcurve.buckets.ladder import CLICKS
+from storage.cassandra.schema import apply
+from storage.cassandra.session import Session, connect
+from storage.cassandra.statements import STATEMENTS
+from storage.cassandra.uri import parse
 from tests.cassandra.node import Node
 from tests.cassandra.prepare import prepare
 from tests.cassandra.ring import place_one, running

@@ -19,13 +19,14 @@ from typing import Any
 
 from bench.cassandra_node import make_keyspace, session
 from bench.table import Line
-from buckets.ladder import fold_day
+from clickcurve.buckets.ladder import fold_day
+from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Batch
 from ingest.flush import ROWS_PER_SAVE
-from storage.cassandra_cql import Kind, Rows, Statement, Values
-from storage.cassandra_statements import BEGIN, CREATE_OWNER, NOW_MS, OWNER, SAVE, STATEMENTS
-from storage.cassandra_store import CassandraStore
-from storage.contract import ALL_LINKS, OPEN, Held, OwnerRecord, SavedRow, link_key
+from storage.cassandra.cql import Kind, Rows, Statement, Values
+from storage.cassandra.statements import BEGIN, CREATE_OWNER, NOW_MS, OWNER, SAVE, STATEMENTS
+from storage.cassandra.store import CassandraStore
+from storage.contract import OPEN, Held, OwnerRecord, SavedRow
 from tests.cassandra.counted import Counted
 from tests.cassandra.node import Node
 from tests.ingest.world import Node as OwnerNode

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
 
-from ingest.access_log import AccessLog
+from ingest.imports.access_log import AccessLog
 
 _LINES = 200_000
 _PIECE_BYTES = 1 << 20

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import Literal
 
-from ingest.disk import Disk
-from ingest.journal import Journal
+from ingest.journal.disk import Disk
+from ingest.journal.journal import Journal
 
 PAYLOAD = b"k" * 40
 RECOVERED_BYTES = 30_000_000

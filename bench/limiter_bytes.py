@@ -12,7 +12,7 @@ import redis
 
 from bench.limiter_contenders import GROUPS, OURS, Place, Rates, contenders, limiter_at
 from bench.table import Line
-from ratelimit.backends.memcached_connection import Server
+from clickcurve.limiter.backends.memcached_connection import Server
 
 DAY_S = 86_400
 # How many keys, and how many hits of each: all that its limit allows.

@@ -20,12 +20,12 @@ from limits.storage import MemoryStorage, storage_from_string
 from limits.strategies import FixedWindowRateLimiter, MovingWindowRateLimiter, RateLimiter
 from throttled.rate_limiter import per_duration
 
-from ratelimit.backend import Backend
-from ratelimit.backends.memcached import MemcachedBackend
-from ratelimit.backends.memory import MemoryBackend
-from ratelimit.backends.redis import RedisBackend
-from ratelimit.limiter import Limiter
-from ratelimit.rule import parse_rules
+from clickcurve.limiter.backend import Backend
+from clickcurve.limiter.backends.memcached import MemcachedBackend
+from clickcurve.limiter.backends.memory import MemoryBackend
+from clickcurve.limiter.backends.redis import RedisBackend
+from clickcurve.limiter.limiter import Limiter
+from clickcurve.limiter.rule import parse_rules
 
 # (limit, seconds), shortest first.
 Rates: TypeAlias = Sequence[tuple[int, int]]

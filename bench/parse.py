@@ -10,10 +10,10 @@ import random
 import time
 from collections.abc import Callable
 
-from ingest.body import Media, read
-from ingest.bots import bot_judge
 from ingest.hit import Moment
-from ingest.tally import Tally
+from ingest.reading.body import Media, read
+from ingest.reading.bots import bot_judge
+from ingest.reading.request_sums import Tally
 
 NOW = 1_767_268_800
 MOMENT = Moment(NOW, NOW - 43_200, NOW + 300)

@@ -14,15 +14,15 @@ from functools import partial
 from time import perf_counter_ns, time
 from typing import Any
 
-from buckets.codec import decode, encode
-from buckets.curve import Bots
-from buckets.ladder import CLICKS, fold_day
-from buckets.row import EMPTY, Delta, add, fold
-from query.asked import CURVE, parse_asked, parse_query, window
+from clickcurve.buckets.codec import decode, encode
+from clickcurve.buckets.ladder import CLICKS, fold_day
+from clickcurve.buckets.ranges import Bots
+from clickcurve.buckets.row import EMPTY, Delta, add, fold
 from query.curve import Curves
-from query.layout import layout
+from query.grid import layout
+from query.parameters import CURVE, parse_asked, parse_query, window
 from query.queries import Queries
-from query.read import Reader
+from query.reader import Reader
 from query.top import TopLinks
 from storage.contract import StoredLink, StoredRow
 

@@ -8,10 +8,10 @@ import sys
 import timeit
 from collections.abc import Callable
 
-from buckets.codec import decode, decode_header, encode
-from buckets.curve import Bots, between, curve
-from buckets.ladder import CLICKS, DAY_S
-from buckets.row import EMPTY, Delta, Row, apply
+from clickcurve.buckets.codec import decode, decode_header, encode
+from clickcurve.buckets.ladder import CLICKS, DAY_S
+from clickcurve.buckets.ranges import Bots, between, curve
+from clickcurve.buckets.row import EMPTY, Delta, Row, apply
 
 DAY = 10_136  # 1997-10-02: a fold day on which a row can hold the most buckets that the calendar ever gives
 NOW = (DAY + 1) * DAY_S + 3_599

@@ -6,9 +6,9 @@ import random
 from time import time
 
 from bench.table import Line
-from buckets.codec import encode
-from buckets.ladder import CLICKS, DAY_S, fold_day
-from buckets.row import EMPTY, Delta, Row, apply
+from clickcurve.buckets.codec import encode
+from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from clickcurve.buckets.row import EMPTY, Delta, Row, apply
 
 WEEK_S = 7 * DAY_S
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow
-from storage.sqlite_store import SqliteStore
+from storage.sqlite.store import SqliteStore
 
 CHUNK = 500
 FLUSH_ROWS = 30_000

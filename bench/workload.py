@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from buckets.ladder import CLICKS, DAY_S, fold_day
+from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 
 
 @dataclass(frozen=True, slots=True)

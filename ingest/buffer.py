@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from buckets.row import Delta
+from clickcurve.buckets.row import Delta
+from clickcurve.keys import ALL_LINKS, link_of
 from ingest.batch import Batch, Counts, Identified, SourceStep, decode, keys_of
-from ingest.segment import Frame
-from storage.contract import ALL_LINKS, link_of
+from ingest.journal.segment_format import Frame
 
 
 class Tally:

@@ -24,9 +24,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from buckets.errors import JournalSuperseded, StoreUnavailable
+from clickcurve.buckets.errors import JournalSuperseded, StoreUnavailable
 from ingest.batch import Batch, decode
-from ingest.journal import Identity, Journal
+from ingest.journal.journal import Identity, Journal
 from storage.contract import CLOSED, FINAL, OPEN, Held, OwnerRecord, Store
 
 FLUSHES_PER_EPOCH = 1 << 20  # 182 days of flushes every 15 s; then a new epoch is claimed

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from buckets import codec
-from buckets.ladder import Ladder
-from buckets.row import EMPTY, Delta, apply, forget, next_due
+from clickcurve.buckets import codec
+from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.row import EMPTY, Delta, apply, forget, next_due
+from clickcurve.keys import ALL_LINKS, kept_days, link_key, link_of
 from ingest.buffer import Buffer, Tally
-from storage.contract import ALL_LINKS, Held, OwnRow, SavedRow, Source, Store, kept_days, link_key, link_of
+from storage.contract import Held, OwnRow, SavedRow, Source, Store
 
 ROWS_PER_SAVE = 500  # one short transaction each
 ROWS_PER_PAUSE = 8  # some 0.2 ms of work: single POSTs wait for it

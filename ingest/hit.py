@@ -19,7 +19,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from buckets.errors import HitRejected
+from clickcurve.buckets.errors import HitRejected
 from ingest.timestamp import iso_seconds
 
 KEY_BYTES = 1024

@@ -24,7 +24,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from buckets.errors import (
+from clickcurve.buckets.errors import (
     ClickcurveError,
     JournalBehind,
     JournalBroken,
@@ -33,18 +33,19 @@ from buckets.errors import (
     OwnerFenced,
     StoreUnavailable,
 )
-from buckets.ladder import Ladder, fold_day, minutes_since
-from buckets.row import Pending
+from clickcurve.buckets.ladder import Ladder, fold_day, minutes_since
+from clickcurve.buckets.row import Pending
+from clickcurve.keys import link_key
 from ingest.batch import Batch
 from ingest.buffer import Buffer, replay
 from ingest.claim import claim, epoch_is_used_up, first_flush
-from ingest.commit import Group, GroupCommit
+from ingest.deduplication import Ids
 from ingest.flush import Flush, Pace
-from ingest.ids import Ids
-from ingest.journal import FlushRecord, Identity, Journal
+from ingest.imports.offsets import Sources
+from ingest.journal.group_commit import Group, GroupCommit
+from ingest.journal.journal import FlushRecord, Identity, Journal
 from ingest.owner_status import OwnerStatus
-from ingest.sources import Sources
-from storage.contract import Held, Source, Store, link_key
+from storage.contract import Held, Source, Store
 
 BUFFER_ENTRIES = 4_000_000  # (key, minute) pairs that may wait for the store, some 400 MB; more are answered 429
 ID_WINDOW_S = 48 * 3600

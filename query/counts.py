@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from buckets.curve import Bots, Span, between
-from buckets.row import Cells, Row
-from query.layout import Layout
+from clickcurve.buckets.ranges import Bots, Span, between
+from clickcurve.buckets.row import Cells, Row
+from query.grid import Layout
 
 
 def along(row: Row, layout: Layout, bots: Bots) -> tuple[list[int], Span]:

@@ -10,13 +10,13 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from buckets.curve import Bots, Point, Span, State
-from buckets.ladder import Ladder
-from buckets.row import Row
-from query.asked import Window
+from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.ranges import Bots, Point, Span, State
+from clickcurve.buckets.row import Row
+from query.cache import Remembered
 from query.counts import along
-from query.layout import Layout, layout
-from query.remembered import Remembered
+from query.grid import Layout, layout
+from query.parameters import Window
 
 # With the text around them, some 20 MB.
 _POINTS_REMEMBERED = 200_000

@@ -7,12 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from buckets.curve import Bots
-from buckets.errors import EventUnknown
-from buckets.ladder import fold_day
-from buckets.row import Row, forget
-from query.answers import summary_json, top_csv, top_json, total_json
-from query.asked import (
+from clickcurve.buckets.errors import EventUnknown
+from clickcurve.buckets.ladder import fold_day
+from clickcurve.buckets.ranges import Bots
+from clickcurve.buckets.row import Row, forget
+from clickcurve.keys import ALL_LINKS, OUTCOMES, caller_key, kept_days, limit_key, link_key
+from query.cache import Remembered
+from query.curve import Curves
+from query.parameters import (
     CURVE,
     LIMIT_CURVE,
     LIMIT_TOTAL,
@@ -26,13 +28,11 @@ from query.asked import (
     window,
     window_until,
 )
-from query.curve import Curves
-from query.read import HEAD, Reader
-from query.remembered import Remembered
+from query.reader import HEAD, Reader
+from query.serialize import summary_json, top_csv, top_json, total_json
 from query.summary import summary
 from query.top import TopLinks
 from query.total import total
-from storage.contract import ALL_LINKS, OUTCOMES, caller_key, kept_days, limit_key, link_key
 
 JSON, CSV = "application/json", "text/csv; charset=utf-8"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from buckets.curve import Bots, total
-from buckets.ladder import Ladder
-from buckets.row import Row
-from query.asked import Asked
+from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.ranges import Bots, total
+from clickcurve.buckets.row import Row
+from query.parameters import Asked
 from query.total import lifetime
 from query.zones import DAY
 

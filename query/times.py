@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from buckets.errors import ParameterInvalid
+from clickcurve.buckets.errors import ParameterInvalid
 from query.zones import DAY, HOUR, LATEST, MINUTE, MONTH, WEEK, YEAR, Calendar, Fixed, Unit, Zone
 
 MOMENT_RULE = "epoch seconds, or ISO 8601 such as 2026-03-01, 2026-03-01T10:30 or 2026-03-01T10:30:00+05:30"

@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
 
-from buckets.codec import decode_header
-from buckets.curve import Bots, between
-from buckets.ladder import Ladder, fold_day
-from buckets.row import Delta, Pending, Row
-from query.asked import Asked, total_range
-from query.read import HEAD, stored
+from clickcurve.buckets.codec import decode_header
+from clickcurve.buckets.ladder import Ladder, fold_day
+from clickcurve.buckets.ranges import Bots, between
+from clickcurve.buckets.row import Delta, Pending, Row
+from clickcurve.keys import link_key, link_of
+from query.parameters import Asked, total_range
+from query.reader import HEAD, stored
 from query.total import lifetime
-from storage.contract import StoredLink, link_key, link_of
+from storage.contract import StoredLink
 
 Walk: TypeAlias = Callable[[str | None, int, int | None], list[tuple[str, StoredLink]]]
 Counts: TypeAlias = dict[str, tuple[int, Mapping[int, int]]]  # stored key -> its stored count, its rows' marks

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from buckets.curve import Bots, Span
-from buckets.curve import total as span_of
-from buckets.ladder import Ladder
-from buckets.row import Row
-from query.asked import Asked, total_range
+from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.ranges import Bots, Span
+from clickcurve.buckets.ranges import total as span_of
+from clickcurve.buckets.row import Row
+from query.parameters import Asked, total_range
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from buckets.errors import ParameterInvalid
+from clickcurve.buckets.errors import ParameterInvalid
 
 # One year before the calendar of `datetime` ends, so that the next edge after any allowed time can still be named.
 LATEST = 253_370_764_800  # 9999-01-01

@@ -9,8 +9,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from buckets.ladder import Ladder
-from buckets.row import Cells, Row
+from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.row import Cells, Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from buckets import codec
-from buckets.errors import ClickcurveError
-from buckets.ladder import Ladder
-from buckets.row import Row, fold
+from clickcurve.buckets import codec
+from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.row import Row, fold
 from retention.plan import Fold, TierSummary, plan, summary
 from storage.contract import StoredLink
 

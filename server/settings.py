@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from buckets.errors import ClickcurveError, RuleInvalid, SettingInvalid
-from ratelimit.http.address import HEADERS, addresses
-from ratelimit.http.headers import DIALECTS
-from ratelimit.rule import Rule, parse_rules
+from clickcurve.buckets.errors import ClickcurveError, RuleInvalid, SettingInvalid
+from clickcurve.limiter.http.address import HEADERS, addresses
+from clickcurve.limiter.http.headers import DIALECTS
+from clickcurve.limiter.rule import Rule, parse_rules
 from server import limits
-from storage import cassandra_uri
+from storage.cassandra import uri
 
 PREFIX = "CLICKCURVE_"
 LADDER = "60:1,300:1,3600:31,week:366,month"
@@ -78,7 +78,7 @@ def _store(text: str) -> str:
     if text and not text.startswith(("sqlite:///", "cassandra://", "memory://")):
         raise Broken("must begin with sqlite:///, cassandra:// or memory://")
     if text.startswith("cassandra://"):
-        cassandra_uri.parse(text)  # its own sentence, which shows no password
+        uri.parse(text)  # its own sentence, which shows no password
     return text
 
 

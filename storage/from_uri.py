@@ -3,7 +3,7 @@
 memory://                          nothing survives the process
 sqlite:///clickcurve.db            a path from the working folder
 sqlite:////var/lib/clickcurve.db   a path from the root; what follows the third slash is the path as it stands
-cassandra://h1,h2:9042/keyspace    some nodes of a cluster, and parameters behind a question mark: see cassandra_uri
+cassandra://h1,h2:9042/keyspace    some nodes of a cluster, then parameters: see cassandra/uri.py
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from buckets.errors import SettingInvalid
-from storage import cassandra_uri
-from storage.cassandra_schema import open_keyspace
-from storage.cassandra_statements import STATEMENTS
-from storage.cassandra_store import CassandraStore
+from clickcurve.buckets.errors import SettingInvalid
+from storage.cassandra import uri as cassandra_uri
+from storage.cassandra.schema import open_keyspace
+from storage.cassandra.statements import STATEMENTS
+from storage.cassandra.store import CassandraStore
 from storage.contract import Store
 from storage.memory_store import MemoryStore
-from storage.sqlite_store import SqliteStore
+from storage.sqlite.store import SqliteStore
 
 Tell = Callable[[str], None]
 
@@ -55,7 +55,7 @@ def _sqlite(uri: str, rest: str, ladder: str, read_only: bool, tell: Tell) -> St
 def _cassandra(uri: str, rest: str, ladder: str, read_only: bool, tell: Tell) -> Store:
     address = cassandra_uri.parse(uri)
     # The driver takes a third of a second to import, which commands on other stores are spared.
-    from storage.cassandra_session import connect
+    from storage.cassandra.session import connect
 
     session = connect(address)
     try:

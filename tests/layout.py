@@ -6,30 +6,35 @@ import ast
 import re
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-PARTS = ("buckets", "ingest", "storage", "query", "retention", "ratelimit", "server")
+PARTS = ("clickcurve", "ingest", "storage", "query", "retention", "server")
 CODE = (*PARTS, "tests", "bench", "examples")
 MAX_FILE_LINES = 400  # exclusive
 MAX_FUNCTION_LINES = 70  # exclusive
+MAX_FOLDER_FILES = 16
 
-# What each part may import of ours beside itself. `server` wires everything and is imported by nobody.
-_CONTRACT = ("buckets", "storage.contract")
+# What each part may import of ours beside itself; the longest name that fits a file decides. The library imports
+# nothing of the program, and its rooms only what lies below them. `server` wires everything; nobody imports it.
+_PROGRAM = ("clickcurve", "storage.contract")
 MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
-    "buckets": (),
-    **dict.fromkeys(("ingest", "storage", "query", "retention", "ratelimit"), _CONTRACT),
+    "clickcurve.buckets": (),
+    "clickcurve": ("clickcurve.buckets",),
+    "clickcurve.limiter": ("clickcurve",),
+    **dict.fromkeys(("ingest", "storage", "query", "retention"), _PROGRAM),
     "server": PARTS,
 }
 
 # Third-party packages that belong in few places: patterns of the paths where they may be imported.
 ONLY_IN: Mapping[str, tuple[str, ...]] = {
-    "fastapi": (r".+/(\w+_)?routes\.py", r"server/.+", r"ratelimit/http/dependency\.py"),
-    "starlette": (r".+/(\w+_)?routes\.py", r"server/.+", r"ratelimit/http/dependency\.py"),
+    "fastapi": (r".+/(\w+_)?routes\.py", r"server/.+", r"clickcurve/limiter/http/dependency\.py"),
+    "starlette": (r".+/(\w+_)?routes\.py", r"server/.+", r"clickcurve/limiter/http/dependency\.py"),
     "uvicorn": (r"server/.+",),
-    "apscheduler": (r"server/schedule\.py",),
-    "cassandra": (r"storage/cassandra_session\.py",),
-    "redis": (r"ratelimit/backends/redis\.py",),
+    "apscheduler": (r"server/process/schedule\.py",),
+    "cassandra": (r"storage/cassandra/session\.py",),
+    "redis": (r"clickcurve/limiter/backends/redis\.py",),
 }
 CLOCK = "server/clock.py"
 # A distribution whose import name differs.
@@ -89,12 +94,18 @@ def import_directions(root: Path) -> list[str]:
     """Parts import only what MAY_IMPORT lets them."""
     broken = []
     for file, tree in _sources(root, *PARTS):
-        part = file.partition("/")[0]
+        part = _part_of(file)
         for line, name in _imports(tree):
             ours = name.partition(".")[0] in (*PARTS, "tests", "bench", "examples")
             if ours and not any(_within(name, allowed) for allowed in (part, *MAY_IMPORT[part])):
                 broken.append(f"{file}:{line}: {part} must not import {name}")
     return broken
+
+
+def _part_of(file: str) -> str:
+    """The part whose rule holds for a file: `clickcurve.limiter` for `clickcurve/limiter/key.py`, else `clickcurve`."""
+    module = file.removesuffix(".py").replace("/", ".")
+    return max((part for part in MAY_IMPORT if _within(module, part)), key=len)
 
 
 def third_party(root: Path) -> list[str]:
@@ -169,6 +180,16 @@ def sizes(root: Path) -> list[str]:
     return broken
 
 
+def folders(root: Path) -> list[str]:
+    """A folder of source holds so few files that one look finds the right one."""
+    counts = Counter(_name(root, path.parent) for path in files(root, *PARTS) if path.suffix == ".py")
+    return [
+        f"{folder}: {count} files, {MAX_FOLDER_FILES} at most"
+        for folder, count in counts.items()
+        if count > MAX_FOLDER_FILES
+    ]
+
+
 def leftovers(root: Path) -> list[str]:
     """No word that says that something is unfinished."""
     return [
@@ -233,15 +254,9 @@ def lock(root: Path) -> list[str]:
 
 
 def packaged(root: Path) -> list[str]:
-    """Every folder of a part is a package that the installed program has."""
-    tools = tomllib.loads((root / "pyproject.toml").read_text()).get("tool", {})
-    included = tools.get("setuptools", {}).get("packages", {}).get("find", {}).get("include", [])
+    """Every folder of a part is a package, so that setup.py finds it."""
     folders = {path.parent for path in files(root, *(part for part in PARTS if (root / part).is_dir()))}
-    broken = [
-        f"{_name(root, folder)} has no __init__.py" for folder in folders if not (folder / "__init__.py").exists()
-    ]
-    parts = {folder.relative_to(root).parts[0] for folder in folders}
-    return broken + [f"pyproject.toml does not include {part}" for part in parts if f"{part}*" not in included]
+    return [f"{_name(root, folder)} has no __init__.py" for folder in folders if not (folder / "__init__.py").exists()]
 
 
-RULES = (import_directions, third_party, clock_use, sizes, leftovers, outside, addresses, lock, packaged)
+RULES = (import_directions, third_party, clock_use, sizes, folders, leftovers, outside, addresses, lock, packaged)

@@ -16,7 +16,7 @@ from typing import Self
 import httpx
 
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAM = "server.cli.main"
+PROGRAM = "clickcurve"
 TRIES = 1500
 TRY_EVERY_S = 0.02
 STOP_WITHIN_S = 20.0

@@ -62,7 +62,7 @@ def _program_on_path(folder: Path) -> Path:
     """A folder with the program as `clickcurve`, run from this source tree."""
     program = folder / "bin" / "clickcurve"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m server.cli.main "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m clickcurve "$@"\n')
     program.chmod(0o755)
     return program.parent
 

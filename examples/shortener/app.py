@@ -30,11 +30,11 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import AnyHttpUrl, BaseModel
 
+from clickcurve.limiter.async_limiter import AsyncLimiter
+from clickcurve.limiter.http.address import addresses
+from clickcurve.limiter.http.middleware import RateLimit, Scope
+from clickcurve.limiter.rule import parse_rules
 from examples.redirector.app import Reporter
-from ratelimit.async_limiter import AsyncLimiter
-from ratelimit.http.address import addresses
-from ratelimit.http.middleware import RateLimit, Scope
-from ratelimit.rule import parse_rules
 
 HERE = Path(__file__).parent
 MAX_LINKS = 100_000

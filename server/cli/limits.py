@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from buckets.errors import ParameterInvalid
-from ratelimit.rule import Rule, parse_rules
-from ratelimit.trial import Trial, rules_of
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.limiter.replay.replay import Trial, rules_of
+from clickcurve.limiter.rule import Rule, parse_rules
 from server.cli.main import FAILED, USAGE, Failed
 
 SHOWN_BAD_LINES = 20

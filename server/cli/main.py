@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 
 import click
 
-from buckets.errors import (
+from clickcurve.buckets.errors import (
     ClickcurveError,
     JournalHeld,
     LadderInvalid,
@@ -22,22 +21,22 @@ FAILED, USAGE, UNREACHABLE, HELD = 1, 2, 3, 4
 # name -> (module under server.cli, one line). The order is that of the help.
 COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("serve", "Run the server."),
-    "send": ("send", "Send hits to a server."),
-    "total": ("read", "Print how often a link was hit."),
-    "curve": ("read", "Draw a link's hits over time."),
-    "top": ("read", "List the links with the most hits."),
-    "import": ("imports", "Count an access log, or take over another product's history."),
-    "export": ("store", "Write every link's history as NDJSON."),
-    "fold": ("fold", "Fold the rows that are due, or show what that would do."),
-    "verify": ("store", "Check that every row keeps its totals."),
-    "dump": ("store", "Show one link's rows, bucket by bucket."),
-    "backup": ("store", "Copy the database while the server runs."),
-    "copy": ("copy", "Move everything into another store."),
-    "schema": ("schema", "Make, show and check the tables of a Cassandra keyspace."),
-    "owners": ("owners", "Show who writes the store; give up a lost machine's owner."),
+    "send": ("client.send", "Send hits to a server."),
+    "total": ("client.read", "Print how often a link was hit."),
+    "curve": ("client.read", "Draw a link's hits over time."),
+    "top": ("client.read", "List the links with the most hits."),
+    "import": ("client.imports", "Count an access log, or take over another product's history."),
+    "export": ("store.inspect", "Write every link's history as NDJSON."),
+    "fold": ("store.fold", "Fold the rows that are due, or show what that would do."),
+    "verify": ("store.inspect", "Check that every row keeps its totals."),
+    "dump": ("store.inspect", "Show one link's rows, bucket by bucket."),
+    "backup": ("store.inspect", "Copy the database while the server runs."),
+    "copy": ("store.copy", "Move everything into another store."),
+    "schema": ("store.schema", "Make, show and check the tables of a Cassandra keyspace."),
+    "owners": ("store.owners", "Show who writes the store; give up a lost machine's owner."),
     "limits": ("limits", "Try a rule of the rate limiter on a trace."),
     "token": ("tokens", "Make, list and revoke tokens."),
-    "settings": ("show_settings", "List all settings and where each comes from."),
+    "settings": ("settings", "List all settings and where each comes from."),
 }
 
 
@@ -105,7 +104,3 @@ def main() -> None:
       3  no answer from the server or the store
       4  the data folder is held by another process
     """
-
-
-if __name__ == "__main__":
-    sys.exit(main())

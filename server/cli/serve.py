@@ -28,6 +28,8 @@ def serve_command(settings: Settings) -> None:
       data = "/var/lib/clickcurve"
       workers = 2
     """
-    from server.serve import serve  # the server's libraries are slow to import, and the other commands need none
+    from server.process.serve import (
+        serve,  # the server's libraries are slow to import, and the other commands need none
+    )
 
     raise SystemExit(serve(settings))

@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 
 import click
 
-from server import auth, clock, folder
+from server import clock
 from server.cli.main import Failed
 from server.cli.options import with_settings
+from server.http import auth
+from server.process import data_folder
 from server.settings import Settings
 
 
@@ -54,9 +56,9 @@ def create(settings: Settings, name: str, scopes: tuple[str, ...]) -> None:
       clickcurve token create shortener --scope write
       clickcurve token create dashboard --scope read --data /var/lib/clickcurve
     """
-    folder.prepare(settings.data)
+    data_folder.prepare(settings.data)
     wanted = tuple(dict.fromkeys(auth.Scope(scope) for scope in scopes))
-    click.echo(auth.create(folder.tokens_file(settings.data), name, wanted, int(clock.now())))
+    click.echo(auth.create(data_folder.tokens_file(settings.data), name, wanted, int(clock.now())))
 
 
 @token_command.command("list")
@@ -64,7 +66,7 @@ def create(settings: Settings, name: str, scopes: tuple[str, ...]) -> None:
 @with_settings("data", "config")
 def list_(settings: Settings, as_json: bool) -> None:
     """List tokens: id, scopes, when made, name."""
-    for token in auth.load(folder.tokens_file(settings.data)):
+    for token in auth.load(data_folder.tokens_file(settings.data)):
         if as_json:
             shown = {name: value for name, value in asdict(token).items() if name != "sha256"}
             click.echo(json.dumps(shown))
@@ -78,6 +80,6 @@ def list_(settings: Settings, as_json: bool) -> None:
 @with_settings("data", "config")
 def revoke(settings: Settings, token_id: str) -> None:
     """Revoke the token with this id (see `token list`)."""
-    if not auth.revoke(folder.tokens_file(settings.data), token_id):
+    if not auth.revoke(data_folder.tokens_file(settings.data), token_id):
         raise Failed(f"there is no token {token_id}; `clickcurve token list` shows those there are")
     click.echo(f"revoked {token_id}")

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from buckets.ladder import DAY_S, Ladder
-from buckets.row import EMPTY, Cells, Delta, Row, add
+from clickcurve.buckets.ladder import DAY_S, Ladder
+from clickcurve.buckets.row import EMPTY, Cells, Delta, Row, add
 
 MINUTE_S = 60
 

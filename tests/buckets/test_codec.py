@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buckets.codec import MAX_CELLS, VERSION, decode, decode_header, encode
-from buckets.errors import RowCorrupt
-from buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
-from buckets.row import EMPTY, MAX_COUNT, Delta, Row, add, apply, check, fold
+from clickcurve.buckets.codec import MAX_CELLS, VERSION, decode, decode_header, encode
+from clickcurve.buckets.errors import RowCorrupt
+from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
+from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, add, apply, check, fold
 from tests.buckets.given import Hit, at, cells_at, hits, ladders, law, moments, row_of
 
 NOON = at("2024-03-15T12:00")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buckets.cover import Run, cover
-from buckets.errors import LadderInvalid
+from clickcurve.buckets.cover import Run, cover
+from clickcurve.buckets.errors import LadderInvalid
 from tests.buckets.given import at, law
 
 LIMITER = (1, 60, 3_600)

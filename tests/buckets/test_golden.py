@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from buckets.codec import decode, encode
-from buckets.row import Cells, Row
+from clickcurve.buckets.codec import decode, encode
+from clickcurve.buckets.row import Cells, Row
 
 GOLDEN = Path(__file__).parent / "golden"
 DOCS = Path(__file__).parents[2] / "docs" / "row-format.md"

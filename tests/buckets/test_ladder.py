@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buckets.errors import LadderInvalid
-from buckets.ladder import CLICKS, DAY_S, Ladder, Tier, fold_day, name_of
+from clickcurve.buckets.errors import LadderInvalid
+from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, Tier, fold_day, name_of
 from tests.buckets.given import at, kept_bucket, ladders, law, moments
 
 

@@ -9,9 +9,9 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buckets.codec import decode, encode
-from buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
-from buckets.row import EMPTY, MAX_COUNT, Delta, Row, add, apply, check, fold, forget, merge, next_due
+from clickcurve.buckets.codec import decode, encode
+from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
+from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, add, apply, check, fold, forget, merge, next_due
 from tests.buckets.given import (
     Hit,
     buckets_of,

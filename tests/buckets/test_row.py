@@ -2,9 +2,22 @@ from __future__ import annotations
 
 import pytest
 
-from buckets.errors import CountTooLarge, RowCorrupt
-from buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
-from buckets.row import EMPTY, MAX_COUNT, NO_CELLS, Delta, Pending, Row, add, apply, check, fold, merge, next_due
+from clickcurve.buckets.errors import CountTooLarge, RowCorrupt
+from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
+from clickcurve.buckets.row import (
+    EMPTY,
+    MAX_COUNT,
+    NO_CELLS,
+    Delta,
+    Pending,
+    Row,
+    add,
+    apply,
+    check,
+    fold,
+    merge,
+    next_due,
+)
 from tests.buckets.given import at, buckets_of
 
 NOON = at("2024-03-15T12:00")

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from threading import Lock
 
-from storage.cassandra_cql import Cql, Rows, Statement, Values
-from storage.cassandra_requests import together
+from storage.cassandra.cql import Cql, Rows, Statement, Values
+from storage.cassandra.requests import together
 
 
 class Counted:

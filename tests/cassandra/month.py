@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from buckets.ladder import DAY_S, GRACE_S, MINUTE_S, fold_day
+from clickcurve.buckets.ladder import DAY_S, GRACE_S, MINUTE_S, fold_day
 from ingest.batch import Batch
 from retention.run import PassReport, run_pass
-from storage.cassandra_cql import Cql
-from storage.cassandra_store import CassandraStore
+from storage.cassandra.cql import Cql
+from storage.cassandra.store import CassandraStore
 from tests.ingest.world import Node, TrackedDisk
 
 START = 1_767_225_600  # 2026-01-01

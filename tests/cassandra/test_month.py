@@ -10,20 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from buckets import codec
-from buckets.ladder import CLICKS, DAY_S, GRACE_S, MINUTE_S, fold_day
-from buckets.row import EMPTY, Delta, apply, merge, next_due
+from clickcurve.buckets import codec
+from clickcurve.buckets.ladder import CLICKS, DAY_S, GRACE_S, MINUTE_S, fold_day
+from clickcurve.buckets.row import EMPTY, Delta, apply, merge, next_due
+from clickcurve.keys import link_key
 from ingest.batch import Batch
 from retention.run import run_pass
-from storage.cassandra_store import CassandraStore
-from storage.contract import Held, SavedRow, link_key
+from storage.cassandra.store import CassandraStore
+from storage.contract import Held, SavedRow
 from tests.cassandra.counted import Counted
 from tests.cassandra.month import START, VIRAL, Done, Month, Plan
 from tests.cassandra.node import Node
 from tests.cassandra.tables import TableStats, table_stats, tables_with_deletions
 from tests.ingest.world import Node as OwnerNode
 from tests.ingest.world import TrackedDisk
-from tests.storage.cassandra_kit import Keyspace
+from tests.storage.cassandra.cassandra_kit import Keyspace
 
 SHORT = Plan(links=300, flush_every_s=3 * DAY_S, share=0.2)
 ROW_BOUND_BYTES = 8_192  # of an owner's full row

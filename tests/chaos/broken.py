@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 from unittest.mock import patch
 
+from clickcurve.keys import ALL_LINKS
 from server.cli.main import main
-from storage import cassandra_store
-from storage.cassandra_store import CassandraStore
-from storage.contract import ALL_LINKS, Held, SavedRow, Source
+from storage.cassandra import store
+from storage.cassandra.store import CassandraStore
+from storage.contract import Held, SavedRow, Source
 
 _save_own = CassandraStore.save_own
 
@@ -35,12 +36,12 @@ def without_epoch(epoch: int) -> int:
     return _pinned_stamp(0)
 
 
-_pinned_stamp = cassandra_store.pinned_stamp
+_pinned_stamp = store.pinned_stamp
 
 FAULTS: Mapping[str, tuple[Any, str, Any]] = {
     "everything is mine": (CassandraStore, "claim_ids", everything_is_mine),
     "forgets a row": (CassandraStore, "save_own", forgets_a_row),
-    "stamps without epoch": (cassandra_store, "pinned_stamp", without_epoch),
+    "stamps without epoch": (store, "pinned_stamp", without_epoch),
 }
 
 if __name__ == "__main__":

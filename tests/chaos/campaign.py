@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from server.settings import LADDER
-from storage.cassandra_schema import apply
-from storage.cassandra_session import connect
-from storage.cassandra_uri import parse
+from storage.cassandra.schema import apply
+from storage.cassandra.session import connect
+from storage.cassandra.uri import parse
 from tests.cassandra.front import Front, fronted
 from tests.chaos.audit import Verdict, audit, verify
 from tests.chaos.book import Book

@@ -79,7 +79,7 @@ def on_one_node(node: Node, keyspace: str, folder: Path, seed: int, broken: str 
     make_tables(store, replication=1)
     chance = random.Random(seed)
     settings = ONE_NODE.settings() | ({"BROKEN": broken} if broken else {})
-    module = "tests.chaos.broken" if broken else "server.cli.main"
+    module = "tests.chaos.broken" if broken else "clickcurve"
     owners = [
         Owner(number, folder / f"owner{number}" / "data", store, random.Random(number), settings, module=module)
         for number in range(2)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from storage.cassandra_session import connect
-from storage.cassandra_statements import STATEMENTS
-from storage.cassandra_store import CassandraStore
-from storage.cassandra_uri import parse
+from storage.cassandra.session import connect
+from storage.cassandra.statements import STATEMENTS
+from storage.cassandra.store import CassandraStore
+from storage.cassandra.uri import parse
 from tests.cassandra.ring import Ring
 from tests.chaos.campaign import make_tables
 from tests.client import Clickcurve

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ratelimit.rule import parse_rules
+from clickcurve.limiter.rule import parse_rules
 from tests.client import Clickcurve
 from tests.processes import Program, running
 from tests.running import ROOT, RunningServer, free_port

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
-from buckets.errors import JournalBroken, JournalError, JournalFull, JournalUnknown
-from ingest.journal import FlushRecord, Frame, Identity, Journal
-from tests.ingest.faulty_disk import FaultyDisk, Stopped
+from clickcurve.buckets.errors import JournalBroken, JournalError, JournalFull, JournalUnknown
+from ingest.journal.journal import FlushRecord, Frame, Identity, Journal
+from tests.ingest.journal.faulty_disk import FaultyDisk, Stopped
 
 FOLDER = Path("/journal")
 Fate = Literal["counted", "cancelled", "unknown"]

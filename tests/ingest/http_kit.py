@@ -11,11 +11,11 @@ from typing import Any
 
 from hypothesis import settings
 
-from ingest.asgi import HitRoutes
 from ingest.batch import Batch, Counts
-from ingest.bots import bot_judge
 from ingest.hit import Moment
-from ingest.tally import Tally
+from ingest.reading.bots import bot_judge
+from ingest.reading.hit_endpoint import HitRoutes
+from ingest.reading.request_sums import Tally
 
 NOW = 1_767_225_600 + 12 * 3600 + 34  # 2026-01-01T12:00:34Z
 DAY = 1_767_225_600  # 2026-01-01T00:00:00Z

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from buckets.errors import ImportElsewhere, JournalHeld, JournalSuperseded, OwnerFenced, StoreUnavailable
-from buckets.ladder import CLICKS
+from clickcurve.buckets.errors import ImportElsewhere, JournalHeld, JournalSuperseded, OwnerFenced, StoreUnavailable
+from clickcurve.buckets.ladder import CLICKS
+from clickcurve.keys import link_key
 from ingest.batch import Batch, Identified, SourceStep
-from storage.backup import backup
-from storage.contract import RETIRED, Store, link_key
+from storage.contract import RETIRED, Store
 from storage.memory_store import MemoryStore
-from storage.sqlite_store import SqliteStore
+from storage.sqlite.backup import backup
+from storage.sqlite.store import SqliteStore
 from tests.ingest.world import FaultyStore, Node, TrackedDisk, counts, minute_of, read
 
 NOW = 1_772_000_000.0

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from buckets.errors import JournalSuperseded, OwnerFenced, StoreUnavailable
-from buckets.ladder import CLICKS
+from clickcurve.buckets.errors import JournalSuperseded, OwnerFenced, StoreUnavailable
+from clickcurve.buckets.ladder import CLICKS
 from storage.contract import OPEN, RETIRED, OwnerRecord, Store
-from storage.copy import copy
 from storage.memory_store import MemoryStore
+from storage.tools.copy import copy
 from tests.ingest.test_claim import NOW, die, hit, lifetime, start
 from tests.ingest.world import FaultyStore, Node
 

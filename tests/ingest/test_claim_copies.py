@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from buckets.errors import JournalBroken, JournalSuperseded, OwnerFenced, StoreUnavailable
+from clickcurve.buckets.errors import JournalBroken, JournalSuperseded, OwnerFenced, StoreUnavailable
+from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Batch
-from storage.contract import ALL_LINKS, OPEN, RETIRED, OwnRow, Store, link_key
+from storage.contract import OPEN, RETIRED, OwnRow, Store
 from storage.memory_store import MemoryStore
 from tests.ingest.world import FaultyStore, Node, TrackedDisk, counts, minute_of, read
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from buckets.errors import StoreUnavailable
+from clickcurve.buckets.errors import StoreUnavailable
 from storage.contract import OwnerRecord
 from storage.memory_store import MemoryStore
 from tests.ingest.test_claim import die, hit, lifetime, start

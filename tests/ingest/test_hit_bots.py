@@ -6,7 +6,7 @@ import re
 import pytest
 from crawleruseragents import CRAWLER_USER_AGENTS_DATA, is_crawler
 
-from ingest.bots import AGENT_CHARACTERS, bot_judge, grouped
+from ingest.reading.bots import AGENT_CHARACTERS, bot_judge, grouped
 
 INSTANCES = [agent for entry in CRAWLER_USER_AGENTS_DATA for agent in entry.get("instances", [])]
 

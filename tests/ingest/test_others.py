@@ -8,18 +8,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from buckets import codec
-from buckets.ladder import CLICKS, DAY_S, fold_day
-from buckets.row import check
+from clickcurve.buckets import codec
+from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from clickcurve.buckets.row import check
+from clickcurve.keys import ALL_LINKS, CALLER_DAYS, caller_key, limit_key, link_of, namespace_key
 from ingest.batch import Batch, SourceStep, decode, encode_batch, encode_singles
 from retention.run import run_pass
-from storage.contract import ALL_LINKS, CALLER_DAYS, caller_key, limit_key, link_of, namespace_key
-from storage.export import export
 from storage.memory_store import MemoryStore
-from storage.sqlite_store import SqliteStore
-from storage.verify import verify
+from storage.sqlite.store import SqliteStore
+from storage.tools.export import export
+from storage.tools.verify import verify
 from tests.ingest.world import Node, TrackedDisk, counts, minute_of, read
-from tests.storage.copies import copied
+from tests.storage.tools.copies import copied
 
 START = 1_772_000_000.0  # 2026-02-25
 ASKED = limit_key("login", "asked")

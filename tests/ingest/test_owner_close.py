@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from buckets.errors import JournalBroken
+from clickcurve.buckets.errors import JournalBroken
+from clickcurve.keys import link_key
 from ingest.batch import Batch, Identified
-from storage.contract import CLOSED, link_key
+from storage.contract import CLOSED
 from storage.memory_store import MemoryStore
 from tests.ingest.world import Node, TrackedDisk, counts, minute_of, read
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from buckets.errors import ClickcurveError, JournalUnknown, OwnerFenced, StoreUnavailable
+from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, OwnerFenced, StoreUnavailable
+from clickcurve.keys import OUTCOMES, limit_key
 from ingest.batch import Batch, Identified
 from ingest.owner import ID_WINDOW_S
-from storage.contract import OUTCOMES, limit_key
 from tests.ingest.world import (
     ALL_LINKS,
     Auditor,

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from buckets.errors import ClickcurveError, JournalUnknown, StoreUnavailable
+from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, StoreUnavailable
+from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Batch, Identified, SourceStep
-from storage.contract import ALL_LINKS, link_key
 from storage.memory_store import MemoryStore
 from tests.ingest.world import Auditor, FaultyStore, Killed, Node, TrackedDisk, counts, minute_of, read
 

@@ -7,13 +7,13 @@ import random
 from bisect import bisect_left
 from pathlib import Path
 
-from buckets.codec import encode
-from buckets.curve import Bots, total
-from buckets.ladder import CLICKS, DAY_S, fold_day
+from clickcurve.buckets.codec import encode
+from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from clickcurve.buckets.ranges import Bots, total
+from clickcurve.keys import link_key
 from ingest.batch import Batch
 from retention.run import run_pass
-from storage.contract import link_key
-from storage.sqlite_store import SqliteStore
+from storage.sqlite.store import SqliteStore
 from tests.ingest.world import Node, TrackedDisk, read
 
 START = 1_767_225_600  # 2026-01-01

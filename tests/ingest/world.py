@@ -14,16 +14,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from buckets import codec
-from buckets.errors import ClickcurveError, JournalUnknown, StoreUnavailable
-from buckets.ladder import CLICKS, fold_day
-from buckets.row import Row, add, fold, merge
+from clickcurve.buckets import codec
+from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, StoreUnavailable
+from clickcurve.buckets.ladder import CLICKS, fold_day
+from clickcurve.buckets.row import Row, add, fold, merge
+from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Batch, Counts, Identified
-from ingest.disk import Disk
 from ingest.flush import Pace
-from ingest.journal import Journal
+from ingest.journal.disk import Disk
+from ingest.journal.journal import Journal
 from ingest.owner import Owner
-from storage.contract import ALL_LINKS, Store, link_key
+from storage.contract import Store
 from storage.memory_store import MemoryStore
 
 

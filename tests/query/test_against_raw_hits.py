@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buckets.curve import Bots
-from buckets.ladder import CLICKS, fold_day
+from clickcurve.buckets.ladder import CLICKS, fold_day
+from clickcurve.buckets.ranges import Bots
 from query.times import STEPS, auto_step
 from query.zones import Fixed, Unit, Zone, zone
 from tests.query.world import World

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request, Response
 
-from buckets.errors import ClickcurveError
-from query.routes import routes
-from storage.contract import caller_key, limit_key
+from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.keys import caller_key, limit_key
+from query.http.routes import routes
 from tests.query.test_routes import refuse
 from tests.query.world import Limits, World
 

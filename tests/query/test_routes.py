@@ -12,10 +12,11 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from starlette.responses import JSONResponse
 
-from buckets.errors import ClickcurveError, StoreUnavailable
-from query.asgi import Application, HotQueries, accepts_csv
-from query.routes import routes
-from storage.contract import StoredLink, limit_key
+from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
+from clickcurve.keys import limit_key
+from query.http.hot_endpoint import Application, HotQueries, accepts_csv
+from query.http.routes import routes
+from storage.contract import StoredLink
 from tests.query.world import Limits, World
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z

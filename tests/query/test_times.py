@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from buckets.errors import ParameterInvalid
+from clickcurve.buckets.errors import ParameterInvalid
 from query.times import LAST_RULE, STEPS, Last, auto_step, moment, parse_last, parse_step
 from query.zones import DAY, HOUR, LATEST, MONTH, zone
 

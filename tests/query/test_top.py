@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from query import top
-from query.asked import Asked
+from query.parameters import Asked
 from storage.contract import StoredLink
 from tests.query.world import World, run
 

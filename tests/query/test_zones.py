@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buckets.errors import ParameterInvalid
+from clickcurve.buckets.errors import ParameterInvalid
 from query.times import STEPS, Step
 from query.zones import DAY, HOUR, MONTH, WEEK, YEAR, Calendar, Fixed, Unit, Zone, zone
 

@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from buckets.codec import decode, encode
-from buckets.curve import Bots
-from buckets.errors import ParameterInvalid
-from buckets.ladder import CLICKS, Ladder, fold_day
-from buckets.row import EMPTY, Delta, Pending, apply, next_due
+from clickcurve.buckets.codec import decode, encode
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.ladder import CLICKS, Ladder, fold_day
+from clickcurve.buckets.ranges import Bots
+from clickcurve.buckets.row import EMPTY, Delta, Pending, apply, next_due
+from clickcurve.keys import ALL_LINKS, link_key, link_of
 from query.queries import Queries
-from query.read import Reader
+from query.reader import Reader
 from query.top import TopLinks
-from storage.contract import ALL_LINKS, OPEN, Held, OwnerRecord, SavedRow, link_key, link_of
+from storage.contract import OPEN, Held, OwnerRecord, SavedRow
 from storage.memory_store import MemoryStore
 
 T = TypeVar("T")

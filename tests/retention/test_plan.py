@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buckets.ladder import CLICKS, Ladder, fold_day
-from buckets.row import EMPTY, Delta, Row, add, fold
+from clickcurve.buckets.ladder import CLICKS, Ladder, fold_day
+from clickcurve.buckets.row import EMPTY, Delta, Row, add, fold
 from retention.plan import Fold, TierSummary, plan, summary
 from tests.buckets.given import Hit, at, hits, ladders, law, moments, row_of
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from buckets import codec
-from buckets.errors import StoreUnavailable
-from buckets.ladder import CLICKS, DAY_S
-from buckets.row import EMPTY, Delta, Row, apply, check, next_due
+from clickcurve.buckets import codec
+from clickcurve.buckets.errors import StoreUnavailable
+from clickcurve.buckets.ladder import CLICKS, DAY_S
+from clickcurve.buckets.row import EMPTY, Delta, Row, apply, check, next_due
+from clickcurve.keys import ALL_LINKS, link_key
 from retention.run import PassReport, Preview, preview, run_pass
-from storage.contract import ALL_LINKS, OPEN, Held, OwnerRecord, SavedRow, link_key
+from storage.contract import OPEN, Held, OwnerRecord, SavedRow
 from storage.memory_store import MemoryStore
 
 DAY = 20_000  # 2024-10-04

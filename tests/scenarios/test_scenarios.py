@@ -28,7 +28,7 @@ from typing import Any
 
 import pytest
 
-from buckets.errors import ParameterInvalid
+from clickcurve.buckets.errors import ParameterInvalid
 from query.times import moment
 from query.zones import Zone, zone
 from tests.query.world import World

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ingest import asgi, element, encoding, hit, journal, owner, receipt, tally
-from query import asked, layout
-from ratelimit.backends import memory
-from ratelimit.http import wire
+from clickcurve.limiter.backends import memory
+from clickcurve.limiter.http import json_shapes
+from ingest import hit, owner
+from ingest.journal import journal
+from ingest.reading import content_encoding, hit_endpoint, json_hit, receipt, request_sums
+from query import grid, parameters
 from server import limits
 from server.limits import LIMITS
 
@@ -19,15 +21,15 @@ from server.limits import LIMITS
         (limits.COUNT, hit.COUNT_MAX),
         (limits.ID_BYTES, hit.ID_CHARACTERS),
         (limits.FUTURE_S, hit.FUTURE_S),
-        (limits.BODY_BYTES, encoding.BODY_BYTES),
+        (limits.BODY_BYTES, content_encoding.BODY_BYTES),
         (limits.RECEIPT_ITEMS, receipt.RECEIPT_ITEMS),
-        (limits.HIT_BYTES, element.HIT_BYTES),
-        (limits.IDENTIFIED_HITS, tally.IDENTIFIED_HITS),
-        (limits.WAITING_BYTES, asgi.WAITING_BYTES),
+        (limits.HIT_BYTES, json_hit.HIT_BYTES),
+        (limits.IDENTIFIED_HITS, request_sums.IDENTIFIED_HITS),
+        (limits.WAITING_BYTES, hit_endpoint.WAITING_BYTES),
         (limits.IDS_WINDOW_S, owner.ID_WINDOW_S),
-        (limits.TOP_LINKS, asked.MAX_TOP),
-        (limits.POINTS, layout.MAX_POINTS),
-        (limits.QUESTION_BYTES, wire.BODY_BYTES),
+        (limits.TOP_LINKS, parameters.MAX_TOP),
+        (limits.POINTS, grid.MAX_POINTS),
+        (limits.QUESTION_BYTES, json_shapes.BODY_BYTES),
         (limits.LIMIT_KEYS, memory.MAX_KEYS),
         (limits.LIMIT_BYTES, memory.MAX_BYTES),
         (limits.LIMIT_RESERVATIONS, memory.MAX_RESERVATIONS),

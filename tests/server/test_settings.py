@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from buckets.errors import SettingInvalid
+from clickcurve.buckets.errors import SettingInvalid
 from server.settings import TABLE, read
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import md5
 from typing import Any
 
-from storage.cassandra_cql import Values
+from storage.cassandra.cql import Values
 from tests.simulated.cells import Clustering, Partitions, sortable
 from tests.simulated.cql_text import Marker, NotUnderstood, Relation, Table, Term
 from tests.simulated.linear import COMPARISONS, Key

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from storage.cassandra_cql import Kind, Statement, Values
+from storage.cassandra.cql import Kind, Statement, Values
 from tests.simulated.bound import Bound, Wanted, checked, key_part, place_of
 from tests.simulated.cells import MARKER, Cell, Partition, Partitions, absorb, merged, sortable
 from tests.simulated.cql_text import NOW_MS, NotUnderstood, Plan, Table, parse, parse_table

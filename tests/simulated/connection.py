@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from buckets.errors import StoreUnavailable
-from storage.cassandra_cql import Kind, Rows, Statement, Values
-from tests.ingest.faulty_disk import Stopped
+from clickcurve.buckets.errors import StoreUnavailable
+from storage.cassandra.cql import Kind, Rows, Statement, Values
+from tests.ingest.journal.faulty_disk import Stopped
 from tests.simulated.cluster import REPLICAS, Answer, Cluster
 from tests.simulated.stage import Event, Life
 
@@ -29,7 +29,7 @@ class Fault:
 
 
 class Connection:
-    """Implements `storage.cassandra_cql.Cql` for one life of a process. in_flight: how many requests at once."""
+    """Implements `storage.cassandra.cql.Cql` for one life of a process. in_flight: how many requests at once."""
 
     def __init__(self, cluster: Cluster, life: Life, in_flight: int) -> None:
         self.cluster, self.life = cluster, life

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from buckets.errors import JournalSuperseded
-from buckets.ladder import fold_day
+from clickcurve.buckets.errors import JournalSuperseded
+from clickcurve.buckets.ladder import fold_day
 from ingest.owner import ID_WINDOW_S
-from tests.ingest.faulty_disk import Fault as DiskFault
-from tests.ingest.faulty_disk import FaultyDisk
+from tests.ingest.journal.faulty_disk import Fault as DiskFault
+from tests.ingest.journal.faulty_disk import FaultyDisk
 from tests.simulated.cluster import REPLICAS, Faults
 from tests.simulated.connection import Fault
 from tests.simulated.judgement import judge

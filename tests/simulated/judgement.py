@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from buckets import codec
-from buckets.errors import JournalSuperseded
-from buckets.ladder import CLICKS, fold_day
-from buckets.row import next_due
-from query.read import stored
-from storage.cassandra_statements import LINK
-from storage.contract import ALL_LINKS, Store, StoredLink, StoredRow, link_key
-from storage.verify import verify
+from clickcurve.buckets import codec
+from clickcurve.buckets.errors import JournalSuperseded
+from clickcurve.buckets.ladder import CLICKS, fold_day
+from clickcurve.buckets.row import next_due
+from clickcurve.keys import ALL_LINKS, link_key
+from query.reader import stored
+from storage.cassandra.statements import LINK
+from storage.contract import Store, StoredLink, StoredRow
+from storage.tools.verify import verify
 from tests.simulated.connection import Connection
 from tests.simulated.ledger import Wrong
 from tests.simulated.machine import Process

@@ -7,16 +7,16 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
-from buckets.errors import ClickcurveError
-from buckets.ladder import CLICKS
+from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.buckets.ladder import CLICKS
 from ingest.batch import Batch, decode
-from ingest.disk import Disk
 from ingest.flush import Pace
-from ingest.journal import FlushRecord, Identity, Journal
+from ingest.journal.disk import Disk
+from ingest.journal.journal import FlushRecord, Identity, Journal
 from ingest.owner import Owner
-from query.read import Reader
+from query.reader import Reader
 from storage.contract import Store
-from tests.ingest.faulty_disk import FaultyDisk, File, Stopped
+from tests.ingest.journal.faulty_disk import FaultyDisk, File, Stopped
 from tests.simulated.connection import Connection
 from tests.simulated.ledger import Copy
 from tests.simulated.stage import Life

@@ -15,14 +15,14 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from buckets import codec
-from buckets.row import apply
+from clickcurve.buckets import codec
+from clickcurve.buckets.row import apply
 from ingest import claim, flush, owner
-from query.read import Reader
-from storage import cassandra_store
-from storage.cassandra_erasures import Erasures
-from storage.cassandra_ids import Ids
-from storage.cassandra_store import CassandraStore
+from query.reader import Reader
+from storage.cassandra import store
+from storage.cassandra.erasures import Erasures
+from storage.cassandra.ids import Ids
+from storage.cassandra.store import CassandraStore
 from tests.simulated import cluster, world
 from tests.simulated.cells import Cell, Partition, Partitions, absorb
 from tests.simulated.cluster import ROWS, Answer, Cluster, Exchange, Faults
@@ -189,7 +189,7 @@ READS = Plot(faults=slow, links=2, ids=0.0, weights={**ONLY, "read": 60.0, "flus
 
 MUTANTS = [
     Mutant("a row's stamp without the epoch", lambda: rewritten(
-        cassandra_store, "pinned_stamp", "epoch << 32 | k", "k"), KILLS),
+        store, "pinned_stamp", "epoch << 32 | k", "k"), KILLS),
     Mutant("a flush applied without a look at the mark", lambda: replaced(
         flush, "apply", apply_without_mark), KILLS),
     Mutant("the mark in a cell of its own", lambda: both(

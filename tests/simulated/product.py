@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from unittest import mock
 
-from storage import cassandra_schema, cassandra_statements
-from storage.cassandra_store import CassandraStore
+from storage.cassandra import schema, statements
+from storage.cassandra.store import CassandraStore
 from storage.contract import Store
 from tests.simulated.cluster import Cluster, Faults
 from tests.simulated.connection import Connection
@@ -32,8 +32,8 @@ class WritesOfEachLife:
 
 
 def make_cluster(stage: Stage, clock: Callable[[], float]) -> Cluster:
-    tables = [table.create("clickcurve") for table in cassandra_schema.TABLES]
-    return Cluster(stage, Faults(), clock, tables, cassandra_statements.STATEMENTS.values())
+    tables = [table.create("clickcurve") for table in schema.TABLES]
+    return Cluster(stage, Faults(), clock, tables, statements.STATEMENTS.values())
 
 
 def open_store(connection: Connection, clock: Callable[[], float]) -> Store:
@@ -45,5 +45,5 @@ def history_of(seed: int, plot: Plot) -> History:
 
 
 def tell(history: History) -> None:
-    with mock.patch("storage.cassandra_store._writes", WritesOfEachLife(history.stage)):
+    with mock.patch("storage.cassandra.store._writes", WritesOfEachLife(history.stage)):
         history.tell()

@@ -21,7 +21,7 @@ from random import Random
 from typing import Any, Generic, TypeVar
 from unittest import mock
 
-from tests.ingest.faulty_disk import Stopped
+from tests.ingest.journal.faulty_disk import Stopped
 
 T = TypeVar("T")
 Event = Callable[[], None]

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from buckets.errors import StoreUnavailable
-from storage.cassandra_cql import Kind, Statement
-from storage.cassandra_statements import (
+from clickcurve.buckets.errors import StoreUnavailable
+from storage.cassandra.cql import Kind, Statement
+from storage.cassandra.statements import (
     ADD_DUE,
     ADD_ERASURE,
     CLAIM_ID,

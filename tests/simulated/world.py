@@ -14,11 +14,12 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from buckets.errors import ClickcurveError, JournalSuperseded, JournalUnknown, OwnerFenced, StoreUnavailable
+from clickcurve.buckets.errors import ClickcurveError, JournalSuperseded, JournalUnknown, OwnerFenced, StoreUnavailable
+from clickcurve.keys import link_key
 from ingest.batch import Batch, Identified
 from retention.run import run_pass
-from storage.contract import FINAL, RETIRED, OwnerRecord, link_key
-from tests.ingest.faulty_disk import FaultyDisk, Stopped
+from storage.contract import FINAL, RETIRED, OwnerRecord
+from tests.ingest.journal.faulty_disk import FaultyDisk, Stopped
 from tests.ingest.world import counts, minute_of
 from tests.simulated.cluster import Cluster
 from tests.simulated.connection import Connection

@@ -9,10 +9,10 @@ import pytest
 
 from storage.contract import Store
 from tests.cassandra.node import Node
-from tests.storage.cassandra_kit import Keyspace
-from tests.storage.copies import Make
+from tests.storage.cassandra.cassandra_kit import Keyspace
 from tests.storage.processes import Other, Start
 from tests.storage.stores import LADDER, OUTAGES, STORES, Outage, StoreFactory
+from tests.storage.tools.copies import Make
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from buckets.codec import decode, encode
-from buckets.ladder import CLICKS
-from buckets.row import EMPTY, Delta, apply, next_due
-from storage.contract import ALL_LINKS, Held, SavedRow, Source, Store
+from clickcurve.buckets.codec import decode, encode
+from clickcurve.buckets.ladder import CLICKS
+from clickcurve.buckets.row import EMPTY, Delta, apply, next_due
+from clickcurve.keys import ALL_LINKS
+from storage.contract import Held, SavedRow, Source, Store
 from tests.storage.stores import record
 
 DAY = 20_454  # 2026-01-01

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from storage.contract import Held, SavedRow
-from storage.sqlite_store import SqliteStore
+from storage.sqlite.store import SqliteStore
 from tests.storage.flushes import Flusher, hits
 from tests.storage.stores import LADDER, in_flush, record, saved
 

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow, Store, StoredLink
 from storage.memory_store import MemoryStore
-from storage.sqlite_store import SqliteStore
-from tests.storage.cassandra_kit import CassandraFactory, suspended
+from storage.sqlite.store import SqliteStore
+from tests.storage.cassandra.cassandra_kit import CassandraFactory, suspended
 
 LADDER = "60:1,300:1,3600:31,week:366,month"
 

@@ -9,20 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from storage.contract import (
-    ALL_LINKS,
-    CLOSED,
-    Held,
-    OwnRow,
-    SavedRow,
-    Source,
-    Store,
-    StoredLink,
-    StoredRow,
-    link_key,
-    link_of,
-    namespace_key,
-)
+from clickcurve.keys import ALL_LINKS, link_key, link_of, namespace_key
+from storage.contract import CLOSED, Held, OwnRow, SavedRow, Source, Store, StoredLink, StoredRow
 from storage.memory_store import MemoryStore
 from tests.storage.stores import StoreFactory, due, in_flush, record, rows, saved, walked
 

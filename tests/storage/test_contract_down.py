@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from buckets.errors import StoreUnavailable
+from clickcurve.buckets.errors import StoreUnavailable
 from storage.contract import (
     Held,
     OwnRow,

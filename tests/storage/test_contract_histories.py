@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from buckets.errors import OwnerFenced
+from clickcurve.buckets.errors import OwnerFenced
 from storage.contract import (
     Held,
     SavedRow,

@@ -9,7 +9,7 @@ from threading import Barrier
 
 import pytest
 
-from buckets.errors import OwnerFenced
+from clickcurve.buckets.errors import OwnerFenced
 from storage.contract import (
     CLOSED,
     COPIED,

@@ -1,0 +1,346 @@
+"""A row as bytes, and back. `docs/row-format.md` describes the format byte by byte.
+
+Head, directory, columns. The head holds the totals and the mark, so what only needs those reads some twenty bytes. The
+directory has, for each tier and series that is not empty, the number of buckets, a code, and the first start; the
+columns have the gaps between starts and the counts, each column at the width its largest value needs. Only the columns
+are ever deflated, so nothing that only reads the head pays for it.
+
+The same row is always the same bytes before deflating (`encode(row, deflate=False)`); what zlib makes of them may
+differ between its builds. The loops over buckets run in C: struct, bytes, range, accumulate.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from itertools import accumulate, repeat
+from math import gcd
+from operator import floordiv, mul, sub
+from typing import NamedTuple
+
+from clickcurve.buckets.errors import RowCorrupt
+from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, MAX_TIERS, MINUTE_S
+from clickcurve.buckets.row import NO_CELLS, Cells, Row
+
+VERSION = 1
+MAX_CELLS = 100_000  # buckets in one tier: twice what a ladder allows, and 270 years of days; bounds bad bytes
+
+_DATED, _BOTS, _OPENING, _ERASED_AT, _ERASED, _DEFLATED = 1, 2, 4, 8, 16, 32
+_FLAGS = 63
+_HEAD_VARINTS = [
+    3 + 2 * bool(f & _DATED) + bool(f & _BOTS) + bool(f & _OPENING) + bool(f & _ERASED_AT) + 2 * bool(f & _ERASED)
+    for f in range(_DEFLATED)
+]  # how many varints a head has, by its flags
+_UNITS = (DAY_S, 3_600, 900, 300, 60)  # a section's times are in the largest of these that divides them all
+_UNIT_CODES = {
+    common: next(code for code, unit in enumerate(_UNITS) if common % unit == 0)
+    for common in range(MINUTE_S, DAY_S + 1, MINUTE_S)
+    if DAY_S % common == 0
+}  # what a section's times have in common with a day -> the code of its unit
+_GAP_WIDTHS = (0, 1, 2, 4)  # bytes a gap; 0: every gap is 1 unit
+_COUNT_WIDTHS = (0, 1, 2, 4, 8, 16)  # bytes a count; 0: every count is 1
+_CODES = [(unit, gap, count) for unit in _UNITS for gap in _GAP_WIDTHS for count in _COUNT_WIDTHS]
+_BITS = [tuple(tier for tier in range(8) if present >> tier & 1) for present in range(256)]
+_FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_DEFLATE_ABOVE = 150
+_LONGEST_VARINT = 20  # bytes: 140 bits
+_BAD_BYTES = (IndexError, ValueError, struct.error, zlib.error, OverflowError)
+
+
+def encode(row: Row, *, deflate: bool = True) -> bytes:
+    """The row as bytes. ValueError if it is not a row that `clickcurve.buckets.row` makes (see its laws)."""
+    out = bytearray((VERSION | len(row.people_cells) << 4, 0))
+    flags = _put_head(out, row)
+    columns = bytearray()
+    if row.first is not None:
+        _put_directory(out, columns, row.people_cells, row.first)
+        if row.bots:
+            _put_directory(out, columns, row.bot_cells, row.first)
+    if deflate and len(columns) > _DEFLATE_ABOVE:
+        packed = zlib.compress(columns, 1)
+        if len(packed) <= len(columns) * 0.9:
+            flags |= _DEFLATED
+            columns = bytearray(packed)
+    out[1] = flags
+    return bytes(out + columns)
+
+
+def _put_head(out: bytearray, row: Row) -> int:
+    """Write the head after its first two bytes; returns the flags, which say what is in it."""
+    flags = 0
+    day = 0
+    if row.first is not None and row.last is not None:
+        flags = _DATED
+        day = row.last // DAY_S
+        _put(out, row.first // MINUTE_S)
+        _put(out, (row.last - row.first) // MINUTE_S)
+    _put(out, row.mark)
+    _put(out, _zigzag(row.fold_day - day))
+    _put(out, row.lifetime)
+    if row.bots:
+        flags |= _BOTS
+        _put(out, row.bots)
+    if row.opening:
+        flags |= _OPENING
+        _put(out, row.opening)
+    if row.erased_at:
+        flags |= _ERASED_AT
+        _put(out, row.erased_at)
+    if row.erased or row.erased_bots:
+        flags |= _ERASED
+        _put(out, row.erased)
+        _put(out, row.erased_bots)
+    return flags
+
+
+def _put_directory(out: bytearray, columns: bytearray, cells: tuple[Cells, ...], first: int) -> None:
+    """Write one series: which tiers it has and each one's entry to `out`, its gaps and counts to `columns`."""
+    present_at, present = len(out), 0
+    out.append(0)
+    for tier, (starts, counts) in enumerate(cells):
+        if not starts:
+            continue
+        present |= 1 << tier
+        distinct = set(map(sub, starts[1:], starts))
+        unit_code = _UNIT_CODES[gcd(DAY_S, starts[0], *distinct)]
+        unit = _UNITS[unit_code]
+        gap_code = _gap_code(max(distinct, default=unit) // unit)
+        if gap_code:
+            gaps = list(map(floordiv, map(sub, starts[1:], starts), repeat(unit)))
+            _put_column(columns, _GAP_WIDTHS[gap_code], gaps)
+        count_code = _count_code(max(counts))
+        if count_code:
+            _put_column(columns, _COUNT_WIDTHS[count_code], counts)
+        _put(out, len(starts))
+        out.append((unit_code * 4 + gap_code) * 6 + count_code)
+        _put(out, _zigzag(starts[0] // unit - first // unit))
+    out[present_at] = present
+
+
+def _gap_code(widest: int) -> int:
+    if widest < 1 << 8:
+        return 0 if widest == 1 else 1
+    return 2 if widest < 1 << 16 else 3
+
+
+def _count_code(largest: int) -> int:
+    if largest < 1 << 16:
+        return 0 if largest == 1 else 1 if largest < 1 << 8 else 2
+    return 3 if largest < 1 << 32 else 4 if largest < 1 << 64 else 5
+
+
+def _put_column(columns: bytearray, width: int, values: Sequence[int]) -> None:
+    if width == 1:
+        columns += bytes(values)
+    elif width == 16:
+        for value in values:
+            columns += value.to_bytes(16, "little")
+    else:
+        columns += struct.pack(f"<{len(values)}{_FORMATS[width]}", *values)
+
+
+def _put(out: bytearray, value: int) -> None:
+    """A varint: seven bits a byte, low bits first, the high bit set on all but the last byte."""
+    if value < 0:
+        raise ValueError(f"{value} below 0 in a row")
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+
+
+def _zigzag(value: int) -> int:
+    """0, -1, 1, -2 ... as 0, 1, 2, 3 ..., so that small values either side of 0 are one byte."""
+    return value << 1 if value >= 0 else (-value << 1) - 1
+
+
+def _unzigzag(value: int) -> int:
+    return -((value + 1) >> 1) if value & 1 else value >> 1
+
+
+def decode_header(data: bytes) -> Row:
+    """The row without its buckets: totals, mark, fold day, first and last. RowCorrupt as `decode`."""
+    try:
+        return Row(*_head(data)[0], (), ())
+    except _BAD_BYTES as error:
+        raise RowCorrupt(f"not a row: {error}") from error
+
+
+def decode(data: bytes, since: int = 0, bots: bool = True) -> Row:
+    """The row that was encoded. RowCorrupt for bytes that are not a row of a known version, and for nothing else.
+
+    `since` and `bots` are for readers that need a part, and make it up to four times as fast: tiers that hold nothing
+    at or after `since` are left out, and so are all buckets of bots unless `bots`. Such a row may be folded and asked
+    from `since` on, if `since` is the start of a bucket on the day it is folded to; nothing else holds of it.
+    """
+    try:
+        head, at = _head(data)
+        first = head[2]
+        if first is not None:
+            return Row(*head, *_decode_cells(data, at, first, since, bots))
+        if at != len(data):
+            raise ValueError(f"{len(data) - at} bytes after the end")
+        empty = (NO_CELLS,) * (data[0] >> 4)
+        return Row(*head, empty, empty)
+    except _BAD_BYTES as error:
+        raise RowCorrupt(f"not a row: {error}") from error
+
+
+_Head = tuple[int, int, int | None, int | None, int, int, int, int, int, int]
+
+
+def _head(data: bytes) -> tuple[_Head, int]:
+    """The fields of a row up to its cells, and where the directory begins."""
+    shape, flags = data[0], data[1]
+    if shape & 15 != VERSION:
+        raise ValueError(f"version {shape & 15} is not known")
+    if shape >> 4 > MAX_TIERS or flags & ~_FLAGS:
+        raise ValueError(f"{shape >> 4} tiers, flags {flags:#x}")
+    values, at = _varints(data, 2, _HEAD_VARINTS[flags & (_DEFLATED - 1)])
+    first = last = None
+    day = 0
+    if flags & _DATED:
+        first = values[0] * MINUTE_S
+        last = first + values[1] * MINUTE_S
+        day = last // DAY_S
+        del values[:2]
+        if last >= END_OF_TIME:
+            raise ValueError(f"last hit at {last}")
+    day += _unzigzag(values[1])
+    if not 0 <= day < END_OF_TIME // DAY_S:
+        raise ValueError(f"fold day {day}")
+    if flags < _OPENING or flags & (_OPENING | _ERASED_AT | _ERASED) == 0:
+        return (day, values[0], first, last, values[2], values[3] if flags & _BOTS else 0, 0, 0, 0, 0), at
+    rest = iter(values[3:])
+    bots = next(rest) if flags & _BOTS else 0
+    opening = next(rest) if flags & _OPENING else 0
+    erased_at = next(rest) if flags & _ERASED_AT else 0
+    erased, erased_bots = (next(rest), next(rest)) if flags & _ERASED else (0, 0)
+    return (day, values[0], first, last, values[2], bots, opening, erased_at, erased, erased_bots), at
+
+
+def _varints(data: bytes, at: int, count: int) -> tuple[list[int], int]:
+    """`count` varints from `at`, and where they end."""
+    values = []
+    for _ in range(count):
+        value = data[at]
+        at += 1
+        if value > 127:
+            value &= 127
+            shift = 7
+            while (byte := data[at]) > 127:
+                value |= (byte & 127) << shift
+                shift += 7
+                at += 1
+                if shift > 7 * _LONGEST_VARINT:
+                    raise ValueError("a number without an end")
+            value |= byte << shift
+            at += 1
+        values.append(value)
+    return values, at
+
+
+class _Section(NamedTuple):
+    """One entry of the directory: a tier of a series, and where its columns lie (counted from the first column)."""
+
+    series: int
+    tier: int
+    n: int
+    start: int
+    unit: int
+    gap_width: int
+    count_width: int
+    at: int
+    end: int
+
+
+def _decode_cells(
+    data: bytes, at: int, first: int, since: int, bots: bool
+) -> tuple[tuple[Cells, ...], tuple[Cells, ...]]:
+    """Both series, from the directory at `at` and the columns after it."""
+    sections, at = _directory(data, at, first)
+    size = sections[-1].end if sections else 0
+    wanted = _wanted(sections, since, bots) if since or not bots else sections
+    if data[1] & _DEFLATED:
+        columns, at = _inflated(data[at:], size, wanted[-1].end if wanted else 0), 0
+    elif len(data) - at == size:
+        columns = data
+    else:
+        raise ValueError(f"{len(data) - at} bytes of columns, not {size}")
+    none = [NO_CELLS] * (data[0] >> 4)
+    cells = none, none[:]
+    for section in wanted:
+        cells[section.series][section.tier] = _section_cells(columns, at + section.at, section)
+    return tuple(cells[0]), tuple(cells[1])
+
+
+def _directory(data: bytes, at: int, first: int) -> tuple[list[_Section], int]:
+    """All sections, people before bots, finest first; and where the columns begin."""
+    sections = []
+    end = 0
+    for series in range(2 if data[1] & _BOTS else 1):
+        present = data[at]
+        if present >> (data[0] >> 4):
+            raise ValueError(f"tiers {present:#x} of {data[0] >> 4}")
+        entries, at = _varints(data, at + 1, 3 * present.bit_count())
+        for tier, n, code, base in zip(_BITS[present], entries[::3], entries[1::3], entries[2::3], strict=True):
+            if not 0 < n <= MAX_CELLS:
+                raise ValueError(f"{n} buckets in a tier")
+            unit, gap_width, count_width = _CODES[code]
+            start = (first // unit + _unzigzag(base)) * unit
+            columns = end
+            end += (n - 1) * gap_width + n * count_width
+            sections.append(_Section(series, tier, n, start, unit, gap_width, count_width, columns, end))
+    return sections, at
+
+
+def _wanted(sections: list[_Section], since: int, bots: bool) -> list[_Section]:
+    """Leave out the tiers that end before `since`: those whose next finer one, the newer, begins before it."""
+    wanted = []
+    newer: _Section | None = None
+    for section in sections:
+        if newer is None or newer.series != section.series or newer.start > since:
+            wanted.append(section)
+        newer = section
+    return wanted if bots else [section for section in wanted if section.series == 0]
+
+
+def _inflated(packed: bytes, size: int, wanted: int) -> bytes:
+    """The first `wanted` bytes of the columns, or all `size` of them, then checked to be just those."""
+    inflater = zlib.decompressobj()
+    if 0 < wanted < size:
+        columns = inflater.decompress(packed, wanted)
+        whole = len(columns) == wanted
+    else:
+        columns = inflater.decompress(packed, size + 1)
+        whole = len(columns) == size and inflater.eof and not inflater.unused_data
+    if not whole:
+        raise ValueError(f"the columns are not deflated from {size} bytes")
+    return columns
+
+
+def _section_cells(columns: bytes, at: int, section: _Section) -> Cells:
+    _, _, n, start, unit, gap_width, count_width, _, _ = section
+    if n == 1:
+        starts: tuple[int, ...] = (start,)
+    elif gap_width:
+        gaps = _column(columns, at, n - 1, gap_width)
+        if 0 in gaps:
+            raise ValueError("a gap of 0")
+        starts = tuple(accumulate(map(mul, gaps, repeat(unit)), initial=start))
+    else:
+        starts = tuple(range(start, start + n * unit, unit))
+    if start < 0 or starts[-1] >= END_OF_TIME:
+        raise ValueError(f"buckets from {start} to {starts[-1]}")
+    counts = tuple(_column(columns, at + (n - 1) * gap_width, n, count_width)) if count_width else (1,) * n
+    return starts, counts
+
+
+def _column(columns: bytes, at: int, n: int, width: int) -> Sequence[int]:
+    """n values of `width` bytes each."""
+    if width == 1:
+        return columns[at : at + n]
+    if width == 16:
+        return [int.from_bytes(columns[i : i + 16], "little") for i in range(at, at + 16 * n, 16)]
+    return struct.unpack_from(f"<{n}{_FORMATS[width]}", columns, at)

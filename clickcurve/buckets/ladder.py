@@ -1,0 +1,267 @@
+"""The ladder: bucket widths, how long each is kept, and where one tier ends and the next begins.
+
+A tier is a bucket width. Fixed widths are aligned to the epoch, so a bucket's start is a multiple of its width. Two
+tiers follow the calendar, in UTC: `week` is the ISO week (Monday 00:00) **cut at month edges**, so a week in which a
+month begins is two buckets; `month` is the calendar month. That way every width nests in the next, and both whole weeks
+and whole months are sums of whole buckets.
+
+A ladder is tiers, finest first. At any moment it divides all of time into spans, one a tier, coarse = old:
+
+    0 .. cuts[-2] ........ cuts[1] ...... cuts[0] ...... for ever forward
+    | last tier |   ...   |   tier 1     |   tier 0
+
+`cuts[i]` is the first instant that tier i holds. Three facts carry everything else:
+
+- The cuts depend on one integer, the fold day, and on nothing else: two owners that agree on the day agree on every
+  bucket. The fold day is the UTC day an hour ago (`fold_day`), so the day changes an hour late: "the last 60 minutes"
+  asked at 00:10 are still minutes, and clocks that differ by minutes do not matter.
+- Each cut is moved down to a bucket start of the next coarser tier. So a coarse bucket appears only once its whole span
+  is older than what the finer tier keeps, never halves, and an instant always belongs to exactly one bucket.
+- Cuts never move back when the day goes forward. So buckets are only ever replaced by the bucket that holds them.
+
+What makes a ladder valid is said once, in `_broken_rule`, and checked when it is built. All arithmetic on timestamps
+lives in this module; times are integer epoch seconds, spans half-open.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from calendar import monthrange
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import lru_cache
+from itertools import accumulate, pairwise, repeat
+from operator import mod
+
+from clickcurve.buckets.errors import LadderInvalid
+
+MINUTE_S = 60
+DAY_S = 86_400
+GRACE_S = 3_600
+END_OF_TIME = 253_402_300_800  # the year 10000: the calendar ends here, and no time at or after it is a time
+MAX_TIERS = 8
+MAX_KEPT_BUCKETS = 50_000  # of all tiers but the last: what keeps a row small enough to read and write as one value
+WEEK = "week"
+MONTH = "month"
+
+_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+_WEEKDAY_OF_EPOCH = 3  # a Thursday; Monday is 0
+_CUTS_CACHED = 64
+_NAMES = {60: "minute", 300: "five_minute", 3_600: "hour", DAY_S: "day"}
+
+
+def fold_day(now: int) -> int:
+    """The day that every cut depends on at `now` (epoch seconds): the UTC day an hour ago. Never below 0."""
+    return max(0, (now - GRACE_S) // DAY_S)
+
+
+def minutes_since(now: int) -> int:
+    """00:00 UTC of the fold day: a hit of before is late."""
+    return fold_day(now) * DAY_S
+
+
+@lru_cache(maxsize=4096)
+def _month(day: int) -> tuple[int, int]:
+    """The calendar month that holds a day, as epoch seconds."""
+    at = date.fromordinal(day + _EPOCH_ORDINAL)
+    first = day - at.day + 1
+    return first * DAY_S, (first + monthrange(at.year, at.month)[1]) * DAY_S
+
+
+@lru_cache(maxsize=4096)
+def _week_piece(day: int) -> tuple[int, int]:
+    """The ISO week that holds a day, cut at the edges of that day's month, as epoch seconds."""
+    monday = day - (day + _WEEKDAY_OF_EPOCH) % 7
+    month_start, month_end = _month(day)
+    return max(monday * DAY_S, month_start), min((monday + 7) * DAY_S, month_end)
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """One bucket width. width_s None: a calendar tier, named `week` or `month`. kept_days None: kept for ever."""
+
+    name: str
+    width_s: int | None
+    kept_days: int | None
+
+    def bucket(self, t: int) -> tuple[int, int]:
+        """[start, end) of this tier's bucket that holds t."""
+        width_s = self.width_s
+        if width_s is not None:
+            start = t - t % width_s
+            return start, start + width_s
+        return _week_piece(t // DAY_S) if self.name == WEEK else _month(t // DAY_S)
+
+    def start(self, t: int) -> int:
+        """The start of this tier's bucket that holds t."""
+        width_s = self.width_s
+        return t - t % width_s if width_s is not None else self.bucket(t)[0]
+
+    def starts(self, times: Iterable[int]) -> list[int]:
+        """`start` of each."""
+        width_s = self.width_s
+        if width_s is not None:
+            return [t - t % width_s for t in times]
+        return [self.bucket(t)[0] for t in times]
+
+    def edges_up(self, times: Sequence[int]) -> Sequence[int]:
+        """Each time itself where it is an edge between two buckets, else the end of the bucket that it falls inside.
+
+        If all are edges the sequence itself is returned: the usual case, found in C.
+        """
+        width_s = self.width_s
+        if width_s is not None:
+            return [t + -t % width_s for t in times] if any(map(mod, times, repeat(width_s))) else times
+        return [t if start == t else end for t in times for start, end in (self.bucket(t),)]
+
+    def __str__(self) -> str:
+        width = self.name if self.width_s is None else str(self.width_s)
+        return width if self.kept_days is None else f"{width}:{self.kept_days}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The tiers, finest first. Immutable and hashable. LadderInvalid says which rule is broken, with the numbers."""
+
+    tiers: tuple[Tier, ...]
+    _age_days: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _cuts: dict[int, tuple[int, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        broken = _broken_rule(self.tiers)
+        if broken is not None:
+            raise LadderInvalid(broken, field="ladder", value=str(self))
+        object.__setattr__(self, "_age_days", tuple(accumulate(tier.kept_days or 0 for tier in self.tiers[:-1])))
+        object.__setattr__(self, "_cuts", {})
+
+    @classmethod
+    def parse(cls, text: str) -> Ladder:
+        """Read `width:kept days`, comma between, finest first: `60:1,300:1,3600:31,week:366,month`.
+
+        A width is seconds, `week` or `month`; the days count after those of the finer tiers; the last tier has none.
+        """
+        return cls(tuple(_parse_tier(part) for part in text.split(",")))
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.tiers))
+
+    def cuts(self, fold_day: int) -> tuple[int, ...]:
+        """cuts[i] is the first instant that tier i holds; never increasing, the last is 0."""
+        cached = self._cuts.get(fold_day)
+        return self._cut(fold_day) if cached is None else cached
+
+    def _cut(self, fold_day: int) -> tuple[int, ...]:
+        if len(self._cuts) >= _CUTS_CACHED:
+            self._cuts.clear()
+        kept_since = [max(0, fold_day + 1 - age) * DAY_S for age in self._age_days]
+        cuts = (*(tier.start(t) for tier, t in zip(self.tiers[1:], kept_since, strict=True)), 0)
+        self._cuts[fold_day] = cuts
+        return cuts
+
+    def tier_of(self, t: int, fold_day: int) -> int:
+        """The tier that holds t: the index of the first cut that is not after it."""
+        cuts = self.cuts(fold_day)
+        return 0 if t >= cuts[0] else len(cuts) - bisect_right(cuts[::-1], max(t, 0))
+
+    def bucket(self, tier: int, t: int) -> tuple[int, int]:
+        """[start, end) of that tier's bucket that holds t."""
+        return self.tiers[tier].bucket(t)
+
+    def kept(self, t: int, fold_day: int) -> tuple[int, int]:
+        """[start, end) of the kept bucket that holds t."""
+        return self.tiers[self.tier_of(t, fold_day)].bucket(t)
+
+    def folds_at(self, tier: int, t: int) -> int | None:
+        """The first fold day on which tier no longer holds t; None for the last tier, which keeps everything."""
+        if tier == len(self.tiers) - 1:
+            return None
+        end = self.tiers[tier + 1].bucket(t)[1]
+        return -(-end // DAY_S) - 1 + self._age_days[tier]
+
+
+def _parse_tier(part: str) -> Tier:
+    width, colon, kept = (piece.strip() for piece in part.partition(":"))
+    if colon and not (kept.isascii() and kept.isdigit()):
+        raise LadderInvalid(f"{part.strip()!r}: {kept!r} is not a number of days", field="ladder", value=part)
+    kept_days = int(kept) if colon else None
+    if width in (WEEK, MONTH):
+        return Tier(width, None, kept_days)
+    if not (width.isascii() and width.isdigit() and int(width) > 0):
+        raise LadderInvalid(
+            f"{width!r} is not a width: give seconds, {WEEK!r} or {MONTH!r}", field="ladder", value=part
+        )
+    return Tier(name_of(int(width)), int(width), kept_days)
+
+
+def name_of(width_s: int) -> str:
+    """The name of a fixed width: `five_minute`, `hour`, `15_minute`, `90_second`."""
+    for unit_s in (DAY_S, 3_600, 60):
+        if width_s % unit_s == 0:
+            return _NAMES.get(width_s) or f"{width_s // unit_s}_{_NAMES[unit_s]}"
+    return "second" if width_s == 1 else f"{width_s}_second"
+
+
+def _broken_rule(tiers: Sequence[Tier]) -> str | None:
+    """The first rule of a valid ladder that these tiers break, as a sentence with its numbers; None if none."""
+    if not 1 <= len(tiers) <= MAX_TIERS:
+        return f"a ladder has 1 to {MAX_TIERS} tiers, this one has {len(tiers)}"
+    return _broken_tier(tiers) or _broken_step(tiers) or _broken_bound(tiers)
+
+
+def _broken_tier(tiers: Sequence[Tier]) -> str | None:
+    for tier in tiers:
+        if tier.width_s is None and tier.name not in (WEEK, MONTH):
+            return f"tier {tier.name!r} has no width"
+        if tier.width_s is not None and (tier.width_s < 1 or tier.name in (WEEK, MONTH)):
+            return f"tier {tier.name!r} cannot have a width of {tier.width_s} s"
+    names = [tier.name for tier in tiers]
+    if len(set(names)) < len(names):
+        return f"two tiers have one name: {', '.join(names)}"
+    return None
+
+
+def _broken_step(tiers: Sequence[Tier]) -> str | None:
+    for fine, coarse in pairwise(tiers):
+        if not _nests(fine, coarse):
+            return f"a bucket of {_width(fine)} does not nest in one of {_width(coarse)}: each must divide the next"
+        if fine.kept_days is None or fine.kept_days < 1:
+            return f"tier {fine.name!r} must be kept 1 day or more, not {fine.kept_days}: only the last is for ever"
+    return None
+
+
+def _broken_bound(tiers: Sequence[Tier]) -> str | None:
+    finest, last = tiers[0], tiers[-1]
+    if finest.width_s is not None and finest.width_s % MINUTE_S:
+        return f"hits are counted by the minute, so the finest width must be whole minutes, not {finest.width_s} s"
+    if last.kept_days is not None:
+        return f"the last tier, {last.name!r}, is kept for ever, not {last.kept_days} days"
+    if last.width_s is not None and last.width_s < DAY_S:
+        return f"the last tier is kept for ever, so it must be a day or wider, not {last.width_s} s"
+    kept = sum(map(_most_buckets, tiers, tiers[1:]))
+    if kept > MAX_KEPT_BUCKETS:
+        return f"a row would hold up to {kept} buckets, the limit is {MAX_KEPT_BUCKETS}"
+    return None
+
+
+def _most_buckets(tier: Tier, coarser: Tier) -> int:
+    """How many buckets a tier may hold: those of its days, and of one coarser bucket that is not wholly past."""
+    shortest_s = tier.width_s or 5 * DAY_S  # week pieces: 63 a year at most
+    longest_s = coarser.width_s or (7 if coarser.name == WEEK else 31) * DAY_S
+    return -(-((tier.kept_days or 0) * DAY_S + longest_s) // shortest_s)
+
+
+def _nests(fine: Tier, coarse: Tier) -> bool:
+    """Does every bucket of `fine` lie in one wider bucket of `coarse`?"""
+    if fine.width_s is None:
+        return (fine.name, coarse.name) == (WEEK, MONTH)
+    if coarse.width_s is None:
+        return DAY_S % fine.width_s == 0  # calendar buckets begin at any midnight
+    return fine.width_s < coarse.width_s and coarse.width_s % fine.width_s == 0
+
+
+def _width(tier: Tier) -> str:
+    return tier.name if tier.width_s is None else f"{tier.width_s} s"
+
+
+CLICKS = Ladder.parse("60:1,300:1,3600:31,week:366,month")

@@ -1,0 +1,166 @@
+"""Decisions over named counters: for a store that can only read many numbers at once and add to many at once.
+
+`decide` is a generator without I/O. It yields the counters that it must know, is sent their values, and returns what to
+answer and what to add: one round of reading and one of writing for any number of rules and rates. A refused hit writes
+nothing; to tell when it would pass, it reads up to two rounds more.
+
+    deciding = decide(question)
+    wanted = next(deciding)
+    while True:
+        wanted = deciding.send(store.get_many(wanted))   # until it returns, in StopIteration.value
+
+A counter is named by its key, the width of its bucket and the bucket's start. Width 0 is the second of the key's latest
+hit: a number to be set, not added to. What the store does not have is 0.
+
+Between the reading and the writing others may write. A store without a step that does both admits too much then; how
+much is for that backend to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from clickcurve.buckets.cover import Run
+from clickcurve.limiter import fixed_window, sliding_window
+from clickcurve.limiter.backend import Question
+from clickcurve.limiter.decision import is_admitted
+from clickcurve.limiter.quota import Piece, Standing, longest, new, tightest
+from clickcurve.limiter.rule import Rule
+from clickcurve.limiter.sliding_window import Bucket, Reading
+
+SECOND_US = 1_000_000
+
+
+class Counter(NamedTuple):
+    key: str
+    width_s: int
+    start: int
+
+
+class Verdict(NamedTuple):
+    """What to answer and, where the hit is taken, what to write.
+
+    add: the counters to add the cost to, each with its life in seconds. put: counters to set, their values and lives.
+    """
+
+    standings: tuple[Standing, ...]
+    add: tuple[tuple[Counter, int], ...]
+    put: tuple[tuple[Counter, int, int], ...]
+
+
+Deciding: TypeAlias = Generator[list[Counter], Mapping[Counter, int], Verdict]
+
+
+def decide(question: Question) -> Deciding:
+    """The question, decided by named counters; for the strategies `tiered`, `fixed` and `per_second`."""
+    assert question.at_us is not None, "counters have no clock"
+    second = question.at_us // SECOND_US
+    rules, keys = question.rules, question.keys
+    wanted = [latest_of(key) for key in keys]
+    for rule, key in zip(rules, keys, strict=True):
+        wanted += _named(key, reads(rule, second))
+    known = dict.fromkeys(wanted, 0) | dict((yield wanted))
+    latest = [known.get(latest_of(key), 0) for key in keys]
+    standings = yield from _weigh(question, latest, known, question.take)
+    taking = question.take and is_admitted(rules, standings)
+    if question.take and not taking:
+        standings = yield from _weigh(question, latest, known, False)
+    charged = [n for n, standing in enumerate(standings) if taking and standing.fits]
+    seconds = [max(second, each) for each in latest]
+    add = [each for n in charged for each in charges(rules[n], keys[n], seconds[n])]
+    for counter, _ in add:
+        known[counter] = known.get(counter, 0) + question.cost
+    if question.explain:
+        standings = [
+            _explained(rule, key, at, known, standing)
+            for rule, key, at, standing in zip(rules, keys, seconds, standings, strict=True)
+        ]
+    put = [(latest_of(keys[n]), seconds[n], rules[n].ttl_s) for n in charged if seconds[n] > latest[n]]
+    return Verdict(tuple(standings), tuple(add), tuple(put))
+
+
+def latest_of(key: str) -> Counter:
+    """The name of the second of a key's latest hit."""
+    return Counter(key, 0, 0)
+
+
+def reads(rule: Rule, second: int) -> list[Bucket]:
+    """The buckets that a decision of this rule reads."""
+    if rule.strategy == "tiered":
+        return sliding_window.reads(rule, second)
+    return [(rate.window_s, fixed_window.turn(second, rate.window_s) - rate.window_s) for rate in rule.rates]
+
+
+def charges(rule: Rule, key: str, second: int) -> list[tuple[Counter, int]]:
+    """The counters that a hit at this second is added to (or taken back from), and how long each may matter."""
+    if rule.strategy == "tiered":
+        return [
+            (Counter(key, *bucket), sliding_window.life_s(rule, bucket[0]))
+            for bucket in sliding_window.writes(rule, second)
+        ]
+    spare_s = rule.ttl_s - rule.keep_s
+    return [(counter, counter.width_s + spare_s) for counter in _named(key, reads(rule, second))]
+
+
+def _named(key: str, buckets: Iterable[Bucket]) -> list[Counter]:
+    return [new(Counter, (key, width_s, start)) for width_s, start in buckets]
+
+
+def _weigh(
+    question: Question, latest: Sequence[int], known: dict[Counter, int], taking: bool
+) -> Generator[list[Counter], Mapping[Counter, int], list[Standing]]:
+    """All rules side by side: what several of them do not know yet is asked for in one round."""
+    assert question.at_us is not None
+    second, cost = question.at_us // SECOND_US, question.cost
+    readings = [
+        _READINGS[rule.strategy](rule, max(second, seen), seen, question.at_us, cost, taking)
+        for rule, seen in zip(question.rules, latest, strict=True)
+    ]
+    wanted = {n: next(reading) for n, reading in enumerate(readings)}
+    standings: dict[int, Standing] = {}
+    while wanted:
+        named = {n: _named(question.keys[n], buckets) for n, buckets in wanted.items()}
+        unknown = [counter for counters in named.values() for counter in counters if counter not in known]
+        if unknown:
+            known.update(dict.fromkeys(unknown, 0) | dict((yield unknown)))
+        for n, buckets in list(wanted.items()):
+            try:
+                counts = dict(zip(buckets, map(known.__getitem__, named[n]), strict=True))
+                wanted[n] = readings[n].send(counts)
+            except StopIteration as ended:
+                standings[n] = ended.value
+                del wanted[n]
+    return [standings[n] for n in range(len(readings))]
+
+
+def _weigh_fixed(rule: Rule, second: int, latest: int, at_us: int, cost: int, taking: bool) -> Reading:
+    counts = yield reads(rule, second)
+    told = [
+        fixed_window.weigh(
+            limit, window_s, counts[bucket], fixed_window.turn(second, window_s) * SECOND_US, at_us, cost, taking
+        )
+        for (limit, window_s, _, _), bucket in zip(rule.reaches, reads(rule, second), strict=True)
+    ]
+    refused = [standing for standing in told if not standing.fits]
+    return longest(refused) if refused else tightest(told)
+
+
+_READINGS: Mapping[str, Callable[[Rule, int, int, int, int, bool], Reading]] = {
+    "tiered": sliding_window.weigh,
+    "fixed": _weigh_fixed,
+    "per_second": _weigh_fixed,
+}
+
+
+def _explained(rule: Rule, key: str, second: int, known: Mapping[Counter, int], standing: Standing) -> Standing:
+    reach = next(reach for reach in rule.reaches if reach.window_s == standing.window_s)
+    if rule.strategy != "tiered":
+        start = fixed_window.turn(second, reach.window_s) - reach.window_s
+        piece = Piece(reach.window_s, start, 1, standing.at_most)
+        return standing._replace(pieces=(piece,))
+
+    def hits(run: Run) -> int:
+        return sum(known.get(counter, 0) for counter in _named(key, sliding_window.buckets_of([run])))
+
+    return standing._replace(pieces=sliding_window.pieces(rule, reach, second, hits))

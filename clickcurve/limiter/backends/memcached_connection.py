@@ -1,0 +1,206 @@
+"""Connections to a memcached server, a bounded number of them, and the few words of its protocol that the limiter uses.
+
+A request is any number of commands, sent as one; what comes back is the answers to all of them. The commands are those
+of memcached 1.6.10 and later: `ma` adds to a number, makes it with its time to live where there is none, and tells the
+sum, in one step. The usual clients know it not, and send an `incr` and wait for its answer before they send the next.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from threading import BoundedSemaphore
+from typing import TypeVar
+
+from clickcurve.buckets.errors import BackendUnavailable, SettingInvalid
+
+CONNECTIONS = 16
+TIMEOUT_S = 0.1
+# memcached takes more for a date, and 0 for no end at all.
+MAX_RELATIVE_S = 30 * 86_400
+# Not all names in one line: a server may refuse one that is very long.
+_NAMES_EACH = 100
+_RECEIVE_BYTES = 65_536
+# The command that does nothing; its answer says that all others have been answered.
+_LAST = "mn\r\n"
+_END = b"\r\nMN\r\n"
+# What it answers: done; there is no such thing; it was there, or was another, so nothing was set.
+DONE, NOT_THERE, NOT_SET = "HD", "NF", ("NS", "EX", "NF")
+
+Told = TypeVar("Told")
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """`host:port`, `[::1]:port`. SettingInvalid for anything else."""
+    host, colon, port = text.strip().rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
+        raise SettingInvalid(
+            f"a memcached server is host:port, not {text!r}", field="limits_memcached", value=text, rule="host:port"
+        )
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+class Server:
+    """One memcached server, for any number of threads.
+
+    connections: how many are open at most; who finds all of them busy waits for one. timeout_s: for connecting, for
+    each piece of an answer, and for a connection to become free. BackendUnavailable when that passes, the connection
+    breaks or the server refuses; nothing is sent twice.
+    """
+
+    def __init__(self, address: str, connections: int = CONNECTIONS, timeout_s: float = TIMEOUT_S) -> None:
+        self.address = address = address.strip()
+        self._to = parse_address(address)
+        self._timeout_s = timeout_s
+        self._connections = connections
+        self._begin()
+
+    def _begin(self) -> None:
+        """With no connections. A process that was forked from another has those of the other, and leaves them alone."""
+        self._process = os.getpid()
+        self._free = BoundedSemaphore(self._connections)
+        self._idle: deque[socket.socket] = deque()
+
+    def ask(self, request: str) -> str:
+        """The answers to all commands of a request, each with its line end."""
+        if self._process != os.getpid():
+            self._begin()
+        if not self._free.acquire(timeout=self._timeout_s):
+            raise BackendUnavailable(f"memcached at {self.address}: every connection is busy")
+        try:
+            try:
+                talking = self._idle.pop()
+            except IndexError:
+                talking = self._connect()
+            try:
+                talking.sendall((request + _LAST).encode("ascii"))
+                answer = _read(talking)
+            except BaseException:
+                # What else is idle was opened before: if this server has gone, each of them would fail somebody.
+                talking.close()
+                self.close()
+                raise
+            self._idle.append(talking)
+        except OSError as error:
+            raise BackendUnavailable(f"memcached at {self.address}: {error or type(error).__name__}") from error
+        finally:
+            self._free.release()
+        return answer
+
+    def ask_three(self, first: str, second: str, third: str) -> tuple[str, str, str]:
+        """The same for one `get`, another, and more of them, with the answers apart."""
+        answer = self.ask(first + second + third)
+        pieces = answer.split("END\r\n", 2)
+        if len(pieces) != 3:
+            raise self.refused(answer)
+        return pieces[0], pieces[1], pieces[2]
+
+    def told(self, read: Callable[[str], Told], answer: str) -> Told:
+        """What an answer says, in the reading of one of the functions below."""
+        try:
+            return read(answer)
+        except (ValueError, IndexError):
+            raise self.refused(answer) from None
+
+    def refused(self, answer: str) -> BackendUnavailable:
+        """What to raise when the server answers what it should not."""
+        return BackendUnavailable(f"memcached at {self.address} answered {answer[:100]!r}")
+
+    @property
+    def idle(self) -> int:
+        return len(self._idle)
+
+    def close(self) -> None:
+        """Close what is idle. Whoever asks again opens another."""
+        while self._idle:
+            try:
+                self._idle.pop().close()
+            except IndexError:
+                return
+
+    def _connect(self) -> socket.socket:
+        talking = socket.create_connection(self._to, self._timeout_s)
+        talking.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return talking
+
+
+def _read(talking: socket.socket) -> str:
+    answer = talking.recv(_RECEIVE_BYTES)
+    while answer[-len(_END) :] != _END and answer != _END[2:]:
+        more = talking.recv(_RECEIVE_BYTES)
+        if not more:
+            raise ConnectionResetError("it closed the connection")
+        answer += more
+    return answer[: 2 - len(_END)].decode("latin-1")
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+def lives(life_s: int, at_us: int) -> int:
+    """A time to live as memcached takes it: seconds up to 30 days, the date when it ends above that."""
+    return life_s if life_s <= MAX_RELATIVE_S else at_us // 1_000_000 + life_s
+
+
+def get(names: Sequence[str]) -> str:
+    """The values of these names, in their order, in one command or, if they are many, several."""
+    if len(names) <= _NAMES_EACH:
+        return "get " + " ".join(names) + "\r\n" if names else ""
+    pieces = [names[at : at + _NAMES_EACH] for at in range(0, len(names), _NAMES_EACH)]
+    return "".join("get " + " ".join(piece) + "\r\n" for piece in pieces)
+
+
+def numbers(answer: str) -> dict[str, int]:
+    """The answer to `get`: the numbers that there are. ValueError for anything else."""
+    # VALUE <name> <flags> <length>, and in the next line the number; an END after each command.
+    words = answer.replace("END\r\n", "").split()
+    if words[::5].count("VALUE") * 5 != len(words):
+        raise ValueError("no numbers")
+    return dict(zip(words[1::5], map(int, words[4::5]), strict=True))
+
+
+def get_with_marks(names: Sequence[str]) -> str:
+    """The same in one command, each with the mark by which it can be replaced if nobody else does."""
+    return "gets " + " ".join(names) + "\r\n"
+
+
+def numbers_and_marks(answer: str) -> dict[str, tuple[int, int]]:
+    words = answer.replace("END\r\n", "").split()
+    if words[::6].count("VALUE") * 6 != len(words):
+        raise ValueError("no numbers")
+    return dict(zip(words[1::6], zip(map(int, words[5::6]), map(int, words[4::6]), strict=True), strict=True))
+
+
+def add(name: str, number: int, ttl: int) -> str:
+    """Add to a number; where there is none, begin one that lives so long."""
+    return f"ma {name} N{ttl} J{number} D{number}\r\n"
+
+
+def add_and_tell(name: str, number: int, ttl: int) -> str:
+    """The same, and tell the sum; it lives so long from now on in any case."""
+    return f"ma {name} N{ttl} T{ttl} J{number} D{number} v\r\n"
+
+
+def subtract(names: Iterable[str], number: int) -> str:
+    """Subtract from those numbers that there are, down to 0."""
+    return "".join([f"ma {name} MD D{number}\r\n" for name in names])
+
+
+def put(name: str, value: str, ttl: int, mark: int | None) -> str:
+    """Replace the value that had this mark when it was read; None: set it if there is none."""
+    condition = "ME" if mark is None else f"C{mark}"
+    return f"ms {name} {len(value)} T{ttl} {condition}\r\n{value}\r\n"
+
+
+def get_value(name: str) -> str:
+    return f"mg {name} v\r\n"
+
+
+def value(answer: str) -> str | None:
+    """The answer to `get_value`: None if there is none. For values of one line."""
+    if answer == "EN\r\n":
+        return None
+    head, found, end = answer.split("\r\n")
+    if not head.startswith("VA ") or end:
+        raise ValueError("no value")
+    return found

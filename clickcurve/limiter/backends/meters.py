@@ -1,0 +1,257 @@
+"""What counts one key in memory, for every strategy: the smallest state that answers, and the verbs that all share.
+
+The backend holds its lock around each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from clickcurve.limiter import fixed_window, token_bucket
+from clickcurve.limiter.backends.bucket_series import Series
+from clickcurve.limiter.backends.memory_budget import Space
+from clickcurve.limiter.fixed_window import closes_us, turn
+from clickcurve.limiter.quota import Piece, Standing, longest, new
+from clickcurve.limiter.rates import MAX_LIMIT
+from clickcurve.limiter.rule import Rule
+from clickcurve.limiter.token_bucket import converted, drops_at, given_back, trimmed
+
+SECOND_US = 1_000_000
+# A place in a list, and its share of the text, which is long once.
+CALLER_BYTES = 64
+
+
+class Meter(Protocol):
+    """One key's state."""
+
+    def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Standing:
+        """How the key stands; after a hit of this cost if it fits and is to be taken. Changes nothing."""
+        ...
+
+    def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
+        """Count a hit that fits. Returns the mark by which, if it is held, it can be taken back."""
+        ...
+
+    def refund(self, rule: Rule, at_us: int, mark: int, cost: int, caller: str) -> None:
+        """End the hold on a hit and take back so much of its cost, as far as that still counts."""
+        ...
+
+    def explained(self, rule: Rule, at_us: int, standing: Standing) -> Standing:
+        """The standing, with what it was summed from and who called."""
+        ...
+
+    def is_idle(self, at_us: int) -> bool:
+        """Is nothing counted any more, so that a new meter would answer the same?"""
+        ...
+
+    def size_bytes(self) -> int:
+        """What it took from the space since it was made, beside its share of a key."""
+        ...
+
+
+class Windows:
+    """`fixed` and `per_second`: for each rate a count, and the second at which the window that it belongs to ends. All
+    times before that end are taken for times in that window, so a clock that steps back opens no other."""
+
+    __slots__ = ("counts", "ends", "rule")
+
+    def __init__(self, rule: Rule, at_us: int, space: Space) -> None:
+        self.rule = rule
+        self.ends = [turn(at_us // SECOND_US, rate.window_s) for rate in rule.rates]
+        self.counts = [0] * len(rule.rates)
+
+    def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Standing:
+        second = at_us // SECOND_US
+        ends, counts = self.ends, self.counts
+        at, least = 0, MAX_LIMIT + 1
+        for n, reach in enumerate(rule.reaches):
+            left = reach[0] - counts[n] if second < ends[n] else reach[0]
+            if left < least:
+                at, least = n, left
+        if least < cost:
+            return self._refused(rule, second, at_us, cost)
+        if taking:
+            least -= cost
+        limit, window_s, _, _ = rule.reaches[at]
+        used = limit - least
+        reset_at = second
+        if used:
+            reset_at = ends[at] if second < ends[at] else turn(second, window_s)
+        return new(Standing, (True, limit, window_s, least, 0.0, reset_at, used, used, (), (), False))
+
+    def _refused(self, rule: Rule, second: int, at_us: int, cost: int) -> Standing:
+        told = []
+        for (limit, window_s, _, _), end, count in zip(rule.reaches, self.ends, self.counts, strict=True):
+            used, closes = (count, end) if second < end else (0, turn(second, window_s))
+            told.append(fixed_window.weigh(limit, window_s, used, closes * SECOND_US, at_us, cost, False))
+        return longest([standing for standing in told if not standing.fits])
+
+    def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
+        second = at_us // SECOND_US
+        ends, counts = self.ends, self.counts
+        self.rule = rule
+        for n, end in enumerate(ends):
+            if second < end:
+                counts[n] += cost
+            else:
+                ends[n], counts[n] = turn(second, rule.reaches[n].window_s), cost
+        # A second that lies in all of these windows, and in no others.
+        return max(second, *self._starts()) if held else 0
+
+    def _starts(self) -> list[int]:
+        return [end - rate.window_s for end, rate in zip(self.ends, self.rule.rates, strict=True)]
+
+    def refund(self, rule: Rule, at_us: int, mark: int, cost: int, caller: str) -> None:
+        for n, start in enumerate(self._starts()):
+            if start <= mark < self.ends[n]:
+                self.counts[n] -= cost
+
+    def explained(self, rule: Rule, at_us: int, standing: Standing) -> Standing:
+        window_s = standing.window_s
+        end = self.ends[[rate.window_s for rate in rule.rates].index(window_s)]
+        start = max(turn(at_us // SECOND_US, window_s), end) - window_s
+        return standing._replace(pieces=(Piece(window_s, start, 1, standing.at_most),))
+
+    def is_idle(self, at_us: int) -> bool:
+        return at_us // SECOND_US >= max(self.ends)
+
+    def size_bytes(self) -> int:
+        return 0
+
+
+class Opened:
+    """`single_counter` and `list`: a count, and for a list who called, in a window that a hit opened."""
+
+    __slots__ = ("callers", "count", "opened_us", "rule", "space")
+
+    def __init__(self, rule: Rule, at_us: int, space: Space) -> None:
+        self.rule = rule
+        self.space = space
+        self.opened_us = at_us
+        self.count = 0
+        self.callers: list[str] = []
+
+    def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Standing:
+        limit, window_s, _, _ = rule.reaches[0]
+        counts = self._counts(rule, at_us)
+        opened_us, used = (self.opened_us, self.count) if counts else (max(at_us, self.opened_us), 0)
+        return fixed_window.weigh(limit, window_s, used, closes_us(opened_us, window_s), at_us, cost, taking)
+
+    def _counts(self, rule: Rule, at_us: int) -> bool:
+        """Does it hold hits that still count?"""
+        return self.count > 0 and at_us < closes_us(self.opened_us, rule.reaches[0].window_s)
+
+    def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
+        self.rule = rule
+        if self._counts(rule, at_us):
+            self.count += cost
+        else:
+            self.space.give(self.size_bytes())
+            self.opened_us, self.count, self.callers = max(at_us, self.opened_us), cost, []
+        if rule.strategy == "list" and self.space.take(CALLER_BYTES * cost):
+            self.callers += [caller] * cost
+        return self.opened_us
+
+    def refund(self, rule: Rule, at_us: int, mark: int, cost: int, caller: str) -> None:
+        if mark == self.opened_us:
+            self.count -= cost
+            if not self.count:
+                self.opened_us = 0  # as if nobody had opened it
+            for _ in range(min(cost, self.callers.count(caller))):
+                # The last of this name: the order of the others stays.
+                del self.callers[len(self.callers) - 1 - self.callers[::-1].index(caller)]
+                self.space.give(CALLER_BYTES)
+
+    def explained(self, rule: Rule, at_us: int, standing: Standing) -> Standing:
+        if not self._counts(rule, at_us):
+            return standing
+        piece = Piece(standing.window_s, self.opened_us // SECOND_US, 1, self.count)
+        return standing._replace(pieces=(piece,), callers=tuple(self.callers))
+
+    def is_idle(self, at_us: int) -> bool:
+        return not self._counts(self.rule, at_us)
+
+    def size_bytes(self) -> int:
+        return CALLER_BYTES * len(self.callers)
+
+
+class Tokens:
+    """`token_bucket`: drops as of the microsecond seen_us, in the flow of the rule it was last charged for; and the
+    claims of its open reservations, by mark, oldest first."""
+
+    __slots__ = ("claims", "drops", "holds", "rule", "seen_us")
+
+    def __init__(self, rule: Rule, at_us: int, space: Space) -> None:
+        self.rule = rule
+        self.seen_us = at_us
+        self.drops = rule.flow.full
+        self.holds = 0
+        self.claims: dict[int, int] | None = None
+
+    def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Standing:
+        seen_us = self.seen_us
+        drops = drops_at(rule.flow, self.drops, seen_us, at_us) if rule is self.rule else self._drops(rule, at_us)
+        if at_us > seen_us:
+            seen_us = at_us
+        return token_bucket.weigh(rule.flow, rule.reaches[0][1], drops, seen_us, at_us, cost, taking)
+
+    def _drops(self, rule: Rule, at_us: int) -> int:
+        old = self.rule.flow
+        drops = drops_at(old, self.drops, self.seen_us, at_us)
+        return drops if rule is self.rule else converted(drops, old, rule.flow)
+
+    def _see(self, rule: Rule, at_us: int) -> None:
+        """Bring the state to a later moment and to this version of the rule. A change of the rate ends all claims."""
+        self.drops = self._drops(rule, at_us)
+        self.seen_us = max(self.seen_us, at_us)
+        if self.claims:
+            same = rule.flow == self.rule.flow
+            self._keep(trimmed(list(self.claims.values()), rule.flow.full - self.drops if same else 0))
+        self.rule = rule
+
+    def _keep(self, claims: list[int]) -> None:
+        self.claims = {mark: claim for mark, claim in zip(self.claims or (), claims, strict=True) if claim > 0}
+
+    def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
+        if rule is self.rule and not self.claims:  # the usual hit, without what others need
+            self.drops = drops_at(rule.flow, self.drops, self.seen_us, at_us) - cost * rule.flow.token
+            if at_us > self.seen_us:
+                self.seen_us = at_us
+        else:
+            self._see(rule, at_us)
+            self.drops -= cost * rule.flow.token
+        if not held:
+            return 0
+        self.holds += 1
+        self.claims = {**(self.claims or {}), self.holds: rule.flow.full}
+        return self.holds
+
+    def refund(self, rule: Rule, at_us: int, mark: int, cost: int, caller: str) -> None:
+        if not self.claims or mark not in self.claims or self.is_idle(at_us):
+            return  # nothing is given back to a full bucket, and only a hit or a gift moves it on in time
+        self._see(self.rule, at_us)
+        which = list(self.claims).index(mark)
+        back, claims = given_back(list(self.claims.values()), which, cost * self.rule.flow.token)
+        self.drops += back
+        self._keep(claims)
+
+    def explained(self, rule: Rule, at_us: int, standing: Standing) -> Standing:
+        return standing
+
+    def is_idle(self, at_us: int) -> bool:
+        flow = self.rule.flow
+        return drops_at(flow, self.drops, self.seen_us, at_us) == flow.full
+
+    def size_bytes(self) -> int:
+        return 0
+
+
+METERS: Mapping[str, Callable[[Rule, int, Space], Meter]] = {
+    "tiered": Series,
+    "fixed": Windows,
+    "per_second": Windows,
+    "single_counter": Opened,
+    "list": Opened,
+    "token_bucket": Tokens,
+}

@@ -1,0 +1,77 @@
+"""A backend that blocks, in the form that an event loop awaits: its calls run in a few threads of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import TypeVar
+
+from clickcurve.buckets.errors import BackendUnavailable
+from clickcurve.limiter.backend import Backend, Question, Settled
+from clickcurve.limiter.quota import Standing
+
+THREADS = 8
+MAX_QUEUED = 1_000
+Answer = TypeVar("Answer")
+
+
+class Threaded:
+    """`AsyncBackend` around any `Backend`. threads: how many calls run at once; the others queue in order of arrival,
+    and one that finds max_queued before it raises BackendUnavailable.
+
+    Whoever stops waiting for a call does not stop the call: it may still be counted. One that has not begun never does.
+    """
+
+    def __init__(self, backend: Backend, threads: int = THREADS, max_queued: int = MAX_QUEUED) -> None:
+        self._backend = backend
+        self._pool = ThreadPoolExecutor(threads, "limiter")
+        self._most = threads + max_queued
+        self._lock = Lock()
+        self._under_way = 0
+
+    @property
+    def keeps_time(self) -> bool:
+        return self._backend.keeps_time
+
+    async def decide(self, question: Question) -> Sequence[Standing]:
+        return await self._run(lambda: self._backend.decide(question))
+
+    async def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
+        return await self._run(lambda: self._backend.settle(reservation, keep, at_us))
+
+    async def reset(self, question: Question) -> None:
+        await self._run(lambda: self._backend.reset(question))
+
+    def measures(self) -> Mapping[str, float]:
+        return {**self._backend.measures(), "limiter_calls_under_way": self._under_way}
+
+    async def close(self) -> None:
+        """Waits for what has begun; what has not raises BackendUnavailable."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        await asyncio.to_thread(self._pool.shutdown)
+        self._backend.close()
+
+    async def _run(self, call: Callable[[], Answer]) -> Answer:
+        with self._lock:
+            if self._under_way >= self._most:
+                raise BackendUnavailable(f"{self._under_way} calls of the limiter are under way already")
+            self._under_way += 1
+        try:
+            future = self._pool.submit(call)
+        except RuntimeError:
+            self._end()
+            raise BackendUnavailable("the limiter's backend is closed") from None
+        future.add_done_callback(self._end)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            asking = asyncio.current_task()
+            if future.cancelled() and asking is not None and not asking.cancelling():
+                raise BackendUnavailable("the limiter's backend was closed") from None
+            raise
+
+    def _end(self, *_: object) -> None:
+        with self._lock:
+            self._under_way -= 1

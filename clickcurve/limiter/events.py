@@ -1,0 +1,205 @@
+"""What is asked of a backend, and what its answer means: all of the limiter that need not wait for anything."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from clickcurve.buckets.errors import EventUnknown, ParameterInvalid, RuleInvalid
+from clickcurve.limiter.backend import AsyncBackend, Backend, Question
+from clickcurve.limiter.decision import Decision
+from clickcurve.limiter.key import Keys, keys_of
+from clickcurve.limiter.quota import new
+from clickcurve.limiter.rates import MAX_LIMIT
+from clickcurve.limiter.rule import Rule, check_together
+
+Clock: TypeAlias = Callable[[], float]
+Features: TypeAlias = Mapping[str, str]
+# Told of decisions: the event, the cost, the decision.
+Listener: TypeAlias = Callable[[str, int, Decision], None]
+# The same of each caller whose history a rule keeps; the second is the caller, as `identity_of` has it.
+CallerListener: TypeAlias = Callable[[str, str, int, Decision], None]
+
+SECOND_US = 1_000_000
+MAX_CALLER_CHARS = 256
+_RESERVATION = re.compile(r"([0-9]{1,10})-[0-9a-f]{32}")
+COST_RULE = f"a whole number from 1 to {MAX_LIMIT}"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What is asked about together: its rules, what makes the key of each, and the backend that all are on."""
+
+    name: str
+    rules: tuple[Rule, ...]
+    keys: tuple[Keys, ...]
+    overflow: tuple[str, ...]
+    backend: str
+    keeps_time: bool  # has that backend a clock of its own?
+    remembers: Keys | None  # of the rule that is a list, if there is one
+    callers: tuple[Keys, ...]  # of the rules that keep a history of callers, once for each `by`; () if nobody listens
+
+
+class Attempt:
+    """What `count_failures` hands to its block, which says `fail()`, or raises, if it is to count."""
+
+    def __init__(self, decision: Decision) -> None:
+        self.decision = decision
+        self.failed = False
+
+    @property
+    def allowed(self) -> bool:
+        return self.decision.allowed
+
+    def fail(self) -> None:
+        self.failed = True
+
+    @property
+    def reservation(self) -> str | None:
+        return self.decision.reservation
+
+    @property
+    def keep(self) -> int | None:
+        """What is to stay counted in the end: all of it, or nothing."""
+        return None if self.failed else 0
+
+
+class Asking:
+    """The events of a limiter, its clocks and who listens. clock: epoch seconds; None if every backend keeps time, and
+    not asked for the events of those that do. timer: seconds that never step back."""
+
+    def __init__(
+        self,
+        rules: Iterable[Rule],
+        backends: Mapping[str, Backend] | Mapping[str, AsyncBackend],
+        clock: Clock | None,
+        timer: Clock | None = None,
+        listener: Listener | None = None,
+        caller_listener: CallerListener | None = None,
+    ) -> None:
+        self._clock = clock
+        self._timer = timer or clock
+        self._listener = listener
+        self._caller_listener = caller_listener
+        self._backends = backends
+        self._events = self._compiled(rules)
+
+    def replace(self, rules: Iterable[Rule]) -> None:
+        """Other rules from now on. Counts go on where a rule counts in the same way as before; RuleInvalid leaves the
+        old ones."""
+        self._events = self._compiled(rules)
+
+    def event(self, name: str) -> Event:
+        try:
+            return self._events[name]
+        except KeyError:
+            known = ", ".join(sorted(self._events)) or "none"
+            raise EventUnknown(
+                f"no rule is for the event {name!r}; known: {known}", field="event", value=name, rule=known
+            ) from None
+
+    def events(self) -> Mapping[str, tuple[Rule, ...]]:
+        return {name: event.rules for name, event in self._events.items()}
+
+    def now(self) -> float | None:
+        """Epoch seconds by the limiter's clock; None if it has none."""
+        return None if self._clock is None else self._clock()
+
+    def ask(
+        self,
+        event: Event,
+        features: Features,
+        cost: int,
+        now: float | None,
+        take: bool = True,
+        explain: bool = False,
+        caller: str | None = None,
+        reservation: str | None = None,
+    ) -> Question:
+        """The question. ParameterInvalid when a feature is missing or the cost is not one."""
+        if cost != 1:
+            check_cost(cost)
+        if event.remembers is not None:
+            caller = (caller or event.remembers.caller(features))[:MAX_CALLER_CHARS]
+        rules, keys, overflow = event.rules, event.keys, event.overflow
+        named = (keys[0].of(features),) if len(keys) == 1 else tuple([each.of(features) for each in keys])
+        return new(
+            Question, (rules, named, overflow, cost, self.at_us(event, now), take, explain, caller or "", reservation)
+        )
+
+    def tell(self, event: Event, features: Features, cost: int, decision: Decision) -> None:
+        if self._listener is not None:
+            self._listener(event.name, cost, decision)
+        if event.callers and self._caller_listener is not None:
+            for keys in event.callers:
+                self._caller_listener(event.name, keys.identity(features), cost, decision)
+
+    def timer(self) -> float:
+        if self._timer is None:
+            raise ValueError("a limiter without a clock needs a timer to wait by")
+        return self._timer()
+
+    def at_us(self, event: Event, now: float | None) -> int | None:
+        """The moment in microseconds: the given one, else None for a backend that has its own, else the clock's."""
+        if now is None and self._clock is not None and not event.keeps_time:
+            now = self._clock()
+        return None if now is None else int(now * SECOND_US)
+
+    def _compiled(self, rules: Iterable[Rule]) -> Mapping[str, Event]:
+        of_event: dict[str, list[Rule]] = {}
+        for rule in rules:
+            of_event.setdefault(rule.event, []).append(rule)
+        return {name: self._event(name, tuple(rules)) for name, rules in of_event.items()}
+
+    def _event(self, name: str, rules: tuple[Rule, ...]) -> Event:
+        check_together(rules)
+        backend = rules[0].backend
+        if backend not in self._backends:
+            raise RuleInvalid(
+                f"limits.{name}: the backend {backend!r} is not set up",
+                field="backend",
+                value=backend,
+                rule="one of " + ", ".join(sorted(self._backends)),
+            )
+        keys = tuple(map(keys_of, rules))
+        lists = [each for each, rule in zip(keys, rules, strict=True) if rule.strategy == "list"]
+        callers: dict[object, Keys] = {}
+        for each, rule in zip(keys, rules, strict=True):
+            if rule.history == "callers" and self._caller_listener is not None:
+                callers.setdefault(rule.by, each)
+        overflow = tuple(each.overflow for each in keys)
+        keeps_time = self._backends[backend].keeps_time
+        remembers = lists[0] if lists else None
+        return Event(name, rules, keys, overflow, backend, keeps_time, remembers, tuple(callers.values()))
+
+
+def check_cost(cost: object) -> None:
+    if not isinstance(cost, int) or isinstance(cost, bool) or not 1 <= cost <= MAX_LIMIT:
+        raise ParameterInvalid(f"the cost must be {COST_RULE}, not {cost!r}", field="cost", value=cost, rule=COST_RULE)
+
+
+# --- reservations -----------------------------------------------------------------------------------------------------
+def new_reservation(cost: int) -> str:
+    """A token that nobody can guess. It tells the cost, so that nobody needs to ask for it."""
+    return f"{cost}-{secrets.token_hex(16)}"
+
+
+def kept(reservation: str, cost: int | None) -> int | None:
+    """How much a commit keeps: None for all. ParameterInvalid if it is more than what was reserved."""
+    if cost is None:
+        return None
+    if cost != 0:
+        check_cost(cost)
+    found = _RESERVATION.fullmatch(reservation)
+    reserved = int(found[1]) if found else cost  # what is no token will be unknown
+    if cost > reserved:
+        raise ParameterInvalid(
+            f"only {reserved} were reserved: hit the other {cost - reserved} by themselves",
+            field="cost",
+            value=cost,
+            rule=f"a whole number from 0 to {reserved}",
+        )
+    return cost

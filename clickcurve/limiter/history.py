@@ -1,0 +1,119 @@
+"""What was asked of each event and what was admitted, summed by minute, until somebody takes it to keep.
+
+Pure: who listens to a limiter says when a decision was made, and takes the sums to wherever rows are kept. Decisions
+count with their cost. What a rule in shadow mode would have refused was admitted, and so was what was admitted blindly.
+A reserved hit was asked for, and admitted, when it was reserved, whatever becomes of it; a peek is neither.
+
+Callers are kept under a digest that only who has the secret can make: it leads from a caller to a history, and from a
+history to nobody.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from hashlib import blake2b
+
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.keys import OUTCOMES, caller_key, limit_key
+from clickcurve.limiter.decision import Decision
+
+MINUTE_S = 60
+DAY_S = 86_400
+# Sums that may wait for a taker; when there are more the oldest minutes go, and are counted as lost. Without callers it
+# is the sums of fifty events in a week.
+MAX_SUMS = 1_000_000
+# Callers of a day that get a history of their own; those who come later share one.
+MAX_CALLERS = 100_000
+CALLER_RULE = "feature=value, such as ip=203.0.113.7, or several with blanks between them"
+
+
+class History:
+    """Sums of one thread's decisions. lost: hits asked for whose sums had to go."""
+
+    def __init__(self, max_sums: int = MAX_SUMS, max_callers: int = MAX_CALLERS) -> None:
+        self.lost = 0
+        self._max_sums = max_sums
+        self._max_callers = max_callers
+        self._minutes: dict[int, dict[str, int]] = {}
+        self._keys: dict[str, tuple[str, str]] = {}
+        self._callers: set[str] = set()
+        self._day = -1
+
+    def add(self, event: str, cost: int, decision: Decision, now: float) -> None:
+        """Count a decision that was made at `now`, epoch seconds."""
+        self._add(self._keys.get(event) or self._named(event), cost, decision, now)
+
+    def add_caller(self, event: str, digest: str, cost: int, decision: Decision, now: float) -> None:
+        """Count a decision about a caller, beside `add`."""
+        today = int(now) // DAY_S
+        if today != self._day:
+            self._callers.clear()
+            self._day = today
+        if digest not in self._callers:
+            if len(self._callers) < self._max_callers:
+                self._callers.add(digest)
+            else:
+                digest = "others"
+        asked, admitted = (caller_key(event, outcome, digest) for outcome in OUTCOMES)
+        self._add((asked, admitted), cost, decision, now)
+
+    def _add(self, keys: tuple[str, str], cost: int, decision: Decision, now: float) -> None:
+        minute = int(now) // MINUTE_S * MINUTE_S
+        sums = self._minutes.get(minute)
+        if sums is None:
+            sums = self._minutes[minute] = {}
+            self._bound()
+        asked, admitted = keys
+        sums[asked] = sums.get(asked, 0) + cost
+        if decision.allowed:
+            sums[admitted] = sums.get(admitted, 0) + cost
+
+    def take(self) -> dict[int, dict[str, int]]:
+        """All sums, minute start -> stored key -> count; from here on they are the taker's."""
+        taken, self._minutes = self._minutes, {}
+        return taken
+
+    def give_back(self, taken: Mapping[int, Mapping[str, int]]) -> None:
+        """What could not be kept is here again, to be taken once more."""
+        for minute, sums in taken.items():
+            mine = self._minutes.setdefault(minute, {})
+            for key, count in sums.items():
+                mine[key] = mine.get(key, 0) + count
+        self._bound()
+
+    def _named(self, event: str) -> tuple[str, str]:
+        asked, admitted = (limit_key(event, outcome) for outcome in OUTCOMES)
+        self._keys[event] = asked, admitted
+        return asked, admitted
+
+    def _bound(self) -> None:
+        sums = sum(map(len, self._minutes.values()))
+        while sums > self._max_sums:
+            oldest = min(self._minutes)
+            gone = self._minutes.pop(oldest)
+            sums -= len(gone)
+            self.lost += asked_in({oldest: gone})
+
+
+def asked_in(taken: Mapping[int, Mapping[str, int]]) -> int:
+    """How many hits were asked for, in sums that were taken; callers' are parts of those."""
+    end = ":" + OUTCOMES[0]
+    return sum(count for sums in taken.values() for key, count in sums.items() if key.endswith(end))
+
+
+# --- callers ----------------------------------------------------------------------------------------------------------
+def digest_of(secret: bytes, identity: str) -> str:
+    """What stands for a caller (`clickcurve.limiter.key.identity_of`) in keys; `secret` has at most 64 bytes."""
+    return blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16, key=secret).hexdigest()
+
+
+def parse_caller(text: str) -> dict[str, str]:
+    """The features of the caller that people write as `ip=203.0.113.7 endpoint=/links`. ParameterInvalid."""
+    try:
+        words = [word.partition("=") for word in shlex.split(text)]
+    except ValueError:
+        words = []
+    if not words or not all(name and value for name, _, value in words):
+        raise ParameterInvalid(f"caller {text!r} names no caller", field="caller", value=text, rule=CALLER_RULE)
+    return {name: value for name, _, value in words}

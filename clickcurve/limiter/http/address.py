@@ -1,0 +1,153 @@
+"""Who calls: the client's address, from the connection and from what trusted proxies say. Pure.
+
+Nobody can be believed about an address but the one whose connection it is. So a header that names clients counts only
+where the connection comes from a trusted proxy, and is read from its end: each proxy adds the address that it was
+called from, so the last one that is no trusted proxy is the client. What stands before it is the client's own claim.
+
+Only one header is read, the one that the proxies write: another one passes through them as the client made it up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any, TypeAlias
+
+from clickcurve.buckets.errors import ParameterInvalid
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+
+IPV6_PREFIX = 64
+LOCAL_SOCKET = "unix"  # stands for a peer without an address, which nginx writes as `unix:`
+HEADERS = ("x-forwarded-for", "forwarded")
+NETWORKS_RULE = "addresses and networks such as 10.0.0.0/8, 2001:db8::/32, with commas between them, or unix"
+
+_WITH_PORT = re.compile(r"\[([^\]]*)\](?::[0-9]+)?|([0-9.]+):[0-9]+")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"')
+_PAIRED = re.compile(r'[^"]*+(?:"(?:[^"\\]|\\.)*+"[^"]*+)*+')
+_PAIR = re.compile(r'\s*([\w!#$%&\'*+.^`|~-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))\s*(?:;|$)', re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Names callers by their addresses.
+
+    trusted: the networks of one's own proxies. ipv6_prefix: IPv6 addresses count by networks of this width, since a
+    household has 2^64 of them or more. header: the one of HEADERS that the proxies write.
+    """
+
+    trusted: tuple[Network, ...] = ()
+    trusts_local_socket: bool = False
+    ipv6_prefix: int = IPV6_PREFIX
+    header: str = HEADERS[0]
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.ipv6_prefix <= 128:
+            raise ParameterInvalid(
+                "an IPv6 prefix has 1 to 128 bits", field="ipv6_prefix", value=self.ipv6_prefix, rule="1 to 128"
+            )
+        if self.header not in HEADERS:
+            raise ParameterInvalid(
+                f"{self.header} is no header that names clients",
+                field="header",
+                value=self.header,
+                rule="one of " + ", ".join(HEADERS),
+            )
+
+    def name(self, text: str) -> str:
+        """An address in the one form under which it counts: an IPv6 address as its network, an IPv4 address in IPv6
+        clothes as IPv4. What is no address is taken as it is."""
+        address = _parsed(text)
+        return text if address is None else self._named(address)
+
+    def client(self, scope: Mapping[str, Any]) -> str:
+        """The caller of an ASGI request, never empty. All who come over a local socket that is not trusted are one."""
+        peer: str = (scope.get("client") or (LOCAL_SOCKET, 0))[0] or LOCAL_SOCKET
+        if not (self.trusted or self.trusts_local_socket) or not self._is_trusted(peer):
+            return self.name(peer)
+        for peer in self._claimed(scope["headers"]):
+            if not self._is_trusted(peer):
+                break
+        return self.name(peer) or "unknown"
+
+    def _claimed(self, headers: Iterable[tuple[bytes, bytes]]) -> Iterator[str]:
+        """The addresses that the header names, from its end. No more is read than somebody asks for: it may be long."""
+        wanted = self.header.encode()
+        lines = [value.decode("latin-1") for name, value in headers if name == wanted]
+        for line in reversed(lines):
+            if self.header == "forwarded":
+                yield from map(_for_of, reversed(_elements(line)))
+            else:
+                yield from map(_without_port, reversed(line.split(",")))
+
+    def _is_trusted(self, text: str) -> bool:
+        address = _parsed(text)
+        if address is None:
+            return self.trusts_local_socket and text in (LOCAL_SOCKET, LOCAL_SOCKET + ":")
+        return any(address in network for network in self.trusted)
+
+    def _named(self, address: Address) -> str:
+        if isinstance(address, IPv4Address) or self.ipv6_prefix == 128:
+            return str(address)
+        host_bits = 128 - self.ipv6_prefix
+        return f"{IPv6Address(int(address) >> host_bits << host_bits)}/{self.ipv6_prefix}"
+
+
+def addresses(trusted: str, ipv6_prefix: int = IPV6_PREFIX, header: str = HEADERS[0]) -> Addresses:
+    """Addresses with the trusted proxies as a text such as `10.0.0.0/8, unix`. ParameterInvalid says what is wrong."""
+    parts = [part.strip() for part in trusted.split(",") if part.strip()]
+    networks = tuple(_network(part) for part in parts if part != LOCAL_SOCKET)
+    return Addresses(networks, LOCAL_SOCKET in parts, ipv6_prefix, header)
+
+
+def _network(text: str) -> Network:
+    try:
+        return ip_network(text)
+    except ValueError as error:
+        raise ParameterInvalid(
+            f"{text!r} is no network: {error}", field="trusted_proxies", value=text, rule=NETWORKS_RULE
+        ) from None
+
+
+def _parsed(text: str) -> Address | None:
+    """The address; None if it is none. A zone (`fe80::1%eth0`) is left out, and IPv4 in IPv6 is IPv4."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address):
+        return address.ipv4_mapped or (address if address.scope_id is None else IPv6Address(int(address)))
+    return address
+
+
+def _without_port(text: str) -> str:
+    text = text.strip()
+    found = _WITH_PORT.fullmatch(text)
+    return (found[1] or found[2] or "") if found else text
+
+
+def _elements(line: str) -> list[str]:
+    """The elements of a Forwarded header (RFC 7239), between its commas.
+
+    A client may leave a quotation open, to swallow what the proxy adds. Where quotation marks do not pair up, every
+    comma ends an element; so the proxy's own stays the last.
+    """
+    if not _PAIRED.fullmatch(line):
+        return line.split(",")
+    # A line break is in no header, so it can stand for a comma within quotation marks.
+    hidden = _QUOTED.sub(lambda quoted: quoted[0].replace(",", "\n"), line)
+    return [element.replace("\n", ",") for element in hidden.split(",")]
+
+
+def _for_of(piece: str) -> str:
+    """The value of `for` in one element, `unknown` if there is none. Pair by pair, since a quoted value may hold what
+    looks like another pair."""
+    at = 0
+    while found := _PAIR.match(piece, at):
+        if found[1].lower() == "for":
+            return _without_port(re.sub(r"\\(.)", r"\1", found[2] or found[3] or "")) or "unknown"
+        at = found.end()
+    return "unknown"

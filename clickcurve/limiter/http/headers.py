@@ -1,0 +1,154 @@
+"""What an answer says of a limit: header fields in one of a few dialects, and the body of a refusal. Pure.
+
+    x        X-RateLimit-Limit, -Remaining, -Reset (epoch seconds)
+    github   the same with -Used and -Resource; refusals have GitHub's body. The rule's status may be 403 or 429
+    ietf     RateLimit-Policy and RateLimit as the newest draft that is known here has them
+    ietf-11  the same, pinned to draft-ietf-httpapi-ratelimit-headers-11
+    none     none of these
+
+Every dialect has Retry-After on a refusal: whole seconds, rounded up, at least 1; none where waiting does not help.
+
+All numbers are those of the decision. A rule in shadow mode and a decision without the backend tell none: the first
+must not be noticed, and the second knows none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from math import ceil
+from typing import Any, NamedTuple, TypeAlias
+
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.limiter.decision import Decision
+from clickcurve.limiter.rule import Rule
+
+Fields: TypeAlias = list[tuple[str, str]]
+
+CURRENT_DRAFT = "ietf-11"
+DIALECTS = ("x", "github", "ietf", CURRENT_DRAFT, "none")
+PROBLEM = "application/problem+json"
+
+
+class Refusal(NamedTuple):
+    """A whole answer: fields include those of the dialect and the content type."""
+
+    status: int
+    fields: Fields
+    body: bytes
+
+
+def check_dialect(dialect: str) -> str:
+    if dialect not in DIALECTS:
+        rule = "one of " + ", ".join(DIALECTS)
+        raise ParameterInvalid(f"{dialect!r} is no dialect of headers", field="dialect", value=dialect, rule=rule)
+    return dialect
+
+
+def may_tell(status: int) -> bool:
+    """May an answer of this status say how much is left? A redirect may not: it is kept by caches, and it is the main
+    answer of a shortener."""
+    return not 300 <= status < 400
+
+
+def retry_after_s(decision: Decision) -> int | None:
+    """Whole seconds for Retry-After; None if the hit is allowed, or never will be."""
+    wait_s = decision.retry_after_s
+    return None if decision.allowed or wait_s is None else max(1, ceil(wait_s))
+
+
+def fields(dialect: str, decision: Decision, rules: Sequence[Rule], now: float | None) -> Fields:
+    """The fields that an answer carries. rules: all of the event's; now: epoch seconds, if known (for drafts)."""
+    told: Fields = []
+    if not decision.blind and not decision.rule.shadow:
+        if dialect.startswith("ietf"):
+            told = _draft(decision, rules, now)
+        elif dialect != "none":
+            told = _widespread(decision)
+            if dialect == "github":
+                told.append(("X-RateLimit-Used", str(max(0, decision.limit - decision.remaining))))
+                told.append(("X-RateLimit-Resource", decision.rule.event))
+    wait_s = retry_after_s(decision)
+    return told if wait_s is None else [*told, ("Retry-After", str(wait_s))]
+
+
+def refusal(
+    dialect: str, decision: Decision, rules: Sequence[Rule], now: float | None, documentation_url: str = ""
+) -> Refusal:
+    """The answer to a hit that is not allowed. It must not be kept by a cache (RFC 6585)."""
+    body: dict[str, Any]
+    if dialect == "github":
+        media = "application/json"
+        body = {"message": sentence(decision), "documentation_url": documentation_url}
+    else:
+        media = PROBLEM
+        body = {"title": "rate limit exceeded", "status": decision.rule.status, "detail": sentence(decision)}
+        body["rule"] = decision.rule.name
+    content = json.dumps(body).encode()
+    told = fields(dialect, decision, rules, now)
+    told += [("Cache-Control", "no-store"), ("Content-Type", media), ("Content-Length", str(len(content)))]
+    return Refusal(decision.rule.status, told, content)
+
+
+def sentence(decision: Decision) -> str:
+    """Why a hit is refused, for people."""
+    event, limit, window_s = decision.rule.event, decision.limit, decision.window_s
+    if decision.blind:
+        return f"{event}: the limiter cannot tell now, and the rule {decision.rule.name} refuses meanwhile"
+    if decision.never:
+        return f"{event}: this costs more than the {limit} that are ever free at once"
+    again = f"again in {retry_after_s(decision)} s"
+    return f"{event}: API rate limit exceeded: {limit} in {window_s} s, {decision.remaining} left; {again}"
+
+
+# --- dialects ---------------------------------------------------------------------------------------------------------
+def _widespread(decision: Decision) -> Fields:
+    return [
+        ("X-RateLimit-Limit", str(decision.limit)),
+        ("X-RateLimit-Remaining", str(decision.remaining)),
+        ("X-RateLimit-Reset", str(decision.reset_at)),
+    ]
+
+
+def _draft(decision: Decision, rules: Sequence[Rule], now: float | None) -> Fields:
+    policies = [
+        f"{_policy(rule, rate.window_s)};q={_quota(rule, rate.limit)};w={_window_s(rule, rate.window_s)}"
+        for rule in rules
+        if not rule.shadow
+        for rate in rule.rates
+    ]
+    left = f"{_policy(decision.rule, decision.window_s)};r={decision.remaining}"
+    within_s = _within_s(decision, now)
+    return [
+        ("RateLimit-Policy", ", ".join(policies)),
+        ("RateLimit", left if within_s is None else f"{left};t={within_s}"),
+    ]
+
+
+def _policy(rule: Rule, window_s: int) -> str:
+    """A policy's name: a string of the characters that a rule's name and its rates may have."""
+    if len(rule.rates) == 1:
+        return f'"{rule.name}"'
+    return f'"{rule.name} {next(rate for rate in rule.rates if rate.window_s == window_s)}"'
+
+
+def _quota(rule: Rule, limit: int) -> int:
+    return rule.burst if rule.strategy == "token_bucket" else limit
+
+
+def _window_s(rule: Rule, window_s: int) -> int:
+    """A token bucket brings its burst in this time, which is its rate in other words."""
+    if rule.strategy != "token_bucket":
+        return window_s
+    return max(1, ceil(rule.burst * window_s / rule.rates[0].limit))
+
+
+def _within_s(decision: Decision, now: float | None) -> int | None:
+    """The seconds within which no more than the remaining may be used. Of a refusal those of Retry-After. Else until
+    all is free again, but at least so many that who divides the one by the other gets no faster rate than the rule's
+    own: a window that is nearly over would promise ten thousand a second."""
+    if not decision.allowed:
+        return retry_after_s(decision)
+    share_s = ceil(decision.remaining * _window_s(decision.rule, decision.window_s) / max(1, decision.limit))
+    until_s = 0 if now is None else decision.reset_at - int(now)
+    return max(share_s, until_s, 0)

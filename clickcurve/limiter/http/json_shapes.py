@@ -1,0 +1,145 @@
+"""Questions and decisions as JSON: what the decision service reads and answers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.limiter.decision import Decision
+from clickcurve.limiter.events import check_cost
+from clickcurve.limiter.http.fallback import Verb
+from clickcurve.limiter.http.headers import sentence
+from clickcurve.limiter.quota import Piece
+from clickcurve.limiter.rule import EDGES_S, RESERVED, Rule
+
+BODY_BYTES = 64 * 1024
+BODY_RULE = 'a JSON object such as {"ip": "203.0.113.7", "cost": 1}'
+_EDGES = {width_s: name for name, width_s in EDGES_S.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question's body. caller: who hits, for a rule that is a list."""
+
+    features: Mapping[str, str]
+    cost: int
+    verb: Verb
+    explain: bool
+
+    @property
+    def caller(self) -> str | None:
+        return self.features.get("caller")
+
+
+def read_question(body: bytes) -> Asked:
+    """The question in a body; an empty body has no features. ParameterInvalid names the field that is wrong. A field
+    that is null counts as left out."""
+    given = _object(body)
+    cost = given.get("cost", 1)
+    check_cost(cost)
+    peek, reserve, explain = (_switch(given, name) for name in ("peek", "reserve", "explain"))
+    if peek and reserve:
+        raise ParameterInvalid(
+            "peek counts nothing, so there is nothing to reserve", field="reserve", value=True, rule="peek or reserve"
+        )
+    features = {name: _feature(name, value) for name, value in given.items() if name not in RESERVED}
+    return Asked(features, cost, "peek" if peek else "reserve" if reserve else "hit", explain)
+
+
+def read_commit(body: bytes) -> int | None:
+    """The cost that a commit keeps; None for all of it."""
+    given = _object(body)
+    for name, value in given.items():
+        if name != "cost":
+            raise ParameterInvalid(f"{name} means nothing here", field=name, value=value, rule="cost, or nothing")
+    cost: int | None = given.get("cost")
+    return cost
+
+
+def show_decision(decision: Decision, explain: bool, dialect: str = "x") -> dict[str, Any]:
+    """`shadow` and `blind` are told only where they are so; `retry_after_s` is null where waiting does not help."""
+    shown: dict[str, Any] = {
+        "allowed": decision.allowed,
+        "rule": decision.rule.name,
+        "limit": decision.limit,
+        "remaining": decision.remaining,
+        "retry_after_s": _plain(decision.retry_after_s),
+        "reset_at": decision.reset_at,
+        "bound": [decision.bound.at_least, decision.bound.at_most],
+    }
+    if decision.shadow:
+        shown["shadow"] = True
+    if decision.blind:
+        shown["blind"] = True
+    if explain:
+        shown["pieces"] = [_piece(piece) for piece in decision.pieces]
+    if decision.callers:
+        shown["callers"] = list(decision.callers)
+    if decision.reservation is not None:
+        shown["reservation"] = decision.reservation
+    if dialect == "github" and not decision.allowed:
+        shown["message"] = sentence(decision)
+    return shown
+
+
+def show_rules(events: Mapping[str, Sequence[Rule]]) -> list[dict[str, Any]]:
+    """Every rule in the words of the settings file."""
+    return [show_rule(rule) for rules in events.values() for rule in rules]
+
+
+def show_rule(rule: Rule) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "event": rule.event,
+        "name": rule.name,
+        "by": [names[0] if len(names) == 1 else list(names) for names in rule.by],
+        "rates": ", ".join(map(str, rule.rates)),
+        "strategy": rule.strategy,
+    }
+    if rule.strategy == "tiered":
+        shown |= {"edge": _EDGES[rule.edge_s], "side": rule.side}
+    if rule.strategy == "token_bucket":
+        shown["burst"] = rule.burst
+    return shown | {
+        "backend": rule.backend,
+        "on_failure": rule.on_failure,
+        "shadow": rule.shadow,
+        "status": rule.status,
+        "history": rule.history,
+    }
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    if not body.strip():
+        return {}
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ParameterInvalid(f"the body is no JSON: {error}", field="body", rule=BODY_RULE) from None
+    if not isinstance(found, dict):
+        raise ParameterInvalid("the body is no JSON object", field="body", rule=BODY_RULE)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _switch(given: Mapping[str, Any], name: str) -> bool:
+    value = given.get(name, False)
+    if not isinstance(value, bool):
+        raise ParameterInvalid(f"{name} must be true or false", field=name, value=value, rule="true or false")
+    return value
+
+
+def _feature(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ParameterInvalid(f"the feature {name} is no text", field=name, value=value, rule="text")
+    return value
+
+
+def _piece(piece: Piece) -> dict[str, int]:
+    return piece._asdict()
+
+
+def _plain(number: float | None) -> float | int | None:
+    return int(number) if number is not None and number.is_integer() else number

@@ -1,0 +1,172 @@
+"""Limits for any ASGI application, without a web framework.
+
+    app = RateLimit(app, limiter, "url_shorten", features=lambda scope: {"user": user_of(scope)})
+
+Only requests that write (POST, PUT, PATCH, DELETE) are limited unless `methods` says otherwise. A refused one is
+answered here, before its body is read; all others carry how much is left, redirects excepted.
+
+With `only`, just answers of some kind count, such as failed logins (`only=is_failure`). A place is held while the
+application works, and given back where its answer does not count: a burst of tries side by side cannot pass together.
+
+A backend that cannot answer never makes a 5xx: see `clickcurve.limiter.http.fallback`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from inspect import isawaitable
+from typing import Any, TypeAlias
+
+from clickcurve.buckets.errors import EventUnknown, ParameterInvalid
+from clickcurve.limiter.async_limiter import AsyncLimiter
+from clickcurve.limiter.http.address import Addresses
+from clickcurve.limiter.http.fallback import Verb, decided, settled
+from clickcurve.limiter.http.headers import PROBLEM, Fields, Refusal, check_dialect, fields, may_tell, refusal
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+Given: TypeAlias = Mapping[str, str]
+
+WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+def is_failure(status: int) -> bool:
+    return status >= 400
+
+
+class RateLimit:
+    """The application with limits in front of it.
+
+    event: the event of each request, or a function of the ASGI scope that names it; None, and an event that has no
+    rule any more, are not limited. features: a function of the scope, which may be awaited, beside `ip`, which is
+    always there. cost: of each hit. only: which statuses count. A request that has none of the features that the
+    event's rules ask for is answered 422.
+    """
+
+    def __init__(
+        self,
+        app: Application,
+        limiter: AsyncLimiter,
+        event: str | Callable[[Scope], str | None],
+        *,
+        features: Callable[[Scope], Given | Awaitable[Given]] | None = None,
+        methods: Collection[str] = WRITES,
+        cost: int = 1,
+        dialect: str = "x",
+        addresses: Addresses | None = None,
+        only: Callable[[int], bool] | None = None,
+        documentation_url: str = "",
+    ) -> None:
+        if isinstance(event, str):
+            limiter.event(event)  # a name that nobody knows is an error now, not with the first request
+        self._app = app
+        self._limiter = limiter
+        self._event = event
+        self._features = features
+        self._methods = frozenset(methods)
+        self._cost = cost
+        self._dialect = check_dialect(dialect)
+        self._addresses = addresses or Addresses()
+        self._only = only
+        self._documentation_url = documentation_url
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        event = None
+        if scope["type"] == "http" and scope["method"] in self._methods:
+            event = self._event if isinstance(self._event, str) else self._event(scope)
+        if event is None:
+            await self._app(scope, receive, send)
+            return
+        try:
+            rules = self._limiter.event(event).rules
+        except EventUnknown:
+            await self._app(scope, receive, send)
+            return
+        given: dict[str, str] = {"ip": self._addresses.client(scope), **await self._given(scope)}
+        try:
+            verb: Verb = "hit" if self._only is None else "reserve"
+            decision = await decided(self._limiter, verb, event, given, self._cost)
+        except ParameterInvalid as error:
+            await answer(_unnamed(error), send)
+            return
+        now = self._limiter.now()
+        if not decision.allowed:
+            await answer(refusal(self._dialect, decision, rules, now, self._documentation_url), send)
+            return
+        told = fields(self._dialect, decision, rules, now)
+        if self._only is None or decision.reservation is None:
+            await self._app(scope, receive, _telling(send, told))
+        else:
+            await self._hold(event, decision.reservation, self._only, told, (scope, receive, send))
+
+    async def _given(self, scope: Scope) -> Given:
+        if self._features is None:
+            return {}
+        given = self._features(scope)
+        return await given if isawaitable(given) else given
+
+    async def _hold(
+        self,
+        event: str,
+        reservation: str,
+        counts: Callable[[int], bool],
+        told: Fields,
+        request: tuple[Scope, Receive, Send],
+    ) -> None:
+        """The application's answer, with the place that it took given back first if it does not count. No answer at
+        all counts."""
+        scope, receive, send = request
+        settle: int | None = None
+        ended = False
+
+        async def sending(message: Message) -> None:
+            nonlocal settle, ended
+            if message["type"] == "http.response.start" and not ended:
+                ended = True
+                settle = None if counts(message["status"]) else 0
+                await settled(self._limiter, event, reservation, settle)
+            # How much was left is told where it still holds.
+            await (telling if settle is None else send)(message)
+
+        telling = _telling(send, told)
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            if not ended:
+                await settled(self._limiter, event, reservation, None)
+
+
+def _telling(send: Send, told: Fields) -> Send:
+    """A `send` that adds these fields to an answer that may have them; those that it has by itself stay."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start" and may_tell(message["status"]):
+            own = list(message.get("headers", ()))
+            taken = {bytes(name).lower() for name, _ in own}
+            more = [(name, value) for name, value in encoded(told) if name not in taken]
+            message = {**message, "headers": [*own, *more]}
+        await send(message)
+
+    return sending
+
+
+async def answer(refused: Refusal, send: Send, *more: tuple[bytes, bytes]) -> None:
+    """Send a whole answer."""
+    headers = [*encoded(refused.fields), *more]
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": refused.body})
+
+
+def encoded(told: Fields) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in told]
+
+
+def _unnamed(error: ParameterInvalid) -> Refusal:
+    """The answer to who cannot be told apart from others."""
+    body = {"title": error.title, "status": error.status, "detail": error.detail, "field": error.field}
+    content = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
+    return Refusal(error.status, [("Content-Type", PROBLEM), ("Content-Length", str(len(content)))], content)

@@ -1,0 +1,145 @@
+"""The decision service: programs in other languages ask here whether a hit may pass.
+
+The answer to a hit that is refused is its decision as well, under the status of the rule that refuses. A backend that
+is down never makes a 5xx: each rule says what is done without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from clickcurve.buckets.errors import BodyTooLarge, ReservationEnded, ReservationUnknown
+from clickcurve.limiter.async_limiter import AsyncLimiter
+from clickcurve.limiter.backend import Settled
+from clickcurve.limiter.decision import Decision
+from clickcurve.limiter.http.address import Addresses
+from clickcurve.limiter.http.fallback import decided, settled
+from clickcurve.limiter.http.headers import fields
+from clickcurve.limiter.http.json_shapes import BODY_BYTES, Asked, read_commit, read_question, show_decision, show_rules
+from clickcurve.limiter.rule import Rule
+
+_ASKED: dict[str, Any] = {
+    "requestBody": {
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "ip": {"type": "string", "description": "An address; what is none is taken as text."},
+                        "user": {"type": "string"},
+                        "email": {"type": "string"},
+                        "cost": {"type": "integer", "minimum": 1, "default": 1},
+                        "peek": {"type": "boolean", "description": "Count nothing.", "default": False},
+                        "explain": {"type": "boolean", "description": "Tell the buckets.", "default": False},
+                        "reserve": {"type": "boolean", "description": "May be taken back.", "default": False},
+                    },
+                    "additionalProperties": {"type": "string"},
+                },
+                "example": {"ip": "203.0.113.7", "user": "ann"},
+            }
+        }
+    }
+}
+_COMMIT: dict[str, Any] = {
+    "requestBody": {
+        "content": {
+            "application/json": {
+                "schema": {"type": "object", "properties": {"cost": {"type": "integer", "minimum": 0}}},
+                "example": {"cost": 1},
+            }
+        }
+    }
+}
+_DECISION = {
+    "allowed": True,
+    "rule": "login",
+    "limit": 5,
+    "remaining": 4,
+    "retry_after_s": 0,
+    "reset_at": 1772357460,
+    "bound": [1, 1],
+}
+_SAID: dict[int | str, dict[str, Any]] = {
+    200: {"description": "It may pass.", "content": {"application/json": {"example": _DECISION}}},
+    404: {"description": "No rule is for this event; the answer names those that there are."},
+    413: {"description": f"A body of more than {BODY_BYTES} bytes."},
+    429: {"description": "It may not pass now. The status is that of the rule; the body is the decision."},
+}
+_ENDED_SO = {"reservation": "1-3f8c0a52d9e14b7796f0c1b2a3d4e5f6", "state": "committed"}
+_ENDED: dict[int | str, dict[str, Any]] = {
+    200: {"description": "It is ended.", "content": {"application/json": {"example": _ENDED_SO}}},
+    404: {"description": "No rule is for this event, or no reservation has this token, or it has lapsed."},
+    409: {"description": "It was ended before."},
+}
+
+
+def routes(limiter: AsyncLimiter, addresses: Addresses, dialect: str, documentation_url: str = "/docs") -> APIRouter:
+    """The router. The dialect is that of the headers; GitHub's puts its two fields into refusals as well."""
+    router = APIRouter(tags=["limits"])
+
+    @router.post("/v1/limit/{event}", summary="May this pass?", responses=_SAID, openapi_extra=_ASKED)
+    async def hit(event: str, request: Request) -> Response:
+        """Decides a hit of the event under all of its rules, and counts it if it may pass. The body has the features
+        that the rules ask for, as text, and `cost`, `peek`, `explain` and `reserve` if they are wanted."""
+        rules = limiter.event(event).rules
+        asked = read_question(await _body(request))
+        features = asked.features
+        if "ip" in features:
+            features = {**features, "ip": addresses.name(features["ip"])}
+        decision = await decided(
+            limiter, asked.verb, event, features, asked.cost, caller=asked.caller, explain=asked.explain
+        )
+        return answer(decision, asked, rules)
+
+    @router.post("/v1/limit/{event}/{reservation}/commit", summary="It passed", responses=_ENDED, openapi_extra=_COMMIT)
+    async def commit(event: str, reservation: str, request: Request) -> Response:
+        """Ends a reservation: it stays counted. With a `cost`, only so much of it does."""
+        return await ended(event, reservation, read_commit(await _body(request)), "committed")
+
+    @router.post("/v1/limit/{event}/{reservation}/cancel", summary="It never was", responses=_ENDED)
+    async def cancel(event: str, reservation: str) -> Response:
+        """Ends a reservation: it is taken out of the very buckets that it was counted in."""
+        return await ended(event, reservation, 0, "cancelled")
+
+    @router.get("/v1/limits", summary="The rules")
+    async def rules() -> Response:
+        """Every rule, in the words of the settings file."""
+        return JSONResponse({"limits": show_rules(limiter.events())})
+
+    def answer(decision: Decision, asked: Asked, rules: Sequence[Rule]) -> Response:
+        shown = show_decision(decision, asked.explain, dialect)
+        if "message" in shown:
+            shown["documentation_url"] = documentation_url
+        headers = dict(fields(dialect, decision, rules, limiter.now()))
+        headers["Cache-Control"] = "no-store"
+        return JSONResponse(shown, 200 if decision.allowed else decision.rule.status, headers)
+
+    async def ended(event: str, reservation: str, keep: int | None, state: str) -> Response:
+        limiter.event(event)
+        how = await settled(limiter, event, reservation, keep)
+        if how is None:
+            return JSONResponse({"reservation": reservation, "state": "unknown", "blind": True})
+        if how is Settled.unknown:
+            detail = "there is no such reservation, or its windows are over"
+            raise ReservationUnknown(detail, field="reservation", value=reservation[:80])
+        if how is Settled.ended:
+            detail = "this reservation was committed or cancelled before"
+            raise ReservationEnded(detail, field="reservation", value=reservation[:80])
+        return JSONResponse({"reservation": reservation, "state": state})
+
+    return router
+
+
+async def _body(request: Request) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > BODY_BYTES:
+            raise BodyTooLarge(f"a question has at most {BODY_BYTES} bytes", rule=f"at most {BODY_BYTES} bytes")
+        pieces.append(piece)
+    return b"".join(pieces)

@@ -1,0 +1,130 @@
+"""Keys: the name under which one caller's hits are counted for one rule. No two callers, rules or features share one.
+
+A key is a row of parts, each with its length in front (`2:ip`): what the rule is and how it counts, the names of the
+features, their values. The last value needs no length, since nothing follows. So ("a/b", "c") and ("a", "b/c") differ,
+and so do the user "10.0.0.1" and the address 10.0.0.1.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import NamedTuple
+
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.limiter.rule import Rule
+
+# A longer key is replaced by its digest. Keys begin with a digit, so a digest's # keeps the two apart.
+MAX_KEY_CHARS = 512
+# memcached takes 250 bytes, but each name is sent and kept whole.
+MAX_MEMCACHED_CHARS = 40
+
+_PLAIN = re.compile(r"[!-~]+", re.ASCII)
+
+
+def part(text: str) -> str:
+    return str(len(text)) + ":" + text  # not an f-string: a value that is no text must fail here
+
+
+class Choice(NamedTuple):
+    """One alternative of `by`: its features, the first by itself, and what all of its keys begin with."""
+
+    first: str
+    others: tuple[str, ...]
+    start: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.first, *self.others)
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Makes the keys of one rule. overflow: the key that those share for whom there is no room."""
+
+    event: str
+    choices: tuple[Choice, ...]
+    overflow: str
+
+    def of(self, features: Mapping[str, str]) -> str:
+        """The key of the first alternative that the features have all of; an empty value counts as not given.
+        ParameterInvalid if there is none, or a value is no text."""
+        for choice in self.choices:
+            first, others, start = choice
+            key = features.get(first)
+            if not key:
+                continue
+            try:
+                if others:
+                    values = [key, *(features.get(name) or "" for name in others)]
+                    if not all(values):
+                        continue
+                    key = "".join(map(part, values[:-1])) + values[-1]
+                key = start + key
+            except TypeError:
+                raise self._no_text(choice.names, features) from None
+            if not key.isascii():
+                self._check_unicode(choice.names, features)
+            return key if len(key) <= MAX_KEY_CHARS else "#" + _digest(key)
+        wanted = " or ".join(" and ".join(choice.names) for choice in self.choices)
+        raise ParameterInvalid(
+            f"the event {self.event} needs {wanted}", field=self.choices[0].first, rule="text that is not empty"
+        )
+
+    def caller(self, features: Mapping[str, str]) -> str:
+        """The values that the key is made of, to be read by people."""
+        for choice in self.choices:
+            if all(features.get(name) for name in choice.names):
+                return " ".join(str(features[name]) for name in choice.names)
+        return ""
+
+    def identity(self, features: Mapping[str, str]) -> str:
+        """The caller that the key is of, whatever the rule and how it counts; as `identity_of` has it."""
+        for choice in self.choices:
+            if all(features.get(name) for name in choice.names):
+                return identity_of({name: features[name] for name in choice.names})
+        return ""
+
+    def _no_text(self, names: Iterable[str], features: Mapping[str, str]) -> ParameterInvalid:
+        name = next((name for name in names if not isinstance(features[name], str)), "")
+        return ParameterInvalid(
+            f"{name} of the event {self.event} is no text", field=name, value=features.get(name), rule="text"
+        )
+
+    def _check_unicode(self, names: Iterable[str], features: Mapping[str, str]) -> None:
+        for name in names:
+            try:
+                features[name].encode()
+            except UnicodeEncodeError:
+                raise ParameterInvalid(
+                    f"{name} of the event {self.event} is no text that UTF-8 can hold", field=name, rule="UTF-8"
+                ) from None
+
+
+def keys_of(rule: Rule) -> Keys:
+    """What makes the keys of this rule. Rules that go on from one another's counts have the same."""
+    head = part(rule.event) + part(rule.name) + part(rule.kept_as)
+    choices = tuple(
+        Choice(names[0], names[1:], head + part(str(len(names))) + "".join(map(part, names))) for names in rule.by
+    )
+    return Keys(rule.event, choices, head + part("overflow"))
+
+
+def identity_of(caller: Mapping[str, str]) -> str:
+    """A caller by name: some features with their values. No two callers share one."""
+    return "".join(part(name) + part(caller[name]) for name in sorted(caller))
+
+
+def memcached_key(key: str) -> str:
+    """The key in the form that memcached takes: visible ASCII, and short, since a decision may name 142 counts of it;
+    where it is not that, a digest."""
+    if len(key) <= MAX_MEMCACHED_CHARS and _PLAIN.fullmatch(key):
+        return key
+    return "#" + urlsafe_b64encode(blake2b(key.encode(), digest_size=18).digest()).decode()
+
+
+def _digest(key: str) -> str:
+    return blake2b(key.encode(), digest_size=32).hexdigest()

@@ -1,0 +1,150 @@
+"""A rule on trial: what it would have done with a trace, in process, by the times of the trace."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from clickcurve.buckets.errors import ParameterInvalid, RuleInvalid
+from clickcurve.limiter.backends.memory import MemoryBackend
+from clickcurve.limiter.decision import Decision
+from clickcurve.limiter.limiter import Limiter
+from clickcurve.limiter.replay.trace_line import parse_line
+from clickcurve.limiter.rule import Rule, parse_rules
+
+EVENT = "trace"
+TEXT_RULE = "rates such as 5/m, 20/h, or settings such as by=ip rates='5/m, 20/h' strategy=fixed"
+# What a rule without `by` goes by: a feature that every line has, so that all share the limit.
+EVERYBODY = "everybody"
+_WHOLE = ("burst", "status", "ttl_s")
+_SWITCHES = {"true": True, "false": False}
+
+
+def rules_of(texts: Sequence[str]) -> tuple[Rule, ...]:
+    """The rules that people write in one line each, as one event. RuleInvalid.
+
+    Settings are those of a settings file: `by=user,ip` takes the first that is there, `by=ip+endpoint` both together.
+    Rates alone are a rule too; without `by` all callers share it.
+    """
+    return parse_rules({EVENT: [_table(text) for text in texts]})
+
+
+def _table(text: str) -> Mapping[str, Any]:
+    if "=" not in text:
+        return {"by": EVERYBODY, "rates": text}
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise RuleInvalid(f"the quotes of {text!r} do not match ({error})", field="rule", value=text) from None
+    table: dict[str, Any] = {"by": EVERYBODY}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not sign:
+            raise RuleInvalid(
+                f"{word!r} is no setting of a rule: is there a quote missing around the rates?",
+                field="rule",
+                value=word,
+                rule=TEXT_RULE,
+            )
+        table[name] = _value(name, value)
+    return table
+
+
+def _value(name: str, text: str) -> object:
+    if name == "by":
+        return [choice.split("+") for choice in text.split(",")]
+    if name in _WHOLE and text.isascii() and text.isdigit():
+        return int(text)
+    return _SWITCHES.get(text, text) if name == "shadow" else text
+
+
+@dataclass(slots=True)
+class Side:
+    """Lines, and what they asked for together."""
+
+    lines: int = 0
+    cost: int = 0
+
+    def add(self, cost: int) -> None:
+        self.lines += 1
+        self.cost += cost
+
+
+@dataclass(slots=True)
+class Trial:
+    """Sums of a trace so far. bad: lines that are none. back: lines before the latest time until then.
+
+    asked_by and refused_by: by caller (`ip=203.0.113.7`), what was asked for, and what the rule that goes by it
+    refused. What a rule in shadow mode would refuse is among the refused.
+    """
+
+    rules: Sequence[Rule]
+    asked: Side = field(default_factory=Side)
+    refused: Side = field(default_factory=Side)
+    bad: int = 0
+    back: int = 0
+    asked_by: Counter[str] = field(default_factory=Counter)
+    refused_by: Counter[str] = field(default_factory=Counter)
+    _limiter: Limiter = field(init=False, repr=False)
+    _backend: MemoryBackend = field(init=False, repr=False)
+    _latest: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._backend = MemoryBackend()
+        here = [replace(rule, backend="memory") for rule in self.rules]
+        self._limiter = Limiter(here, clock=None, backends={"memory": self._backend})
+        self.rules = here
+
+    def line(self, text: str) -> str | None:
+        """Decide the next line of the trace; a sentence if it is refused. ParameterInvalid for one that is none."""
+        try:
+            call = parse_line(text)
+            if call is None:
+                return None
+            call.features[EVERYBODY] = "all"
+            decision = self._limiter.hit(self.rules[0].event, call.features, call.cost, now=call.at)
+        except ParameterInvalid:
+            self.bad += 1
+            raise
+        self.back += call.at < self._latest
+        self._latest = max(self._latest, call.at)
+        self.asked.add(call.cost)
+        for by in {rule.by for rule in self.rules}:
+            self.asked_by[_caller(by, call.features)] += call.cost
+        if decision.allowed and not decision.shadow:
+            return None
+        self.refused.add(call.cost)
+        caller = _caller(decision.rule.by, call.features)
+        self.refused_by[caller] += call.cost
+        return f"{_number(call.at)} {caller} refused by {_why(decision, len(self.rules) > 1)}"
+
+    @property
+    def crowded(self) -> int:
+        """Lines whose caller found no room of its own, and shared a limit with others like it."""
+        return int(self._backend.measures()["memory_overflow_total"])
+
+    def worst(self, many: int) -> list[tuple[str, int, int]]:
+        """The callers that were refused most: (caller, asked, refused)."""
+        order = sorted(self.refused_by, key=lambda caller: (-self.refused_by[caller], caller))
+        return [(caller, self.asked_by[caller], self.refused_by[caller]) for caller in order[:many]]
+
+
+def _caller(by: tuple[tuple[str, ...], ...], features: Mapping[str, str]) -> str:
+    names = next((names for names in by if all(features.get(name) for name in names)), ())
+    return " ".join(name if name == EVERYBODY else f"{name}={features[name]}" for name in names)
+
+
+def _why(decision: Decision, several: bool) -> str:
+    name = f"{decision.rule.name}, " if several else ""
+    rate = next(rate for rate in decision.rule.rates if rate.window_s == decision.window_s)
+    shadow = " (shadow: admitted all the same)" if decision.shadow else ""
+    if decision.retry_after_s is None:
+        return f"{name}{rate}: it costs more than can ever pass{shadow}"
+    return f"{name}{rate}: again after {_number(decision.retry_after_s)} s{shadow}"
+
+
+def _number(seconds: float) -> str:
+    return f"{seconds:.3f}".rstrip("0").rstrip(".")

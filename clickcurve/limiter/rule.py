@@ -1,0 +1,277 @@
+"""A rule: which callers of an event share a limit, the limit, and how it is kept. Refused with its reason when wrong.
+
+A settings file has one table `[limits.EVENT]`, or several `[[limits.EVENT]]` that are decided together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+from clickcurve.buckets.errors import RuleInvalid
+from clickcurve.limiter.rates import MAX_LIMIT, MAX_WINDOW_S, UNITS_S, Rate, in_order, parse_rates
+from clickcurve.limiter.token_bucket import NO_FLOW, Flow, flow_of
+
+EDGES_S = {"second": 1, "minute": 60, "hour": 3_600}
+SIDES = ("strict", "lenient")
+FAILURES = ("open", "closed", "local")
+HISTORIES = ("event", "callers")
+DAY_S = UNITS_S["d"]
+# What a list remembers, it remembers caller by caller.
+MAX_LIST = 10_000
+# Fields of a question that are not features.
+RESERVED = ("cost", "peek", "explain", "reserve")
+
+_STRATEGIES = ("tiered", "fixed", "token_bucket", "per_second", "single_counter", "list")
+# Which strategy runs where. What is not here is refused when the rules are read.
+SUPPORTED: Mapping[str, tuple[str, ...]] = {
+    "memory": _STRATEGIES,
+    "redis": _STRATEGIES,
+    "memcached": ("tiered", "fixed", "per_second"),
+}
+_SEVERAL_RATES = ("tiered", "fixed")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+
+
+class Reach(NamedTuple):
+    """A rate in the numbers that a decision needs: of the buckets of the edge's width, those that begin less than
+    `decided_s` before now are held against the limit, those less than `other_s` give the other end of the bound."""
+
+    limit: int
+    window_s: int
+    decided_s: int
+    other_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of an event. Checked on construction: RuleInvalid names the field, its value and what is wrong.
+
+    by: the alternatives, each the features that name a caller together; the first that a question has all of is taken.
+    edge_s and side only mean something to `tiered`, burst only to `token_bucket` (0: the rate's limit).
+    ttl_s: how long a backend keeps what it counted (0: as long as it needs). history: is what is asked and admitted
+    told of the event alone, or of its callers too?
+    """
+
+    event: str
+    name: str
+    by: tuple[tuple[str, ...], ...]
+    rates: tuple[Rate, ...]
+    strategy: str = "tiered"
+    edge_s: int = 1
+    side: str = "strict"
+    burst: int = 0
+    backend: str = "memory"
+    on_failure: str = "open"
+    shadow: bool = False
+    status: int = 429
+    ttl_s: int = 0
+    history: str = "event"
+    # Worked out once, for the sake of every decision.
+    reaches: tuple[Reach, ...] = field(init=False, repr=False, compare=False)
+    flow: Flow = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        try:
+            _check(self)
+        except RuleInvalid as error:
+            raise _named(error, self.event) from None
+        put = object.__setattr__
+        put(self, "rates", in_order(self.rates))
+        put(self, "reaches", tuple(self._reach(rate) for rate in self.rates))
+        if self.strategy == "token_bucket":
+            rate = self.rates[0]
+            put(self, "burst", self.burst or rate.limit)
+            put(self, "flow", flow_of(rate.limit, rate.window_s, self.burst))
+        else:
+            put(self, "flow", NO_FLOW)
+        put(self, "ttl_s", self.ttl_s or self.keep_s)
+
+    def _reach(self, rate: Rate) -> Reach:
+        inside, outside = rate.window_s, rate.window_s + self.edge_s
+        if self.strategy != "tiered":
+            inside = outside = rate.window_s
+        decided, other = (outside, inside) if self.side == "strict" else (inside, outside)
+        return Reach(rate.limit, rate.window_s, decided, other)
+
+    @property
+    def is_strict(self) -> bool:
+        return self.side == "strict"
+
+    @property
+    def keep_s(self) -> int:
+        """How long the oldest count matters: a bucket may be forgotten this long after its start."""
+        longest = self.rates[-1].window_s
+        if self.strategy == "token_bucket":
+            return -(-self.flow.full // self.flow.gain) * self.flow.tick_us // 1_000_000 + 1
+        return longest + self.edge_s if self.strategy == "tiered" else longest
+
+    @property
+    def widths_s(self) -> tuple[int, ...]:
+        """The tiers that a hit is counted in: from the edge's width up to the longest window's."""
+        longest = self.rates[-1].window_s
+        return tuple(width_s for width_s in EDGES_S.values() if self.edge_s <= width_s <= longest)
+
+    @property
+    def kept_as(self) -> str:
+        """What must be equal for two versions of a rule to go on from each other's counts."""
+        if self.strategy == "tiered":
+            return f"tiered {self.edge_s}"
+        if self.strategy == "fixed":
+            return "fixed " + " ".join(str(rate.window_s) for rate in self.rates)
+        return self.strategy
+
+
+def parse_rules(limits: Mapping[str, Any]) -> tuple[Rule, ...]:
+    """The rules of a settings file's `limits`: each event's table, or list of tables. RuleInvalid for the first wrong
+    one. All rules of an event live on one backend, since they are decided together."""
+    return tuple(rule for event, tables in limits.items() for rule in _parse_event(event, tables))
+
+
+def _parse_event(event: str, tables: object) -> Sequence[Rule]:
+    try:
+        many = tables if isinstance(tables, list) else [tables]
+        if not many or not all(isinstance(table, Mapping) for table in many):
+            raise _wrong("limits", tables, "a table, or a list of tables")
+        names = [event] if len(many) == 1 else [f"{event}.{number}" for number in range(1, len(many) + 1)]
+        rules = [_parse(event, name, table) for name, table in zip(names, many, strict=True)]
+        check_together(rules)
+    except RuleInvalid as error:
+        raise _named(error, event) from None
+    return rules
+
+
+def check_together(rules: Sequence[Rule]) -> None:
+    """RuleInvalid unless these rules of one event can be decided together: names of their own, one backend."""
+    names = [rule.name for rule in rules]
+    for name in names:
+        if names.count(name) > 1:
+            raise _wrong("name", name, "a name that no other rule of the event has")
+    backends = {rule.backend for rule in rules}
+    if len(backends) > 1:
+        raise _wrong("backend", ", ".join(sorted(backends)), "the same for all rules of an event")
+
+
+def _parse(event: str, name: str, table: Mapping[str, Any]) -> Rule:
+    known = {each.name for each in fields(Rule) if each.init} - {"event", "edge_s"} | {"edge"}
+    for setting in table:
+        if setting not in known:
+            raise RuleInvalid(
+                f"{setting!r} is no setting of a rule",
+                field=setting,
+                value=table[setting],
+                rule=", ".join(sorted(known)),
+            )
+    for setting in ("by", "rates"):
+        if setting not in table:
+            raise RuleInvalid(f"the setting {setting} is missing", field=setting, rule="every rule has by and rates")
+    given = {"name": name, **table, "by": _parse_by(table["by"])}
+    if not isinstance(table["rates"], str):
+        raise _wrong("rates", table["rates"], "text such as '2/s, 5/m'")
+    given["rates"] = parse_rates(table["rates"])
+    _check_fit(table, given.get("strategy", "tiered"))
+    if "edge" in given:
+        given["edge_s"] = EDGES_S[_one_of("edge", given.pop("edge"), tuple(EDGES_S))]
+    return Rule(event=event, **given)
+
+
+def _parse_by(by: object) -> tuple[tuple[str, ...], ...]:
+    choices = by if isinstance(by, list) else [by]
+    return tuple(tuple(choice) if isinstance(choice, list) else (choice,) for choice in choices)
+
+
+def _check_fit(table: Mapping[str, Any], strategy: object) -> None:
+    """Settings that the strategy would ignore are refused: somebody believes in them."""
+    for name, only in (("edge", "tiered"), ("side", "tiered"), ("burst", "token_bucket")):
+        if name in table and strategy != only:
+            raise RuleInvalid(
+                f"{name} means nothing to the strategy {strategy!r}", field=name, value=table[name], rule=f"{only} only"
+            )
+
+
+# --- what a rule must be ----------------------------------------------------------------------------------------------
+def _check(rule: Rule) -> None:
+    for name in ("event", "name"):
+        if not isinstance(getattr(rule, name), str) or not _NAME.fullmatch(getattr(rule, name)):
+            raise _wrong(name, getattr(rule, name), "1 to 64 letters, digits and _ . -")
+    _check_by(rule.by)
+    _one_of("strategy", rule.strategy, _STRATEGIES)
+    _one_of("side", rule.side, SIDES)
+    _one_of("on_failure", rule.on_failure, FAILURES)
+    _one_of("backend", rule.backend, tuple(SUPPORTED))
+    _one_of("history", rule.history, HISTORIES)
+    if rule.edge_s not in EDGES_S.values():
+        raise _wrong("edge", rule.edge_s, "one of " + ", ".join(EDGES_S))
+    if not isinstance(rule.shadow, bool):
+        raise _wrong("shadow", rule.shadow, "true or false")
+    _whole("status", rule.status, 400, 499)
+    _whole("burst", rule.burst, 0, MAX_LIMIT)
+    _whole("ttl_s", rule.ttl_s, 0, 10 * MAX_WINDOW_S)
+    if rule.strategy not in SUPPORTED[rule.backend]:
+        raise RuleInvalid(
+            f"the strategy {rule.strategy!r} does not run on the backend {rule.backend!r}",
+            field="strategy",
+            value=rule.strategy,
+            rule=f"on {rule.backend}: {', '.join(SUPPORTED[rule.backend])}",
+        )
+    _check_rates(rule)
+
+
+def _check_by(by: Sequence[Sequence[str]]) -> None:
+    rule = 'features such as ["user", "ip"], or [["ip", "endpoint"]] for both together'
+    if not by or not all(by):
+        raise _wrong("by", by, rule)
+    for name in (name for choice in by for name in choice):
+        if not isinstance(name, str) or not _FEATURE.fullmatch(name):
+            raise _wrong("by", name, rule)
+        if name in RESERVED:
+            raise _wrong("by", name, f"a feature, and {name} is a field of the question")
+
+
+def _check_rates(rule: Rule) -> None:
+    rates = in_order(rule.rates)
+    shown = ", ".join(map(str, rates))
+    if len(rates) > 1 and rule.strategy not in _SEVERAL_RATES:
+        raise _wrong("rates", shown, f"one rate for the strategy {rule.strategy!r}")
+    if rule.strategy == "per_second" and rates[0].window_s != 1:
+        raise _wrong("rates", shown, "a rate per second, such as 10/s, for the strategy 'per_second'")
+    if rule.strategy == "list" and rates[0].limit > MAX_LIST:
+        raise _wrong("rates", shown, f"at most {MAX_LIST} callers, since a list remembers each")
+    if rule.strategy == "tiered":
+        _check_windows(rates, rule.edge_s)
+    longest_s = rates[-1].window_s + (rule.edge_s if rule.strategy == "tiered" else 0)
+    if 0 < rule.ttl_s < longest_s:
+        raise _wrong("ttl_s", rule.ttl_s, f"at least {longest_s} s: counts must outlive the window that they are for")
+
+
+def _check_windows(rates: Sequence[Rate], edge_s: int) -> None:
+    for rate in rates:
+        if rate.window_s > DAY_S:
+            raise _wrong("rates", str(rate), "a window of a day at most for the strategy 'tiered'")
+        if rate.window_s % edge_s:
+            raise _wrong("rates", str(rate), f"a window of whole edges, which are {edge_s} s wide")
+
+
+def _one_of(name: str, value: object, choices: Sequence[str]) -> str:
+    if not isinstance(value, str) or value not in choices:
+        raise _wrong(name, value, "one of " + ", ".join(choices))
+    return value
+
+
+def _whole(name: str, value: object, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise _wrong(name, value, f"a whole number from {least} to {most}")
+
+
+def _wrong(name: str, value: object, rule: str) -> RuleInvalid:
+    return RuleInvalid(f"{name} must be {rule}, not {value!r}", field=name, value=value, rule=rule)
+
+
+def _named(error: RuleInvalid, event: str) -> RuleInvalid:
+    """The same refusal, with the event in its sentence once."""
+    start = f"limits.{event}: "
+    detail = error.detail if error.detail.startswith(start) else start + error.detail
+    return RuleInvalid(detail, field=error.field, value=error.value, rule=error.rule)

@@ -1,0 +1,61 @@
+"""Ids: a hit or a batch that carries one counts once within the window.
+
+Who counts is decided by the claim in the store at flush, for every owner the same way. What happens here, when the
+hit comes, makes the receipt right and the answer fresh: a repeat waits for the first to end, and an id that is
+buffered or already claimed is a duplicate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from clickcurve.buckets.errors import StoreUnavailable
+from storage.contract import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """`duplicates` were counted before. `settled`: nobody else can have the others, so they may show at once."""
+
+    duplicates: frozenset[str]
+    settled: bool
+
+
+class Ids:
+    def __init__(
+        self, store: Store, buffered: Callable[[str], int | None], alone: bool, window_us: int, stamp: Callable[[], int]
+    ) -> None:
+        self._store = store
+        self._buffered = buffered
+        self._alone = alone and not store.shared
+        self._window_us = window_us
+        self._stamp = stamp
+        self._under_way: dict[str, asyncio.Future[None]] = {}
+
+    @asynccontextmanager
+    async def under_way(self, ids: Sequence[str]) -> AsyncIterator[Judged]:
+        """Inside, whoever brings one of these ids again waits. All are taken at once, so no two can wait for each
+        other.
+        """
+        while others := [self._under_way[id_] for id_ in ids if id_ in self._under_way]:
+            await asyncio.wait(others)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._under_way.update(dict.fromkeys(ids, done))
+        try:
+            yield await self._judge(ids)
+        finally:
+            for id_ in ids:
+                self._under_way.pop(id_, None)
+            done.set_result(None)
+
+    async def _judge(self, ids: Sequence[str]) -> Judged:
+        since_us = self._stamp() - self._window_us
+        duplicates = {id_ for id_ in ids if (self._buffered(id_) or 0) >= max(since_us, 1)}
+        try:
+            duplicates |= await self._store.claimed([id_ for id_ in ids if id_ not in duplicates], since_us)
+        except StoreUnavailable:
+            return Judged(frozenset(duplicates), settled=False)  # the claim at flush decides
+        return Judged(frozenset(duplicates), self._alone)

@@ -1,0 +1,169 @@
+"""A link's past in one line of JSON, from another product or from an export of this one.
+
+    {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...]}
+
+`key` is required, of the others at least one that counts something. `total` is people, and must be the opening plus
+the buckets; the opening may be left out and is then what the total has beyond the buckets, so `{"key", "total"}` alone
+is an opening: a count without dates. `bots` must be what the buckets hold of them, for bots have no opening.
+
+A bucket lands exactly when it nests in the bucket that is kept at its time, which every bucket of an export does. A
+wider one would have to be placed somewhere by guess, so the line is refused, unless the caller asks that it count at
+its start. A line counts whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import msgspec
+
+from clickcurve.buckets.errors import HitRejected
+from clickcurve.buckets.ladder import Ladder, fold_day
+from ingest.hit import Moment, key_of, minute_start, shown, ts_of
+from ingest.timestamp import iso_seconds
+
+MAX_COUNT = 10**15  # of one number in a line
+BUCKETS_RULE = "a list of [start, end, people, bots], in order, without overlap"
+
+_When = int | float | str
+
+
+class Wide(StrEnum):
+    """What becomes of a bucket that is wider than what is kept at its time."""
+
+    refuse = "refuse"
+    start = "start"  # all of it counts at its start
+
+
+class HistoryLine(msgspec.Struct):
+    """A line as it is written. Times are epoch seconds or ISO 8601."""
+
+    key: str
+    total: int | None = None
+    bots: int | None = None
+    first_hit: _When | None = None
+    last_hit: _When | None = None
+    opening: int | None = None
+    buckets: list[tuple[_When, _When, int, int]] | None = None
+
+
+@dataclass(slots=True)
+class History:
+    """What a line adds: minute start -> count (> 0) of people and of bots, and the opening."""
+
+    key: str
+    opening: int = 0
+    people: dict[int, int] = field(default_factory=dict)
+    bots: dict[int, int] = field(default_factory=dict)
+
+    def add(self, minute: int, people: int, bots: int) -> None:
+        if people:
+            self.people[minute] = self.people.get(minute, 0) + people
+        if bots:
+            self.bots[minute] = self.bots.get(minute, 0) + bots
+
+
+@dataclass(frozen=True, slots=True)
+class _Bucket:
+    start: int
+    end: int
+    people: int
+    bots: int
+
+    def holds(self, t: int | None) -> bool:
+        return t is not None and self.start <= t < self.end
+
+
+_decoder = msgspec.json.Decoder(HistoryLine)
+
+
+def history_of(line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.refuse) -> History:
+    """The past that a line tells; HitRejected with the reason if any part of it cannot be kept as it is."""
+    try:
+        values = _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise HitRejected(f"not a line of history: {error}", field="history", value=shown(line)) from None
+    key = key_of(values.key)
+    buckets = _buckets(values, moment, ladder, wide)
+    history = History(key, _opening(values, buckets))
+    seen = [bucket for bucket in buckets if bucket.people or bucket.bots]
+    first, last = _when("first_hit", values.first_hit), _when("last_hit", values.last_hit)
+    for bucket in seen:
+        _place(history, bucket, first if bucket is seen[0] else None, last if bucket is seen[-1] else None)
+    return history
+
+
+def _place(history: History, bucket: _Bucket, first: int | None, last: int | None) -> None:
+    """Add a bucket at minutes inside it such that the link's first and last hit come out as they were."""
+    ends = [minute_start(t) for t in (first, last) if t is not None and bucket.holds(t)]
+    at = max(ends[0] if ends else 0, minute_start(bucket.start))
+    people, bots = bucket.people, bucket.bots
+    if len(ends) == 2 and ends[1] > at and people + bots > 1:
+        last_person = people > 0 and (people > 1 or bots > 0)
+        history.add(ends[1], int(last_person), int(not last_person))
+        people, bots = people - int(last_person), bots - int(not last_person)
+    history.add(at, people, bots)
+
+
+def _buckets(values: HistoryLine, moment: Moment, ladder: Ladder, wide: Wide) -> Sequence[_Bucket]:
+    day = fold_day(moment.now)
+    buckets = []
+    before = 0
+    for raw_start, raw_end, people, bots in values.buckets or ():
+        start, end = ts_of(raw_start, moment), _when("buckets", raw_end)
+        shown_bucket = f"[{shown(raw_start)}, {shown(raw_end)}]"
+        if end is None or not before <= start < end:
+            raise HitRejected(
+                "buckets overlap or end before they start", field="buckets", value=shown_bucket, rule=BUCKETS_RULE
+            )
+        kept = ladder.kept(start, day)
+        if end > kept[1] and wide is Wide.refuse:
+            detail = "a bucket reaches over an edge of those that are kept at its time"
+            rule = f"within [{kept[0]}, {kept[1]}]; counting it at its start has to be asked for"
+            raise HitRejected(detail, field="buckets", value=shown_bucket, rule=rule)
+        buckets.append(_Bucket(start, min(end, kept[1]), _count("people", people), _count("bots", bots)))
+        before = end
+    return buckets
+
+
+def _opening(values: HistoryLine, buckets: Sequence[_Bucket]) -> int:
+    """The count without dates, once the line's sums are seen to agree."""
+    people, bots = sum(bucket.people for bucket in buckets), sum(bucket.bots for bucket in buckets)
+    if values.total is None and values.opening is None and values.buckets is None:
+        raise HitRejected("nothing to count", field="history", value=values.key, rule="a total, an opening or buckets")
+    if values.bots is not None and _count("bots", values.bots) != bots:
+        raise HitRejected(
+            f"bots is {values.bots}, its buckets hold {bots}",
+            field="bots",
+            value=values.bots,
+            rule="as the buckets have it",
+        )
+    if values.total is None:
+        return _count("opening", values.opening or 0)
+    total = _count("total", values.total)
+    opening = total - people if values.opening is None else _count("opening", values.opening)
+    if opening < 0 or opening + people != total:
+        parts = f"{people} in buckets" if values.opening is None else f"{opening} opening and {people} in buckets"
+        raise HitRejected(
+            f"total is {total}, but there are {parts}", field="total", value=total, rule="opening plus buckets"
+        )
+    return opening
+
+
+def _count(name: str, value: int) -> int:
+    if not 0 <= value <= MAX_COUNT:
+        raise HitRejected(
+            f"{name} is out of range", field=name, value=shown(value), rule=f"an integer from 0 to {MAX_COUNT}"
+        )
+    return value
+
+
+def _when(name: str, value: _When | None) -> int | None:
+    if isinstance(value, str):
+        seconds = iso_seconds(value)
+        if seconds is None:
+            raise HitRejected(f"{name} holds no time", field=name, value=shown(value), rule="epoch seconds or ISO 8601")
+        return seconds
+    return None if value is None else int(value // 1)

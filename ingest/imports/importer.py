@@ -1,0 +1,298 @@
+"""An import from its source to its target: find the place, send piece after piece, go on after any failure.
+
+What makes it exact is that the place in the source moves with the hits, in one journal frame, on the other side. So
+nothing is kept here: an import may be killed at any moment and asks for the place when it is started again; and where
+the outcome of a piece is not known it asks as well. Waiting is passed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from clickcurve.buckets.errors import ImportOutOfStep
+from ingest.batch import SourceStep
+from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, Reading
+from ingest.imports.chunk import Piece
+from ingest.imports.fingerprint import RUNGS, Likeness
+from ingest.imports.retry import Sender
+from ingest.imports.source import PIECE_BYTES, Cutter, Lines, SourceChanged, SourceUnreadable, Stream, open_reader
+from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, Place, Taken
+
+POLL_S = 1.0  # how often a followed log is looked at
+FAMILY_MEMBERS = 1000  # sources that begin alike
+MOVES = 20  # how often another import of the same source may come between, in one run
+
+Opened = Path | io.BufferedReader
+
+
+class Kind(StrEnum):
+    log = "log"
+    history = "history"
+
+
+@dataclass(slots=True)
+class Summary:
+    """What one run did with one source.
+
+    Of a log: `lines == people_hits + bot_hits + sum of skipped + bad`. `counted`, `late` and `refused` are what the
+    other side said, in hits; of `unanswered` pieces it is known that they count, but their receipt was lost. Bytes up
+    to `from_byte` were counted before this run; `left_bytes` are a last line that has no end yet.
+    """
+
+    kind: Kind | None = None
+    lines: int = 0
+    people_hits: int = 0
+    bot_hits: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    bad: int = 0
+    first_bad: list[BadLine] = field(default_factory=list)
+    pieces: int = 0
+    unanswered: int = 0
+    counted: int = 0
+    late: int = 0
+    refused: int = 0
+    reasons: list[str] = field(default_factory=list)
+    from_byte: int = 0
+    to_byte: int = 0
+    left_bytes: int = 0
+    behind: bool = False  # the source ends before the place that was counted already: it is a part of a known one
+    damage: str | None = None  # why a packed source could not be read to its end
+
+    def add(self, reading: Reading) -> None:
+        for bad in reading.first_bad[: SHOWN_BAD_LINES - len(self.first_bad)]:
+            self.first_bad.append(BadLine(self.lines + bad.line, bad.reason, bad.text))
+        self.lines += reading.lines
+        self.people_hits += reading.people_hits
+        self.bot_hits += reading.bot_hits
+        self.skipped.update(reading.skipped)
+        self.bad += reading.bad
+
+    def add_taken(self, taken: Taken | None) -> None:
+        self.pieces += 1
+        if taken is None:
+            self.unanswered += 1
+            return
+        self.counted += taken.counted
+        self.late += taken.late
+        self.refused += taken.refused
+        self.reasons += taken.reasons[: SHOWN_REFUSALS - len(self.reasons)]
+
+
+class Importer:
+    """Imports sources one after the other. `label` gives them other names, so that they count anew.
+
+    `kind`: None finds out from the first line. `progress` hears how many bytes of the file are done; `wait` sleeps.
+    """
+
+    def __init__(
+        self,
+        sender: Sender,
+        log: AccessLog,
+        wait: Callable[[float], Awaitable[None]],
+        kind: Kind | None = None,
+        label: str = "",
+        progress: Callable[[int], None] = lambda raw_at: None,
+        poll_s: float = POLL_S,
+        piece_bytes: int = PIECE_BYTES,
+    ) -> None:
+        self._sender = sender
+        self._log = log
+        self._wait = wait
+        self._kind = kind
+        self._label = label
+        self._progress = progress
+        self._poll_s = poll_s
+        self._piece_bytes = piece_bytes
+
+    async def run(self, source: Opened) -> Summary:
+        """Import what is there now. Raises ImportRefused, SourceUnreadable, and what the sender gives up with."""
+        summary = Summary()
+        stream = await self._open(source)
+        try:
+            for _ in range(MOVES):
+                try:
+                    await self._run_once(stream, summary)
+                    return summary
+                except ImportOutOfStep:
+                    _require(await asyncio.to_thread(stream.rewind), "another import of this pipe goes on")
+                except SourceChanged:
+                    assert isinstance(source, Path)  # a pipe is never written anew
+                    stream.reader.close()
+                    stream = await self._open(source)
+            raise ImportRefused("another import of the same source goes on; let one of them do it")
+        finally:
+            stream.reader.close()
+
+    async def follow(self, path: Path, summary: Summary) -> None:
+        """Import a log and go on as it is written, through rotations and truncations, until cancelled."""
+        while True:
+            try:
+                stream = await self._open(path)
+            except SourceUnreadable:
+                if path.exists():
+                    raise
+                await self._wait(self._poll_s)
+                continue
+            try:
+                await self._follow_one(path, stream, summary)
+            except SourceChanged:
+                continue
+            finally:
+                stream.reader.close()
+            if stream.reader.final:
+                return
+
+    async def _follow_one(self, path: Path, stream: Stream, summary: Summary) -> None:
+        """Until another file stands at the path."""
+        moved = False
+        cutter: Cutter | None = None
+        name = ""
+        while True:
+            try:
+                if cutter is None:
+                    name = await self._find(stream, summary)
+                    cutter = self._cutter(stream) if name else None
+                if cutter is not None:
+                    await self._send_all(cutter, stream, name, summary)
+            except ImportOutOfStep:
+                cutter = None
+            if moved or stream.reader.final:
+                if cutter is not None:
+                    await self._send_last(cutter, stream, name, summary)
+                return
+            # A file that was moved away is looked at once more: its writer may have it open a little longer.
+            moved = not stream.reader.is_at(path)
+            await self._wait(self._poll_s)
+            if not stream.reader.stands(stream.at, stream.last):
+                raise SourceChanged(f"{path} was truncated")
+            if cutter is None:
+                await asyncio.to_thread(stream.rewind)
+
+    async def _open(self, source: Opened) -> Stream:
+        return Stream(await asyncio.to_thread(open_reader, source), self._label)
+
+    async def _run_once(self, stream: Stream, summary: Summary) -> None:
+        name = await self._find(stream, summary)
+        if name:
+            cutter = self._cutter(stream)
+            await self._send_all(cutter, stream, name, summary)
+            await self._send_last(cutter, stream, name, summary)
+
+    # --- the place ------------------------------------------------------------------------------------------------
+    async def _find(self, stream: Stream, summary: Summary) -> str:
+        """The name of the source, with the stream at its place; "" if there is nothing to do (yet)."""
+        begin = await asyncio.to_thread(stream.look, RUNGS[-1])
+        summary.kind = self._kind or kind_of(begin)
+        summary.behind = False
+        free = ""
+        for family in stream.beginning.families():
+            for member in range(FAMILY_MEMBERS):
+                name = f"{family}-{member}"
+                place = await self._sender.place(name)
+                if place.position == 0:
+                    free = free or name
+                    break
+                likeness = await asyncio.to_thread(_likeness, stream, place)
+                if likeness is not Likeness.other:
+                    summary.behind = likeness is Likeness.shorter
+                    summary.from_byte = place.position
+                    return "" if summary.behind else name
+        if not stream.beginning.families():
+            summary.left_bytes = len(begin)  # too little to be told from other sources
+            return ""
+        _require(bool(free), f"{FAMILY_MEMBERS} others begin like it; give it a label")
+        if stream.at:
+            _require(await asyncio.to_thread(stream.rewind), "it looks like another one; a pipe cannot be read again")
+        summary.from_byte = 0
+        return free
+
+    def _cutter(self, stream: Stream) -> Cutter:
+        return Cutter(stream, self._piece_bytes)
+
+    # --- the pieces -----------------------------------------------------------------------------------------------
+    async def _send_all(self, cutter: Cutter, stream: Stream, name: str, summary: Summary) -> None:
+        """All whole lines that there are now."""
+        async with aclosing(_ahead(cutter)) as pieces:
+            async for lines in pieces:
+                await self._send(name, lines, summary)
+                self._progress(stream.reader.raw_at)
+        summary.left_bytes = cutter.unfinished_bytes
+        summary.damage = stream.reader.damage
+
+    async def _send_last(self, cutter: Cutter, stream: Stream, name: str, summary: Summary) -> None:
+        """A last line without a newline: taken if nothing can follow it, or if it is whole as it stands."""
+        last = cutter.last() if summary.damage is None else None
+        if last is not None and (stream.reader.final or self._is_whole(last, summary)):
+            await self._send(name, last, summary)
+            summary.left_bytes = 0
+
+    def _is_whole(self, lines: Lines, summary: Summary) -> bool:
+        if lines.too_long:
+            return False
+        if summary.kind is Kind.log:
+            return self._log.read(lines.data).bad == 0
+        try:
+            return isinstance(msgspec.json.decode(lines.data), dict)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+
+    async def _send(self, name: str, lines: Lines, summary: Summary) -> None:
+        step = SourceStep(name, lines.start, lines.end, lines.tail)
+        if summary.kind is Kind.log:
+            reading = self._log.read(lines.data)
+            piece = Piece(step, reading.people, reading.bots)
+        else:
+            reading = Reading(lines=lines.data.count(b"\n") + (bool(lines.data) and not lines.ended))
+            piece = Piece(step, history=lines.data)
+        for _ in range(lines.too_long):
+            reading.lines += 1
+            reading.note_bad(reading.lines, "too long", "")
+        taken = await self._sender.send(piece)
+        summary.add(reading)
+        summary.add_taken(taken)
+        summary.to_byte = lines.end
+
+
+def kind_of(begin: bytes) -> Kind:
+    """History if the first line is an object with a key, as no line of a log is."""
+    try:
+        first = msgspec.json.decode(begin.lstrip().partition(b"\n")[0])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Kind.log
+    return Kind.history if isinstance(first, dict) and "key" in first else Kind.log
+
+
+def _likeness(stream: Stream, place: Place) -> Likeness:
+    """Compare a kept place with the stream, which stands there afterwards if it is the same source."""
+    beginning = stream.beginning
+    if beginning.likeness(place.position, place.tail, None) is Likeness.other:
+        return Likeness.other
+    if stream.at > place.position:
+        _require(stream.rewind(), "it looks like another one; a pipe cannot be read again")
+    reached = stream.skip(place.position)
+    return beginning.likeness(place.position, place.tail, stream.last if reached else None)
+
+
+async def _ahead(cutter: Cutter) -> AsyncGenerator[Lines, None]:
+    """The lines, each read and unpacked in a thread while those before it are under way."""
+    reading = asyncio.ensure_future(asyncio.to_thread(cutter.next))
+    try:
+        while (lines := await reading) is not None:
+            reading = asyncio.ensure_future(asyncio.to_thread(cutter.next))
+            yield lines
+    finally:
+        await asyncio.wait({reading})
+
+
+def _require(possible: bool, why_not: str) -> None:
+    if not possible:
+        raise ImportRefused(f"this source cannot be imported: {why_not}")

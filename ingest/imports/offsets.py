@@ -1,0 +1,78 @@
+"""How far each import has come. A source belongs to one owner, which alone moves its position, with the hits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from clickcurve.buckets.errors import ImportElsewhere, ImportOutOfStep, StoreUnavailable
+from ingest.batch import SourceStep
+from storage.contract import CLOSED, RETIRED, Held, Source, Store
+
+T = TypeVar("T")
+
+
+class InThread(Protocol):
+    """Runs a call that may block off the loop."""
+
+    def __call__(self, call: Callable[[], T]) -> Awaitable[T]: ...
+
+
+class Sources:
+    """`held` answers who this owner is, None while the store has not answered yet."""
+
+    def __init__(self, store: Store, held: Callable[[], Held | None], in_thread: InThread) -> None:
+        self._store = store
+        self._held = held
+        self._in_thread = in_thread
+        self._known: dict[str, Source] = {}
+        self._moving: dict[str, asyncio.Lock] = {}
+
+    def buffered(self, steps: dict[str, SourceStep]) -> None:
+        """Positions that the journal still holds, after a restart."""
+        for step in steps.values():
+            self._known[step.source] = Source(0, step.end, step.tail)
+
+    async def where(self, source: str) -> Source:
+        """The position of a source, unflushed pieces included; the source belongs to this owner afterwards."""
+        held = self._held()
+        if held is None:
+            raise StoreUnavailable("the store has not answered yet, so the place in this import is not known")
+        known = self._known.get(source)
+        if known is None or (known.owner, known.epoch) != (held.owner, held.epoch):
+            stored = await self._in_thread(lambda: self._adopt(source, held))
+            if known is None or known.position < stored.position:
+                known = stored
+            known = self._known[source] = replace(known, owner=held.owner, epoch=held.epoch)
+        return known
+
+    def _adopt(self, source: str, held: Held) -> Source:
+        stored = self._store.source(source)
+        if stored is not None and stored.owner != held.owner:
+            keeper = self._store.owner(stored.owner)
+            if keeper is not None and keeper.state not in (CLOSED, RETIRED):
+                raise ImportElsewhere(
+                    f"owner {stored.owner} at {keeper.place} keeps the place in this import; this is {held.owner}",
+                    field="source",
+                    value=source,
+                )
+        if not self._store.claim_source(source, held, stored):
+            raise ImportElsewhere("another owner has just taken this import", field="source", value=source)
+        return Source(held.owner, stored.position, stored.tail) if stored else Source(held.owner, 0, "")
+
+    @asynccontextmanager
+    async def step(self, step: SourceStep) -> AsyncIterator[None]:
+        """Inside, nobody else moves this source. Raises ImportOutOfStep unless the step begins at the position."""
+        async with self._moving.setdefault(step.source, asyncio.Lock()):
+            known = await self.where(step.source)
+            if step.start != known.position or step.end < step.start:
+                raise ImportOutOfStep(
+                    f"the source stands at byte {known.position}, the piece begins at {step.start}",
+                    field="from",
+                    value=known.position,
+                )
+            yield
+            self._known[step.source] = Source(known.owner, step.end, step.tail, known.epoch)

@@ -1,0 +1,96 @@
+"""Requests of an import, each as often as it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from clickcurve.buckets.errors import (
+    ClickcurveError,
+    ImportElsewhere,
+    ImportOutOfStep,
+    JournalError,
+    JournalUnknown,
+    OwnerFenced,
+    StoreUnavailable,
+)
+from ingest.imports.chunk import Piece
+from ingest.imports.target import Place, Taken, Target
+
+FIRST_PAUSE_S = 0.25
+LONGEST_PAUSE_S = 15.0
+TRIES = 40  # of one request, some nine minutes
+QUICK_TRIES = 32  # new connections until one reaches the right worker, before there is any waiting
+
+_MAY_PASS = (JournalError, StoreUnavailable, ImportElsewhere)
+T = TypeVar("T")
+
+
+class Sender:
+    """`wait` sleeps; `told` hears why it waits; `tries` None: for ever."""
+
+    def __init__(
+        self,
+        target: Target,
+        wait: Callable[[float], Awaitable[None]],
+        told: Callable[[str], None] = lambda sentence: None,
+        tries: int | None = TRIES,
+    ) -> None:
+        self._target = target
+        self._wait = wait
+        self._told = told
+        self._tries = tries
+
+    async def place(self, source: str) -> Place:
+        """How far a source was counted."""
+        return await self._tried(lambda: self._target.place(source))
+
+    async def send(self, piece: Piece) -> Taken | None:
+        """Until the piece counts; None if it does, but its receipt was lost. Raises ImportOutOfStep, ImportRefused."""
+
+        async def once() -> Taken | None:
+            try:
+                return await self._target.send(piece)
+            except JournalUnknown as error:
+                if await self._counts(piece):
+                    return None
+                raise error
+            except ImportOutOfStep as error:
+                if error.value == piece.step.end:
+                    return None  # an earlier try had arrived
+                raise
+
+        return await self._tried(once)
+
+    async def _counts(self, piece: Piece) -> bool:
+        """Whether a piece arrived whose answer did not."""
+        position = (await self.place(piece.step.source)).position
+        if position not in (piece.step.start, piece.step.end):
+            raise ImportOutOfStep(f"the source stands at byte {position}", value=position)
+        return position == piece.step.end
+
+    async def _tried(self, call: Callable[[], Awaitable[T]]) -> T:
+        tried = elsewhere = 0
+        while True:
+            try:
+                return await call()
+            except OwnerFenced:
+                raise
+            except _MAY_PASS as error:
+                if isinstance(error, ImportElsewhere):
+                    await self._target.reconnect()
+                    elsewhere += 1
+                    if elsewhere <= QUICK_TRIES:
+                        continue
+                tried += 1
+                if tried == self._tries:
+                    raise
+                await self._pause(tried, error)
+
+    async def _pause(self, tried: int, error: ClickcurveError) -> None:
+        pause_s = min(FIRST_PAUSE_S * 2 ** min(tried - 1, 16), LONGEST_PAUSE_S)
+        answered = isinstance(error, JournalError) and not isinstance(error, JournalUnknown)
+        asked_s = float(getattr(error, "retry_after_s", 0)) if answered else 0.0
+        if tried == 1:
+            self._told(f"{error.detail}; trying again")
+        await self._wait(max(pause_s, min(asked_s, LONGEST_PAUSE_S)))

@@ -1,0 +1,121 @@
+"""`/v1/import/{source}`: how far a source has come, and the next piece of it.
+
+A source is a name of the client's choice, best a fingerprint; its place is the number of its bytes that were counted.
+A piece says from which byte to which it goes, and is taken only if it begins at the place; the place moves with the
+hits, in one journal record. So a piece counts once, however often it is sent and whoever dies meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Protocol
+
+import msgspec
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from clickcurve.buckets.errors import MediaTypeUnsupported, ParameterInvalid
+from clickcurve.buckets.ladder import Ladder
+from ingest.batch import Batch, SourceStep
+from ingest.hit import Moment
+from ingest.imports.chunk import Taking
+from ingest.imports.history_line import Wide
+from ingest.reading.body import Media, media_of
+from ingest.reading.content_encoding import BODY_BYTES, coding_of, decoded, too_large
+from ingest.reading.counters import IngestCounters
+from storage.contract import Source
+
+SOURCE_CHARS = 200
+TAIL_CHARS = 400
+
+SourceName = Annotated[
+    str,
+    Path(pattern="^[!-.0-~]+$", max_length=SOURCE_CHARS, description="Visible ASCII without a slash"),
+]
+From = Annotated[int, Query(alias="from", ge=0, lt=2**62, description="The byte that the piece begins at")]
+To = Annotated[int, Query(ge=0, lt=2**62, description="The byte behind its last one")]
+Tail = Annotated[
+    str, Query(pattern="^[!-~]*$", max_length=TAIL_CHARS, description="Kept with the place for the client")
+]
+WideQuery = Annotated[Wide, Query(description="What becomes of buckets of history that are wider than what is kept")]
+
+
+class Intake(Protocol):
+    """What an import needs of the owner."""
+
+    async def accept(self, batch: Batch) -> frozenset[str]: ...
+    async def source(self, source: str) -> Source: ...
+
+
+def import_routes(
+    intake: Intake,
+    moment: Callable[[], Moment],
+    ladder: Ladder,
+    counters: IngestCounters,
+    body_bytes: int = BODY_BYTES,
+) -> APIRouter:
+    """The router. `moment` is now, as for any hit."""
+    router = APIRouter(tags=["importing"])
+
+    @router.get("/v1/import/{source}", summary="How far a source was counted")
+    async def import_place(source: SourceName) -> Response:
+        """`{"source", "position", "tail"}`; position 0 for an unknown source.
+
+        421: another worker keeps its place; ask again over a new connection.
+        """
+        kept = await intake.source(source)
+        return _json({"source": source, "position": kept.position, "tail": kept.tail})
+
+    @router.post("/v1/import/{source}", summary="Count the next piece of a source")
+    async def import_piece(
+        request: Request, source: SourceName, start: From, to: To, tail: Tail = "", wide: WideQuery = Wide.refuse
+    ) -> Response:
+        """Body: NDJSON or a JSON array of `{"key", "ts", "count", "bot"}`, `{"key", "opening"}` or lines of an export.
+
+        A receipt with the new `position`. 409: the source stands elsewhere, at `value`. 421: another worker keeps it.
+        """
+        if to <= start:
+            raise ParameterInvalid("a piece ends behind its beginning", field="to", value=to, rule=f"more than {start}")
+        is_array = _is_array(request)
+        taking = Taking(moment(), ladder, wide)
+        body = await _body(request, body_bytes)
+        for _ in taking.take_body(body, is_array):
+            await asyncio.sleep(0)
+        await intake.accept(taking.batch(SourceStep(source, start, to, tail)))
+        receipt = taking.receipt()
+        taking.count_into(counters, receipt, len(body))
+        return Response(b'{"position":%d,' % to + receipt.encode()[1:], media_type="application/json")
+
+    return router
+
+
+def _json(answer: object) -> Response:
+    return Response(msgspec.json.encode(answer), media_type="application/json")
+
+
+def _is_array(request: Request) -> bool:
+    media = media_of(request.headers.get("content-type", ""))
+    if media is Media.events:
+        raise MediaTypeUnsupported("an import is no batch of events", field="Content-Type", rule="JSON or NDJSON")
+    return media is Media.json
+
+
+async def _body(request: Request, limit: int) -> bytes:
+    """The body, decoded. BodyTooLarge as soon as it is."""
+    coding = coding_of(request.headers.get("content-encoding", ""))
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise too_large(limit)
+        chunks.append(chunk)
+    body = b"".join(chunks)
+    if coding is None:
+        return body
+    chunks = []
+    for number, block in enumerate(decoded(body, coding, limit)):
+        chunks.append(block)
+        if number % 16 == 15:
+            await asyncio.sleep(0)
+    return b"".join(chunks)

@@ -1,0 +1,334 @@
+"""Reading a source: a file that may be packed by gzip or zstd, a pipe, or a log that is still being written.
+
+A `Stream` gives the decompressed bytes in order and knows the place, the bytes before it and the beginning. `Cutter`
+cuts it into stretches of whole lines. All of this blocks and runs in a thread; inflating lets other threads run.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import stat
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import zstandard
+
+from clickcurve.buckets.errors import ClickcurveError
+from ingest.imports.fingerprint import TAIL_BYTES, Beginning
+
+PIECE_BYTES = 1 << 20
+LONGEST_LINE = 16 << 20  # a longer line is bad; it is passed over without being kept in memory
+_RAW_BYTES = 1 << 16
+
+
+class SourceChanged(ClickcurveError):
+    """The bytes before the place are no longer there: the file was truncated and written anew."""
+
+    title = "source changed"
+
+
+class SourceUnreadable(ClickcurveError):
+    title = "source unreadable"
+
+
+class Unpacker(Protocol):
+    """What zlib and zstandard call a decompression object: one member, or one frame."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+_PACKED: tuple[tuple[bytes, str, Callable[[], Unpacker]], ...] = (
+    (b"\x1f\x8b", "gzip", lambda: zlib.decompressobj(wbits=31)),
+    (b"\x28\xb5\x2f\xfd", "zstd", lambda: zstandard.ZstdDecompressor().decompressobj()),
+)
+
+
+class Plain:
+    """A file or pipe as it is."""
+
+    damage: str | None = None  # why the source could not be read to its end
+
+    def __init__(self, raw: io.BufferedReader) -> None:
+        self._raw = raw
+        status = os.fstat(raw.fileno())
+        self._regular = stat.S_ISREG(status.st_mode)
+        self._inode = status.st_dev, status.st_ino
+        self.final = not self._regular  # what was read as the end is the end: nothing can follow later
+        self.raw_at = 0  # bytes of the file read so far
+
+    def read(self, size: int) -> bytes:
+        data = self._raw.read(size) if self._regular else self._read_pipe(size)
+        self.raw_at += len(data)
+        return data
+
+    def _read_pipe(self, size: int) -> bytes:
+        """What is there, without waiting for more than the first byte."""
+        data = self._raw.read1(size)
+        while data and len(data) < size and select.select([self._raw], [], [], 0)[0]:
+            more = self._raw.read1(size - len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def rewind(self) -> bool:
+        """Go back to the first byte; False where that cannot be."""
+        self.raw_at = 0
+        return self._regular and self._raw.seek(0) == 0
+
+    def jump(self, to: int) -> bool:
+        """Go to a byte without reading up to it, where that can be."""
+        if not self._regular or os.fstat(self._raw.fileno()).st_size < to:
+            return False
+        self._raw.seek(to)
+        self.raw_at = to
+        return True
+
+    def stands(self, at: int, last: bytes) -> bool:
+        """Whether `last` still are the bytes before byte `at`."""
+        return not self._regular or os.pread(self._raw.fileno(), len(last), at - len(last)) == last
+
+    def is_at(self, path: Path) -> bool:
+        """Whether this still is the file of that name, and none was put in its place."""
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            return False
+        return (status.st_dev, status.st_ino) == self._inode
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+class Packed:
+    """gzip members or zstd frames, one after the other, unpacked. What is behind the last one is damage."""
+
+    final = True
+
+    def __init__(self, raw: io.BufferedReader, coding: str, unpacker: Callable[[], Unpacker]) -> None:
+        self._raw = raw
+        self._coding = coding
+        self._new = unpacker
+        self._unpacker = unpacker()
+        self._left = b""  # read, not unpacked
+        self._ready = b""  # unpacked; the first _given bytes of it were given out
+        self._given = 0
+        self._begun = False  # inside a member
+        self.damage: str | None = None
+        self.raw_at = 0
+
+    def read(self, size: int) -> bytes:
+        """The next `size` bytes; fewer at the end, or where damage begins."""
+        found: list[bytes] = []
+        while size > 0:
+            if self._given == len(self._ready):
+                self._ready, self._given = self._unpack(), 0
+                if not self._ready:
+                    break
+            data = self._ready[self._given : self._given + size]
+            self._given += len(data)
+            size -= len(data)
+            found.append(data)
+        return b"".join(found)
+
+    def _unpack(self) -> bytes:
+        """What the next bytes of the file unpack to, which may be much; b"" at the end."""
+        while self.damage is None:
+            data = self._left or self._raw.read(_RAW_BYTES)
+            self.raw_at += 0 if self._left else len(data)
+            self._left = b""
+            if not data:
+                if self._begun:
+                    self.damage = f"the {self._coding} data ends early"
+                break
+            if not self._begun and not (data := data.lstrip(b"\0")):
+                continue  # padding behind a member
+            self._begun = True
+            try:
+                found = self._unpacker.decompress(data)
+            except (zlib.error, zstandard.ZstdError) as error:
+                self.damage = f"damaged {self._coding} data before byte {self.raw_at} of the file: {error}"
+                break
+            if self._unpacker.eof:
+                self._left = self._unpacker.unused_data
+                self._unpacker = self._new()
+                self._begun = False
+            if found:
+                return found
+        return b""
+
+    def rewind(self) -> bool:
+        if not self._raw.seekable():
+            return False
+        self._raw.seek(0)
+        self._unpacker, self._begun, self.damage = self._new(), False, None
+        self._left = self._ready = b""
+        self._given = self.raw_at = 0
+        return True
+
+    def jump(self, to: int) -> bool:
+        return False
+
+    def stands(self, at: int, last: bytes) -> bool:
+        return True
+
+    def is_at(self, path: Path) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+Reader = Plain | Packed
+
+
+def open_reader(source: Path | io.BufferedReader) -> Reader:
+    """Tell by the first bytes how a source is packed. SourceUnreadable says why it cannot be opened."""
+    try:
+        opened = source.open("rb") if isinstance(source, Path) else source
+        magic = opened.peek(4)
+    except OSError as error:
+        raise SourceUnreadable(f"{source}: {error.strerror}", value=str(source)) from None
+    for begin, coding, unpacker in _PACKED:
+        if magic.startswith(begin):
+            return Packed(opened, coding, unpacker)
+    return Plain(opened)
+
+
+class Stream:
+    """The bytes of a reader in order. `at`: the next byte; `last`: up to TAIL_BYTES before it."""
+
+    def __init__(self, reader: Reader, label: str = "") -> None:
+        self.reader = reader
+        self.beginning = Beginning(label)
+        self.at = 0
+        self.last = b""
+        self._ahead = b""
+
+    def look(self, size: int) -> bytes:
+        """The next bytes, `size` of them if there are so many, without taking them."""
+        while len(self._ahead) < size:
+            data = self.reader.read(max(size - len(self._ahead), _RAW_BYTES))
+            if not data:
+                break
+            self.beginning.feed(self.at + len(self._ahead), data)
+            self._ahead += data
+        return self._ahead[:size]
+
+    def take(self, size: int) -> bytes:
+        """The next bytes, `size` or fewer; b"" at the end for now. SourceChanged if the file was written anew."""
+        if self._ahead:
+            data, self._ahead = self._ahead[:size], self._ahead[size:]
+        else:
+            data = self.reader.read(size)
+            # Asked after reading: what was read was there while the bytes before it still were.
+            if not self.reader.stands(self.at, self.last):
+                raise SourceChanged("the file was truncated and written anew")
+            self.beginning.feed(self.at, data)
+        self.at += len(data)
+        self.last = (self.last + data[-TAIL_BYTES:])[-TAIL_BYTES:]
+        return data
+
+    def rewind(self) -> bool:
+        """Go back to the first byte; False where that cannot be."""
+        self.at, self.last, self._ahead = 0, b"", b""
+        return self.reader.rewind()
+
+    def skip(self, to: int) -> bool:
+        """Go forward to byte `to`; False if the source ends before."""
+        before = max(self.at, to - TAIL_BYTES)
+        if before > self.at + len(self._ahead) and self.reader.jump(before):
+            self._ahead, self.at, self.last = b"", before, b""
+        while self.at < to:
+            if not self.take(min(to - self.at, PIECE_BYTES)):
+                return False
+        return True
+
+    def tail(self, end: int, last: bytes) -> str:
+        return self.beginning.tail(end, last)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Bytes [start, end) of a source. `data` are whole lines, but without `ended` the last one has no newline.
+
+    `too_long` lines were passed over. `tail` is what is kept with the place `end`.
+    """
+
+    start: int
+    end: int
+    data: bytes
+    tail: str
+    ended: bool = True
+    too_long: int = 0
+
+
+class Cutter:
+    """Cuts what a stream has from where it stands on."""
+
+    def __init__(self, stream: Stream, piece_bytes: int = PIECE_BYTES, longest_line: int = LONGEST_LINE) -> None:
+        self._stream = stream
+        self._piece_bytes = piece_bytes
+        self._longest_line = longest_line
+        self._start = stream.at
+        self._before = stream.last  # the bytes before _start
+        self._rest = b""  # the beginning of a line whose end was not read yet
+        self._passing = False  # inside a line that is too long, whose beginning was thrown away
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Bytes behind the last whole line."""
+        return self._stream.at - self._start
+
+    def next(self) -> Lines | None:
+        """The next whole lines; None where there are none for now."""
+        while True:
+            before = self._stream.last
+            data = self._stream.take(self._piece_bytes)
+            if not data:
+                return None
+            end = data.rfind(b"\n") + 1
+            if end and self._passing:
+                return self._passed(data, before)
+            if end:
+                whole, self._rest = self._rest + data[:end], data[end:]
+                return self._lines(whole)
+            if not self._passing:
+                self._rest += data
+                if len(self._rest) > self._longest_line:
+                    self._passing, self._rest = True, b""
+
+    def last(self) -> Lines | None:
+        """What is left at the end: a line without its newline."""
+        if self._passing:
+            self._passing = False
+            return self._step(self._stream.at, b"", self._stream.last, ended=False, too_long=1)
+        if not self._rest:
+            return None
+        data, self._rest = self._rest, b""
+        return self._lines(data, ended=False)
+
+    def _passed(self, data: bytes, before: bytes) -> Lines:
+        """`data` holds the end of a line that is too long, and whole lines perhaps."""
+        self._passing = False
+        begin, end = data.index(b"\n") + 1, data.rfind(b"\n") + 1
+        whole, self._rest = data[:end], data[end:]
+        at = self._stream.at - len(self._rest)
+        return self._step(at, whole[begin:], (before + whole)[-TAIL_BYTES:], too_long=1)
+
+    def _lines(self, data: bytes, ended: bool = True) -> Lines:
+        return self._step(self._start + len(data), data, (self._before + data[-TAIL_BYTES:])[-TAIL_BYTES:], ended)
+
+    def _step(self, end: int, data: bytes, last: bytes, ended: bool = True, too_long: int = 0) -> Lines:
+        lines = Lines(self._start, end, data, self._stream.tail(end, last), ended, too_long)
+        self._start, self._before = end, last
+        return lines

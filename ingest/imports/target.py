@@ -1,0 +1,193 @@
+"""Where an import goes: a server over HTTP, or an owner in this process.
+
+Both speak one language. `send` returns a receipt, or raises what says whether the piece counts:
+
+- JournalError, StoreUnavailable: certainly not counted; the same piece again, later.
+- ImportElsewhere: another worker keeps this source; the same piece again, over a new connection.
+- JournalUnknown: nobody knows; ask for the place.
+- ImportOutOfStep: the source stands elsewhere, at `value`.
+- ImportRefused: it will never work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import httpx
+
+from clickcurve.buckets.errors import (
+    ClickcurveError,
+    ImportElsewhere,
+    ImportOutOfStep,
+    JournalBehind,
+    JournalFull,
+    JournalUnknown,
+    StoreUnavailable,
+)
+from clickcurve.buckets.ladder import Ladder
+from ingest.batch import Batch
+from ingest.hit import Moment
+from ingest.imports.chunk import Piece, Taking, body_of
+from ingest.imports.history_line import Wide
+from storage.contract import Source
+
+TIMEOUT_S = 60.0
+SHOWN_REFUSALS = 5
+
+
+class ImportRefused(ClickcurveError):
+    """The other side will not take this import."""
+
+    status = 422
+    title = "import refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    position: int
+    tail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What the other side says of a piece: sums of counts, and the reasons of the first refusals."""
+
+    counted: int
+    late: int
+    refused: int
+    reasons: tuple[str, ...] = ()
+
+
+class Target(Protocol):
+    async def place(self, source: str) -> Place:
+        """How far a source was counted; position 0 for an unknown one."""
+
+    async def send(self, piece: Piece) -> Taken: ...
+
+    async def reconnect(self) -> None:
+        """The next request goes over a new connection, perhaps to another worker."""
+
+    async def close(self) -> None:
+        """Everything sent is where it lasts; the target is no longer used."""
+
+
+class HttpTarget:
+    """A running server. `new_client` makes a client with the server's address and the token in its headers."""
+
+    def __init__(self, new_client: Callable[[], httpx.AsyncClient], wide: Wide = Wide.refuse) -> None:
+        self._new_client = new_client
+        self._client = new_client()
+        self._wide = wide
+
+    async def place(self, source: str) -> Place:
+        try:
+            answer = await self._client.get(f"/v1/import/{source}")
+        except httpx.TransportError as error:
+            raise _unreachable(error) from error
+        said = _checked(answer)
+        return Place(int(said["position"]), str(said["tail"]))
+
+    async def send(self, piece: Piece) -> Taken:
+        step = piece.step
+        query: dict[str, str | int] = {"from": step.start, "to": step.end, "tail": step.tail, "wide": self._wide.value}
+        headers = {"Content-Type": "application/x-ndjson"}
+        try:
+            answer = await self._client.post(
+                f"/v1/import/{step.source}", params=query, content=body_of(piece), headers=headers
+            )
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise _unreachable(error) from error
+        except httpx.TransportError as error:
+            raise JournalUnknown(f"the connection broke: {error or type(error).__name__}") from error
+        said = _checked(answer)
+        reasons = tuple(str(item["reason"]) for item in said["items"][:SHOWN_REFUSALS])
+        return Taken(int(said["counted"]), int(said["late"]), int(said["refused"]), reasons)
+
+    async def reconnect(self) -> None:
+        await self._client.aclose()
+        self._client = self._new_client()
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+
+def _unreachable(error: httpx.TransportError) -> StoreUnavailable:
+    return StoreUnavailable(f"the server does not answer: {error or type(error).__name__}")
+
+
+def _checked(answer: httpx.Response) -> Mapping[str, Any]:
+    """The JSON of a success; otherwise the error that the status stands for."""
+    said: Any = None
+    try:
+        said = answer.json()
+    except ValueError:
+        said = None
+    if answer.is_success and isinstance(said, dict):
+        return said
+    problem = said if isinstance(said, dict) else {}
+    detail = str(problem.get("detail") or f"{answer.request.url} answered {answer.status_code}")
+    if answer.status_code == 409:
+        raise ImportOutOfStep(detail, value=int(problem.get("value", 0)))
+    if answer.status_code == 421:
+        raise ImportElsewhere(detail)
+    if answer.status_code in (429, 502, 503, 504):
+        error = JournalBehind(detail) if answer.status_code == 429 else JournalFull(detail)
+        after = answer.headers.get("Retry-After", "")
+        error.retry_after_s = int(after) if after.isascii() and after.isdigit() else 1
+        # A proxy's 502 or 504 says nothing about the server behind it.
+        raise error if answer.status_code in (429, 503) else JournalUnknown(detail)
+    raise ImportRefused(f"the server says: {detail}", value=answer.status_code)
+
+
+class OwnerVerbs(Protocol):
+    """What an import needs of an owner."""
+
+    async def accept(self, batch: Batch) -> frozenset[str]: ...
+    async def source(self, source: str) -> Source: ...
+    async def flush(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class OwnerTarget:
+    """An owner in this process, whose folder no server holds."""
+
+    def __init__(
+        self, owner: OwnerVerbs, ladder: Ladder, moment: Callable[[], Moment], wide: Wide = Wide.refuse
+    ) -> None:
+        self._owner = owner
+        self._ladder = ladder
+        self._moment = moment
+        self._wide = wide
+
+    async def place(self, source: str) -> Place:
+        kept = await self._owner.source(source)
+        return Place(kept.position, kept.tail)
+
+    async def send(self, piece: Piece) -> Taken:
+        taking = Taking(self._moment(), self._ladder, self._wide)
+        for _ in taking.take_body(piece.history):
+            await asyncio.sleep(0)
+        taking.take_counts(piece.people, piece.bots)
+        try:
+            await self._accept(taking.batch(piece.step))
+        except JournalUnknown as error:
+            raise ImportRefused(f"{error.detail}; start the import again: it goes on where it was") from error
+        receipt = taking.receipt()
+        reasons = tuple(item.reason for item in receipt.items[:SHOWN_REFUSALS])
+        return Taken(receipt.counted, receipt.late, receipt.refused, reasons)
+
+    async def _accept(self, batch: Batch) -> None:
+        try:
+            await self._owner.accept(batch)
+        except (JournalBehind, JournalFull):
+            await self._owner.flush()  # nobody else makes room here
+            await self._owner.accept(batch)
+
+    async def reconnect(self) -> None:
+        """There is no connection."""
+
+    async def close(self) -> None:
+        await self._owner.close()

@@ -1,0 +1,205 @@
+"""Group commit: one write and one sync for all requests that are ready.
+
+A request joins the open group and waits for its future. The group is committed as soon as a turn of the event loop
+brought nobody new (or after MAX_TURNS, or GROUP_FULL members): alone there is nothing to wait for, under load all
+requests that the loop had ready share one sync. Against one sync a turn this took single POSTs from 0.47 to 0.66 of a
+bare answer.
+
+The sync runs on the loop while the disk is quick, because handing it to a thread costs more than it takes; a slow
+disk, or a large group, goes to a thread, and the next group gathers meanwhile. One commit runs at a time, and
+`exclusive` lets the owner do something between two commits (such as beginning a flush), when what the journal holds
+and what the buffer holds are the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from clickcurve.buckets.errors import JournalBehind
+from ingest.batch import Batch, encode_batch, encode_singles
+
+GROUP_FULL = 512  # members that close a group at once
+MAX_TURNS = 64  # turns of the loop that a group may keep growing, some 2 ms under load
+SLOW_SYNC_S = 0.0005  # a disk slower than this is synced in a thread
+LARGE_GROUP_BYTES = 256 * 1024  # so is a group larger than this
+WAITING_SINGLES = 100_000  # single hits that may wait for a slow disk; more are answered 429
+WAITING_BYTES = 256 * 1024 * 1024  # bytes of batches that may wait
+
+
+class Appends(Protocol):
+    """What a commit needs of the journal."""
+
+    sync_s: float  # how long a sync takes lately, seconds
+
+    def append(self, payloads: Sequence[bytes], accepted_us: int) -> None: ...
+
+
+@dataclass(slots=True)
+class Group:
+    """What is committed together. `minute` is that of the single hits."""
+
+    keys: list[str] = field(default_factory=list)
+    singles_done: asyncio.Future[None] | None = None
+    batches: list[tuple[Batch, bool, asyncio.Future[None]]] = field(default_factory=list)
+    payloads: list[bytes] = field(default_factory=list)  # those of the batches
+    bytes: int = 0
+
+    def members(self) -> int:
+        return len(self.keys) + len(self.batches)
+
+    def futures(self) -> list[asyncio.Future[None]]:
+        waiting = [done for _, _, done in self.batches]
+        return [self.singles_done, *waiting] if self.singles_done is not None else waiting
+
+
+# Called on the loop after the sync: the group counts from here on.
+Committed = Callable[[Group, int, int], None]
+
+
+class GroupCommit:
+    """Gathers requests into groups and commits them one after the other."""
+
+    def __init__(
+        self,
+        journal: Appends,
+        clock: Callable[[], float],
+        stamp: Callable[[], int],
+        committed: Committed,
+        thread: Executor,
+    ) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._stamp = stamp
+        self._committed = committed
+        self._thread = thread
+        self._group = Group()
+        self._armed = False
+        self._turns = 0
+        self._seen = 0
+        self._busy = False
+        self._idle: list[asyncio.Future[None]] = []  # waiting for the commit under way, in order
+
+    # --- joining -------------------------------------------------------------------------------------------------
+    def single(self, key: str) -> asyncio.Future[None]:
+        """One person's hit now. All single hits of a group share one future."""
+        group = self._group
+        done = group.singles_done
+        if done is None:
+            done = group.singles_done = asyncio.get_running_loop().create_future()
+        elif len(group.keys) >= WAITING_SINGLES:
+            raise JournalBehind(f"{WAITING_SINGLES} hits are waiting for the disk; try again in a second")
+        group.keys.append(key)
+        if not self._armed:
+            self._arm()
+        return done
+
+    def batch(self, batch: Batch, visible: bool) -> asyncio.Future[None]:
+        payload = encode_batch(batch)
+        group = self._group
+        if group.bytes and group.bytes + len(payload) > WAITING_BYTES:
+            raise JournalBehind(f"{group.bytes} bytes of batches are waiting for the disk; try again in a second")
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        group.batches.append((batch, visible, done))
+        group.payloads.append(payload)
+        group.bytes += len(payload)
+        if not self._armed:
+            self._arm()
+        return done
+
+    # --- committing ----------------------------------------------------------------------------------------------
+    def _arm(self) -> None:
+        if self._busy:
+            return  # the end of the commit under way arms again
+        self._armed = True
+        self._turns = self._seen = 0
+        asyncio.get_running_loop().call_soon(self._poll)
+
+    def _poll(self) -> None:
+        members = self._group.members()
+        self._turns += 1
+        if members > self._seen and members < GROUP_FULL and self._turns < MAX_TURNS:
+            self._seen = members
+            asyncio.get_running_loop().call_soon(self._poll)
+            return
+        self._armed = False
+        if not self._busy and members:
+            self._commit()
+
+    def _commit(self) -> None:
+        group, self._group = self._group, Group()
+        accepted_us = self._stamp()
+        minute = int(self._clock()) // 60 * 60  # not from the stamp, which never steps back with the clock
+        payloads = [encode_singles(minute, group.keys), *group.payloads] if group.keys else group.payloads
+        if self._journal.sync_s > SLOW_SYNC_S or group.bytes > LARGE_GROUP_BYTES:
+            self._busy = True
+            loop = asyncio.get_running_loop()
+            written = loop.run_in_executor(self._thread, self._journal.append, payloads, accepted_us)
+            written.add_done_callback(lambda done: self._written(group, minute, accepted_us, done.exception()))
+            return
+        try:
+            self._journal.append(payloads, accepted_us)
+        except BaseException as error:  # whatever it is, nobody of the group may wait for ever
+            _fail(group, error)
+        else:
+            self._settle(group, minute, accepted_us)
+
+    def _written(self, group: Group, minute: int, accepted_us: int, error: BaseException | None) -> None:
+        if error is None:
+            self._settle(group, minute, accepted_us)
+        else:
+            _fail(group, error)
+        self._release()
+
+    def _settle(self, group: Group, minute: int, accepted_us: int) -> None:
+        self._committed(group, minute, accepted_us)
+        for done in group.futures():
+            if not done.done():
+                done.set_result(None)
+
+    def _release(self) -> None:
+        self._busy = False
+        if self._idle:
+            self._busy = True  # handed on
+            self._idle.pop(0).set_result(None)
+        elif self._group.members():
+            self._arm()
+
+    async def drain(self) -> None:
+        """Until nothing waits to be committed, and no commit is under way."""
+        while waiting := self._group.futures():
+            await asyncio.wait(waiting)
+        async with self.exclusive():
+            pass
+
+    @asynccontextmanager
+    async def exclusive(self) -> AsyncIterator[None]:
+        """No commit runs inside: all that is in the journal is in the buffer, and nothing more comes."""
+        if self._busy:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn in self._idle:
+                    self._idle.remove(turn)
+                else:
+                    self._release()
+                raise
+        else:
+            self._busy = True
+        try:
+            yield
+        finally:
+            self._release()
+
+
+def _fail(group: Group, error: BaseException) -> None:
+    for done in group.futures():
+        if not done.done():
+            done.set_exception(error)
+            done.exception()  # a client that is gone leaves nobody to fetch it

@@ -1,0 +1,325 @@
+"""The journal: what is accepted is on the disk, here, before it is answered, and stays until a flush has stored it.
+
+A journal is a folder of segment files: `segment_format.py` has their bytes, `recovery.py` how they are read after a
+stop, `segment_files.py` how they are written. Rules that keep it exact:
+
+1. One group is one frame, one write and one sync. It counts whole or not at all.
+2. A group whose write failed is cancelled by a new segment whose header says that the old one ends before it. Only when
+   that header is durable is the group certainly not counted (JournalBroken, JournalFull).
+3. If the new segment cannot be made either, that one group may count or not (JournalUnknown), and the journal is
+   **unsettled**: it holds no segment that it may write to. Whatever comes next first tries again to make one.
+4. The header of a segment repeats the whole state, so old segments can go as soon as a complete flush covers them.
+5. Hits are accepted only while a spare file with reserved room lies ready for the next segment, so that on a full disk
+   a flush can still be recorded and completed, which makes room again. The bound concerns hits only, to the same end.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from clickcurve.buckets.errors import JournalBroken, JournalError, JournalFull, JournalHeld, JournalUnknown
+from ingest.journal.disk import Disk
+from ingest.journal.recovery import damaged, recover, segment_path
+from ingest.journal.segment_files import SegmentFiles
+from ingest.journal.segment_format import (
+    GROUP,
+    GROUP_BYTES_MAX,
+    NEW,
+    SEGMENT_BYTES_MAX,
+    FlushRecord,
+    Frame,
+    Identity,
+    Malformed,
+    State,
+    encode_group,
+    encode_state_frame,
+    frame_bytes,
+    payloads_of,
+    state_bytes,
+    walk,
+)
+
+MAX_BYTES = 1 << 30
+SEGMENT_BYTES = 32 << 20  # read whole by a recovery and by a flush that is read again
+CHUNK_BYTES = 1 << 20
+SYNC_OFF_LOSES = (
+    "with sync off, hits that were answered with success since the last flush was recorded are lost, in full or in "
+    "part, when the operating system or the power fails; a crash of the program alone loses nothing"
+)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+__all__ = ["FlushRecord", "Frame", "Identity", "Journal", "Recovered", "State"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was found at opening. flush: begun, not complete. torn_bytes: the length of a torn record that was cut."""
+
+    identity: Identity
+    flush: FlushRecord | None
+    last_flush: int
+    journal: str
+    torn_bytes: int
+
+
+class Journal:
+    """Made by `Journal.open`. The methods may be called from any thread; one works at a time.
+
+    recovered: what was found. sync_s: how long a group takes to be written (and synced), smoothed, seconds; 0.0 before
+    the first and without a clock.
+    """
+
+    recovered: Recovered
+
+    def __init__(self, folder: Path, disk: Disk, max_bytes: int, segment_bytes: int, chunk_bytes: int) -> None:
+        self.folder = folder
+        self.sync_s = 0.0
+        self._disk = disk
+        self._files = SegmentFiles(folder, disk, chunk_bytes)
+        self._max_bytes = max_bytes
+        self._segment_bytes = min(segment_bytes, SEGMENT_BYTES_MAX)
+        self._always = True
+        self._clock: Callable[[], float] | None = None
+        self._turn = threading.Lock()
+        self._held: int | None = None  # fd of the lock file
+        self._state = NEW
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        disk: Disk | None = None,
+        max_bytes: int = MAX_BYTES,
+        segment_bytes: int = SEGMENT_BYTES,
+        *,
+        chunk_bytes: int = CHUNK_BYTES,
+        sync: Literal["always", "off"] = "always",
+        clock: Callable[[], float] | None = None,
+    ) -> Journal:
+        """Take hold of the folder (JournalHeld if a process has it) and recover; JournalDamaged says file and offset.
+
+        A journal that holds something opens on a disk that takes no writes, too: it can be read, and whatever must
+        write tries again each time. A new one raises JournalFull or JournalBroken there.
+        """
+        journal = cls(folder, disk or Disk(), max_bytes, segment_bytes, chunk_bytes)
+        journal._always, journal._clock = sync == "always", clock
+        try:
+            journal._take_hold()
+            journal._recover()
+        except BaseException as error:
+            journal.close()
+            if isinstance(error, OSError):
+                raise _refusal(f"the journal in {folder} cannot be opened", error) from error
+            raise
+        return journal
+
+    @property
+    def state(self) -> State:
+        """Identity, last complete flush and unfinished flush as they are now."""
+        return self._state
+
+    @property
+    def bytes_held(self) -> int:
+        """What counts against `max_bytes`: all that was written to files that are still there."""
+        return self._files.bytes_held
+
+    # --- hits ---------------------------------------------------------------------------------------------------
+    def append(self, payloads: Sequence[bytes], accepted_us: int) -> None:
+        """Write these as one group, on the disk when this returns. All of them or none.
+
+        JournalFull, JournalBroken: certainly not counted, now and after any recovery. JournalUnknown: either.
+        """
+        if not payloads:
+            return
+        size = frame_bytes(sum(map(len, payloads)), len(payloads))
+        with self._turn:
+            self._make_ready(size)
+            files, always, clock = self._files, self._always, self._clock
+            began = clock() if clock else 0.0
+            try:
+                files.put(
+                    lambda at: encode_group(payloads, accepted_us, at.end, at.durable, at.salt), size, durable=always
+                )
+            except OSError as error:
+                self._cancel(error)
+            assert files.current is not None
+            files.current.hits = True
+            if clock:
+                took = clock() - began
+                self.sync_s += (took - self.sync_s) / 8 if self.sync_s else took
+
+    def _make_ready(self, size: int) -> None:
+        """Have a segment with room for a group. Nothing of the group is written yet, whatever this raises."""
+        self._check_open()
+        files = self._files
+        held = files.bytes_held
+        if held + size > self._max_bytes or size > GROUP_BYTES_MAX:
+            raise JournalFull(f"the journal holds {held:,} of {self._max_bytes:,} bytes; {size:,} more do not fit")
+        try:
+            if files.current is None or files.current.end >= self._segment_bytes:
+                files.open_next(self._state)
+            files.make_spare()
+            files.make_room(size)
+        except OSError as error:
+            raise _refusal("nothing was written", error) from error
+
+    def _cancel(self, error: OSError) -> None:
+        """The write of a group failed, and its segment was closed before it. Make that durable, and raise."""
+        try:
+            self._files.open_next(self._state)
+        except OSError as second:
+            what = "a write failed and could not be cancelled, so its hits may count or not"
+            raise JournalUnknown(f"{what}: {error}; then: {second}") from error
+        raise _refusal("a write failed and was cancelled", error) from error
+
+    def frames(self, flush: FlushRecord | None = None) -> Iterator[Frame]:
+        """What the unfinished flush covers, or (None) what no flush covers yet, in the order of acceptance.
+
+        The extent is fixed when this is called: groups that are appended later are not in it. JournalDamaged or
+        JournalBroken while iterating, if the disk does not give back what was written.
+        """
+        with self._turn:
+            unfinished = self._state.flush
+            if flush is not None and flush != unfinished:
+                raise ValueError(f"flush {flush.number} is not the unfinished one")
+            border = unfinished.last_segment if unfinished else self._state.covered
+            current = self._files.current
+            held = [*self._files.closed, current] if current else self._files.closed
+            extents = [
+                (segment_path(self.folder, segment.number), segment.start, segment.end, segment.salt)
+                for segment in held
+                if (segment.number <= border) == (flush is not None)
+            ]
+        return self._read(extents)
+
+    def _read(self, extents: list[tuple[Path, int, int, int]]) -> Iterator[Frame]:
+        for path, start, end, salt in extents:
+            try:
+                view = self._disk.read(path)
+            except OSError as error:
+                raise JournalBroken(f"the journal cannot be read: {error}") from error
+            at = start
+            for found in walk(view, start, min(end, len(view)), salt):
+                at = found.end
+                if found.kind == GROUP:
+                    try:
+                        for payload in payloads_of(view, found):
+                            yield Frame(found.accepted_us, payload)
+                    except Malformed as error:
+                        raise damaged(path, found.body, str(error)) from error
+            if at != end:
+                raise damaged(path, at, f"the record here is damaged; the segment holds records up to {end}")
+
+    # --- flushes and identity -----------------------------------------------------------------------------------
+    def record_identity(self, identity: Identity) -> None:
+        """Durable when this returns. After an error a recovery may find the old identity or this one."""
+        with self._turn:
+            self._record(replace(self._state, identity=identity))
+
+    def record_flush(self, number: int, fold_day: int) -> FlushRecord:
+        """Begin a flush of all hits that are here, by closing the current segment.
+
+        Durable when this returns. After an error this journal has no such flush, though a recovery may find it begun.
+        ValueError: a flush is unfinished, or the number does not rise.
+        """
+        with self._turn:
+            self._check_open()
+            state, files = self._state, self._files
+            if state.flush:
+                raise ValueError(f"flush {state.flush.number} is not complete")
+            if number <= state.last_flush:
+                raise ValueError(f"flush {number} does not come after flush {state.last_flush}")
+            # A segment without hits need not be closed. So a flush can be recorded where no further file can be had.
+            without_hits = files.current is not None and not files.current.hits
+            last_segment = files.next_number - (2 if without_hits else 1)
+            flush = FlushRecord(number, state.last_flush, last_segment, fold_day)
+            self._record(replace(state, flush=flush), as_frame=without_hits)
+            return flush
+
+    def complete_flush(self, number: int) -> None:
+        """The store has all of it: durable when this returns; then its segments go. May be repeated after an error."""
+        with self._turn:
+            flush = self._state.flush
+            if flush is None and number == self._state.last_flush:
+                return
+            if flush is None or flush.number != number:
+                raise ValueError(f"flush {number} is not the unfinished one")
+            self._record(replace(self._state, last_flush=number, covered=flush.last_segment, flush=None))
+
+    def _record(self, state: State, *, as_frame: bool = True) -> None:
+        """Make a state durable: as a frame or, where that fails, in the header of a new segment."""
+        self._check_open()
+        if not as_frame or not self._put_state(state):
+            try:
+                self._files.open_next(state)
+            except OSError as error:
+                raise _refusal("the journal's state could not be recorded", error) from error
+        self._state = state
+        self._files.remove(state.covered)
+
+    def _put_state(self, state: State) -> bool:
+        files = self._files
+        if files.current is None:
+            return False
+        try:
+            files.harden(files.current)  # A state must not be durable behind hits that are not (sync off).
+            files.put(
+                lambda at: encode_state_frame(state, at.end, at.durable, at.salt), state_bytes(state), durable=True
+            )
+        except OSError:
+            return False
+        return True
+
+    # --- opening and closing --------------------------------------------------------------------------------------
+    def close(self) -> None:
+        """Let go of the folder. What was accepted stays; with sync off it is synced if the disk lets it."""
+        with self._turn:
+            if self._files.current:
+                with suppress(OSError):
+                    self._files.harden(self._files.current)
+            self._files.close()
+            if self._held is not None:
+                with suppress(OSError):
+                    self._disk.close(self._held)
+                self._held = None
+
+    def _check_open(self) -> None:
+        if self._held is None:
+            raise JournalBroken("the journal is closed")
+
+    def _take_hold(self) -> None:
+        self._disk.make_folder(self.folder)
+        path = self.folder / "lock"
+        try:
+            self._held = self._disk.lock(path)
+        except BlockingIOError:
+            holder = bytes(self._disk.read(path)).decode(errors="replace").strip()
+            raise JournalHeld(f"the journal in {self.folder} is held by process {holder or 'unknown'}") from None
+
+    def _recover(self) -> None:
+        remains, files = recover(self.folder, self._disk), self._files
+        if remains is None:
+            journal, torn_bytes = self._disk.random(16), 0
+            files.begin(journal)
+            files.open_next(NEW)
+        else:
+            journal, self._state, torn_bytes = remains.journal, remains.state, remains.torn_bytes
+            files.take_up(remains)
+            with suppress(OSError):  # Unsettled: the first that must write tries again, and says what is wrong.
+                files.open_next(self._state)
+        state = self._state
+        name = str(uuid.UUID(bytes=journal))
+        self.recovered = Recovered(state.identity, state.flush, state.last_flush, name, torn_bytes)
+
+
+def _refusal(what: str, error: OSError) -> JournalError:
+    if error.errno in _FULL:
+        return JournalFull(f"{what}: no room on the disk ({error})")
+    return JournalBroken(f"{what}: {error}")

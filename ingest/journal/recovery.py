@@ -1,0 +1,143 @@
+"""Reads a journal's folder as a stopped program or machine left it, changing nothing.
+
+The segment with the highest number is the last one. Its header says which segment came before and how long that one is,
+and so on back to the first, or to one that a complete flush covers. Segments that are not on this way were given up, or
+are covered and only waited to be removed; they count for nothing and are not read.
+
+Every segment but the last must be valid exactly up to the length that its successor states. The last one may end in a
+torn frame: what a write left that was under way when everything stopped. It was never answered, and is cut off.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from clickcurve.buckets.errors import JournalDamaged
+from ingest.journal.disk import Disk
+from ingest.journal.segment_format import (
+    GROUP,
+    STATE,
+    Header,
+    Malformed,
+    State,
+    decode_header,
+    decode_state,
+    proof_of_damage,
+    used_bytes,
+    walk,
+)
+
+_NAME = re.compile(r"segment-(\d{8,})")
+
+
+@dataclass(slots=True)
+class Segment:
+    """A segment as far as it counts: frames in bytes [start, end), of which those up to `durable` are on the disk."""
+
+    number: int
+    salt: int
+    start: int
+    end: int
+    durable: int
+    hits: bool = False  # holds a group, so it belongs to a flush
+    doubted: bool = True  # what lies beyond `durable` may have been dropped by a failed sync and must be written again
+
+
+@dataclass(slots=True)
+class Remains:
+    """What a folder holds. `closed`: oldest first, those with hits that no complete flush covers.
+
+    `strays`: the other segments and their sizes, which may go once a new segment repeats the state. `torn_bytes`: what
+    follows the last valid frame.
+    """
+
+    journal: bytes
+    state: State
+    closed: list[Segment]
+    last_number: int
+    strays: dict[Path, int]
+    torn_bytes: int
+
+
+def segment_path(folder: Path, number: int) -> Path:
+    return folder / f"segment-{number:08d}"
+
+
+def damaged(path: Path, offset: int, what: str) -> JournalDamaged:
+    return JournalDamaged(f"{path}, byte {offset}: {what}", field=str(path), value=offset)
+
+
+def recover(folder: Path, disk: Disk) -> Remains | None:
+    """None for a folder without segments; JournalDamaged where what is there cannot be what was written."""
+    numbers = [int(match[1]) for match in map(_NAME.fullmatch, disk.names(folder)) if match]
+    if not numbers:
+        return None
+    last_number = max(numbers)
+    header, last, state, torn_bytes = _read_last(folder, disk, last_number)
+    found, later = [last], header
+    while later.predecessor > state.covered:
+        later, segment = _read_sealed(folder, disk, later)
+        found.append(segment)
+    closed = [segment for segment in reversed(found) if segment.hits and segment.number > state.covered]
+    kept = {segment.number for segment in closed}
+    strays = [segment_path(folder, number) for number in numbers if number not in kept]
+    return Remains(header.journal, state, closed, last_number, {path: disk.size(path) for path in strays}, torn_bytes)
+
+
+def _read_last(folder: Path, disk: Disk, number: int) -> tuple[Header, Segment, State, int]:
+    path = segment_path(folder, number)
+    view = disk.read(path)
+    header, start = _read_header(path, view, number)
+    state = header.state
+    segment = Segment(number, header.salt, start, start, start)
+    for found in walk(view, start, len(view), header.salt):
+        if found.kind == STATE:
+            state = _read_state(path, view, found.body, found.length)
+        elif found.kind != GROUP:
+            raise damaged(path, segment.end, f"a record of kind {found.kind}, which this program does not know")
+        segment.hits = segment.hits or found.kind == GROUP
+        segment.durable, segment.end = found.durable, found.end
+    proof = proof_of_damage(view, segment.end, header.salt)
+    if proof is not None:
+        raise damaged(path, segment.end, f"the record here is damaged, but a later one, at byte {proof}, is whole")
+    return header, segment, state, max(0, used_bytes(view) - segment.end)
+
+
+def _read_sealed(folder: Path, disk: Disk, later: Header) -> tuple[Header, Segment]:
+    path = segment_path(folder, later.predecessor)
+    try:
+        view = disk.read(path)
+    except FileNotFoundError:
+        raise damaged(path, 0, f"the segment is missing; segment {later.number} continues it") from None
+    header, start = _read_header(path, view, later.predecessor)
+    if (header.journal, header.salt) != (later.journal, later.predecessor_salt):
+        raise damaged(path, 0, f"segment {later.number} does not continue this one; files of two journals are mixed")
+    if header.predecessor >= header.number:
+        raise damaged(path, 0, "the segment claims to continue a later one")
+    segment = Segment(header.number, header.salt, start, start, later.sealed)
+    if later.sealed <= len(view):
+        for found in walk(view, start, later.sealed, header.salt):
+            segment.hits = segment.hits or found.kind == GROUP
+            segment.end = found.end
+    if segment.end != later.sealed:
+        raise damaged(path, segment.end, f"the record here is damaged; the segment holds records up to {later.sealed}")
+    return header, segment
+
+
+def _read_header(path: Path, view: memoryview, number: int) -> tuple[Header, int]:
+    try:
+        header, start = decode_header(view)
+    except Malformed as error:
+        raise damaged(path, 0, str(error)) from error
+    if header.number != number:
+        raise damaged(path, 0, f"the file's name says segment {number}, its header says {header.number}")
+    return header, start
+
+
+def _read_state(path: Path, view: memoryview, body: int, length: int) -> State:
+    try:
+        return decode_state(view[body : body + length])
+    except Malformed as error:
+        raise damaged(path, body, str(error)) from error

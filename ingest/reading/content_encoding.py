@@ -1,0 +1,98 @@
+"""Content-Encoding: gzip and zstd, decoded in steps, with a bound that is enforced while decoding.
+
+A body of some kilobytes can stand for gigabytes. No step here makes more than a bounded number of bytes, and decoding
+stops at the first byte over the limit.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Generator, Iterator
+
+import zstandard
+
+from clickcurve.buckets.errors import BodyTooLarge, BodyUnreadable, MediaTypeUnsupported
+from ingest.hit import shown
+
+BODY_BYTES = 64 * 1024 * 1024
+
+# Members of a gzip body or frames of a zstd body: each costs some microseconds however empty it is.
+MEMBERS = 10_000
+
+_GZIP_INPUT = 64 * 1024
+_GZIP_OUTPUT = 256 * 1024
+# zstd has no bound on the output of a step but the input: 3 bytes make at most 128 KiB.
+_ZSTD_INPUT = 512
+_ZSTD_WINDOW = 8 * 1024 * 1024  # the most that RFC 9659 allows in HTTP
+
+
+def coding_of(header: str) -> str | None:
+    """`gzip`, `zstd` or None for a Content-Encoding header; MediaTypeUnsupported for anything else."""
+    codings = [coding for part in header.lower().split(",") if (coding := part.strip()) not in ("", "identity")]
+    if not codings:
+        return None
+    if len(codings) == 1 and codings[0] in ("gzip", "x-gzip", "zstd"):
+        return codings[0].removeprefix("x-")
+    what = "is not one that is read here" if len(codings) == 1 else "is several on top of one another"
+    rule = "gzip, zstd or identity, one of them"
+    raise MediaTypeUnsupported(f"the body's encoding {what}", field="Content-Encoding", value=shown(header), rule=rule)
+
+
+def decoded(body: bytes, coding: str, limit: int = BODY_BYTES) -> Iterator[bytes]:
+    """The decoded body in blocks. BodyTooLarge over the limit; BodyUnreadable if it is damaged or cut short.
+
+    Several members or frames follow one another as in files; anything else after the end is damage.
+    """
+    left = limit
+    for block in _blocks(body, coding):
+        left -= len(block)
+        if left < 0:
+            raise too_large(limit)
+        yield block
+
+
+def too_large(limit: int) -> BodyTooLarge:
+    return BodyTooLarge(f"the body is larger than {limit:,} bytes", rule=f"at most {limit:,} bytes, decoded")
+
+
+def _blocks(body: bytes, coding: str) -> Iterator[bytes]:
+    member = _gzip_member if coding == "gzip" else _zstd_frame
+    start = 0
+    for _ in range(MEMBERS):
+        try:
+            start = yield from member(body, start)
+        except (zlib.error, zstandard.ZstdError) as error:
+            raise BodyUnreadable(f"the body is not {coding}: {error}", field="Content-Encoding", value=coding) from None
+        if start == len(body):
+            return
+    raise BodyUnreadable(f"more than {MEMBERS:,} {coding} streams in one body", field="Content-Encoding", value=coding)
+
+
+def _gzip_member(body: bytes, start: int) -> Generator[bytes, None, int]:
+    """Yields the blocks of the member at `start`; returns where the next one begins."""
+    decoder = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    while start < len(body):
+        piece = body[start : start + _GZIP_INPUT]
+        start += len(piece)
+        while piece and not decoder.eof:
+            yield decoder.decompress(piece, _GZIP_OUTPUT)
+            piece = decoder.unconsumed_tail
+        if decoder.eof:
+            return start - len(decoder.unused_data)
+    raise _cut_short("gzip")
+
+
+def _zstd_frame(body: bytes, start: int) -> Generator[bytes, None, int]:
+    """Like _gzip_member, for a frame."""
+    decoder = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
+    while start < len(body):
+        piece = body[start : start + _ZSTD_INPUT]
+        start += len(piece)
+        yield decoder.decompress(piece)
+        if decoder.eof:
+            return start - len(decoder.unused_data)
+    raise _cut_short("zstd")
+
+
+def _cut_short(coding: str) -> BodyUnreadable:
+    return BodyUnreadable(f"the {coding} body is cut short", field="Content-Encoding", value=coding)

@@ -1,0 +1,33 @@
+"""What the write routes count about themselves: plain numbers that the server exports when it is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from clickcurve.buckets.errors import HitRejected
+from ingest.hit import FUTURE_RULE
+
+# Why a hit is refused: the field to blame, but a time that is only too far ahead (a wrong clock) is kept apart.
+REFUSAL_CLASSES = ("key", "ts", "future", "count", "id", "ua", "bot", "hit", "event")
+
+
+def refusal_class(error: HitRejected) -> str:
+    if error.rule == FUTURE_RULE:
+        return "future"
+    return error.field if error.field in REFUSAL_CLASSES else "event"
+
+
+@dataclass(slots=True)
+class IngestCounters:
+    """Since the process began. Sums of counts, as in receipts, but for those that say otherwise."""
+
+    singles: int = 0  # requests answered as one counted hit
+    batches: int = 0  # all other requests that got a receipt
+    body_bytes: int = 0  # decoded bytes of those
+    counted: int = 0
+    duplicate: int = 0
+    late: int = 0
+    refused: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REFUSAL_CLASSES, 0))
+    rejected: dict[int, int] = field(default_factory=dict)  # requests without a receipt, by status
+    unanswered: int = 0  # connections closed because the outcome is unknown
+    disconnected: int = 0  # clients that left in the middle of a body

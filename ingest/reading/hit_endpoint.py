@@ -1,0 +1,352 @@
+"""`POST /v1/hits` and `POST /v1/hits/{key}`, as a plain ASGI callable.
+
+A web framework's routing and validation cost more than a hit, so the server calls `HitRoutes` in front of it for
+every path that `serves` says yes to; all methods of those paths are answered here. One hit now, by path or by a JSON
+object with nothing but a key, goes to the owner without a batch and is answered with constant bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from clickcurve.buckets.errors import (
+    BodyUnreadable,
+    ClickcurveError,
+    HitRejected,
+    JournalBehind,
+    JournalUnknown,
+    ParameterInvalid,
+)
+from ingest.batch import Batch, Counts, Identified
+from ingest.hit import FUTURE_S, ID_RULE, Hit, Moment, hit_of, is_id, minute_start, shown
+from ingest.reading.answer import Answer, Send, answer, close_unanswered, problem, problem_answer
+from ingest.reading.body import media_of, read
+from ingest.reading.content_encoding import BODY_BYTES, coding_of, decoded, too_large
+from ingest.reading.counters import IngestCounters
+from ingest.reading.path_key import key_in
+from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, Item, Receipt
+from ingest.reading.request_sums import IDENTIFIED_HITS, NO_TIME, FullHit, PlainHit, Tally
+
+HITS = b"/v1/hits"
+HIT = b"/v1/hits/"
+
+# Bytes of large bodies in memory at once, over all requests. Beyond it further ones are asked to come again.
+WAITING_BYTES = 256 * 1024 * 1024
+_SMALL_BODY = 1024 * 1024
+_STEP_BYTES = 256 * 1024
+
+# With one of these headers a request is more than one plain hit.
+_ODD = frozenset((b"transfer-encoding", b"content-encoding", b"idempotency-key", b"expect"))
+_PLAIN_PATH = re.compile(rb"/v1/hits/[!-$&-.0-~]{1,256}").fullmatch
+_JSON = b"application/json"
+_PLAIN = msgspec.json.Decoder(PlainHit)
+_FULL = msgspec.json.Decoder(FullHit)
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_ONE_COUNTED = answer(200, ONE_COUNTED)
+
+Scope = dict[str, Any]
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Counting = Awaitable[frozenset[str]] | Awaitable[None]
+
+
+class Intake(Protocol):
+    """What counts the hits: the owner."""
+
+    async def accept(self, batch: Batch) -> frozenset[str]: ...
+    def accept_one(self, key: str) -> Awaitable[None]: ...
+
+
+class BodiesBusy(JournalBehind):
+    """Too many bytes of large bodies are being read at once: nothing of this one was counted."""
+
+    title = "too many large bodies"
+
+
+class _ClientGone(Exception):
+    """The client closed the connection in the middle of its body."""
+
+
+class _Request:
+    """The headers that matter here, the part of the body that was received already, and the bytes held for it."""
+
+    def __init__(self, scope: Scope, first: Message | None) -> None:
+        self.first = first
+        pairs: list[tuple[bytes, bytes]] = scope["headers"]
+        headers = dict(pairs)
+        length = headers.get(b"content-length", b"0")
+        self.type = headers.get(b"content-type", b"").decode("latin-1")
+        self.coding = b",".join([value for name, value in pairs if name == b"content-encoding"]).decode("latin-1")
+        self.length = int(length) if length.isdigit() and len(length) < 20 else 0
+        self.chunked = b"transfer-encoding" in headers
+        self.names = [value for name, value in pairs if name == b"idempotency-key"]
+        self.expects = b"expect" in headers
+        self.unread = first is None
+        self.held = 0
+
+    @property
+    def name(self) -> str | None:
+        """The Idempotency-Key."""
+        if not self.names:
+            return None
+        if len(self.names) > 1 or not is_id(self.names[0].decode("latin-1")):
+            value = shown(b", ".join(self.names))
+            detail = "the Idempotency-Key is empty, too long, not visible ASCII, or given twice"
+            raise ParameterInvalid(detail, field="Idempotency-Key", value=value, rule=ID_RULE)
+        return self.names[0].decode("ascii")
+
+
+class HitRoutes:
+    """Answers the write routes.
+
+    clock gives epoch seconds; minutes_since(now) the start of the oldest day that is kept in minutes; is_bot judges a
+    user agent. The counters are plain numbers for the server to export.
+    """
+
+    def __init__(
+        self,
+        intake: Intake,
+        clock: Callable[[], float],
+        minutes_since: Callable[[int], int],
+        is_bot: Callable[[str], bool],
+        counters: IngestCounters | None = None,
+        *,
+        body_bytes: int = BODY_BYTES,
+        future_s: int = FUTURE_S,
+        identified_hits: int = IDENTIFIED_HITS,
+        receipt_items: int = RECEIPT_ITEMS,
+        waiting_bytes: int = WAITING_BYTES,
+    ) -> None:
+        self.intake = intake
+        self.counters = counters if counters is not None else IngestCounters()
+        self._clock = clock
+        self._minutes_since = minutes_since
+        self._is_bot = is_bot
+        self._body_bytes = body_bytes
+        self._future_s = future_s
+        self._identified_hits = identified_hits
+        self._receipt_items = receipt_items
+        self._waiting_bytes = waiting_bytes
+        self._held = 0
+        self._now = Moment.at(clock(), minutes_since, future_s)
+
+    @staticmethod
+    def serves(raw_path: bytes) -> bool:
+        return raw_path.startswith(HITS) and (len(raw_path) == len(HITS) or raw_path.startswith(HIT))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of a path that `serves` allows. Here is one good hit; the rest is in `_answer`."""
+        first: Message | None = None
+        counting: Counting | None = None
+        try:
+            if scope["method"] == "POST":
+                path: bytes = scope["raw_path"]
+                headers = dict(scope["headers"])
+                if not _ODD.isdisjoint(headers):
+                    pass
+                elif len(path) > len(HIT):
+                    if headers.get(b"content-length", b"0") == b"0" and _PLAIN_PATH(path):
+                        counting = self.intake.accept_one(path[len(HIT) :].decode("ascii"))
+                elif len(path) == len(HITS) and _is_short_json(headers):
+                    first = await receive()
+                    counting = self._count_one(first)
+            if counting is not None:
+                counted_before = await counting
+                if counted_before:
+                    await self._duplicate(counted_before).send(send)
+                    return
+                self.counters.singles += 1
+                await send(_ONE_COUNTED.start)
+                await send(_ONE_COUNTED.body)
+                return
+        except ClickcurveError as error:
+            await self._fail(error, send)
+            return
+        await self._answer(scope, receive, send, first)
+
+    def _count_one(self, message: Message) -> Counting | None:
+        """Start to count the one hit that this body is; None if it is more or less than that, or in any way odd."""
+        body = message.get("body", b"")
+        if message.get("more_body", False) or not body.startswith(b"{") or len(body) > self._body_bytes:
+            return None
+        try:
+            hit = _PLAIN.decode(body)
+        except _UNREADABLE:
+            return self._count_full(body)
+        if hit.count != 1:
+            return None
+        if hit.ts == NO_TIME:
+            return self.intake.accept_one(hit.key)
+        moment = self._moment()
+        if not moment.late_before <= hit.ts <= moment.latest:
+            return None
+        return self.intake.accept(Batch({minute_start(hit.ts): {hit.key: 1}}, {}, [], {}, None))
+
+    def _count_full(self, body: bytes) -> Counting | None:
+        moment = self._moment()
+        try:
+            hit = hit_of(_FULL.decode(body), moment, self._is_bot)
+        except (*_UNREADABLE, HitRejected):
+            return None
+        if hit.count != 1 or hit.minute < moment.late_before:
+            return None
+        counts: Counts = {hit.minute: {hit.key: 1}}
+        people, bots = ({}, counts) if hit.bot else (counts, {})
+        if hit.id is None:
+            return self.intake.accept(Batch(people, bots, [], {}, None))
+        return self.intake.accept(Batch({}, {}, [Identified(hit.id, people, bots)], {}, None))
+
+    def _duplicate(self, ids: frozenset[str]) -> Answer:
+        """The answer to one hit whose id was counted before."""
+        (id_,) = ids
+        self.counters.batches += 1
+        self.counters.duplicate += 1
+        return answer(200, Receipt(0, 1, 0, 0, (Item.duplicate(0, "id", id_),)).encode())
+
+    def _moment(self) -> Moment:
+        now = self._clock()
+        if not self._now.now <= now < self._now.now + 1:
+            self._now = Moment.at(now, self._minutes_since, self._future_s)
+        return self._now
+
+    # --- one request --------------------------------------------------------------------------------------------
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, first: Message | None) -> None:
+        request = _Request(scope, first)
+        try:
+            found = await self._take(scope, request, receive)
+        except _ClientGone:
+            self.counters.disconnected += 1
+            return
+        except ClickcurveError as error:
+            await self._fail(error, send, request)
+            return
+        finally:
+            self._held -= request.held
+        if found.status in (404, 405):
+            self._count_rejected(found.status)
+        await found.send(send)
+
+    async def _fail(self, error: ClickcurveError, send: Send, request: _Request | None = None) -> None:
+        if isinstance(error, JournalUnknown):
+            self.counters.unanswered += 1
+            await close_unanswered(send)
+            raise error
+        self._count_rejected(error.status)
+        # A client that waits for 100 Continue may leave its body out now: what follows would be taken for the body.
+        close = ((b"connection", b"close"),) if request and request.expects and request.unread else ()
+        await problem(error, close).send(send)
+
+    def _count_rejected(self, status: int) -> None:
+        self.counters.rejected[status] = self.counters.rejected.get(status, 0) + 1
+
+    async def _take(self, scope: Scope, request: _Request, receive: Receive) -> Answer:
+        raw_path: bytes = scope["raw_path"]
+        if scope["method"] != "POST":
+            detail = f"{scope['method']} means nothing here; hits are sent by POST"
+            return problem_answer(405, "method not allowed", detail, ((b"allow", b"POST"),))
+        if len(raw_path) == len(HITS):
+            return await self._take_body(request, receive)
+        if b"/" in raw_path[len(HIT) :]:
+            return problem_answer(404, "not found", "a slash in a key is written %2F")
+        return await self._take_path(raw_path[len(HIT) :], request, receive)
+
+    async def _take_path(self, raw: bytes, request: _Request, receive: Receive) -> Answer:
+        """One hit now, that carries an Idempotency-Key, or an odd key, or perhaps a body."""
+        if request.length or (request.chunked and not await _is_empty(receive)):
+            detail = "one hit by path has no body; hits with time, count or id are sent to /v1/hits"
+            raise BodyUnreadable(detail, rule="an empty body")
+        tally = self._tally(request.name)
+        try:
+            key = key_in(raw)
+        except HitRejected as error:
+            tally.refuse(error)
+        else:
+            if request.name is None:
+                await self.intake.accept_one(key)
+                self.counters.singles += 1
+                return _ONE_COUNTED
+            tally.add(Hit(key, minute_start(tally.moment.now), 1, None, False))
+        return await self._settle(tally)
+
+    async def _take_body(self, request: _Request, receive: Receive) -> Answer:
+        name = request.name
+        media = media_of(request.type)
+        coding = coding_of(request.coding)
+        body = await self._body(request, receive)
+        if coding is not None:
+            body = await self._decode(request, body, coding)
+        tally = self._tally(name)
+        for _ in read(body, media, tally, self._is_bot):
+            await asyncio.sleep(0)
+        self.counters.body_bytes += len(body)
+        return await self._settle(tally)
+
+    def _tally(self, name: str | None) -> Tally:
+        return Tally(self._moment(), name, self._identified_hits, self._receipt_items)
+
+    async def _settle(self, tally: Tally) -> Answer:
+        batch = tally.batch()
+        receipt: Receipt = tally.receipt(await self.intake.accept(batch) if batch is not None else frozenset())
+        tally.count_into(self.counters, receipt)
+        return answer(receipt.status, receipt.encode())
+
+    # --- bodies -------------------------------------------------------------------------------------------------
+    async def _body(self, request: _Request, receive: Receive) -> bytes:
+        """The body as sent, still encoded."""
+        if request.length > self._body_bytes:
+            raise too_large(self._body_bytes)
+        request.unread = False
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            message, request.first = request.first or await receive(), None
+            if message["type"] != "http.request":
+                raise _ClientGone
+            chunk: bytes = message.get("body", b"")
+            size += len(chunk)
+            if size > self._body_bytes:
+                raise too_large(self._body_bytes)
+            self._hold(request, len(chunk))
+            chunks.append(chunk)
+            if not message.get("more_body", False):
+                return b"".join(chunks)
+
+    async def _decode(self, request: _Request, body: bytes, coding: str) -> bytes:
+        blocks = []
+        step = 0
+        for block in decoded(body, coding, self._body_bytes):
+            self._hold(request, len(block))
+            blocks.append(block)
+            step += len(block) + 1024  # empty blocks take time, too
+            if step > _STEP_BYTES:
+                step = 0
+                await asyncio.sleep(0)
+        return b"".join(blocks)
+
+    def _hold(self, request: _Request, size: int) -> None:
+        self._held += size
+        request.held += size
+        if self._held > self._waiting_bytes and request.held > _SMALL_BODY:
+            raise BodiesBusy(f"more than {self._waiting_bytes:,} bytes of bodies are being read; send this one again")
+
+
+def _is_short_json(headers: dict[bytes, bytes]) -> bool:
+    """Whether the headers announce JSON of less than 10,000 bytes."""
+    return 0 < len(headers.get(b"content-length", b"")) < 5 and headers.get(b"content-type", _JSON) == _JSON
+
+
+async def _is_empty(receive: Receive) -> bool:
+    """Whether a body of unknown length turns out to have none."""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise _ClientGone
+        if message.get("body", b""):
+            return False
+        if not message.get("more_body", False):
+            return True

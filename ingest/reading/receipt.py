@@ -1,0 +1,67 @@
+"""The answer to a batch: what was counted, and item by item what was not.
+
+    {"counted", "duplicate", "late", "refused", "items": [{"index", "status", "field", "value", "reason"}]}
+
+The four numbers are sums of counts. `counted` is what was accepted, `late` the part of it that came too late to be
+kept by the minute; a refused hit without a valid count sums as 1. `items` holds refused and duplicate hits in the
+order of the body, at most 1,000, then `items_omitted` says how many more there were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from clickcurve.buckets.errors import HitRejected
+from ingest.hit import shown
+
+RECEIPT_ITEMS = 1000
+
+Shown = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One hit that was not counted; `index` is its place in the body, from 0."""
+
+    index: int
+    status: Literal["duplicate", "refused"]
+    field: str | None
+    value: Shown
+    reason: str
+
+    @classmethod
+    def refused(cls, index: int, error: HitRejected) -> Item:
+        rule = f" (rule: {error.rule})" if error.rule else ""
+        return cls(index, "refused", error.field, shown(error.value), error.detail + rule)
+
+    @classmethod
+    def duplicate(cls, index: int, field: str, value: str) -> Item:
+        return cls(index, "duplicate", field, shown(value), f"this {field} was counted before")
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    counted: int
+    duplicate: int
+    late: int
+    refused: int
+    items: tuple[Item, ...] = ()
+    items_omitted: int = 0
+
+    @property
+    def status(self) -> int:
+        """422 if not one hit of a body with hits was good; a repeat of counted hits is good."""
+        return 422 if self.refused and not self.counted and not self.duplicate else 200
+
+    def encode(self) -> bytes:
+        """The JSON body."""
+        items = msgspec.json.encode(self.items)
+        omitted = b',"items_omitted":%d' % self.items_omitted if self.items_omitted else b""
+        numbers = (self.counted, self.duplicate, self.late, self.refused)
+        return b'{"counted":%d,"duplicate":%d,"late":%d,"refused":%d,"items":' % numbers + items + omitted + b"}"
+
+
+ONE_COUNTED = Receipt(counted=1, duplicate=0, late=0, refused=0).encode()

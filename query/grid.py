@@ -1,0 +1,148 @@
+"""Where the points of a curve lie: the edges between them, as the kept buckets allow. No counts here.
+
+The points tile from the start of the kept bucket that holds the range's start to the end of the one that holds its
+end. Between those:
+
+- where the step is finer than what a tier keeps, every kept bucket is a point (a year of minutes is not a million
+  points, but some 60 weeks and then minutes);
+- elsewhere each of the step's edges inside the range is one, moved up to the end of the kept bucket that it falls
+  inside, if any; edges that meet are one.
+
+The result depends on the range, the step, the zone and the fold day, so it serves all links alike.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.ladder import DAY_S, Ladder, Tier
+from clickcurve.buckets.ranges import State
+from query.parameters import Window
+from query.times import STEPS, Step
+
+MAX_POINTS = 10_000
+
+# What "which step would fit" may answer, finest first. Years always fit: time ends in the year 9999.
+_OFFERED = ("5m", "1h", "1d", "1w", "1mo", "1y")
+# How long a usual bucket of a calendar tier is, and how long they are on average: a year has some 62.5 weeks and pieces
+# of weeks.
+_LENGTH_S = {"week": 7 * DAY_S, "month": 28 * DAY_S}
+_AVERAGE_S = {"week": 505_000, "month": 2_629_746}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The points of one window: point i is [edges[i], edges[i + 1]). `cut` names the kept buckets, as (tier, start),
+    of which the asked range holds only a part: none, one or two."""
+
+    window: Window
+    fold_day: int
+    edges: tuple[int, ...]
+    cut: tuple[tuple[int, int], ...]
+    # What is written around the counts: kind -> the first open point, and the text. Kept here to be found at no cost.
+    texts: dict[str, tuple[int, str]] = field(default_factory=dict, repr=False, compare=False)
+
+    def open_from(self, now: int) -> int:
+        """The index of the first point that ends after now."""
+        return max(0, bisect_right(self.edges, now) - 1)
+
+    def states(self, open_from: int) -> list[State]:
+        """One state per point: open, else partial, else complete."""
+        points = len(self.edges) - 1
+        if points < 1:
+            return []
+        states = [State.complete] * points
+        if self.edges[0] < self.window.start:
+            states[0] = State.partial
+        if self.edges[-1] > self.window.end:
+            states[-1] = State.partial
+        states[open_from:] = [State.open] * (points - open_from)
+        return states
+
+
+def layout(window: Window, ladder: Ladder, fold_day: int) -> Layout:
+    """The points of a window on a fold day; ParameterInvalid when there are more than MAX_POINTS."""
+    if window.start >= window.end:
+        return Layout(window, fold_day, (), ())
+    if _estimate(window, window.step, ladder, fold_day) > MAX_POINTS * 1.03:
+        raise _too_many(window, ladder, fold_day)
+    edges = _edges(window, window.step, ladder, fold_day)
+    if len(edges) > MAX_POINTS + 1:
+        raise _too_many(window, ladder, fold_day)
+    return Layout(window, fold_day, edges, _cut(window, edges, ladder, fold_day))
+
+
+def _edges(window: Window, step: Step, ladder: Ladder, fold_day: int) -> tuple[int, ...]:
+    first = ladder.kept(window.start, fold_day)[0]
+    last = ladder.kept(window.end - 1, fold_day)[1]
+    found = [first]
+    for tier, low, high in _spans(first, last, ladder, fold_day):
+        if step.unit is None or _is_finer(step, tier):
+            found += _bucket_ends(tier, low, high)
+        else:
+            inside = step.unit.edges(max(low, window.start), min(high, window.end - 1), window.zone)
+            found += tier.edges_up(list(inside))
+    return tuple(dict.fromkeys((*found, last)))
+
+
+def _spans(first: int, last: int, ladder: Ladder, fold_day: int) -> Iterator[tuple[Tier, int, int]]:
+    """The tiers that hold [first, last), oldest first, each with its part of that span."""
+    cuts = ladder.cuts(fold_day)
+    for index in reversed(range(len(cuts))):
+        low = max(first, cuts[index])
+        high = min(last, cuts[index - 1]) if index else last
+        if low < high:
+            yield ladder.tiers[index], low, high
+
+
+def _is_finer(step: Step, tier: Tier) -> bool:
+    """Is every bucket of this tier longer than the step, so that the buckets themselves are the points?"""
+    return step.average_s < (tier.width_s or _LENGTH_S[tier.name])
+
+
+def _bucket_ends(tier: Tier, low: int, high: int) -> Iterator[int] | range:
+    """The ends of a tier's buckets in (low, high]; low is the start of one."""
+    if tier.width_s is not None:
+        return range(low + tier.width_s, high + 1, tier.width_s)
+    return _calendar_ends(tier, low, high)
+
+
+def _calendar_ends(tier: Tier, low: int, high: int) -> Iterator[int]:
+    while low < high:
+        low = tier.bucket(low)[1]
+        yield low
+
+
+def _estimate(window: Window, step: Step, ladder: Ladder, fold_day: int) -> int:
+    """About how many points there will be, two in a hundred more or less, without making them."""
+    first = ladder.kept(window.start, fold_day)[0]
+    last = ladder.kept(window.end - 1, fold_day)[1]
+    points = 0
+    for tier, low, high in _spans(first, last, ladder, fold_day):
+        if step.unit is None or _is_finer(step, tier):
+            points += (high - low) // (tier.width_s or _AVERAGE_S[tier.name])
+        else:
+            points += (high - low) // step.average_s
+    return points
+
+
+def _cut(window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int) -> tuple[tuple[int, int], ...]:
+    cut = {}
+    for t, edge in ((window.start, edges[0]), (window.end - 1, edges[-1])):
+        if edge not in (window.start, window.end):
+            cut[ladder.kept(t, fold_day)[0]] = ladder.tier_of(t, fold_day)
+    return tuple((tier, start) for start, tier in cut.items())
+
+
+def _too_many(window: Window, ladder: Ladder, fold_day: int) -> ParameterInvalid:
+    coarser = (STEPS[name] for name in _OFFERED if STEPS[name].average_s > window.step.average_s)
+    fits = next(step.name for step in coarser if _estimate(window, step, ladder, fold_day) < MAX_POINTS * 0.97)
+    return ParameterInvalid(
+        f"this range has more than {MAX_POINTS} points at step={window.step.name}; step={fits} would fit",
+        field="step",
+        value=window.step.name,
+        rule=f"at most {MAX_POINTS} points",
+    )

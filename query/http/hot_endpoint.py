@@ -1,0 +1,97 @@
+"""The hot way in: totals and curves, answered in front of the web framework, which would cost more than the answer.
+
+What is not one of those goes on to the application behind, unread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, TypeAlias
+
+from query.http.keys import key_of
+from query.queries import Queries
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LINKS = b"/v1/links/"
+
+
+class HotQueries:
+    """`GET /v1/links/{key}/total`, `/v1/links/{key}/curve`, `/v1/total` and `/v1/curve` as a plain ASGI callable.
+
+    refuse turns an error into an application that answers it; behind answers everything else.
+    """
+
+    def __init__(self, queries: Queries, refuse: Callable[[Exception], Application], behind: Application) -> None:
+        self._queries = queries
+        self._refuse = refuse
+        self._behind = behind
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or hand on."""
+        asked = question(scope)
+        if asked is None:
+            await self._behind(scope, receive, send)
+            return
+        raw_key, what = asked
+        try:
+            key = None if raw_key is None else key_of(raw_key)
+            query = scope["query_string"]
+            if what == b"curve":
+                media, body = await self._queries.curve(key, query, accepts_csv(scope["headers"]))
+            else:
+                media, body = await self._queries.total(key, query)
+        except Exception as error:
+            await self._refuse(error)(scope, receive, send)
+            return
+        await send(_start(media, body))
+        await send({"type": "http.response.body", "body": body})
+
+
+def question(scope: Scope) -> tuple[bytes | None, bytes] | None:
+    """The raw key (None: all links) and `total` or `curve`, if that is what is asked. The path is read raw, because a
+    key may hold an encoded slash, or be called `total`."""
+    if scope["type"] != "http" or scope["method"] != "GET":
+        return None
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    if raw.startswith(LINKS):
+        key, _, what = raw[len(LINKS) :].partition(b"/")
+        return (key, what) if key and what in (b"total", b"curve") else None
+    return (None, raw[4:]) if raw in (b"/v1/total", b"/v1/curve") else None
+
+
+def accepts_csv(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Does the caller prefer CSV to JSON? In doubt, no."""
+    for name, value in headers:
+        if name == b"accept":
+            return b"text/csv" in value.lower() and _prefers_csv(value.decode("latin-1").lower())
+    return False
+
+
+def _prefers_csv(accept: str) -> bool:
+    """By quality; between equals by which stands first, and a type that is named beats a `*`."""
+    qualities: dict[str, float] = {}
+    for part in accept.split(","):
+        media, *parameters = (piece.strip() for piece in part.split(";"))
+        qualities[media] = next((_quality(text[2:]) for text in parameters if text.startswith("q=")), 1.0)
+    csv = qualities.get("text/csv", 0.0)
+    json = next((qualities[media] for media in ("application/json", "application/*", "*/*") if media in qualities), 0.0)
+    named = list(qualities)
+    json_first = "application/json" in named and named.index("application/json") < named.index("text/csv")
+    return csv > json or (csv == json > 0 and not json_first)
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _start(media: str, body: bytes) -> Message:
+    headers = [(b"content-type", media.encode()), (b"content-length", b"%d" % len(body)), (b"vary", b"accept")]
+    return {"type": "http.response.start", "status": 200, "headers": headers}

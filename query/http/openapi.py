@@ -1,0 +1,263 @@
+"""What the OpenAPI page says of the read routes: parameters, shapes and examples, as keywords of a route."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clickcurve.keys import OUTCOMES
+from query.http.keys import KEY_RULE
+from query.parameters import DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP
+from query.times import LAST_RULE, MOMENT_RULE, STEPS
+
+Schema = dict[str, Any]
+
+_INTEGER: Schema = {"type": "integer"}
+_BOOLEAN: Schema = {"type": "boolean"}
+_TEXT: Schema = {"type": "string"}
+_TIME: Schema = {"type": "integer", "description": "epoch seconds"}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+def _shape(properties: dict[str, Schema]) -> Schema:
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def _parameter(name: str, description: str, schema: Schema | None = None, example: Any = None) -> Schema:
+    found: Schema = {"name": name, "in": "query", "description": description, "schema": schema or _TEXT}
+    return found if example is None else {**found, "example": example}
+
+
+_KEY: Schema = {
+    "name": "key",
+    "in": "path",
+    "required": True,
+    "description": KEY_RULE,
+    "schema": _TEXT,
+    "example": "spring-sale",
+}
+_FROM = _parameter("from", f"Start of the range, included: {MOMENT_RULE}. Without an offset it is meant in `tz`.")
+_TO = _parameter("to", "End of the range, not included, written as `from`. Default: now.")
+_LAST = _parameter(
+    "last", f"The current unit and those before it: {LAST_RULE}. Not together with `from` or `to`.", example="7d"
+)
+_TZ = _parameter(
+    "tz", "IANA time zone in which days, weeks and months begin.", {"type": "string", "default": "UTC"}, "Europe/Berlin"
+)
+_STEP = _parameter(
+    "step",
+    "Length of a point. Where less is kept, points are as wide as what is kept. `native`: the buckets as kept.",
+    {"type": "string", "enum": [*STEPS, "auto"], "default": "auto"},
+)
+_BOTS = _parameter(
+    "bots",
+    "Count people, people and bots, or bots.",
+    {"type": "string", "enum": ["exclude", "include", "only"], "default": "exclude"},
+)
+_FORMAT = _parameter(
+    "format", "Default: what `Accept` prefers, else JSON.", {"type": "string", "enum": ["json", "csv"]}
+)
+_SORT = _parameter(
+    "sort", "The order: most hits first, ties by key.", {"type": "string", "enum": ["hits"], "default": "hits"}
+)
+_LIMIT = _parameter(
+    "limit", "How many links.", {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": DEFAULT_TOP}
+)
+
+_EVENT: Schema = {
+    "name": "event",
+    "in": "path",
+    "required": True,
+    "description": "An event of the limiter that has rules, or had some.",
+    "schema": _TEXT,
+    "example": "login",
+}
+_OUTCOME = _parameter(
+    "outcome",
+    "All hits that were asked for, or those that were admitted; each counts its cost.",
+    {"type": "string", "enum": [*OUTCOMES], "default": DEFAULT_OUTCOME},
+)
+
+_CALLER = _parameter(
+    "caller",
+    "Of one caller only: its features as the rule names them, `feature=value`, with blanks between several. For rules "
+    'with `history = "callers"`; kept for 30 days.',
+    example="ip=203.0.113.7",
+)
+
+_KEY_SHAPE: dict[str, Schema] = {
+    "key": {**_TEXT, "description": "null for all links together", "type": ["string", "null"]}
+}
+_BOUNDS: dict[str, Schema] = {
+    "at_least": {**_INTEGER, "description": "hits that are certainly in the range"},
+    "at_most": {**_INTEGER, "description": "the same and those in kept buckets that the range cuts"},
+    "exact": {**_BOOLEAN, "description": "do the bounds meet"},
+}
+_TOTAL_SHAPE = _shape(
+    _KEY_SHAPE
+    | {"from": _or_null(_TIME), "to": _or_null(_TIME)}
+    | {"total": {**_or_null(_INTEGER), "description": "null unless exact"}}
+    | _BOUNDS
+)
+_POINT_SHAPE = _shape(
+    {
+        "start": _TIME,
+        "end": _TIME,
+        "count": _INTEGER,
+        "state": {"type": "string", "enum": ["complete", "partial", "open"]},
+    }
+)
+_CURVE_SHAPE = _shape(
+    _KEY_SHAPE
+    | {"from": _TIME, "to": _TIME, "step": _TEXT, "tz": _TEXT}
+    | {
+        "first_hit": {
+            **_or_null(_TIME),
+            "description": "start of the minute of the first hit; before it, zeros mean nothing yet",
+        }
+    }
+    | {"total": {**_INTEGER, "description": "sum of the points"}}
+    | _BOUNDS
+    | {"points": {"type": "array", "items": _POINT_SHAPE, "description": "tile the range: each end is the next start"}}
+)
+_SUMMARY_SHAPE = _shape(
+    {"key": _TEXT}
+    | dict.fromkeys(("lifetime", "today", "yesterday", "last_7d", "last_30d"), _INTEGER)
+    | {"bots": {**_INTEGER, "description": "lifetime count of bots, whatever was asked"}}
+    | {"first_hit": _or_null(_TIME), "last_hit": _or_null(_TIME)}
+    | {"opening": {**_INTEGER, "description": "imported without dates: part of the lifetime, of no curve"}}
+)
+_TOP_SHAPE = _shape(
+    {"from": _or_null(_TIME), "to": _or_null(_TIME)}
+    | {"links": {"type": "array", "items": _shape({"key": _TEXT, "count": _INTEGER})}}
+)
+_PROBLEM_SHAPE: Schema = {
+    "type": "object",
+    "required": ["title", "detail"],
+    "properties": {"title": _TEXT, "detail": _TEXT, "field": _TEXT, "value": {}, "rule": _TEXT},
+}
+
+_TOTAL_EXAMPLE = {
+    "key": "spring-sale",
+    "from": 1772323200,
+    "to": 1772409600,
+    "total": 42,
+    "at_least": 42,
+    "at_most": 42,
+    "exact": True,
+}
+_POINTS_EXAMPLE = [
+    {"start": 1772402400, "end": 1772406000, "count": 3, "state": "complete"},
+    {"start": 1772406000, "end": 1772409600, "count": 1, "state": "open"},
+]
+_CURVE_EXAMPLE = {
+    "key": "spring-sale",
+    "from": 1772402400,
+    "to": 1772409600,
+    "step": "1h",
+    "tz": "UTC",
+    "first_hit": 1772323260,
+    "total": 4,
+    "at_least": 4,
+    "at_most": 4,
+    "exact": True,
+    "points": _POINTS_EXAMPLE,
+}
+_SUMMARY_EXAMPLE = {
+    "key": "spring-sale",
+    "lifetime": 1042,
+    "today": 4,
+    "yesterday": 12,
+    "last_7d": 42,
+    "last_30d": 42,
+    "bots": 7,
+    "first_hit": 1772323260,
+    "last_hit": 1772407680,
+    "opening": 1000,
+}
+_TOP_EXAMPLE = {
+    "from": 1771804800,
+    "to": 1772409600,
+    "links": [{"key": "spring-sale", "count": 1042}, {"key": "docs", "count": 7}],
+}
+_PROBLEM_EXAMPLE = {
+    "title": "invalid parameter",
+    "detail": "step '1x' is not known",
+    "field": "step",
+    "value": "1x",
+    "rule": "one of 1m, 5m, 1h, 1d, 1w, 1mo, native or auto",
+}
+
+
+def _route(
+    summary: str, parameters: list[Schema], shape: Schema, example: Any, csv: str | None = None
+) -> dict[str, Any]:
+    content: Schema = {"application/json": {"schema": shape, "example": example}}
+    if csv is not None:
+        content["text/csv"] = {"schema": _TEXT, "example": csv}
+    return {
+        "summary": summary,
+        "responses": {200: {"description": "The answer", "content": content}, **_REFUSED},
+        "openapi_extra": {"parameters": parameters},
+    }
+
+
+def _of_event(route: dict[str, Any]) -> dict[str, Any]:
+    unknown = {
+        "description": "No rule is for the event, and none was",
+        "content": {"application/problem+json": {"schema": _PROBLEM_SHAPE}},
+    }
+    return {**route, "responses": {**route["responses"], 404: unknown}}
+
+
+_REFUSED: dict[int | str, dict[str, Any]] = {
+    422: {
+        "description": "A parameter is wrong, unknown or given twice",
+        "content": {"application/problem+json": {"schema": _PROBLEM_SHAPE, "example": _PROBLEM_EXAMPLE}},
+    },
+    503: {
+        "description": "The store cannot answer now",
+        "content": {"application/problem+json": {"schema": _PROBLEM_SHAPE}},
+    },
+}
+_CURVE_CSV = "start,end,count,state\n1772402400,1772406000,3,complete\n1772406000,1772409600,1,open\n"
+_TOP_CSV = "key,count\nspring-sale,1042\ndocs,7\n"
+_IN_TOTAL = [_FROM, _TO, _LAST, _TZ, _BOTS]
+_IN_CURVE = [_FROM, _TO, _LAST, _STEP, _TZ, _BOTS, _FORMAT]
+
+TOTAL = _route("A link's total, for a range or its life", [_KEY, *_IN_TOTAL], _TOTAL_SHAPE, _TOTAL_EXAMPLE)
+CURVE = _route("A link's curve", [_KEY, *_IN_CURVE], _CURVE_SHAPE, _CURVE_EXAMPLE, _CURVE_CSV)
+TOTAL_OF_ALL = _route(
+    "The total of all links, erased ones included", _IN_TOTAL, _TOTAL_SHAPE, {**_TOTAL_EXAMPLE, "key": None}
+)
+CURVE_OF_ALL = _route(
+    "The curve of all links, erased ones included", _IN_CURVE, _CURVE_SHAPE, {**_CURVE_EXAMPLE, "key": None}, _CURVE_CSV
+)
+LIMIT_TOTAL = _of_event(
+    _route(
+        "How much was asked of the limiter's event, or admitted",
+        [_EVENT, _OUTCOME, _CALLER, *_IN_TOTAL],
+        _TOTAL_SHAPE,
+        {**_TOTAL_EXAMPLE, "key": "login"},
+    )
+)
+LIMIT_CURVE = _of_event(
+    _route(
+        "The curve of what was asked of the limiter's event, or admitted",
+        [_EVENT, _OUTCOME, _CALLER, *_IN_CURVE],
+        _CURVE_SHAPE,
+        {**_CURVE_EXAMPLE, "key": "login"},
+        _CURVE_CSV,
+    )
+)
+SUMMARY = _route("A link at a glance", [_KEY, _TZ, _BOTS], _SUMMARY_SHAPE, _SUMMARY_EXAMPLE)
+TOP = _route(
+    "The links with the most hits", [_SORT, _LAST, _LIMIT, _TZ, _BOTS, _FORMAT], _TOP_SHAPE, _TOP_EXAMPLE, _TOP_CSV
+)
+DELETE: dict[str, Any] = {
+    "summary": "Erase a link: what was counted for it until now is gone",
+    "responses": {204: {"description": "Gone, also if it was never there"}, **_REFUSED},
+    "openapi_extra": {"parameters": [_KEY]},
+}

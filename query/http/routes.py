@@ -1,0 +1,88 @@
+"""The read routes, and the one that erases a link. Paths are matched raw, so that a key may hold an encoded slash or be
+called `total`; parameters are read by `query.parameters`, so that a misspelt one is refused and not ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
+from starlette.routing import Match
+
+from query.http import openapi
+from query.http.hot_endpoint import Scope, accepts_csv
+from query.http.keys import key_of
+from query.queries import Answer, Limits, Queries
+
+
+class RawPathRoute(APIRoute):
+    """A route whose path parameters are what stands between the slashes of the raw path, still percent-encoded."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        raw: bytes | None = scope.get("raw_path")
+        return super().matches(scope if raw is None else {**scope, "path": raw.decode("latin-1")})
+
+
+def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Limits) -> APIRouter:
+    """The router. erase is the owner's: the link is gone from the store when it returns, or it raises."""
+    router = APIRouter(route_class=RawPathRoute, tags=["reading"])
+
+    @router.get("/v1/links/{key}/total", **openapi.TOTAL)
+    async def link_total(request: Request) -> Response:
+        return _answer(await queries.total(_key(request), _query(request)))
+
+    @router.get("/v1/links/{key}/curve", **openapi.CURVE)
+    async def link_curve(request: Request) -> Response:
+        return _answer(await queries.curve(_key(request), _query(request), _csv(request)))
+
+    @router.get("/v1/total", **openapi.TOTAL_OF_ALL)
+    async def all_total(request: Request) -> Response:
+        return _answer(await queries.total(None, _query(request)))
+
+    @router.get("/v1/curve", **openapi.CURVE_OF_ALL)
+    async def all_curve(request: Request) -> Response:
+        return _answer(await queries.curve(None, _query(request), _csv(request)))
+
+    @router.get("/v1/links/{key}", **openapi.SUMMARY)
+    async def link_summary(request: Request) -> Response:
+        return _answer(await queries.summary(_key(request), _query(request)))
+
+    @router.get("/v1/links", **openapi.TOP)
+    async def top_links(request: Request) -> Response:
+        return _answer(await queries.top(_query(request), _csv(request)))
+
+    @router.get("/v1/limits/{event}/curve", **openapi.LIMIT_CURVE)
+    async def limit_curve(request: Request) -> Response:
+        return _answer(await queries.limit_curve(_key(request, "event"), _query(request), limits, _csv(request)))
+
+    @router.get("/v1/limits/{event}/total", **openapi.LIMIT_TOTAL)
+    async def limit_total(request: Request) -> Response:
+        return _answer(await queries.limit_total(_key(request, "event"), _query(request), limits))
+
+    @router.delete("/v1/links/{key}", status_code=204, **openapi.DELETE)
+    async def erase_link(request: Request) -> Response:
+        queries.nothing_asked(_query(request))
+        await erase(_key(request))
+        queries.erased()
+        return Response(status_code=204)
+
+    return router
+
+
+def _key(request: Request, name: str = "key") -> str:
+    return key_of(str(request.path_params[name]).encode("latin-1"))
+
+
+def _query(request: Request) -> bytes:
+    query: bytes = request.scope["query_string"]
+    return query
+
+
+def _csv(request: Request) -> bool:
+    return accepts_csv(request.scope["headers"])
+
+
+def _answer(answer: Answer) -> Response:
+    media, body = answer
+    return Response(body, headers={"content-type": media, "vary": "accept"})

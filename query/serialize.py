@@ -1,0 +1,55 @@
+"""Answers as bytes: JSON and CSV of totals, summaries and rankings. Curves write themselves (`query.curve`)."""
+
+from __future__ import annotations
+
+import json
+
+from query.http.keys import csv_field
+from query.summary import Summary
+from query.top import Top
+from query.total import Total
+
+
+def total_json(key: str | None, total: Total) -> bytes:
+    """`total` is null unless the bounds meet; from and to are null for a whole life."""
+    span = total.span
+    start, end = ("null" if t is None else t for t in (total.start, total.end))
+    return (
+        f'{{"key":{_text(key)},"from":{start},"to":{end},"total":{span.total if span.exact else "null"},'
+        f'"at_least":{span.at_least},"at_most":{span.at_most},"exact":{"true" if span.exact else "false"}}}'
+    ).encode()
+
+
+def summary_json(key: str, summary: Summary) -> bytes:
+    return _compact(
+        {
+            "key": key,
+            "lifetime": summary.lifetime,
+            "today": summary.today,
+            "yesterday": summary.yesterday,
+            "last_7d": summary.last_7d,
+            "last_30d": summary.last_30d,
+            "bots": summary.bots,
+            "first_hit": summary.first_hit,
+            "last_hit": summary.last_hit,
+            "opening": summary.opening,
+        }
+    )
+
+
+def top_json(top: Top) -> bytes:
+    links = [{"key": key, "count": count} for key, count in top.links]
+    return _compact({"from": top.start, "to": top.end, "links": links})
+
+
+def top_csv(top: Top) -> bytes:
+    """`key,count`, and a line for each link; keys quoted as RFC 4180 says where they need it."""
+    return "".join(["key,count\n", *(f"{csv_field(key)},{count}\n" for key, count in top.links)]).encode()
+
+
+def _text(key: str | None) -> str:
+    return json.dumps(key, ensure_ascii=False)
+
+
+def _compact(answer: dict[str, object]) -> bytes:
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,9 +1,0 @@
-"""The limiter for those who answer HTTP requests.
-
-middleware       limits in front of any ASGI application
-dependency       limits for routes of FastAPI
-routes           the decision service; wire reads its questions and shows its decisions
-headers          what an answer says of a limit, and the body of a refusal
-address          who calls: addresses, trusted proxies
-blind            verbs that always get a decision, also where a backend raises
-"""

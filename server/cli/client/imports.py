@@ -1,0 +1,206 @@
+"""`clickcurve import`: access logs and other products' history, into a server or into a folder that none holds."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+
+from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.buckets.ladder import Ladder, minutes_since
+from ingest.hit import Moment
+from ingest.imports.access_log import REDIRECTS, AccessLog
+from ingest.imports.history_line import Wide
+from ingest.imports.importer import Importer, Kind, Opened, Summary
+from ingest.imports.retry import TRIES, Sender
+from ingest.imports.target import TIMEOUT_S, HttpTarget, OwnerTarget, Target
+from ingest.reading.bots import bot_judge
+from server import clock, limits
+from server.cli.client.api import is_here
+from server.cli.main import FAILED, USAGE, Failed
+from server.cli.options import with_settings
+from server.process import data_folder
+from server.settings import Settings
+
+STDIN = Path("-")
+
+
+@click.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--status", "statuses", metavar="CODES", help="Statuses that count  [default: 301,302,303,307,308]")
+@click.option("--follow", is_flag=True, help="Go on as the log is written, through rotations, until interrupted.")
+@click.option("--kind", type=click.Choice([kind.value for kind in Kind]), help="Without it, the first line says.")
+@click.option("--label", default="", help="A name for the source: the same file under another name counts again.")
+@click.option(
+    "--wide",
+    type=click.Choice([wide.value for wide in Wide]),
+    default=Wide.refuse.value,
+    help="History in wider buckets than are kept at their time: refuse it, or count it at their start.",
+)
+@with_settings("url", "token", "data", "store", "ladder", "journal_mib", "config")
+def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | None, **given: Any) -> None:
+    """Count access logs (combined, common, Caddy or nginx JSON), or take over history (NDJSON of `export`).
+
+    FILES may be packed by gzip or zstd; - is standard input. A hit's key is the path without its leading slash and
+    query; only GET counts; bots are told by their user agent. Goes to the server of --url or, with --data, into a
+    folder that no server holds.
+
+    May be repeated for ever: the place in each source is kept with the hits, so a file that was imported before, or has
+    grown, or was rotated or packed since, goes on where it stood.
+
+    \b
+    Examples:
+      clickcurve import access.log access.log.1.gz
+      clickcurve import --follow /var/log/nginx/access.log
+      clickcurve import --status 200,304 --data ./clickcurve-data access.log
+      clickcurve import history.ndjson
+    """
+    if given["follow"] and len(files) != 1:
+        raise Failed("--follow takes one file", USAGE)
+    if given["follow"] and files[0] == STDIN:
+        raise Failed("--follow takes a file; standard input is read to its end anyway", USAGE)
+    log = AccessLog(bot_judge(), REDIRECTS if statuses is None else _statuses(statuses))
+    local = settings.origins["data"].startswith("flag")
+    with data_folder.held(settings.data, "clickcurve import") if local else nullcontext():
+        fine = asyncio.run(_import(settings, local, files, log, **given))
+    if not fine:
+        raise SystemExit(FAILED)
+
+
+def _statuses(text: str) -> list[int]:
+    codes = [code.strip() for code in text.split(",")]
+    if not all(len(code) == 3 and code.isascii() and code.isdigit() for code in codes):
+        raise Failed(f"--status {text}: write codes of three digits with commas, like 200,206", USAGE)
+    return [int(code) for code in codes]
+
+
+async def _import(
+    settings: Settings,
+    local: bool,
+    files: tuple[Path, ...],
+    log: AccessLog,
+    follow: bool,
+    kind: str | None,
+    label: str,
+    wide: str,
+) -> bool:
+    """Imports one file after the other; whether all went well."""
+    fine = True
+    open_target = _folder(settings, Wide(wide)) if local else _server(settings, Wide(wide))
+    async with open_target as target:
+        sender = Sender(target, asyncio.sleep, lambda said: click.echo(said, err=True), None if follow else TRIES)
+        for file in files:
+            bar = _Bar(file, sys.stderr.isatty() and not follow)
+            importer = Importer(sender, log, asyncio.sleep, Kind(kind) if kind else None, label, bar.show)
+            summary = Summary()
+            try:
+                if follow:
+                    await _until_interrupted(importer.follow(file, summary))
+                else:
+                    opened: Opened = sys.stdin.buffer if file == STDIN else file  # type: ignore[assignment]
+                    summary = await importer.run(opened)
+            except ClickcurveError as error:
+                click.echo(f"{file}: {error.detail}", err=True)
+                fine = False
+                continue
+            finally:
+                bar.clear()
+            for line in summary_lines(str(file), summary):
+                click.echo(line)
+            fine = fine and not summary.refused and summary.damage is None
+    return fine
+
+
+async def _until_interrupted(work: Any) -> None:
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+@asynccontextmanager
+async def _server(settings: Settings, wide: Wide) -> AsyncIterator[Target]:
+    headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
+    here = is_here(settings.url)
+    target = HttpTarget(
+        lambda: httpx.AsyncClient(base_url=settings.url, headers=headers, timeout=TIMEOUT_S, trust_env=not here), wide
+    )
+    try:
+        yield target
+    finally:
+        await target.close()
+
+
+@asynccontextmanager
+async def _folder(settings: Settings, wide: Wide) -> AsyncIterator[Target]:
+    from server.process import worker
+
+    def moment() -> Moment:
+        return Moment.at(clock.now(), minutes_since, limits.FUTURE_S.value)
+
+    async with worker.owning(settings, 1) as owner:
+        flushing = asyncio.create_task(_flush_now_and_then(owner.flush, settings.flush_s))
+        try:
+            yield OwnerTarget(owner, Ladder.parse(settings.ladder), moment, wide)
+        finally:
+            flushing.cancel()
+            with suppress(asyncio.CancelledError):
+                await flushing
+
+
+async def _flush_now_and_then(flush: Callable[[], Any], every_s: float) -> None:
+    while True:
+        await asyncio.sleep(every_s)
+        with suppress(ClickcurveError):  # tried again next time, and told by the last flush at the end
+            await flush()
+
+
+class _Bar:
+    """How much of a file is done, on a terminal."""
+
+    def __init__(self, file: Path, shown: bool) -> None:
+        self._size = file.stat().st_size if shown and file.is_file() else 0
+        self._name = file.name
+        self._last = -1
+
+    def show(self, raw_at: int) -> None:
+        done = min(100, raw_at * 100 // self._size) if self._size else -1
+        if done != self._last:
+            self._last = done
+            click.echo(f"\r{self._name} {'█' * (done // 4):░<25} {done:3} %", err=True, nl=False)
+
+    def clear(self) -> None:
+        if self._last >= 0:
+            click.echo("\r\033[K", err=True, nl=False)
+
+
+def summary_lines(name: str, summary: Summary) -> list[str]:
+    """What came of one source, for people."""
+    if summary.behind:
+        return [f"{name}: a part of a source that was counted further already; nothing new"]
+    again = f" (bytes up to {summary.from_byte:,} were counted before)" if summary.from_byte else ""
+    read = f"{name}: {summary.lines:,} lines read{again}"
+    if summary.kind is Kind.log:
+        read += f", {summary.people_hits:,} hits of people, {summary.bot_hits:,} of bots, {summary.bad:,} bad"
+    lines = [read]
+    if summary.skipped:
+        lines.append("  skipped: " + ", ".join(f"{n:,} {why}" for why, n in summary.skipped.most_common()))
+    lines += [f"  bad line {bad.line}: {bad.reason}: {bad.text}" for bad in summary.first_bad]
+    lines.append(f"  counted {summary.counted:,}, late {summary.late:,}, refused {summary.refused:,}")
+    lines += [f"  refused: {reason}" for reason in summary.reasons]
+    if summary.unanswered:
+        lines.append(f"  {summary.unanswered:,} pieces count, but their receipts were lost")
+    if summary.left_bytes:
+        lines.append(f"  {summary.left_bytes:,} bytes of a last line without an end were left for the next import")
+    if summary.damage is not None:
+        lines.append(f"  read as far as it goes: {summary.damage}")
+    return lines

@@ -1,0 +1,107 @@
+"""`clickcurve copy`: everything of one store into another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+import click
+
+from clickcurve.buckets.errors import SettingInvalid
+from clickcurve.buckets.ladder import Ladder
+from ingest.owner import ID_WINDOW_S
+from server import clock
+from server.cli.main import FAILED
+from server.cli.options import with_settings
+from server.settings import Settings
+from storage.contract import Store
+from storage.from_uri import open_store
+from storage.tools.compare import Sums
+from storage.tools.copy import Copied, CopiedOwner, copy
+from storage.tools.copy_owner import refuse_open
+
+TOLD_EVERY = 50_000  # keys
+
+
+@click.command("copy")
+@click.option("--from", "source", metavar="URI", required=True, help="The store to copy; none of its owners is open.")
+@click.option("--to", "target", metavar="URI", required=True, help="The store that gets everything. May be in use.")
+@with_settings("ladder", "config")
+def copy_command(settings: Settings, source: str, target: str) -> None:
+    """Copy everything of one store into another: rows, owners, ids, the places of imports.
+
+    Stop the server first: a store with an open owner is refused. A copy that was broken off goes on where it stood when
+    the same command is given again; one that is complete says so and changes nothing. In the end every row is read back
+    and compared byte for byte; ends with 1 if one differs. The source is not changed.
+
+    Then start the server with --store and the new URI, on the same data folder.
+
+    \b
+    Examples:
+      clickcurve copy --from sqlite:///clickcurve-data/clickcurve.db --to cassandra://h1,h2:9042/clicks
+      clickcurve copy --from cassandra://h1:9042/clicks --to sqlite:////var/lib/clickcurve/clickcurve.db
+    """
+    ladder = Ladder.parse(settings.ladder)
+    window_us = ID_WINDOW_S * 1_000_000
+    since_us = int(clock.now() * 1e6) - window_us
+    with _opened(source, ladder, read_only=True) as here:
+        refuse_open(here.owners())  # before a target is made
+        with _opened(target, ladder) as there:
+            copied = asyncio.run(copy(here, there, ladder, since_us, window_us, _teller()))
+    _report(copied)
+    if copied.compared.rows_differing:
+        raise SystemExit(FAILED)
+
+
+@contextmanager
+def _opened(uri: str, ladder: Ladder, read_only: bool = False) -> Iterator[Store]:
+    if uri.startswith("memory:"):
+        raise SettingInvalid("memory:// lives inside the server; there is nothing to copy from or to", field="store")
+    with closing(open_store(uri, str(ladder), read_only=read_only)) as store:
+        yield store
+
+
+def _teller() -> Callable[[int], None]:
+    """Says on standard error, now and then, how many keys were written or read back."""
+    due = TOLD_EVERY
+
+    def tell(keys: int) -> None:
+        nonlocal due
+        if keys >= due:
+            click.echo(f"{keys:,} keys written or read back", err=True)
+            due = keys + TOLD_EVERY
+
+    return tell
+
+
+def _report(copied: Copied) -> None:
+    for sentence in (*copied.compared.differing, *copied.compared.erased, *copied.kept):
+        click.echo(sentence)
+    for owner in copied.owners:
+        click.echo(_owner(owner))
+    rows = sum(here.rows for here, _ in copied.compared.sums.values())
+    if copied.compared.rows_differing:
+        click.echo(
+            f"{copied.compared.rows_differing:,} of {rows:,} rows differ; the same command copies their owners anew"
+        )
+    elif copied.compared.sums:
+        click.echo(
+            f"copied: {rows:,} rows, each read back and the same; {copied.ids:,} ids and the places of"
+            f" {copied.imports:,} imports"
+        )
+    else:
+        click.echo("nothing to copy: " + ("all of it was copied before" if copied.owners else "the source is empty"))
+
+
+def _owner(owner: CopiedOwner) -> str:
+    if owner.sums is None:
+        return f"owner {owner.owner} was copied before, as owner {owner.number}"
+    here, there = owner.sums
+    if here == there:
+        return f"owner {owner.owner}, there {owner.number}: {_sums(here)}, the same in both"
+    return f"owner {owner.owner}, there {owner.number}: {_sums(here)}; there {_sums(there)}"
+
+
+def _sums(sums: Sums) -> str:
+    return f"{sums.rows:,} rows, {sums.people:,} hits of people, {sums.bots:,} of bots"

@@ -1,0 +1,142 @@
+"""`clickcurve verify | dump | export | backup`: they read the store itself, with or without a server beside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from clickcurve.buckets.errors import SettingInvalid
+from clickcurve.buckets.ladder import Ladder
+from clickcurve.keys import ALL_LINKS, link_key
+from server import clock
+from server.cli.main import FAILED
+from server.cli.options import with_settings
+from server.settings import Settings
+from storage.contract import Store
+from storage.from_uri import open_store
+from storage.sqlite.backup import backup
+from storage.tools.dump import dump
+from storage.tools.export import export
+from storage.tools.verify import verify
+
+FLUSH_LOOKS = 100  # looks at a database whose owner is in the middle of a flush, before backup gives up
+LOOK_S = 0.1
+
+
+@contextmanager
+def reading(settings: Settings) -> Iterator[tuple[Store, Ladder]]:
+    """The store of the settings, for reading only."""
+    if settings.store.startswith("memory:"):
+        raise SettingInvalid("memory:// lives inside the server; there is nothing to read from outside", field="store")
+    ladder = Ladder.parse(settings.ladder)
+    store = open_store(settings.store, str(ladder), read_only=True)
+    try:
+        yield store, ladder
+    finally:
+        store.close()
+
+
+@click.command("verify")
+@with_settings("data", "store", "ladder", "config")
+def verify_command(settings: Settings) -> None:
+    """Walk every row and check that it keeps its totals.
+
+    Lifetime equals opening plus the sum of the buckets, and all links together equal the row of all links. Prints what
+    was checked and every row that breaks a law; ends with 1 if one does. A server may run meanwhile.
+
+    \b
+    Examples:
+      clickcurve verify
+      clickcurve verify --store sqlite:////backup/clickcurve.db
+    """
+    with reading(settings) as (store, ladder):
+        report = verify(store, ladder)
+    for sentence in report.broken:
+        click.echo(sentence)
+    click.echo(
+        f"{report.rows:,} rows of {report.links:,} links checked: {report.people:,} hits of people, "
+        f"{report.bots:,} of bots, {report.erased:,} erased; {report.broken_rows:,} rows break a law"
+    )
+    for owner in report.under_way:
+        click.echo(f"owner {owner} is in the middle of a flush; its sums were not compared")
+    if report.broken_rows:
+        raise SystemExit(FAILED)
+
+
+@click.command("dump")
+@click.argument("key", required=False)
+@click.option("--all-links", is_flag=True, help="The row of all links together, instead of a KEY.")
+@with_settings("data", "store", "ladder", "config")
+def dump_command(settings: Settings, key: str | None, all_links: bool) -> None:
+    """Show the stored rows of the link KEY: per owner what the row says of itself, then bucket by bucket.
+
+    Hits that a running server has not flushed yet are not in it.
+
+    \b
+    Examples:
+      clickcurve dump launch
+      clickcurve dump --all-links --data /var/lib/clickcurve
+    """
+    if (key is None) is not all_links:
+        raise click.UsageError("dump takes a KEY, or --all-links")
+    stored = ALL_LINKS if key is None else link_key(key)
+    with reading(settings) as (store, ladder):
+        asyncio.run(dump(store, stored, ladder, click.echo))
+
+
+@click.command("export")
+@click.option(
+    "--out", type=click.File("w", lazy=True, atomic=True), default="-", help="A file instead of the terminal."
+)
+@with_settings("data", "store", "ladder", "config")
+def export_command(settings: Settings, out: TextIO) -> None:
+    """Write every link's history as NDJSON, which `import` takes back.
+
+    \b
+    One line a link:
+      {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...]}
+
+    Hits that a running server has not flushed yet are not in it.
+
+    \b
+    Examples:
+      clickcurve export > history.ndjson
+      clickcurve export --store cassandra://host:9042/clicks --out history.ndjson
+    """
+    with reading(settings) as (store, ladder):
+        for line in export(store, ladder, int(clock.now())):
+            out.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
+@click.command("backup")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--partial", is_flag=True, help="Copy even if a flush that never ends is under way.")
+@with_settings("data", "store", "config")
+def backup_command(settings: Settings, file: Path, partial: bool) -> None:
+    """Copy the SQLite database to FILE while a server goes on writing it.
+
+    The copy is a database of its own, as it stood between two flushes: put it in a data folder as clickcurve.db, or
+    name it by --store. Hits that were not flushed are in the journal, not in it. FILE must not exist.
+
+    \b
+    Examples:
+      clickcurve backup /backup/monday.db
+      clickcurve verify --store sqlite:////backup/monday.db
+    """
+    scheme, _, path = settings.store.partition(":///")
+    if scheme != "sqlite":
+        raise SettingInvalid(f"backup copies SQLite databases; {settings.store} is none", field="store")
+    looks = iter(range(FLUSH_LOOKS))
+
+    def again() -> bool:
+        clock.pause(LOOK_S)
+        return next(looks, None) is not None
+
+    included = backup(Path(path), file, partial=partial, again=again)
+    click.echo(f"{file}: {file.stat().st_size:,} bytes, all flushes of {len(included)} owners so far")

@@ -1,0 +1,184 @@
+"""`clickcurve owners list|retire`: who writes a store, and what to do when a machine is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import click
+
+from clickcurve.buckets.codec import decode_header
+from clickcurve.keys import ALL_LINKS
+from ingest.claim import FLUSHES_PER_EPOCH
+from server import clock
+from server.cli.main import Failed
+from server.cli.options import with_settings
+from server.cli.store.inspect import reading
+from server.settings import Settings
+from storage.contract import OPEN, RETIRED, OwnerRecord, StoredLink
+from storage.from_uri import open_store
+
+ALIVE_S = 600  # an owner that flushed so lately may be alive
+UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+HEADS = ("owner", "state", "epoch", "flush", "begun", "lag", "host", "folder", "journal")
+
+
+@click.group("owners")
+def owners_command() -> None:
+    """Show who writes a store, and retire an owner whose machine is lost.
+
+    An owner is a journal and the one process that holds it; it alone writes its rows.
+
+    \b
+    Examples:
+      clickcurve owners list
+      clickcurve owners list --store cassandra://h1,h2:9042/clicks --json
+      clickcurve owners retire 3 --store cassandra://h1,h2:9042/clicks
+    """
+
+
+@owners_command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@with_settings("data", "store", "ladder", "config")
+def list_(settings: Settings, as_json: bool) -> None:
+    """List owners: state, epoch, last flush, host and folder, journal.
+
+    \b
+    flush  the number, in its epoch, of the flush that began last (12 of 3: it was in epoch 3)
+    begun  when that was, or when the owner was claimed (UTC); lag: how long ago, of an open owner
+    state  open: a process holds it, or held it when it died
+           closed: all it accepted is in the store; a new journal may go on with its rows
+           copied: this store is a backup, and the owner's journal stayed with the original
+           retired: its machine is lost, as a person said
+    """
+    now = int(clock.now())
+    with reading(settings) as (store, _):
+        records = store.owners()
+    if as_json:
+        for record in records:
+            click.echo(json.dumps(_object(record, now)))
+        return
+    rows = [HEADS, *(_cells(record, now) for record in records)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+@owners_command.command("retire")
+@click.argument("owner", metavar="N", type=int)
+@click.option("--disk-is-lost", is_flag=True, help="Retire it though it flushed in the last ten minutes.")
+@with_settings("data", "store", "ladder", "config")
+def retire(settings: Settings, owner: int, disk_is_lost: bool) -> None:
+    """Give up owner N, whose machine or disk is lost for good.
+
+    What it has counted stays. What it had accepted and not flushed is lost with its disk. Its imports may go on at
+    other owners. Should it come back, it cannot go on as this owner.
+
+    \b
+    Examples:
+      clickcurve owners retire 3
+      clickcurve owners retire 3 --disk-is-lost --store cassandra://h1,h2:9042/clicks
+    """
+    with reading(settings) as (store, ladder):
+        record = store.owner(owner)
+        all_links = asyncio.run(store.rows(ALL_LINKS))
+    now = int(clock.now())
+    _refuse(owner, record, now, disk_is_lost)
+    assert record is not None
+    with closing(open_store(settings.store, str(ladder))) as store:
+        if not store.claim(record, replace(record, state=RETIRED)):
+            raise Failed(f"owner {owner} has just gone on: it is alive, and was not retired")
+    for line in _what_follows(record, _in_mid_flush(record, all_links)):
+        click.echo(line)
+
+
+def _refuse(owner: int, record: OwnerRecord | None, now: int, disk_is_lost: bool) -> None:
+    if record is None:
+        raise Failed(f"there is no owner {owner}; `clickcurve owners list` shows those there are")
+    if record.state == RETIRED:
+        raise Failed(f"owner {owner} is retired already")
+    if record.state != OPEN:
+        raise Failed(f"owner {owner} is {record.state}: it holds nothing that could be lost, and hinders nobody")
+    ago_s = now - record.begun_at
+    if ago_s < ALIVE_S and not disk_is_lost:
+        raise Failed(
+            f"owner {owner} ({record.place}) flushed or started {_lag(ago_s)} ago, so it may be alive; if its disk is"
+            " lost for good, say so with --disk-is-lost"
+        )
+
+
+def _in_mid_flush(record: OwnerRecord, all_links: StoredLink) -> bool:
+    """Had its last flush begun and not come to its end, which is the row of all links?"""
+    marks = [decode_header(row.data).mark for row in all_links.rows if row.owner == record.owner]
+    return max(marks, default=0) < record.begun
+
+
+def _what_follows(record: OwnerRecord, in_mid_flush: bool) -> Iterator[str]:
+    yield f"owner {record.owner} ({record.place}) is retired"
+    yield f"  what it counted stays, up to the flush that began {_time(record.begun_at)}"
+    if in_mid_flush:
+        yield "  that flush did not end: some links have their part of it, and an import that goes on counts that again"
+    yield "  what it accepted after that, and did not flush, is lost with its disk"
+    yield "  its imports may go on: give the same files to `clickcurve import` at any other server"
+    yield (
+        "  should it come back, what its journal holds counts under a new number, or is set aside and reported where"
+        " it may be counted already"
+    )
+
+
+def _cells(record: OwnerRecord, now: int) -> tuple[str, ...]:
+    host, folder = _host_and_folder(record.place)
+    lag = _lag(now - record.begun_at) if record.state == OPEN else "-"
+    flush = str(_flush(record)) if record.begun else "-"
+    if record.begun and record.begun // FLUSHES_PER_EPOCH != record.epoch:
+        flush = f"{flush} of {record.begun // FLUSHES_PER_EPOCH}"
+    return (
+        str(record.owner),
+        record.state,
+        str(record.epoch),
+        flush,
+        _time(record.begun_at),
+        lag,
+        host or "-",
+        folder or "-",
+        record.journal or "-",
+    )
+
+
+def _object(record: OwnerRecord, now: int) -> dict[str, object]:
+    host, folder = _host_and_folder(record.place)
+    return {
+        "owner": record.owner,
+        "state": record.state,
+        "epoch": record.epoch,
+        "flush": _flush(record),
+        "flush_epoch": record.begun // FLUSHES_PER_EPOCH,
+        "begun_at": _time(record.begun_at),
+        "lag_s": max(0, now - record.begun_at) if record.state == OPEN else None,
+        "host": host,
+        "folder": folder,
+        "journal": record.journal,
+    }
+
+
+def _flush(record: OwnerRecord) -> int:
+    return record.begun % FLUSHES_PER_EPOCH
+
+
+def _host_and_folder(place: str) -> tuple[str, str]:
+    host, separator, folder = place.partition(":")
+    return (host, folder) if separator else ("", place)
+
+
+def _time(t: int) -> str:
+    return datetime.fromtimestamp(t, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _lag(seconds: int) -> str:
+    """For people: the largest unit that fits."""
+    size, unit = next(((size, unit) for size, unit in UNITS if seconds >= size), UNITS[-1])
+    return f"{max(0, seconds) // size}{unit}"

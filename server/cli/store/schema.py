@@ -1,0 +1,128 @@
+"""`clickcurve schema apply|show|check`: the tables of a Cassandra keyspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import click
+
+from clickcurve.buckets.errors import SettingInvalid
+from clickcurve.buckets.ladder import Ladder
+from server.cli.main import FAILED
+from server.cli.options import with_settings
+from server.settings import Settings
+from storage.cassandra import schema
+from storage.cassandra.schema import REPLICATION, Administered, Problem
+from storage.cassandra.uri import Address, parse
+
+DATA_CENTRE = "datacenter1"  # what a cluster calls its only one unless told otherwise
+
+_replication = click.option(
+    "--replication",
+    type=click.IntRange(min=1),
+    default=REPLICATION,
+    show_default=True,
+    help="Replicas of each row in each data centre, for a keyspace that is not there yet.",
+)
+
+
+@click.group("schema")
+def schema_command() -> None:
+    """Make, show and check the tables of a Cassandra keyspace.
+
+    A server needs them; it never makes them by itself. SQLite databases are made by the server that uses them.
+
+    \b
+    Examples:
+      clickcurve schema apply --store cassandra://h1,h2:9042/clicks
+      clickcurve schema check --store cassandra://h1,h2:9042/clicks
+      clickcurve schema show --store cassandra://h1,h2:9042/clicks --replication 2
+    """
+
+
+@schema_command.command("apply")
+@_replication
+@with_settings("store", "ladder", "config")
+def apply_(settings: Settings, replication: int) -> None:
+    """Make the keyspace and its tables, or whatever of them is missing or has other options. May be repeated.
+
+    Rows stay as they are, and so does the replication of a keyspace that exists.
+
+    \b
+    Examples:
+      clickcurve schema apply --store cassandra://h1,h2:9042/clicks
+      clickcurve schema apply --store 'cassandra://h1,h2:9042/clicks?dc=DC1' --replication 2
+    """
+    ladder = str(Ladder.parse(settings.ladder))
+    with _connected(settings) as cluster:
+        done = schema.apply(cluster, ladder, replication)
+        problems = schema.check(cluster, ladder)
+    for sentence in done:
+        click.echo(sentence)
+    if not done:
+        click.echo(f"nothing to do: keyspace {cluster.address.keyspace} has everything")
+    _show(problems)
+
+
+@schema_command.command("show")
+@_replication
+@with_settings("store", "config")
+def show(settings: Settings, replication: int) -> None:
+    """Print the tables as CQL, for cqlsh or for reading. Connects to nothing.
+
+    The data centre is that of the store's address (?dc=), or datacenter1. After making the tables by hand run
+    `schema apply`, which notes what the keyspace is for.
+
+    \b
+    Examples:
+      clickcurve schema show --store 'cassandra://h1,h2:9042/clicks?dc=DC1'
+    """
+    address = _address(settings)
+    click.echo(schema.text(address.keyspace, replication, [address.dc or DATA_CENTRE]), nl=False)
+
+
+@schema_command.command("check")
+@with_settings("store", "ladder", "config")
+def check(settings: Settings) -> None:
+    """Say what is not as it should be, and what mends it; ends with 1 if there is anything.
+
+    With an error no server starts; with a warning it does, and says so too.
+
+    \b
+    Examples:
+      clickcurve schema check --store cassandra://h1,h2:9042/clicks
+    """
+    with _connected(settings) as cluster:
+        problems = schema.check(cluster, str(Ladder.parse(settings.ladder)))
+    _show(problems)
+    if problems:
+        raise SystemExit(FAILED)
+    click.echo(f"keyspace {cluster.address.keyspace} is as it should be")
+
+
+def _show(problems: list[Problem]) -> None:
+    for problem in problems:
+        click.echo(f"{'error' if problem.fatal else 'warning'}: {problem.sentence}")
+
+
+def _address(settings: Settings) -> Address:
+    if not settings.store.startswith("cassandra:"):
+        kind = settings.store.partition(":")[0]
+        raise SettingInvalid(
+            f"only Cassandra keyspaces have a schema to look after; a store of the kind {kind} needs none:"
+            " name a keyspace by --store cassandra://...",
+            field="store",
+            value=settings.store,
+        )
+    return parse(settings.store)
+
+
+@contextmanager
+def _connected(settings: Settings) -> Iterator[Administered]:
+    address = _address(settings)
+    # The driver takes a third of a second to import, which `show` and the help are spared.
+    from storage.cassandra.session import connect
+
+    with closing(connect(address)) as session:
+        yield session

@@ -1,0 +1,122 @@
+"""One worker's application: the hot routes, the framework's routes, errors, tokens and numbers, put together.
+
+Everything that is passed in is a part or a value; this file only joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse
+
+from clickcurve.buckets.ladder import Ladder, minutes_since
+from clickcurve.limiter.http.routes import routes as limit_routes
+from ingest.hit import Moment
+from ingest.imports.routes import import_routes
+from ingest.owner import Owner
+from ingest.reading.bots import bot_judge
+from ingest.reading.counters import IngestCounters
+from ingest.reading.hit_endpoint import HitRoutes
+from query.http.hot_endpoint import HotQueries
+from query.http.routes import routes as query_routes
+from query.queries import Limits, Queries
+from query.reader import Reader
+from query.top import TopLinks
+from server import limits
+from server.http.auth import Gate
+from server.http.docs_page import page
+from server.http.front_door import Front
+from server.http.health_routes import Readiness
+from server.http.health_routes import router as server_routes
+from server.http.openapi import describe
+from server.http.problems import Problems
+from server.limiter.limiter import Limiting
+from server.metrics import Metrics
+from server.process.samples import program_version
+from storage.contract import Store
+
+ABOUT = """Counts the hits of short links and answers their totals and curves.
+
+With tokens, send `Authorization: Bearer TOKEN`: `write` to send hits, `read` to ask, `admin` to erase links.
+
+Times are epoch seconds in UTC, ranges are half-open. Errors are `application/problem+json`. 429 and 503 mean that
+certainly nothing was counted: the same request may be sent again after `Retry-After` seconds.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What a worker keeps numbers in, for /metrics."""
+
+    ingest: IngestCounters
+    problems: Problems
+
+
+def create(
+    owner: Owner,
+    store: Store,
+    ladder: Ladder,
+    clock: Callable[[], float],
+    gate: Gate,
+    counting: Counting,
+    metrics: Metrics,
+    readiness: Readiness,
+    limiting: Limiting,
+    limit_history: Limits,
+) -> Front:
+    """The application that uvicorn runs."""
+    hits = HitRoutes(
+        owner,
+        clock,
+        minutes_since,
+        bot_judge(),
+        counting.ingest,
+        body_bytes=limits.BODY_BYTES.value,
+        future_s=limits.FUTURE_S.value,
+        identified_hits=limits.IDENTIFIED_HITS.value,
+        receipt_items=limits.RECEIPT_ITEMS.value,
+        waiting_bytes=limits.WAITING_BYTES.value,
+    )
+
+    def moment() -> Moment:
+        return Moment.at(clock(), minutes_since, limits.FUTURE_S.value)
+
+    queries = _queries(owner, store, ladder, clock)
+    app = FastAPI(
+        title="Clickcurve",
+        version=program_version(),
+        description=ABOUT,
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+    )
+    counting.problems.install(app)
+    app.include_router(query_routes(queries, owner.erase, limit_history))
+    app.include_router(import_routes(owner, moment, ladder, counting.ingest, limits.BODY_BYTES.value))
+    app.include_router(limit_routes(limiting.limiter, limiting.addresses, limiting.dialect))
+    app.include_router(server_routes(readiness, metrics))
+    describe(app)
+    app.add_api_route("/docs", _docs(app), include_in_schema=False)
+    behind = HotQueries(queries, counting.problems.answer, app)
+    return Front(gate, counting.problems, hits, behind, limiting)
+
+
+def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
+    async def docs(request: Request) -> HTMLResponse:
+        return HTMLResponse(page(app.openapi(), str(request.base_url).rstrip("/")))
+
+    return docs
+
+
+def _queries(owner: Owner, store: Store, ladder: Ladder, clock: Callable[[], float]) -> Queries:
+    top = TopLinks(
+        store.walk,
+        store.rows,
+        owner.pending,
+        owner.buffered_links,
+        lambda: owner.status.flushes,
+        ladder,
+    )
+    return Queries(Reader(store.rows, owner.pending, owner.revisit, ladder), top, clock)

@@ -1,0 +1,215 @@
+"""Tokens: who may write, read or administer.
+
+A token looks like `cc_1f2e3d4c_...`; the middle part is its id, which may be shown, the rest is secret. The data folder
+keeps only the SHA-256 of a token: it has 256 bits of chance in it, so a slow hash would add nothing but time.
+
+The file is looked at again at most every `RECHECK_S`; a token made or revoked meanwhile counts from then on. While a
+server runs it never goes from asking for tokens to not asking: if the file vanishes or cannot be read, what was read
+last holds, and if the last token is revoked, nobody gets in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import json
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from clickcurve.buckets.errors import NotAllowed, NotAuthenticated, SettingInvalid
+from server import limits
+from server.logs import log
+
+RECHECK_S = 1.0
+PREFIX = "cc_"
+
+
+class Scope(StrEnum):
+    """What a token allows. admin allows the other two as well."""
+
+    write = "write"
+    read = "read"
+    admin = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is kept of a token: never the token itself. created_at in epoch seconds."""
+
+    id: str
+    name: str
+    scopes: tuple[Scope, ...]
+    sha256: str
+    created_at: int
+
+    def allows(self, scope: Scope) -> bool:
+        return scope in self.scopes or Scope.admin in self.scopes
+
+
+IMPORTS = "/v1/import/"
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"})
+
+
+def scope_of(method: str, path: str) -> Scope | None:
+    """The scope that a request needs; None where nobody is asked. What is new here needs a token by default."""
+    if method in ("GET", "HEAD"):
+        if path.startswith(IMPORTS):
+            return Scope.write  # whoever imports asks how far it has come
+        return None if path in OPEN_PATHS else Scope.read
+    if method in ("POST", "PUT", "PATCH"):
+        return Scope.write
+    return Scope.admin
+
+
+def digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def load(path: Path) -> tuple[Token, ...]:
+    """The tokens in the file; none when there is no file. Raises SettingInvalid when it cannot be understood."""
+    try:
+        document = json.loads(path.read_text("utf-8"))
+        return tuple(
+            Token(
+                id=str(entry["id"]),
+                name=str(entry["name"]),
+                scopes=tuple(Scope(scope) for scope in entry["scopes"]),
+                sha256=str(entry["sha256"]),
+                created_at=int(entry["created_at"]),
+            )
+            for entry in document["tokens"]
+        )
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = f"the token file {path} cannot be read: {error}"
+        raise SettingInvalid(reason, field="data", value=str(path)) from error
+
+
+def save(path: Path, tokens: tuple[Token, ...]) -> None:
+    """Replaces the file at once, readable by its owner only."""
+    text = json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=1)
+    fresh = path.with_suffix(".new")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.fchmod(handle, 0o600)
+        os.write(handle, text.encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    fresh.replace(path)
+
+
+def create(path: Path, name: str, scopes: tuple[Scope, ...], now: int) -> str:
+    """Adds a token to the file and returns it, the only time that it is to be seen."""
+    tokens = load(path)
+    if len(tokens) >= limits.TOKENS.value:
+        raise SettingInvalid(f"there are {len(tokens)} tokens already, {limits.TOKENS.value} at most", field="token")
+    known = {token.id for token in tokens}
+    token_id = next(fresh for fresh in iter(lambda: secrets.token_hex(4), "") if fresh not in known)
+    secret = f"{PREFIX}{token_id}_{secrets.token_urlsafe(32)}"
+    save(path, (*tokens, Token(token_id, name, scopes, digest(secret), now)))
+    return secret
+
+
+def revoke(path: Path, token_id: str) -> bool:
+    """Takes a token out of the file; False if none has that id."""
+    tokens = load(path)
+    kept = tuple(token for token in tokens if token.id != token_id)
+    if len(kept) == len(tokens):
+        return False
+    save(path, kept)
+    return True
+
+
+class Gate:
+    """Asks requests for their token. Cheap: one hash and one dict lookup a request."""
+
+    def __init__(self, path: Path, monotonic: Callable[[], float]) -> None:
+        self._path = path
+        self._monotonic = monotonic
+        self._seen = self._signature()
+        self._by_digest = {token.sha256: token for token in load(path)}
+        self._checked_at = monotonic()
+        self.closed = bool(self._by_digest)
+        self.refused = {"missing": 0, "unknown": 0, "scope": 0}
+
+    def _signature(self) -> tuple[int, int, int] | None:
+        try:
+            stat = self._path.stat()
+        except OSError:
+            return None
+        return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+    def _reread(self) -> None:
+        signature = self._signature()
+        if signature == self._seen:
+            return
+        self._seen = signature
+        if signature is None:
+            log.warning("tokens vanished", extra={"file": str(self._path), "then": "those read before still hold"})
+            return
+        try:
+            tokens = load(self._path)
+        except SettingInvalid as error:
+            log.error("tokens unreadable", extra={"reason": error.detail, "then": "those read before still hold"})
+            return
+        self._by_digest = {token.sha256: token for token in tokens}
+        self.closed = self.closed or bool(tokens)
+        log.info("tokens read", extra={"tokens": len(tokens)})
+
+    def asks(self) -> bool:
+        """Are tokens asked for? Looks at the file again when it is time."""
+        now = self._monotonic()
+        if now - self._checked_at >= RECHECK_S:
+            self._checked_at = now
+            self._reread()
+        return self.closed
+
+    def check(self, scope: Scope, authorization: bytes | None) -> None:
+        """Passes a request whose Authorization header allows the scope; raises NotAuthenticated or NotAllowed."""
+        if not self.asks():
+            return
+        if authorization is None:
+            self.refused["missing"] += 1
+            raise NotAuthenticated("this server asks for a token: send Authorization: Bearer TOKEN")
+        kind, _, secret = authorization.decode("latin-1").partition(" ")
+        found = digest(secret.strip())
+        token = self._by_digest.get(found)
+        if kind.lower() != "bearer" or token is None or not hmac.compare_digest(token.sha256, found):
+            self.refused["unknown"] += 1
+            raise NotAuthenticated("the token is not known here: it was mistyped or revoked")
+        if not token.allows(scope):
+            self.refused["scope"] += 1
+            raise NotAllowed(f"token {token.id} does not have the scope {scope.value}", field="scope", rule=scope.value)
+
+    def token_id(self, authorization: bytes | None) -> str | None:
+        """The id of the token in an Authorization header, if it is known here."""
+        _, _, secret = (authorization or b"").decode("latin-1").partition(" ")
+        token = self._by_digest.get(digest(secret.strip()))
+        return None if token is None else token.id
+
+
+def is_loopback(host: str) -> bool:
+    """Can only this machine reach it? A name other than localhost may point anywhere."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check_reach(host: str, has_tokens: bool, insecure: bool) -> None:
+    """Raises SettingInvalid when others could reach a server that asks for no token."""
+    if is_loopback(host) or has_tokens or insecure:
+        return
+    raise SettingInvalid(
+        f"host {host} can be reached by others and there are no tokens: make one with `clickcurve token create`, "
+        "listen on 127.0.0.1, or say --insecure",
+        field="host",
+        value=host,
+    )

@@ -1,0 +1,91 @@
+"""Routes about the server itself: /healthz, /readyz, /metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse, Response
+
+from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
+from clickcurve.keys import ALL_LINKS
+from ingest.owner_status import OwnerStatus
+from server import limits
+from server.metrics import Metrics
+from storage.contract import StoredLink
+
+
+class NotReady(ClickcurveError):
+    """The server is up, but cannot do what was asked for."""
+
+    status = 503
+    title = "not ready"
+
+
+class Readiness:
+    """Can hits be accepted, and can questions be answered?"""
+
+    def __init__(
+        self,
+        status: Callable[[], OwnerStatus],
+        journal_limit_bytes: int,
+        rows: Callable[[str], Awaitable[StoredLink]],
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._status = status
+        self._journal_limit_bytes = journal_limit_bytes
+        self._rows = rows
+        self._stopping = stopping
+
+    def for_write(self) -> dict[str, Any]:
+        """Raises NotReady with the reason."""
+        status = self._status()
+        if self._stopping():
+            raise NotReady("the server is stopping")
+        if status.state not in ("unclaimed", "open"):
+            raise NotReady(f"the owner is {status.state}; the log says why")
+        if status.journal_bytes >= self._journal_limit_bytes:
+            raise NotReady(f"the journal is full: {status.journal_bytes:,} of {self._journal_limit_bytes:,} bytes")
+        return {"ready": True, "store": "up" if status.store_up else "down", "owner": status.owner}
+
+    async def for_read(self) -> dict[str, Any]:
+        """Asks the store. Raises NotReady with the reason."""
+        try:
+            await asyncio.wait_for(self._rows(ALL_LINKS), limits.PROBE_S.value)
+        except TimeoutError:
+            raise NotReady(f"the store did not answer within {limits.PROBE_S.value} s") from None
+        except StoreUnavailable as error:
+            raise NotReady(f"the store cannot answer: {error.detail}") from error
+        return {"ready": True, "store": "up", "owner": self._status().owner}
+
+
+def router(readiness: Readiness, metrics: Metrics) -> APIRouter:
+    routes = APIRouter(tags=["server"])
+    not_ready: dict[int | str, dict[str, Any]] = {503: {"description": "It cannot; the problem document says why."}}
+
+    @routes.get("/healthz", summary="Does the process live?", response_model=dict[str, bool])
+    async def healthz() -> Response:
+        """Always 200 while the process runs. Open to everybody."""
+        return JSONResponse({"alive": True})
+
+    @routes.get("/readyz", summary="Can it accept hits, or answer questions?", responses=not_ready)
+    async def readyz(
+        purpose: Annotated[
+            Literal["write", "read"], Query(alias="for", description="Accept hits, or answer questions.")
+        ] = "write",
+    ) -> Response:
+        """200 if hits are accepted. The store may be down meanwhile (`"store": "down"`): the journal keeps the hits.
+
+        With `for=read`: 200 if the store answers. Open to everybody.
+        """
+        return JSONResponse(await readiness.for_read() if purpose == "read" else readiness.for_write())
+
+    @routes.get("/metrics", summary="Numbers for Prometheus", response_class=Response)
+    async def metrics_(request: Request) -> Response:
+        """All workers' numbers, whichever worker is asked; each sample carries the label `journal`."""
+        body, content_type = metrics.answer(request.headers.get("accept", ""))
+        return Response(body, headers={"Content-Type": content_type})
+
+    return routes

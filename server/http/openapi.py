@@ -1,0 +1,232 @@
+"""What /openapi.json says beyond what the framework finds by itself: the hit routes, tokens, and errors as they are.
+
+The hit routes are answered in front of the framework, so they are described here by hand; tests hold that their
+examples are what the server answers.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import FastAPI
+
+from server import limits
+from server.http.auth import scope_of
+
+Schema = dict[str, Any]
+
+_PROBLEM_REF: Schema = {"$ref": "#/components/schemas/Problem"}
+_PROBLEM: Schema = {
+    "title": "Problem",
+    "type": "object",
+    "required": ["title", "status", "detail"],
+    "properties": {
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "What is wrong, in a sentence."},
+        "field": {"type": "string", "description": "What is to blame, where it is one thing."},
+        "value": {"description": "What was given for it."},
+        "rule": {"type": "string", "description": "The rule that it breaks."},
+    },
+}
+_RECEIPT: Schema = {
+    "title": "Receipt",
+    "type": "object",
+    "required": ["counted", "duplicate", "late", "refused", "items"],
+    "properties": {
+        "counted": {"type": "integer", "description": "Hits accepted; each id counts at most once."},
+        "duplicate": {"type": "integer", "description": "Hits whose id was counted before."},
+        "late": {"type": "integer", "description": "Those of counted whose minute is no longer kept as a minute."},
+        "refused": {"type": "integer", "description": "Hits that break a rule."},
+        "items": {
+            "type": "array",
+            "description": f"The refused and the duplicate hits, {limits.RECEIPT_ITEMS.value:,} at most.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "index": {"type": "integer", "description": "Place in the body, from 0."},
+                    "status": {"type": "string", "enum": ["refused", "duplicate"]},
+                    "field": {"type": ["string", "null"]},
+                    "value": {},
+                    "reason": {"type": "string"},
+                },
+            },
+        },
+        "items_omitted": {"type": "integer", "description": "How many more there were."},
+    },
+}
+_HIT: Schema = {
+    "title": "Hit",
+    "type": "object",
+    "required": ["key"],
+    "properties": {
+        "key": {"type": "string", "description": "The link, 1 to 1,024 bytes of UTF-8."},
+        "ts": {
+            "type": ["integer", "number", "string"],
+            "description": "When, in epoch seconds or ISO 8601; without it, now.",
+        },
+        "count": {"type": "integer", "minimum": 1, "maximum": limits.COUNT.value, "default": 1},
+        "id": {"type": "string", "maxLength": limits.ID_BYTES.value, "description": "Counts once within 48 hours."},
+        "ua": {"type": "string", "description": "The visitor's user agent, which tells bots from people."},
+        "bot": {"type": "boolean", "description": "Beats `ua`. With neither it is a person."},
+    },
+}
+SEND_EXAMPLES: dict[str, Any] = {
+    "one hit": {"key": "spring-sale"},
+    "several, one of them wrong": [
+        {"key": "spring-sale", "ts": "2026-03-01T10:30:00+01:00", "count": 3},
+        {"key": "", "ts": 1772357400},
+    ],
+}
+ONE_RECEIPT = {"counted": 1, "duplicate": 0, "late": 0, "refused": 0, "items": []}
+_MIXED_RECEIPT = {
+    "counted": 3,
+    "duplicate": 0,
+    "late": 3,
+    "refused": 1,
+    "items": [
+        {
+            "index": 1,
+            "status": "refused",
+            "field": "key",
+            "value": "",
+            "reason": "key is empty (rule: a string of 1 to 1,024 bytes of UTF-8)",
+        }
+    ],
+}
+_EVENT = {
+    "specversion": "1.0",
+    "type": "hit",
+    "source": "shop",
+    "id": "7f3a",
+    "data": {"key": "spring-sale", "ts": 1772357400},
+}
+
+
+def _problems(*statuses: int) -> dict[str, Schema]:
+    said = {
+        400: "The body cannot be read; nothing counts.",
+        401: "The token is missing or unknown.",
+        403: "The token lacks the scope.",
+        404: "There is no such route.",
+        409: "The source stands elsewhere, at `value`.",
+        413: f"More than {limits.BODY_BYTES.value // 1024 // 1024} MiB, decompressed.",
+        415: "A type or encoding that is not read here.",
+        421: "Another worker keeps the source; ask again over a new connection.",
+        422: "A parameter breaks a rule.",
+        429: "More comes in than can be written: certainly not counted. Again after `Retry-After` seconds.",
+        503: "The journal is full or cannot be written: certainly not counted. Again after `Retry-After` seconds.",
+    }
+    content = {"application/problem+json": {"schema": _PROBLEM_REF}}
+    return {str(status): {"description": said[status], "content": content} for status in statuses}
+
+
+def _receipt(**examples: Any) -> Schema:
+    shown = {name.replace("_", " "): {"value": value} for name, value in examples.items()}
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Receipt"}, "examples": shown}}
+    return {"description": "What was counted, and what was not and why.", "content": content}
+
+
+_NAMED: Schema = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "Makes a retry safe: what is sent under it counts once within 48 hours.",
+    "schema": {"type": "string", "maxLength": limits.ID_BYTES.value},
+}
+_NONE_GOOD = {"description": "Not one hit was good; the body is the receipt."}
+_HIT_ROUTES: dict[str, Schema] = {
+    "/v1/hits": {
+        "post": {
+            "tags": ["writing"],
+            "summary": "Count hits",
+            "description": "Answered when the hits are on the disk. Bad hits are refused one by one, the others count. "
+            "Bodies may be packed: `Content-Encoding: gzip` or `zstd`. A batch of CloudEvents has a hit in each "
+            "`data`, and counts each `source` and `id` once.",
+            "operationId": "send_hits",
+            "parameters": [_NAMED],
+            "requestBody": {
+                "required": True,
+                "content": {
+                    "application/json": {
+                        "schema": {
+                            "oneOf": [
+                                {"$ref": "#/components/schemas/Hit"},
+                                {"type": "array", "items": {"$ref": "#/components/schemas/Hit"}},
+                            ]
+                        },
+                        "examples": {name: {"value": value} for name, value in SEND_EXAMPLES.items()},
+                    },
+                    "application/x-ndjson": {
+                        "schema": {"type": "string"},
+                        "example": '{"key":"spring-sale"}\n{"key":"spring-sale","bot":true}\n',
+                    },
+                    "application/cloudevents-batch+json": {"schema": {"type": "array"}, "example": [_EVENT]},
+                },
+            },
+            "responses": {
+                "200": _receipt(one_hit=ONE_RECEIPT, several=_MIXED_RECEIPT),
+                **_problems(400, 413, 415, 429, 503),
+                "422": _NONE_GOOD,
+            },
+        }
+    },
+    "/v1/hits/{key}": {
+        "post": {
+            "tags": ["writing"],
+            "summary": "Count one hit, now",
+            "description": "The quickest way: no body. Answered when the hit is on the disk.",
+            "operationId": "send_hit",
+            "parameters": [
+                {
+                    "name": "key",
+                    "in": "path",
+                    "required": True,
+                    "description": "The link, percent-encoded, slash included.",
+                    "schema": {"type": "string"},
+                    "example": "spring-sale",
+                },
+                _NAMED,
+            ],
+            "responses": {
+                "200": _receipt(one_hit=ONE_RECEIPT),
+                **_problems(400, 429, 503),
+                "422": _NONE_GOOD,
+            },
+        }
+    },
+}
+
+
+def describe(app: FastAPI) -> None:
+    """Makes /openapi.json complete; it is built when it is first asked for."""
+    found: list[Schema] = []
+
+    def document() -> Schema:
+        if not found:
+            found.append(_completed(FastAPI.openapi(app)))
+        return found[0]
+
+    app.openapi = document  # type: ignore[method-assign]
+
+
+def _completed(document: Schema) -> Schema:
+    document = json.loads(json.dumps(document))
+    document["paths"] = {**_HIT_ROUTES, **document["paths"]}
+    components = document.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    schemas.update({"Problem": _PROBLEM, "Receipt": _RECEIPT, "Hit": _HIT})
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            scope = scope_of(method.upper(), path)
+            responses = operation["responses"]
+            if "HTTPValidationError" in json.dumps(responses.get("422")):
+                responses.update(_problems(422))
+            if scope is not None:
+                operation["security"] = [{"token": []}]
+                operation["x-scope"] = scope.value
+                responses.update(_problems(401, 403))
+    return document

@@ -1,0 +1,51 @@
+"""The limiter's backends that the server can open, each when a rule names it first.
+
+What lies beyond the process is asked with a deadline, and guarded: where it does not answer, each rule says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from clickcurve.limiter.backend import AsyncBackend, Immediate
+from clickcurve.limiter.backends.guard import AsyncGuarded, Patience
+from clickcurve.limiter.backends.memory import MemoryBackend
+from server.settings import Settings
+
+Clock = Callable[[], float]
+# (settings, epoch seconds, seconds that never step back)
+Opener = Callable[[Settings, Clock, Clock], AsyncBackend]
+
+
+def _memory(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
+    return Immediate(MemoryBackend())
+
+
+def _redis(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
+    from clickcurve.limiter.backends.redis import AsyncRedisBackend  # its library is loaded only where a rule needs it
+
+    # The guard's deadline holds; two of the same length would only cost time.
+    return _guarded(AsyncRedisBackend(settings.limits_redis, timeout_s=None), settings, clock, timer)
+
+
+def _memcached(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
+    from clickcurve.limiter.backends.memcached import MemcachedBackend
+    from clickcurve.limiter.backends.threaded import Threaded
+
+    servers = [server.strip() for server in settings.limits_memcached.split(",")]
+    backend = MemcachedBackend(servers, timeout_s=_deadline_s(settings))
+    return _guarded(Threaded(backend), settings, clock, timer)
+
+
+def _guarded(backend: AsyncBackend, settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
+    return AsyncGuarded(backend, clock=clock, timer=timer, patience=Patience(deadline_s=_deadline_s(settings)))
+
+
+def _deadline_s(settings: Settings) -> float:
+    return settings.limits_timeout_ms / 1_000
+
+
+# A name that rules may give -> what opens it.
+OPENERS: Mapping[str, Opener] = {"memory": _memory, "redis": _redis, "memcached": _memcached}
+# A backend -> the setting that says where it is.
+PLACES: Mapping[str, str] = {"redis": "limits_redis", "memcached": "limits_memcached"}

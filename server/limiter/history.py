@@ -1,0 +1,127 @@
+"""Hands what the limiter decided over to the owner, which keeps it like hits: in the journal, then in rows.
+
+Once a second, as one batch, and once more at a stop. What was handed over survives a kill; what was decided since the
+last second is lost with the process.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+
+from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, StoreUnavailable
+from clickcurve.limiter.decision import Decision
+from clickcurve.limiter.history import History, asked_in, digest_of, parse_caller
+from clickcurve.limiter.key import identity_of
+from ingest.batch import Batch
+from server.logs import log
+
+SECRET_BYTES = 32
+MOST_SECRET_BYTES = 64
+
+
+class LimitHistory:
+    """`heard` and `heard_of_caller` are the limiter's listeners. accept is the owner's; secret is the file of what
+    callers are hashed with. Everything on one event loop.
+
+    events: those that the limiter has rules for. address: the name under which it counts an ip.
+    """
+
+    def __init__(
+        self,
+        accept: Callable[[Batch], Awaitable[object]],
+        clock: Callable[[], float],
+        secret: Path,
+        events: Callable[[], Collection[str]] = tuple,
+        address: Callable[[str], str] = str,
+    ) -> None:
+        self.events = events
+        self._address = address
+        self._accept = accept
+        self._clock = clock
+        self._file = secret
+        self._secret: bytes | None = None
+        self._told = False
+        self._history = History()
+        self._lost = 0
+
+    def heard(self, event: str, cost: int, decision: Decision) -> None:
+        self._history.add(event, cost, decision, self._clock())
+
+    def heard_of_caller(self, event: str, caller: str, cost: int, decision: Decision) -> None:
+        """Callers whose secret cannot be read have no history: that must not keep anybody from being answered."""
+        try:
+            digest = digest_of(self._key(), caller)
+        except OSError:
+            return
+        self._history.add_caller(event, digest, cost, decision, self._clock())
+
+    def caller(self, text: str) -> str:
+        """The digest of the caller that a question names. ParameterInvalid, StoreUnavailable."""
+        caller = parse_caller(text)
+        if "ip" in caller:
+            caller["ip"] = self._address(caller["ip"])
+        try:
+            return digest_of(self._key(), identity_of(caller))
+        except OSError as error:
+            raise StoreUnavailable(f"the secret of callers, {self._file}, cannot be read: {error.strerror}") from error
+
+    def _key(self) -> bytes:
+        if self._secret is None:
+            try:
+                self._secret = secret_in(self._file)
+            except OSError as error:
+                if not self._told:
+                    log.error("no history of callers", extra={"file": str(self._file), "reason": error.strerror})
+                self._told = True
+                raise
+        return self._secret
+
+    async def hand_over(self) -> None:
+        """All that was heard is in the journal. Raises what `accept` raises; then it is handed over the next time."""
+        taken = self._history.take()
+        if not taken:
+            return
+        try:
+            await self._accept(Batch(others=taken))
+        except JournalUnknown:  # it may count already: once more could be twice
+            self._lost += asked_in(taken)
+            raise
+        except ClickcurveError:
+            self._history.give_back(taken)
+            raise
+
+    @property
+    def lost(self) -> int:
+        """Hits asked for whose counts may not have been kept."""
+        return self._lost + self._history.lost
+
+
+def secret_in(file: Path) -> bytes:
+    """The secret in a file that is made when it is first asked for, by whichever process comes first."""
+    with suppress(FileNotFoundError):
+        return _read(file)
+    fresh = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(handle, secrets.token_bytes(SECRET_BYTES))
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    try:
+        with suppress(FileExistsError):
+            os.link(fresh, file)  # ours is the secret unless another process was quicker
+    finally:
+        fresh.unlink()
+    return _read(file)
+
+
+def _read(file: Path) -> bytes:
+    secret = file.read_bytes()[:MOST_SECRET_BYTES]
+    if len(secret) < SECRET_BYTES:
+        raise OSError(errno.EINVAL, f"it holds fewer than {SECRET_BYTES} bytes")
+    return secret

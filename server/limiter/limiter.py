@@ -1,0 +1,147 @@
+"""The server's limiter: its rules and backends, what it counts for /metrics, and how other rules take their place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from clickcurve.buckets.errors import ClickcurveError, RuleInvalid
+from clickcurve.limiter.async_limiter import AsyncLimiter
+from clickcurve.limiter.backend import AsyncBackend
+from clickcurve.limiter.decision import Decision
+from clickcurve.limiter.events import CallerListener, Features, Listener
+from clickcurve.limiter.http.address import Addresses, addresses
+from clickcurve.limiter.http.fallback import decided
+from clickcurve.limiter.http.headers import Refusal, refusal
+from clickcurve.limiter.rule import Rule
+from server.limiter.backends import OPENERS, PLACES
+from server.logs import log
+from server.metrics import Sample
+from server.settings import TABLE, Settings
+
+Clock = Callable[[], float]
+
+WRITE = "write"  # the event of the server's own requests that write
+WRITE_FEATURES = ("token", "ip")
+
+
+def check(rules: Sequence[Rule], settings: Settings) -> None:
+    """RuleInvalid for a rule that cannot be kept by a server with these settings."""
+    for rule in rules:
+        place = PLACES.get(rule.backend)
+        if place is not None and not getattr(settings, place):
+            why = f"the backend {rule.backend!r} is not set up: it needs the setting {place}"
+            raise _wrong(rule, why, "backend", rule.backend)
+        if rule.backend not in OPENERS:
+            raise _wrong(rule, f"this program cannot open the backend {rule.backend!r}", "backend", rule.backend)
+        if rule.backend == "memory" and settings.workers > 1:
+            why = f"the backend 'memory' counts in one process, and each of {settings.workers} workers would admit all"
+            raise _wrong(rule, why, "backend", rule.backend)
+        for feature in (name for names in rule.by for name in names):
+            if rule.event == WRITE and feature not in WRITE_FEATURES:
+                why = f"requests of the server have the features {' and '.join(WRITE_FEATURES)}, not {feature!r}"
+                raise _wrong(rule, why, "by", feature)
+
+
+def _wrong(rule: Rule, why: str, field: str, value: str) -> RuleInvalid:
+    return RuleInvalid(f"limits.{rule.event}: {why}", field=field, value=value)
+
+
+def _plain(measures: Mapping[str, float], prefix: str) -> Mapping[str, float]:
+    """Without the backend's name, which is a label. Where a guard counts what its backend counts too, the guard's
+    number holds."""
+    own = {name.removeprefix(prefix): value for name, value in measures.items() if name.startswith(prefix)}
+    around = {name.removeprefix("limiter_"): value for name, value in measures.items() if not name.startswith(prefix)}
+    return own | around
+
+
+class Limiting:
+    """The limiter of one worker. `listeners` are told of every decision that is no peek, `caller_listeners` of those by
+    whom, under rules that keep a history of callers."""
+
+    def __init__(self, settings: Settings, clock: Clock, timer: Clock) -> None:
+        check(settings.rules, settings)
+        self._settings = settings
+        self._clocks = clock, timer
+        self._backends: dict[str, AsyncBackend] = {}
+        self._outcomes: Counter[tuple[str, str]] = Counter()
+        self._reloads = {"done": 0, "refused": 0}
+        self.listeners: list[Listener] = [self._count]
+        self.caller_listeners: list[CallerListener] = []
+        self.addresses: Addresses = addresses(settings.trusted_proxies, settings.ipv6_prefix, settings.proxy_header)
+        self.dialect = settings.limits_headers
+        self._open(settings.rules)
+        self.limiter = AsyncLimiter(
+            settings.rules,
+            clock=clock,
+            timer=timer,
+            backends=self._backends,
+            listener=self._tell,
+            caller_listener=self._tell_of_caller,
+        )
+        self.limits_writes = WRITE in self.limiter.events()
+
+    def _open(self, rules: Sequence[Rule]) -> None:
+        for name in ["memory", *(rule.backend for rule in rules)]:
+            if name not in self._backends:
+                self._backends[name] = OPENERS[name](self._settings, *self._clocks)
+
+    # --- what is counted ----------------------------------------------------------------------------------------------
+    def _tell(self, event: str, cost: int, decision: Decision) -> None:
+        for listener in self.listeners:
+            listener(event, cost, decision)
+
+    def _tell_of_caller(self, event: str, caller: str, cost: int, decision: Decision) -> None:
+        for listener in self.caller_listeners:
+            listener(event, caller, cost, decision)
+
+    def _count(self, event: str, cost: int, decision: Decision) -> None:
+        outcome = "allowed" if decision.allowed else "refused"
+        if decision.blind or decision.shadow:
+            outcome = "blind" if decision.blind else "shadow"
+        self._outcomes[event, outcome] += 1
+
+    def samples(self) -> Iterator[Sample]:
+        for (event, outcome), count in self._outcomes.items():
+            yield Sample("clickcurve_limit_decisions_total", count, (event, outcome))
+        for how, count in self._reloads.items():
+            yield Sample("clickcurve_limit_reloads_total", count, (how,))
+        yield Sample("clickcurve_limit_rules", sum(map(len, self.limiter.events().values())))
+        for name, backend in self._backends.items():
+            for measure, value in _plain(backend.measures(), name + "_").items():
+                yield Sample(f"clickcurve_limit_{measure}", value, (name,))
+
+    # --- other rules --------------------------------------------------------------------------------------------------
+    def reload(self) -> None:
+        """Read the settings again, and take over the rules. Where anything in them is wrong, the old rules hold."""
+        try:
+            fresh = self._settings.again()
+            check(fresh.rules, self._settings)
+            self._open(fresh.rules)
+            self.limiter.replace(fresh.rules)
+        except ClickcurveError as error:
+            self._reloads["refused"] += 1
+            log.error("limits not reloaded", extra={"reason": error.detail, "then": "the old rules hold"})
+            return
+        self._reloads["done"] += 1
+        self.limits_writes = WRITE in self.limiter.events()
+        log.info("limits reloaded", extra={"rules": len(fresh.rules)})
+        other = [name.name for name in TABLE if getattr(fresh, name.name) != getattr(self._settings, name.name)]
+        if other:
+            log.warning("settings changed", extra={"settings": other, "then": "they hold from the next start on"})
+
+    async def refuse_write(self, features: Features) -> Refusal | None:
+        """One hit of the event `write`: None if it may pass, else the answer. ParameterInvalid if no rule of it knows
+        the caller."""
+        rules = self.limiter.event(WRITE).rules
+        decision = await decided(self.limiter, "hit", WRITE, features)
+        if decision.allowed:
+            return None
+        return refusal(self.dialect, decision, rules, self.limiter.now(), "/docs")
+
+    async def close(self) -> None:
+        for name, backend in self._backends.items():
+            try:
+                await backend.close()
+            except ClickcurveError as error:
+                log.warning("limiter backend not closed", extra={"backend": name, "reason": error.detail})

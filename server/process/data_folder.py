@@ -1,0 +1,86 @@
+"""The data folder: what lies where in it, and the lock that lets one server use it at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from clickcurve.buckets.errors import JournalHeld, SettingInvalid
+
+JOURNAL = "journal-"
+ASIDE = "set-aside-"
+
+
+def tokens_file(data: Path) -> Path:
+    return data / "tokens.json"
+
+
+def callers_secret(data: Path) -> Path:
+    """What the limiter's callers are hashed with."""
+    return data / "callers.secret"
+
+
+def samples_folder(data: Path) -> Path:
+    """Where each worker leaves its samples, so that any worker can answer for all."""
+    return data / "metrics"
+
+
+def journal_folder(data: Path, number: int) -> Path:
+    """The folder of journal `number`, 1 or more."""
+    return data / f"{JOURNAL}{number}"
+
+
+def journal_numbers(data: Path) -> list[int]:
+    """The journals that are there, ascending."""
+    tails = (entry.name.removeprefix(JOURNAL) for entry in data.glob(JOURNAL + "*") if entry.is_dir())
+    return sorted(int(tail) for tail in tails if tail.isascii() and tail.isdigit())
+
+
+def set_aside(journal: Path) -> Path:
+    """Gives a journal's folder a name under which nothing will flush it; returns the new place."""
+    n = 1
+    while (place := journal.with_name(f"{ASIDE}{n}-{journal.name}")).exists():
+        n += 1
+    return journal.rename(place)
+
+
+def journals_set_aside(data: Path) -> int:
+    return sum(1 for _ in data.glob(ASIDE + "*"))
+
+
+def prepare(data: Path) -> None:
+    """Creates the folder, for its owner's eyes only. Raises SettingInvalid where that cannot be."""
+    try:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        reason = f"the data folder {data} cannot be made: {error.strerror}"
+        raise SettingInvalid(reason, field="data", value=str(data)) from error
+
+
+@contextmanager
+def held(data: Path, purpose: str) -> Iterator[None]:
+    """Holds the data folder while the block runs. `purpose` is told to whoever finds it held.
+
+    Processes forked inside the block hold it too: it is free only when the last of them is gone. Raises JournalHeld.
+    """
+    prepare(data)
+    path = data / "lock"
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        reason = f"the data folder {data} cannot be written: {error.strerror}"
+        raise SettingInvalid(reason, field="data", value=str(data)) from error
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(lock, 200, 0).decode("utf-8", "replace").strip() or "another process"
+            raise JournalHeld(f"the data folder {data} is held by {holder}") from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{purpose} (process {os.getpid()})".encode(), 0)
+        yield
+    finally:
+        os.close(lock)

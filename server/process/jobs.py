@@ -1,0 +1,127 @@
+"""What each scheduled job does. Plain coroutine functions over the parts; when they run is `schedule`'s business."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from clickcurve.buckets.errors import JournalHeld, StoreUnavailable
+from clickcurve.buckets.ladder import GRACE_S
+from ingest.owner import Owner
+from ingest.owner_status import OwnerStatus
+from retention.run import run_pass
+from server import limits
+from server.logs import log
+from server.process.schedule import Job
+from storage.contract import Store
+
+HOUR_S = 3_600
+PUBLISH_S = 5
+HAND_OVER_S = 1
+# The fold day changes at 01:00 UTC; a little later all clocks agree that it has.
+FOLD_AT_S = GRACE_S + 30
+
+
+def tell_flush(journal: str, status: OwnerStatus) -> None:
+    """One line of log for a flush that went through."""
+    log.info(
+        "flush",
+        extra={
+            "journal": journal,
+            "owner": status.owner,
+            "hits": status.last_flush_hits,
+            "rows": status.last_flush_rows,
+            "seconds": round(status.last_flush_s, 3),
+            "journal_bytes": status.journal_bytes,
+        },
+    )
+
+
+async def forget_ids(store: Store, owner: Owner, clock: Callable[[], float]) -> None:
+    """Drops ids that no repeat can meet any more.
+
+    Twice the window is kept, counted from the oldest hit that is not in the store: the ids of an unfinished flush
+    must be judged the same each time it is tried.
+    """
+    horizon_s = clock() - owner.status.lag_s - 2 * limits.IDS_WINDOW_S.value
+    await asyncio.to_thread(store.forget_ids, int(horizon_s * 1e6))
+
+
+class DailyFold:
+    """The retention pass over an owner's quiet rows, once a fold day: one that was stopped goes on at the next run.
+
+    `folded` is how many rows it has visited since the start, for /metrics.
+    """
+
+    def __init__(self, fold_day: Callable[[], int]) -> None:
+        self._fold_day = fold_day
+        self._done_day = -1
+        self.folded = 0
+
+    async def visit(self, owner: Owner) -> None:
+        day = self._fold_day()
+        if day != self._done_day and await self._pass(owner, day):
+            self._done_day = day
+
+    async def _pass(self, owner: Owner, day: int) -> bool:
+        report = await run_pass(owner, day)
+        self.folded += report.rows
+        if report.stopped is not None:
+            raise StoreUnavailable(f"the retention pass stopped after {report.rows} rows: {report.stopped}")
+        log.info("fold", extra={"owner": owner.status.owner, "fold_day": day, "rows": report.rows})
+        return True
+
+
+class FormerJournals:
+    """Journals of workers that there no longer are: what they hold is flushed, and their rows are folded, once a day.
+
+    `open_owner` gives an owner for journal n, or raises JournalHeld.
+    """
+
+    def __init__(
+        self,
+        numbers: Callable[[], list[int]],
+        open_owner: Callable[[int], Owner],
+        fold_day: Callable[[], int],
+    ) -> None:
+        self._numbers = numbers
+        self._open_owner = open_owner
+        self._fold_day = fold_day
+        self._done: dict[int, int] = {}  # journal -> fold day of its last visit
+
+    async def visit(self) -> None:
+        today = self._fold_day()
+        for number in self._numbers():
+            if self._done.get(number) == today:
+                continue
+            try:
+                owner = self._open_owner(number)
+            except JournalHeld:
+                continue
+            try:
+                await DailyFold(self._fold_day).visit(owner)  # begins with a flush
+            finally:
+                await owner.close()
+            self._done[number] = today
+            log.info("former journal emptied", extra={"journal": number, "owner": owner.status.owner})
+
+
+def table(
+    functions: Mapping[str, Callable[[], Awaitable[None]]], now: float, flush_s: float, phase: float
+) -> list[Job]:
+    """The jobs that `functions` names, with their due times.
+
+    Flushes count from the start, `phase` of a period (0 to 1) later, so that workers flush one after the other.
+    """
+    due: dict[str, tuple[float, float, bool]] = {  # name -> (period, any due time, run at the start too)
+        "flush": (flush_s, now + flush_s * phase, True),
+        "fold": (HOUR_S, FOLD_AT_S, True),  # once a day; hourly, to go on where a pass was stopped
+        "forget_ids": (HOUR_S, HOUR_S / 2, False),
+        "former_journals": (HOUR_S, FOLD_AT_S + 60, True),
+        "publish_metrics": (PUBLISH_S, now, False),
+        "limit_history": (HAND_OVER_S, now, False),
+    }
+    return [
+        Job(name, function, period_s=due[name][0], since_s=due[name][1], at_start=due[name][2])
+        for name, function in functions.items()
+    ]

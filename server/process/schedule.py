@@ -1,0 +1,122 @@
+"""What runs by itself, and when: a table of jobs, carried out by APScheduler, which is imported here only.
+
+A job's due times are computed from its first one, so they do not drift; a run that is still going when the next is due
+makes that one fall out (and is counted), so there is one run at a time; a run that failed is logged, counted and tried
+again at its next due time. What a job does is a plain coroutine function that anybody may call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.interval import IntervalTrigger
+
+from clickcurve.buckets.errors import ClickcurveError
+from server.logs import log
+
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One row of the table. It is due at `since_s` and every `period_s` after it, and once at the start."""
+
+    name: str
+    function: Callable[[], Awaitable[None]]
+    period_s: float
+    since_s: float  # epoch seconds of any one due time
+    at_start: bool = True
+
+
+@dataclass(slots=True)
+class JobStatus:
+    """What became of a job: for /metrics. lag_s is how long after its due time the last run began."""
+
+    runs: int = 0
+    failures: int = 0
+    skipped: int = 0
+    lag_s: float = 0.0
+    last_s: float = 0.0
+    running: bool = False
+
+
+class Schedule:
+    """Runs a table of jobs on the running loop, between `start` and `stop`."""
+
+    def __init__(self, jobs: Sequence[Job], clock: Callable[[], float]) -> None:
+        self.jobs = {job.name: job for job in jobs}
+        self._clock = clock
+        self._scheduler = AsyncIOScheduler(timezone=UTC)
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._stopping = False
+        self.status = {job.name: JobStatus() for job in jobs}
+
+    def start(self) -> None:
+        for job in self.jobs.values():
+            self._scheduler.add_job(
+                self.due,
+                trigger(job),
+                (job.name,),
+                id=job.name,
+                coalesce=True,
+                misfire_grace_time=None,  # a late run is better than none
+            )
+        self._scheduler.start()
+        for job in self.jobs.values():
+            if job.at_start:
+                self._begin(job)
+
+    async def due(self, name: str) -> None:
+        """Begins a run now, as at a due time."""
+        job = self.jobs[name]
+        self.status[job.name].lag_s = (self._clock() - job.since_s) % job.period_s
+        self._begin(job)
+
+    def _begin(self, job: Job) -> None:
+        """Starts a run unless one is going. It is a task of our own: the scheduler would cut it off at a stop."""
+        if self._stopping:
+            return
+        if job.name in self._under_way:
+            self.status[job.name].skipped += 1
+            return
+        self._under_way[job.name] = asyncio.get_running_loop().create_task(self.run(job), name=job.name)
+
+    async def run(self, job: Job) -> None:
+        """One run, measured; what it raises is told to the log, so that the next due time finds the job alive."""
+        status, started = self.status[job.name], self._clock()
+        status.running = True
+        try:
+            await job.function()
+        except ClickcurveError as error:
+            status.failures += 1
+            log.warning("job failed", extra={"job": job.name, "title": error.title, "reason": error.detail})
+        except Exception:
+            status.failures += 1
+            log.exception("job failed", extra={"job": job.name})
+        finally:
+            status.running = False
+            status.runs += 1
+            status.last_s = max(0.0, self._clock() - started)
+            self._under_way.pop(job.name, None)
+
+    async def stop(self, patience_s: float) -> None:
+        """Lets what is running end within `patience_s`, then cuts it off."""
+        self._stopping = True
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=False)
+        tasks = list(self._under_way.values())
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=patience_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+
+def trigger(job: Job) -> IntervalTrigger:
+    """The due times of a job: since_s + n * period_s."""
+    since = datetime.fromtimestamp(job.since_s, UTC)
+    return IntervalTrigger(seconds=job.period_s, start_date=since, timezone=UTC)

@@ -1,0 +1,68 @@
+"""`clickcurve serve`: what is checked before anything listens, and which processes there are."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from contextlib import ExitStack
+
+from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
+from clickcurve.buckets.ladder import Ladder
+from server import logs, metrics
+from server.http import auth
+from server.limiter import limiter
+from server.logs import log
+from server.process import data_folder, supervisor, worker
+from server.settings import Settings
+
+
+def serve(settings: Settings) -> int:
+    """Serves until told to stop; the exit code. Raises ClickcurveError when it must not start."""
+    Ladder.parse(settings.ladder)
+    limiter.check(settings.rules, settings)
+    in_memory = settings.store.startswith("memory:")
+    if in_memory and settings.workers > 1:
+        raise SettingInvalid("memory:// lives in one process: workers must be 1 with it", field="workers")
+    with data_folder.held(settings.data, "clickcurve serve"):
+        tokens = auth.load(data_folder.tokens_file(settings.data))
+        auth.check_reach(settings.host, bool(tokens), settings.insecure)
+        listener = bind(settings.host, settings.port)
+        logs.start()
+        if in_memory:
+            log.warning("memory store", extra={"then": "nothing that is counted survives the end of this process"})
+        if not settings.sync:
+            log.warning("sync is off", extra={"then": "a crash of the machine loses what was accepted just before it"})
+        if not tokens and not auth.is_loopback(settings.host):
+            log.warning("insecure", extra={"host": settings.host, "then": "anybody who reaches it may write and read"})
+        metrics.clear(data_folder.samples_folder(settings.data))
+        if settings.workers == 1:
+            with listener:
+                return worker.run(settings, listener)
+        return supervisor.Parent(settings.workers, listener, lambda alarm: _work(settings, listener, alarm)).run()
+
+
+def _work(settings: Settings, listener: socket.socket, alarm: int) -> int:
+    """A worker's life in a process of its own; one that must not start says why and is not replaced."""
+    try:
+        return worker.run(settings, listener, alarm)
+    except ClickcurveError as error:
+        print(f"Error: {error.detail}", file=sys.stderr)
+        return supervisor.REFUSED
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket bound to the address, not listening yet. Raises SettingInvalid."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with ExitStack() as undo:
+            listener = undo.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            undo.pop_all()
+    except OSError as error:
+        reason = f"{host}:{port} cannot be listened on: {error.strerror or error}"
+        raise SettingInvalid(reason, field="port", value=port) from error
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,392 @@
+"""One worker process: it takes a journal, builds its parts, serves until it is told to stop, and flushes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import secrets
+import signal
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+
+import uvicorn
+import uvloop
+
+from clickcurve.buckets.errors import ClickcurveError, JournalHeld, JournalSuperseded, OwnerFenced
+from clickcurve.buckets.ladder import Ladder, fold_day
+from ingest.flush import Pace
+from ingest.journal.journal import Journal
+from ingest.owner import Owner
+from ingest.reading.counters import IngestCounters
+from server import clock, limits
+from server.http import app
+from server.http.auth import Gate
+from server.http.connection import connection_class
+from server.http.health_routes import Readiness
+from server.http.problems import Problems
+from server.limiter.history import LimitHistory
+from server.limiter.limiter import Limiting
+from server.logs import log
+from server.metrics import Metrics, Sample, process_samples
+from server.process import data_folder, jobs, samples
+from server.process.lazy_store import open_or_later
+from server.process.schedule import Schedule
+from server.settings import Settings
+from storage.contract import Store
+from storage.from_uri import open_store
+
+MIB = 1024 * 1024
+LATER = "the next start flushes the journal"
+
+
+class Uvicorn(uvicorn.Server):
+    """uvicorn, which here ends with exit code 0 when it was told to stop, and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._listening = listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._listening()
+
+    def stop(self) -> None:
+        self.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Whoever runs this has its own handlers."""
+        yield
+
+
+class Told:
+    """Whether this process was told to stop, or to read the limiter's rules again. If it runs, it does so at once."""
+
+    def __init__(self) -> None:
+        self.to_stop = False
+        self.to_reload = False
+        self.server: Uvicorn | None = None
+        self.limiting: Limiting | None = None
+
+    def stop(self) -> None:
+        self.to_stop = True
+        if self.server is not None:
+            self.server.stop()
+
+    def reload(self) -> None:
+        self.to_reload = True
+        if self.limiting is not None:
+            self.limiting.reload()
+
+
+def take_journal(settings: Settings) -> tuple[int, Journal]:
+    """The first journal that nobody holds, and its number. Raises JournalHeld, JournalDamaged, JournalFull."""
+    for number in range(1, settings.workers + 1):
+        with suppress(JournalHeld):
+            return number, open_journal(settings, number)
+    raise JournalHeld(f"all {settings.workers} journals in {settings.data} are held by other processes")
+
+
+def open_journal(settings: Settings, number: int) -> Journal:
+    return Journal.open(
+        data_folder.journal_folder(settings.data, number),
+        max_bytes=settings.journal_mib * MIB,
+        sync="always" if settings.sync else "off",
+        clock=clock.monotonic,
+    )
+
+
+def holds_hits(settings: Settings, number: int) -> bool:
+    """Does journal `number` hold anything that is not in the store? Raises JournalHeld, JournalDamaged."""
+    journal = open_journal(settings, number)
+    try:
+        return journal.state.flush is not None or next(journal.frames(), None) is not None
+    finally:
+        journal.close()
+
+
+def open_owner(settings: Settings, journal: Journal, store: Store, ladder: Ladder, alone: bool) -> Owner:
+    """An owner over a journal, with what the journal holds in its buffer. Needs a running event loop."""
+    return Owner(
+        journal,
+        store,
+        ladder,
+        clock.now,
+        token=lambda: secrets.token_hex(16),
+        pace=Pace(clock.pause, settings.flush_s),
+        place=f"{socket.gethostname()}:{journal.folder.absolute()}",
+        alone=alone,
+        flushed=lambda status: jobs.tell_flush(journal.folder.name, status),
+    )
+
+
+def today() -> int:
+    """The fold day of now."""
+    return fold_day(int(clock.now()))
+
+
+class Worker:
+    """The parts of one worker, joined."""
+
+    def __init__(self, settings: Settings, number: int, journal: Journal, store: Store, ladder: Ladder) -> None:
+        self.settings = settings
+        self.number = number
+        self.name = data_folder.journal_folder(settings.data, number).name
+        self.store = store
+        self.ladder = ladder
+        self.owner = open_owner(settings, journal, store, ladder, self._alone())
+        self.stopping = False
+        self.limiting = Limiting(settings, clock.now, clock.monotonic)
+        self.connections_refused: Counter[str] = Counter()
+        self.recovered = 0  # hits that were found in the journal
+        self.limit_history = self._limit_history()
+        self.fold = jobs.DailyFold(today)
+        self.schedule = self._schedule()
+        journal_limit = settings.journal_mib * MIB
+        readiness = Readiness(lambda: self.owner.status, journal_limit, store.rows, lambda: self.stopping)
+        gate = Gate(data_folder.tokens_file(settings.data), clock.monotonic)
+        counting = app.Counting(IngestCounters(), Problems())
+        self.metrics = Metrics(
+            self.name,
+            [
+                lambda: samples.of_ingest(counting.ingest),
+                lambda: samples.of_owner(self.owner.status, journal_limit),
+                lambda: samples.of_store(store.measures()),
+                lambda: samples.of_jobs(self.schedule.status),
+                lambda: samples.of_requests(counting.problems, gate, self.front.answers),
+                lambda: samples.of_connections(self.connections_refused),
+                self.limiting.samples,
+                lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
+                lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
+                lambda: iter([Sample("clickcurve_journals_set_aside", data_folder.journals_set_aside(settings.data))]),
+                samples.of_build(),
+                process_samples,
+            ],
+            data_folder.samples_folder(settings.data) if settings.workers > 1 else None,
+        )
+        self.front = app.create(
+            self.owner,
+            store,
+            ladder,
+            clock.now,
+            gate,
+            counting,
+            self.metrics,
+            readiness,
+            self.limiting,
+            self.limit_history,
+        )
+
+    def _limit_history(self) -> LimitHistory:
+        """What the limiter decides is heard by it, and so it knows which events there are and how callers are named."""
+        limiting, secret = self.limiting, data_folder.callers_secret(self.settings.data)
+        history = LimitHistory(
+            self.owner.accept, clock.now, secret, events=limiting.limiter.events, address=limiting.addresses.name
+        )
+        limiting.listeners.append(history.heard)
+        limiting.caller_listeners.append(history.heard_of_caller)
+        return history
+
+    def _alone(self) -> bool:
+        """Is there no other journal whose hits could carry the same ids? Then an id is judged when it comes."""
+        if self.store.shared or self.settings.workers > 1:
+            return False
+        return not any(holds_hits(self.settings, number) for number in self._former_journals())
+
+    def _former_journals(self) -> list[int]:
+        return [number for number in data_folder.journal_numbers(self.settings.data) if number > self.settings.workers]
+
+    def _schedule(self) -> Schedule:
+        functions: dict[str, Callable[[], Awaitable[None]]] = {
+            "flush": self.owner.flush,
+            "fold": lambda: self.fold.visit(self.owner),
+            "forget_ids": lambda: jobs.forget_ids(self.store, self.owner, clock.now),
+            "limit_history": self.limit_history.hand_over,
+        }
+        if self.number == 1:
+            functions["former_journals"] = jobs.FormerJournals(self._former_journals, self._former_owner, today).visit
+        if self.settings.workers > 1:
+            functions["publish_metrics"] = self._publish
+        phase = (self.number - 1) / self.settings.workers
+        return Schedule(jobs.table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
+
+    def _former_owner(self, number: int) -> Owner:
+        return open_owner(self.settings, open_journal(self.settings, number), self.store, self.ladder, alone=False)
+
+    async def _publish(self) -> None:
+        self.metrics.publish()
+
+    async def close(self) -> None:
+        """Flushes and lets go of everything, within seconds; what the store does not take stays in the journal."""
+        until = clock.monotonic() + limits.LAST_FLUSH_S.value
+        await self.schedule.stop(limits.LAST_FLUSH_S.value / 2)
+        await self.limiting.close()
+        closing = asyncio.ensure_future(self._close_owner())
+        await asyncio.wait({closing}, timeout=max(0.0, until - clock.monotonic()))
+        if not closing.done():
+            # A thread hangs in the store and would keep the process from ending. All it holds is in the journal.
+            log.warning("last flush unfinished", extra={"after_s": limits.LAST_FLUSH_S.value, "then": LATER})
+            logging.shutdown()
+            os._exit(0)
+        try:
+            closing.result()
+        except ClickcurveError as error:
+            log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
+        self.store.close()
+        log.info("stopped", extra={"journal": self.name, "hits_left": self.owner.status.buffered_hits})
+
+    async def _close_owner(self) -> None:
+        try:
+            await self.limit_history.hand_over()
+        except ClickcurveError as error:
+            log.warning("limiter's last counts lost", extra={"reason": error.detail})
+        await self.owner.close()
+
+
+@asynccontextmanager
+async def owning(settings: Settings, number: int) -> AsyncIterator[Owner]:
+    """The owner of journal `number` without a server, for commands: flushed when the block begins and when it ends.
+
+    The caller holds the data folder. Raises ClickcurveError, StoreUnavailable as well: nobody waits for hits here.
+    """
+    ladder = Ladder.parse(settings.ladder)
+    store = open_store(settings.store, str(ladder))
+    owner = open_owner(settings, open_journal(settings, number), store, ladder, alone=False)
+    try:
+        await owner.flush()  # claims the owner: imports ask the store for their place
+        yield owner
+    finally:
+        try:
+            await owner.close()
+        finally:
+            store.close()
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[Worker]:
+    """A worker with its journal and its jobs, flushed when the block ends. ClickcurveError: it must not start."""
+    ladder = Ladder.parse(settings.ladder)
+    store = open_or_later(
+        lambda: open_store(settings.store, str(ladder), tell=lambda said: log.warning("store", extra={"said": said})),
+        settings.store.startswith("cassandra:"),
+        lambda error: log.warning("store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}),
+    )
+    worker = await _take_up(settings, store, ladder)
+    worker.schedule.start()
+    try:
+        yield worker
+    finally:
+        worker.stopping = True
+        await worker.close()
+
+
+async def _take_up(settings: Settings, store: Store, ladder: Ladder) -> Worker:
+    """A worker with the first free journal, whose hits are in the store before the first request comes, if it can be.
+
+    So answers are whole from the start: what waits for the claim of an id, or belongs to a link that was erased, is
+    settled by a flush. A journal that is superseded is set aside, for a person to judge, and the next one taken.
+    """
+    number, journal = take_journal(settings)
+    if journal.recovered.torn_bytes:
+        log.warning("journal cut", extra={"journal": str(journal.folder), "torn_bytes": journal.recovered.torn_bytes})
+    worker = Worker(settings, number, journal, store, ladder)
+    worker.recovered = worker.owner.status.buffered_hits
+    flushing = asyncio.ensure_future(worker.owner.flush())
+    await asyncio.wait({flushing}, timeout=limits.FIRST_FLUSH_S.value)
+    if not flushing.done():
+        log.warning("first flush unfinished", extra={"after_s": limits.FIRST_FLUSH_S.value, "then": "it goes on"})
+        flushing.add_done_callback(_ended_late)
+        return worker
+    try:
+        flushing.result()
+    except JournalSuperseded as error:
+        place = data_folder.set_aside(journal.folder)
+        log.error("journal set aside", extra={"reason": error.detail, "hits": worker.recovered, "moved_to": str(place)})
+        await worker.owner.close()
+        return await _take_up(settings, store, ladder)
+    except ClickcurveError as error:
+        _first_flush_failed(error, "hits are accepted; it is tried again")
+    return worker
+
+
+def _first_flush_failed(error: ClickcurveError, then: str) -> None:
+    log.warning("first flush failed", extra={"reason": error.detail, "then": then})
+
+
+def _ended_late(flushing: asyncio.Future[None]) -> None:
+    """Requests are answered already, so nobody waits for this flush any more."""
+    if flushing.cancelled():
+        return
+    try:
+        flushing.result()
+    except (JournalSuperseded, OwnerFenced) as error:
+        _first_flush_failed(error, "nothing is accepted; a restart sets the journal aside")
+    except ClickcurveError as error:
+        _first_flush_failed(error, "it is tried again")
+    except Exception:
+        log.exception("first flush failed")
+
+
+def run(settings: Settings, listener: socket.socket, alarm: int | None = None) -> int:
+    """Serves on the socket until a signal, or until `alarm` (a pipe from the parent) closes. Returns the exit code."""
+
+    async def main() -> None:
+        # From the first moment to the last: a stop while the journal is flushed at the start ends in order, too, and a
+        # second signal does not cut off the last flush.
+        told = Told()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: told.stop())
+        loop = asyncio.get_running_loop()
+        signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(told.reload))
+        async with running(settings) as worker:
+            told.limiting = worker.limiting
+            # A worker that replaces another one has the settings of its parent's start, and others may hold by now.
+            if told.to_reload or (alarm is not None and settings.config is not None):
+                told.reload()
+            told.server = server = _uvicorn(worker, listener)
+            if alarm is not None:
+                loop.add_reader(alarm, _orphaned, alarm, server)
+            if not told.to_stop:
+                # Requests leave no cycles behind, so the collector need not look every 700 objects: some 3 % of a hit.
+                gc.freeze()
+                gc.set_threshold(20_000, 20, 100)
+                await server.serve(sockets=[listener])
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+    return 0
+
+
+def _orphaned(alarm: int, server: Uvicorn) -> None:
+    """The parent is gone, and nobody would replace this worker or tell it to stop."""
+    asyncio.get_running_loop().remove_reader(alarm)
+    log.error("parent gone", extra={"then": "this worker flushes and ends"})
+    server.stop()
+
+
+def _uvicorn(worker: Worker, listener: socket.socket) -> Uvicorn:
+    host, port = listener.getsockname()[:2]
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    config = uvicorn.Config(
+        worker.front,
+        loop="uvloop",
+        http=connection_class(worker.connections_refused),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=limits.BACKLOG.value,
+        timeout_keep_alive=limits.KEEP_ALIVE_S.value,
+        timeout_graceful_shutdown=limits.DRAIN_S.value,
+    )
+    hits = worker.recovered
+    return Uvicorn(
+        config,
+        lambda: log.info("listening", extra={"url": url, "journal": worker.name, "hits_recovered": hits}),
+    )

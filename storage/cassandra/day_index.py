@@ -1,0 +1,112 @@
+"""Lists of keys by day: which own rows are due for folding, and which links had hits.
+
+A day's list has SHARDS partitions, so that no partition becomes large. A page goes through the shards in turn, and
+within a shard through the keys in order, over all days together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
+from typing import TypeAlias
+
+from storage.cassandra.cql import Cql, Statement
+from storage.cassandra.partition_key import SHARDS, shard_of, stored_key
+from storage.cassandra.statements import (
+    ADD_DUE,
+    ADD_DUE_DAY,
+    ADD_TOUCHED,
+    DROP_DUE,
+    DROP_DUE_DAY,
+    DUE,
+    DUE_DAYS,
+    NOW_MS,
+    TOUCHED,
+)
+from storage.contract import Held
+
+DAY_MS = 86_400_000
+DAYS_BY_TOUCHED = 31  # days back that a walk goes by touched; one that was begun may go on for
+DAYS_TOUCHED = 38  # days: entries live for 40
+
+Listed: TypeAlias = tuple[str, int]  # stored key, day
+
+
+class Days:
+    """`stamp` gives, for an epoch, a number that only rises."""
+
+    def __init__(self, cql: Cql, stamp: Callable[[int], int]) -> None:
+        self._cql = cql
+        self._stamp = stamp
+        self._lock = Lock()
+        # By owner: the days that due_days has with a stamp of this process, and of which epoch.
+        self._noted: dict[int, tuple[int, set[int]]] = {}
+        self._by_touched: dict[int, bool] = {}  # since which day -> did a walk go by touched?
+        self._passes: dict[tuple[int, int], int] = {}  # (owner, fold day) -> when the pass began, as epoch 0's stamp
+
+    # --- due ------------------------------------------------------------------------------------------------------
+    def note_due(self, owner: int, epoch: int, stamp: int, due: Sequence[Listed]) -> None:
+        """List these rows as due from their day on."""
+        with self._lock:
+            if owner not in self._noted or self._noted[owner][0] != epoch:
+                self._noted[owner] = epoch, set()
+            _, noted = self._noted[owner]
+            new = sorted({day for _, day in due} - noted)
+        self._cql.run_each(ADD_DUE_DAY, [(owner, day, stamp) for day in new])
+        self._cql.run_each(ADD_DUE, [(owner, day, shard_of(key), key, stamp) for key, day in due])
+        with self._lock:
+            noted.update(new)
+
+    def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
+        if after is None:
+            with self._lock:
+                self._passes[owner, fold_day] = self._stamp(0)
+                self._noted.pop(owner, None)  # a day that is noted from now on outlives this pass
+        days = [day for (day,) in self._cql.run(DUE_DAYS, (owner, fold_day))]
+        return self._page(DUE, [(owner, day) for day in days], after, limit)
+
+    def visited(self, held: Held, fold_day: int) -> None:
+        """Forget the lists up to fold_day, but for what was listed since the pass began."""
+        with self._lock:
+            began = self._passes.pop((held.owner, fold_day), None)
+        if began is None:
+            return  # no pass of this process: the next one will do it
+        stamp = held.epoch << 32 | began
+        days = [day for (day,) in self._cql.run(DUE_DAYS, (held.owner, fold_day))]
+        self._cql.run_each(DROP_DUE, [(stamp, held.owner, day, shard) for day in days for shard in range(SHARDS)])
+        self._cql.run_each(DROP_DUE_DAY, [(stamp, held.owner, day) for day in days])
+
+    # --- touched --------------------------------------------------------------------------------------------------
+    def note_touched(self, touched: Sequence[Listed]) -> None:
+        self._cql.run_each(ADD_TOUCHED, [(day, shard_of(key), key) for key, day in touched])
+
+    def touched_days(self, since_day: int) -> list[int] | None:
+        """The days whose lists have all links with hits since that day; None: that is too long ago.
+
+        A walk must not change its order at midnight, so this process keeps to what it once said of a day.
+        """
+        ((now_ms,),) = self._cql.run(NOW_MS)
+        today = now_ms // DAY_MS
+        if len(self._by_touched) > 1_000:
+            self._by_touched.clear()
+        listed = self._by_touched.setdefault(since_day, since_day >= today - DAYS_BY_TOUCHED)
+        if not listed or since_day < today - DAYS_TOUCHED:
+            return None
+        return list(range(since_day, today + 2))  # a node's clock may be a little ahead
+
+    def touched(self, days: Iterable[int], after: str | None, limit: int) -> list[str]:
+        return self._page(TOUCHED, [(day,) for day in days], after, limit)
+
+    def _page(self, statement: Statement, lists: Sequence[tuple[int, ...]], after: str | None, limit: int) -> list[str]:
+        """Up to `limit` stored keys after `after`, each once, of the lists together."""
+        found: list[str] = []
+        first = 0 if after is None else shard_of(stored_key(after))
+        behind = "" if after is None else stored_key(after)
+        for shard in range(first, SHARDS):
+            left = limit - len(found)
+            pages = self._cql.run_each(statement, [(*each, shard, behind, left) for each in lists])
+            found += sorted({key for page in pages for (key,) in page})[:left]
+            if len(found) == limit:
+                break
+            behind = ""
+        return found

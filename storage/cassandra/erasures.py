@@ -1,0 +1,59 @@
+"""Erasing a link, so that no node's cache of own rows hides it.
+
+An erasure is logged first and then stands beside the rows. Each flush looks at what was logged since the last look and
+drops those rows from the cache, so one that begins after an erasure was answered reads the rows anew, or has read them
+with it.
+
+All times are the cluster's: nodes of a cluster have nearly one clock, whatever those of the ingesting machines say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clickcurve.buckets.errors import StoreUnavailable
+from storage.cassandra.cql import Cql
+from storage.cassandra.statements import ADD_ERASURE, ERASE, ERASURES, NOW_MS
+
+ATTEMPTS = 3
+MINUTE_US = 60_000_000
+HOUR_US = 60 * MINUTE_US
+# What a look goes back behind the one before, and how long an erasure may take before it is logged again, since it may
+# lie behind that. With clocks up to 5 minutes apart 8 may be 13, and those end up to 5 further back.
+MARGIN_US = 20 * MINUTE_US
+SLOW_US = 8 * MINUTE_US
+STALE_US = 24 * HOUR_US  # without a look for so long, the whole cache is dropped
+
+
+class Erasures:
+    def __init__(self, cql: Cql) -> None:
+        self._cql = cql
+        self._looked_us: int | None = None
+
+    def erase(self, key: str, at_us: int) -> None:
+        """Record that everything counted for a stored key before at_us is gone."""
+        for _ in range(ATTEMPTS):
+            logged_us = self._now_us()
+            self._cql.run(ADD_ERASURE, (logged_us // HOUR_US, logged_us, key))
+            self._cql.run(ERASE, (at_us, at_us, key))
+            if self._now_us() - logged_us < SLOW_US:
+                return
+        raise StoreUnavailable(f"an erasure took more than {SLOW_US // MINUTE_US} minutes, {ATTEMPTS} times over")
+
+    def look(self) -> Sequence[str] | None:
+        """The stored keys that were erased since the last look, and perhaps a few from before; None: nobody knows."""
+        now_us, last_us = self._now_us(), self._looked_us
+        erased: list[str] | None = []
+        if last_us is not None and abs(now_us - last_us) > STALE_US:
+            erased = None
+        elif last_us is not None:
+            since_us = last_us - MARGIN_US
+            hours = range(since_us // HOUR_US, (now_us + MARGIN_US) // HOUR_US + 1)
+            pages = self._cql.run_each(ERASURES, [(hour, since_us) for hour in hours])
+            erased = [key for page in pages for (key,) in page]
+        self._looked_us = now_us
+        return erased
+
+    def _now_us(self) -> int:
+        ((now_ms,),) = self._cql.run(NOW_MS)
+        return int(now_ms) * 1000

@@ -1,0 +1,130 @@
+"""The ids table: which flush an id belongs to.
+
+A row holds all claims of its id, so one conditional update decides: the first claim is an insert, a later one replaces
+the list that was read by a longer one. Rows expire once neither a repeat nor a late journal can ask for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeAlias
+
+from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
+from storage.cassandra.cql import Cql
+from storage.cassandra.scan import partitions
+from storage.cassandra.statements import CLAIM_ID, CLAIM_ID_AGAIN, CLAIMED, CLAIMS, IDS_FIRST, IDS_FROM
+
+Claim: TypeAlias = tuple[int, int, int]  # owner, flush, accepted_us
+
+DAY_US = 86_400_000_000
+REPLAY_US = 5 * DAY_US  # a journal that is older is not flushed by itself
+MARGIN_US = DAY_US  # for clocks that differ, and for a flush that takes long
+ATTEMPTS = 8  # rounds; each that changed nothing for an id was overtaken by another claim of it
+ASKED_AT_ONCE = 32
+# Decided together, and remembered together: a failure costs no more than these.
+DECIDED_AT_ONCE = 64
+
+
+@dataclass(slots=True)
+class Decided:
+    """What a flush under way knows already: ids that are its own, and others by how they were asked for."""
+
+    flush: int
+    mine: set[str] = field(default_factory=set)
+    taken: set[tuple[str, int, int]] = field(default_factory=set)  # id, accepted_us, window_us
+
+
+class Ids:
+    def __init__(self, cql: Cql) -> None:
+        self._cql = cql
+        self._decided: dict[int, Decided] = {}  # by owner
+
+    def claim(self, owner: int, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
+        """Claims the ids ({id: accepted_us}) for a flush; those that are somebody else's.
+
+        What is decided is kept when the rest fails, so that a flush which is tried again goes on from there.
+        """
+        decided = self._decided.get(owner)
+        if decided is None or decided.flush != flush:
+            decided = self._decided[owner] = Decided(flush)
+        taken = {id_ for id_ in ids if (id_, ids[id_], window_us) in decided.taken}
+        rest = iter(sorted(ids.keys() - decided.mine - taken))
+        while some := list(islice(rest, DECIDED_AT_ONCE)):
+            others = self._decide(owner, flush, {id_: ids[id_] for id_ in some}, window_us)
+            decided.mine.update(set(some) - others)
+            decided.taken.update((id_, ids[id_], window_us) for id_ in others)
+            taken |= others
+        return taken
+
+    def _decide(self, owner: int, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
+        kept_us = window_us + REPLAY_US + MARGIN_US
+        taken: set[str] = set()
+        known: dict[str, list[Claim]] = {id_: [] for id_ in ids}  # the claims that each is thought to have
+        for _ in range(ATTEMPTS):
+            wanted = {id_: (owner, flush, ids[id_]) for id_ in known}
+            left = self._try(known, wanted, kept_us)
+            known = {}
+            for id_, claims in zip(left, self._stored(left), strict=True):
+                if any(claim[:2] == (owner, flush) for claim in claims):
+                    continue
+                if any(abs(ids[id_] - accepted_us) <= window_us for _, _, accepted_us in claims):
+                    taken.add(id_)
+                else:
+                    known[id_] = claims
+            if not known:
+                return taken
+        raise StoreUnavailable(f"{len(known)} ids could not be claimed in {ATTEMPTS} rounds")
+
+    def _try(self, known: Mapping[str, list[Claim]], wanted: Mapping[str, Claim], kept_us: int) -> list[str]:
+        """Adds a claim to each id; those where that was not plainly done."""
+        ttl_s = kept_us // 1_000_000
+        new = [id_ for id_, claims in known.items() if not claims]
+        again = [id_ for id_, claims in known.items() if claims]
+        inserted = self._cql.apply_each_if(CLAIM_ID, [(id_, [wanted[id_]], ttl_s) for id_ in new])
+        updates = []
+        for id_ in again:
+            # What no repeat can meet any more goes, so that an id which is used for ever keeps few claims.
+            kept = [claim for claim in known[id_] if claim[2] >= wanted[id_][2] - kept_us]
+            updates.append((ttl_s, [*kept, wanted[id_]], id_, known[id_]))
+        updated = self._cql.apply_each_if(CLAIM_ID_AGAIN, updates)
+        outcomes = zip([*new, *again], [*inserted, *updated], strict=True)
+        return [id_ for id_, applied in outcomes if not applied]
+
+    def _stored(self, ids: Sequence[str]) -> Iterator[list[Claim]]:
+        for rows in self._cql.run_each(CLAIMS, [(id_,) for id_ in ids]):
+            yield _claims(rows[0][0]) if rows else []
+
+    async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
+        """Those with a claim accepted at or after since_us; a few are asked for at once."""
+        found: set[str] = set()
+        failed: list[ClickcurveError] = []
+        waiting = iter(ids)
+
+        async def ask() -> None:
+            for id_ in waiting:
+                if failed:
+                    return
+                try:
+                    rows = await self._cql.ask(CLAIMED, (id_,))
+                except ClickcurveError as error:
+                    failed.append(error)
+                    return
+                if rows and any(accepted_us >= since_us for _, _, accepted_us in _claims(rows[0][0])):
+                    found.add(id_)
+
+        await asyncio.gather(*(ask() for _ in range(min(len(ids), ASKED_AT_ONCE))))
+        if failed:
+            raise failed[0]
+        return found
+
+    def page(self, after: str | None, limit: int) -> list[tuple[str, int]]:
+        """Up to `limit` ids after `after`, each with the newest accept stamp of its claims."""
+        found = partitions(self._cql, IDS_FIRST, IDS_FROM, after, limit + 1)
+        return [(id_, max(at for _, _, at in _claims(rows[0][2]))) for id_, rows in islice(found, limit)]
+
+
+def _claims(stored: Sequence[Claim] | None) -> list[Claim]:
+    return [(owner, flush, accepted_us) for owner, flush, accepted_us in stored or ()]

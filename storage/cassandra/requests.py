@@ -1,0 +1,252 @@
+"""Requests to a cluster: bounded in flight, from threads and from event loops, whatever the driver's callbacks do.
+
+What may be repeated is sent again in a few rounds where no client waits for it: one fault fails all that is under way
+on a connection, and a flush of a thousand requests would begin anew for the sake of a few.
+
+The driver calls back on a thread of its own, perhaps twice, perhaps after whoever waited has gone or their event loop
+is closed, and it swallows what a callback raises. So a callback only hands over what came, once, and whoever waits
+looks at it. A request that nobody waits for any more still takes its place until it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from threading import Event, Lock, Semaphore
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
+from storage.cassandra.cql import Kind, Rows, Statement, Values
+
+SERIAL_IN_FLIGHT = 32  # conditional updates and serial reads: each is several rounds of the replicas
+ROUNDS = 3  # of what may be repeated
+PAUSE_S = 1.0  # before another round: the driver knows by then which nodes are gone, and has found those that are back
+MOST_FAILURES = 16  # of a round; after so many no more is sent
+TOGETHER = 40  # writes to one partition in a request: with keys of 1,024 bytes below the 50 KiB that Cassandra takes
+
+
+class Pending(Protocol):
+    """What the driver gives for a request under way."""
+
+    def add_callbacks(self, callback: Callable[[Any], None], errback: Callable[[Exception], None]) -> object: ...
+
+
+class Driver(Protocol):
+    """The few things that only the driver knows."""
+
+    def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> Pending:
+        """Begin a request: rows from `state` on (None: the first), at most `size` (None: its default).
+
+        Of a statement with a `partition` the values are those of several writes.
+        """
+
+    def state_behind(self, pending: Pending) -> bytes | None:
+        """In its callback: where the rows go on; None behind the last."""
+
+    def told(self, error: Exception) -> ClickcurveError:
+        """What to raise for an error of the driver."""
+
+    def is_certain(self, error: Exception) -> bool:
+        """Was the request certainly not carried out?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    rows: Rows
+    state: bytes | None = None  # where the rows go on
+    error: Exception | None = None
+
+
+class Counters:
+    """Numbers that several threads raise."""
+
+    def __init__(self, *names: str) -> None:
+        self._lock = Lock()
+        self._numbers = dict.fromkeys(names, 0)
+
+    def add(self, name: str) -> None:
+        with self._lock:
+            self._numbers[name] += 1
+
+    def numbers(self) -> dict[str, float]:
+        return {**self._numbers}
+
+
+class Requests:
+    def __init__(
+        self, driver: Driver, in_flight: int, counters: Counters, pause: Callable[[float], object] | None = None
+    ) -> None:
+        self._driver = driver
+        self._pause = pause or Event().wait
+        self._in_flight = in_flight
+        self._counters = counters
+        self._gate = Semaphore(in_flight)
+        self._serial_gate = Semaphore(min(in_flight, SERIAL_IN_FLIGHT))
+        self._loop_gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+    # --- one request ----------------------------------------------------------------------------------------------
+    def _send(
+        self,
+        statement: Statement,
+        values: Values,
+        ended: Callable[[Outcome], None],
+        size: int | None = None,
+        state: bytes | None = None,
+    ) -> None:
+        """Begin a request; `ended` is called once, on any thread, perhaps before this returns."""
+        first = Lock()
+
+        def end(outcome: Outcome) -> None:
+            if first.acquire(blocking=False):
+                ended(outcome)
+
+        def came(pending: Pending, rows: Rows | None) -> None:
+            end(Outcome(rows or [], self._driver.state_behind(pending)))
+
+        self._counters.add("store_requests_total")
+        try:
+            pending = self._driver.send(statement, values, size, state)
+            pending.add_callbacks(partial(came, pending), lambda error: end(Outcome([], error=error)))
+        except Exception as error:  # whatever it is, whoever waits must hear of it
+            end(Outcome([], error=error))
+
+    # --- threads --------------------------------------------------------------------------------------------------
+    def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
+        if statement.partition:
+            self._repeated(statement, together(many, statement.partition))
+            return [[] for _ in many]
+        outcomes = self._repeated(statement, many)
+        return [self._rest(statement, values, outcome) for values, outcome in zip(many, outcomes, strict=True)]
+
+    def pages(self, statement: Statement, values: Values, size: int | None) -> Iterator[Rows]:
+        state: bytes | None = None
+        while True:
+            (outcome,) = self._repeated(statement, [values], size, state)
+            yield outcome.rows
+            state = outcome.state
+            if state is None:
+                return
+
+    def _rest(self, statement: Statement, values: Values, first: Outcome) -> Rows:
+        rows, state = first.rows, first.state
+        while state is not None:
+            (outcome,) = self._repeated(statement, [values], None, state)
+            rows, state = rows + outcome.rows, outcome.state
+        return rows
+
+    def _repeated(
+        self, statement: Statement, many: Sequence[Values], size: int | None = None, state: bytes | None = None
+    ) -> list[Outcome]:
+        """All outcomes, in order; what fails is sent again, in ROUNDS. Raises what the first of the last was told."""
+        done: dict[int, Outcome] = {}
+        left = list(range(len(many)))
+        rounds = 0
+        while True:
+            outcomes = self._all(statement, [many[n] for n in left], lambda error: True, MOST_FAILURES, size, state)
+            done |= {n: each for n, each in zip(left, outcomes, strict=True) if each and each.error is None}
+            failed = next((each.error for each in outcomes if each and each.error), None)
+            if failed is None:
+                return [done[n] for n in range(len(many))]
+            rounds += 1
+            told = self._driver.told(failed)
+            if rounds == ROUNDS or not isinstance(told, StoreUnavailable):
+                raise told from failed
+            left = [n for n in left if n not in done]
+            self._pause(PAUSE_S)
+
+    def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
+        outcomes = self._all(statement, many, self._driver.is_certain, 0)
+        for each in outcomes:
+            if each and each.error and self._driver.is_certain(each.error):
+                raise self._driver.told(each.error) from each.error
+        return [self._applied(each) for each in outcomes if each]
+
+    def _applied(self, outcome: Outcome) -> bool | None:
+        if outcome.error is None:
+            return bool(outcome.rows[0][0])  # what else the row says cannot be relied on
+        self._counters.add("store_unknown_total")
+        return None
+
+    def _all(
+        self,
+        statement: Statement,
+        many: Sequence[Values],
+        is_failure: Callable[[Exception], bool],
+        most_failures: int,
+        size: int | None = None,
+        state: bytes | None = None,
+    ) -> list[Outcome | None]:
+        """Send all, a bounded number at once, and wait for them. None: not sent any more, after too many failures."""
+        gate = self._serial_gate if statement.kind in (Kind.CONDITION, Kind.SERIAL_READ) else self._gate
+        outcomes: list[Outcome | None] = [None] * len(many)
+        failures: list[Exception] = []
+        end = Semaphore(0)
+
+        def ended(at: int, outcome: Outcome) -> None:
+            outcomes[at] = outcome
+            if outcome.error is not None and is_failure(outcome.error):
+                failures.append(outcome.error)
+            gate.release()
+            end.release()
+
+        sent = 0
+        for at, values in enumerate(many):
+            gate.acquire()
+            if len(failures) > most_failures:
+                gate.release()
+                break
+            self._send(statement, values, partial(ended, at), size, state)
+            sent += 1
+        for _ in range(sent):
+            end.acquire()
+        return outcomes
+
+    # --- event loops ----------------------------------------------------------------------------------------------
+    async def ask(self, statement: Statement, values: Values) -> Rows:
+        outcome = await self._asked(statement, values, None)
+        rows = outcome.rows
+        while outcome.state is not None:
+            outcome = await self._asked(statement, values, outcome.state)
+            rows = rows + outcome.rows
+        return rows
+
+    async def _asked(self, statement: Statement, values: Values, state: bytes | None) -> Outcome:
+        loop = asyncio.get_running_loop()
+        gate = self._loop_gate(loop)
+        await gate.acquire()
+        answer: asyncio.Future[Outcome] = loop.create_future()
+
+        def settle(outcome: Outcome) -> None:
+            gate.release()
+            if not answer.done():  # else whoever asked has gone
+                answer.set_result(outcome)
+
+        def ended(outcome: Outcome) -> None:
+            with suppress(RuntimeError):  # the loop is closed, and all who asked with it
+                loop.call_soon_threadsafe(settle, outcome)
+
+        self._send(statement, values, ended, state=state)
+        outcome = await answer
+        if outcome.error is not None:
+            raise self._driver.told(outcome.error) from outcome.error
+        return outcome
+
+    def _loop_gate(self, loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
+        gate = self._loop_gates.get(loop)
+        if gate is None:
+            gate = self._loop_gates[loop] = asyncio.Semaphore(self._in_flight)
+        return gate
+
+
+def together(many: Sequence[Values], partition: int) -> list[tuple[Values, ...]]:
+    """These writes by partition, at most TOGETHER in one request."""
+    groups: dict[Values, list[Values]] = {}
+    for values in many:
+        groups.setdefault(values[:partition], []).append(values)
+    return [
+        tuple(group[first : first + TOGETHER]) for group in groups.values() for first in range(0, len(group), TOGETHER)
+    ]

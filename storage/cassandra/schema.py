@@ -1,0 +1,369 @@
+"""The tables of a Clickcurve keyspace: made, looked over, and shown as text.
+
+A partition of `rows` holds one link: a packed row for each owner, each in one cell. A cell is written whole, with a
+pinned stamp, so that any version of it is a whole row as of its mark, repeats change nothing, and a newer epoch wins
+over anything late from an older one. Nothing in `rows` is ever deleted or expires: it has no tombstones.
+
+gc_grace_seconds is nowhere 0: the replicas keep what they promised in rounds of conditional updates for that long.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import uuid4
+
+from clickcurve.buckets.errors import StoreMismatch, StoreUnavailable
+from storage.cassandra.cql import Rows, Statement, Values
+from storage.cassandra.statements import NOTE
+from storage.cassandra.uri import Address
+
+VERSION = 1  # of the tables below
+REPLICATION = 3
+NOTED = {"version", "ladder", "dc", "uuid"}  # in meta
+
+_DAY_S = 86_400
+_TEN_DAYS_S = 10 * _DAY_S
+
+# Rows with traffic are rewritten in every flush, so most of what is on disk is older versions. Levels (L) of fan-out 4
+# merge these soon and keep a partition in few files, which is what the read of a cold row costs.
+_REWRITTEN = {"class": "UnifiedCompactionStrategy", "scaling_parameters": "L4"}
+
+
+def _by_time(hours: int) -> dict[str, str]:
+    """For what is written once and expires: files of one span of time each, which go as a whole."""
+    return {
+        "class": "TimeWindowCompactionStrategy",
+        "compaction_window_unit": "HOURS",
+        "compaction_window_size": str(hours),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    name: str
+    what: str
+    columns: Mapping[str, str]
+    key: str
+    compaction: Mapping[str, str] = field(default_factory=lambda: _REWRITTEN)
+    gc_grace_s: int = _TEN_DAYS_S
+    ttl_s: int = 0
+
+    def create(self, keyspace: str) -> str:
+        columns = ",\n    ".join([*map(" ".join, self.columns.items()), f"PRIMARY KEY ({self.key})"])
+        return f"CREATE TABLE IF NOT EXISTS {keyspace}.{self.name} (\n    {columns}\n) WITH {self._options()}"
+
+    def alter(self, keyspace: str) -> str:
+        return f"ALTER TABLE {keyspace}.{self.name} WITH {self._options()}"
+
+    def _options(self) -> str:
+        return (
+            f"compaction = {_map(self.compaction)}\n    AND gc_grace_seconds = {self.gc_grace_s}"
+            f"\n    AND default_time_to_live = {self.ttl_s}\n    AND comment = '{self.what}'"
+        )
+
+
+TABLES = (
+    # The row of all links together has the key \0, because a partition key cannot be empty.
+    Table(
+        "rows",
+        "one packed row per link and owner, where owner 0 says when the link was erased",
+        {"short_key": "text", "owner": "int", "data": "blob", "erased_at": "bigint"},
+        "(short_key), owner",
+    ),
+    Table(
+        "owners",
+        "who may write, and which flush began last, by conditional updates only",
+        {
+            "owner": "int",
+            "epoch": "int",
+            "holder": "text",
+            "journal": "text",
+            "place": "text",
+            "state": "text",
+            "begun": "bigint",
+            "begun_at": "bigint",
+        },
+        "owner",
+    ),
+    # Claims expire with a time to live of their own, which follows the window.
+    Table(
+        "ids",
+        "who counted an id (owner, flush, accepted at), by conditional updates only",
+        {"id": "text", "claims": "frozen<list<frozen<tuple<int, bigint, bigint>>>>"},
+        "id",
+        _by_time(12),
+        _DAY_S,
+    ),
+    Table(
+        "sources",
+        "how far each import has come, by conditional updates only",
+        {"source": "text", "owner": "int", "epoch": "int", "position": "bigint", "tail": "text"},
+        "source",
+    ),
+    Table(
+        "due",
+        "own rows to fold from a fold day on, a hint, deleted by the partition",
+        {"owner": "int", "day": "int", "shard": "int", "short_key": "text"},
+        "(owner, day, shard), short_key",
+    ),
+    Table("due_days", "the days that due has", {"owner": "int", "day": "int"}, "(owner), day"),
+    Table(
+        "touched",
+        "links with hits by fold day, for listing only",
+        {"day": "int", "shard": "int", "short_key": "text"},
+        "(day, shard), short_key",
+        _by_time(48),
+        _DAY_S,
+        40 * _DAY_S,
+    ),
+    Table(
+        "erasures",
+        "recent erasures, by when they were logged",
+        {"hour": "int", "logged_us": "bigint", "short_key": "text"},
+        "(hour), logged_us, short_key",
+        _by_time(12),
+        _DAY_S,
+        7 * _DAY_S,
+    ),
+    Table("meta", "what the tables were made for", {"name": "text", "value": "text"}, "name"),
+)
+
+
+class Administered(Protocol):
+    """What schema work needs of a connection, which is not in the keyspace yet."""
+
+    address: Address
+
+    def define(self, text: str) -> None: ...
+    def look_up(self, text: str) -> Rows: ...
+    def apply_if(self, statement: Statement, values: Values) -> bool | None: ...
+    def use(self, statements: Iterable[Statement]) -> None: ...
+    def on_each_node(self, text: str) -> dict[str, Rows]: ...
+    def data_centres(self) -> dict[str, int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is not as it should be, with what mends it. `fatal`: no server starts like this."""
+
+    sentence: str
+    fatal: bool
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def text(keyspace: str, replication: int = REPLICATION, data_centres: Iterable[str] = ("datacenter1",)) -> str:
+    """The whole schema as CQL, ready for cqlsh, but for what `apply` notes in meta."""
+    statements = [_create_keyspace(keyspace, replication, data_centres)]
+    return ";\n\n".join([*statements, *(table.create(keyspace) for table in TABLES)]) + ";\n"
+
+
+def apply(cluster: Administered, ladder: str, replication: int = REPLICATION) -> list[str]:
+    """Make what is missing and set the options of what is there; what was done, in sentences: nothing when repeated.
+
+    Rows stay as they are, and so does the replication of a keyspace that exists: changing it needs a repair.
+    Raises StoreUnavailable, and StoreMismatch where the keyspace is another program's, or another ladder's.
+    """
+    keyspace = cluster.address.keyspace
+    _check_release(cluster)
+    centres = cluster.data_centres()
+    done: list[str] = []
+    if _replication_of(cluster) is None:
+        few = {name: nodes for name, nodes in centres.items() if nodes < replication}
+        if few:
+            name, nodes = min(few.items())
+            there = f"{nodes} node: it" if nodes == 1 else f"{nodes} nodes: they"
+            raise StoreMismatch(f"data centre {name} has {there} cannot hold {replication} replicas")
+        cluster.define(_create_keyspace(keyspace, replication, centres))
+        done.append(f"keyspace {keyspace} made, with {replication} replicas in {', '.join(sorted(centres))}")
+    columns, wrong = _columns(cluster), _wrong_options(cluster)
+    for table in TABLES:
+        if table.name not in columns:
+            cluster.define(table.create(keyspace))
+            done.append(f"table {table.name} made")
+        elif columns[table.name] == table.columns and table.name in wrong:
+            cluster.define(table.alter(keyspace))
+            done.append(f"table {table.name}: {', '.join(wrong[table.name])} set")
+    done += _note(cluster, ladder)
+    problem = next((problem for problem in check(cluster, ladder) if problem.fatal), None)
+    if problem is not None:
+        raise StoreMismatch(problem.sentence)
+    return done
+
+
+def check(cluster: Administered, ladder: str) -> list[Problem]:
+    """All that is not as it should be. Raises StoreUnavailable."""
+    return list(_problems(cluster, ladder))
+
+
+def open_keyspace(cluster: Administered, ladder: str, statements: Iterable[Statement]) -> list[str]:
+    """Begin to work in the keyspace; what is not right, but can be worked with.
+
+    Raises StoreMismatch where it cannot, with what mends it, and StoreUnavailable.
+    """
+    problems = check(cluster, ladder)
+    for problem in problems:
+        if problem.fatal:
+            raise StoreMismatch(problem.sentence)
+    cluster.use(statements)
+    return [problem.sentence for problem in problems]
+
+
+def _problems(cluster: Administered, ladder: str) -> Iterator[Problem]:
+    keyspace = cluster.address.keyspace
+    mend = f"run `clickcurve schema apply --store {cluster.address.uri}`"
+    replication = _replication_of(cluster)
+    if replication is None:
+        yield Problem(f"there is no keyspace {keyspace}: {mend}", fatal=True)
+        return
+    columns = _columns(cluster)
+    for table in TABLES:
+        if table.name not in columns:
+            yield Problem(f"keyspace {keyspace} has no table {table.name}: {mend}", fatal=True)
+            return
+        if columns[table.name] != table.columns:
+            yield Problem(
+                f"table {keyspace}.{table.name} has other columns than this program's: use another keyspace", fatal=True
+            )
+            return
+    for name, wrong in _wrong_options(cluster).items():
+        yield Problem(f"table {keyspace}.{name} has other options ({', '.join(wrong)}): {mend}", fatal=False)
+    yield from _wrong_notes(cluster, ladder, mend)
+    yield from _weak_replication(keyspace, replication, cluster)
+    yield from _unsynced(cluster)
+
+
+def _wrong_notes(cluster: Administered, ladder: str, mend: str) -> Iterator[Problem]:
+    """What the keyspace was made for, against what it is used for now."""
+    address = cluster.address
+    names = ", ".join(f"'{name}'" for name in sorted(NOTED))
+    # By name: a scan of the table cannot avoid a node that has just died, and servers must be able to start then.
+    asked = f"SELECT name, value FROM {address.keyspace}.meta WHERE name IN ({names})"
+    noted: dict[str, str] = dict(cluster.look_up(asked))
+    missing = sorted(NOTED - noted.keys())
+    if missing:
+        yield Problem(f"keyspace {address.keyspace} does not say its {', '.join(missing)}: {mend}", fatal=True)
+        return
+    if int(noted["version"]) != VERSION:
+        age, then = ("older", mend) if int(noted["version"]) < VERSION else ("newer", "use a newer Clickcurve")
+        yield Problem(
+            f"keyspace {address.keyspace} has the {age} schema {noted['version']}, not {VERSION}: {then}", fatal=True
+        )
+    if noted["ladder"] != ladder:
+        yield Problem(
+            f"keyspace {address.keyspace} holds rows of the ladder {noted['ladder']}, not {ladder}: set ladder to that,"
+            " or use another keyspace",
+            fatal=True,
+        )
+    if noted["dc"] != (address.dc or ""):
+        # Rounds of all data centres and of one do not see each other: two could win one conditional update.
+        used = f"with ?dc={noted['dc']}" if noted["dc"] else "without dc"
+        yield Problem(
+            f"keyspace {address.keyspace} is used {used} in the store's address, and all nodes must use it like that;"
+            f" to change it, stop all and put another value: UPDATE {address.keyspace}.meta SET value ="
+            f" '{address.dc or ''}' WHERE name = 'dc'",
+            fatal=True,
+        )
+
+
+def _weak_replication(keyspace: str, replication: Mapping[str, str], cluster: Administered) -> Iterator[Problem]:
+    centres = cluster.data_centres()
+    known = {name: int(count) for name, count in replication.items() if name in centres and count.isdigit()}
+    if cluster.address.dc:
+        known = {name: count for name, count in known.items() if name == cluster.address.dc}
+    if sum(known.values()) < REPLICATION:
+        count = f"{sum(known.values())} replica{'s' * (sum(known.values()) != 1)}"
+        shown = ", ".join(f"{name}: {number}" for name, number in sorted(known.items())) or "none by data centre"
+        yield Problem(
+            f"keyspace {keyspace} has {count} ({shown}): one node that is down takes the store down; with more nodes,"
+            f" ALTER KEYSPACE {keyspace} WITH replication = {_replication(REPLICATION, centres)},"
+            " then nodetool repair --full on each",
+            fatal=False,
+        )
+
+
+def _unsynced(cluster: Administered) -> Iterator[Problem]:
+    said = cluster.on_each_node("SELECT value FROM system_views.settings WHERE name = 'commitlog_sync'")
+    nodes = sorted(node for node, rows in said.items() if rows == [("periodic",)])
+    if nodes:
+        yield Problem(
+            f"commitlog_sync is periodic on {', '.join(nodes)}: a crash of machines loses what was counted in the"
+            " seconds before; set commitlog_sync: group and commitlog_sync_group_window: 10ms in cassandra.yaml",
+            fatal=False,
+        )
+
+
+def _check_release(cluster: Administered) -> None:
+    """The compaction of `rows` is not in older ones."""
+    for node, rows in cluster.on_each_node("SELECT release_version FROM system.local").items():
+        release = str(rows[0][0])
+        if int(release.partition(".")[0]) < 5:
+            raise StoreMismatch(f"{node} runs Cassandra {release}: 5.0 or newer is needed")
+
+
+def _note(cluster: Administered, ladder: str) -> Iterator[str]:
+    """Note what the keyspace is for; what is noted already stays."""
+    noted = {"version": str(VERSION), "ladder": ladder, "dc": cluster.address.dc or "", "uuid": str(uuid4())}
+    cluster.use(())
+    for name, value in noted.items():
+        for _ in range(3):
+            applied = cluster.apply_if(NOTE, (name, value))
+            if applied is not None:
+                break
+        else:
+            raise StoreUnavailable(f"nobody knows whether {name} was noted in meta: run it again")
+        if applied:
+            yield f"{name} noted: {value or 'none'}"
+
+
+def _create_keyspace(keyspace: str, replication: int, data_centres: Iterable[str]) -> str:
+    return f"CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {_replication(replication, data_centres)}"
+
+
+def _replication(count: int, data_centres: Iterable[str]) -> str:
+    return _map({"class": "NetworkTopologyStrategy", **{name: str(count) for name in sorted(data_centres)}})
+
+
+def _map(values: Mapping[str, str]) -> str:
+    return json.dumps(dict(values)).replace('"', "'")
+
+
+def _replication_of(cluster: Administered) -> Mapping[str, str] | None:
+    name = cluster.address.keyspace
+    rows = cluster.look_up(f"SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = '{name}'")
+    return dict(rows[0][0]) if rows else None
+
+
+def _columns(cluster: Administered) -> dict[str, dict[str, str]]:
+    """Names and types of the columns of each table that is there."""
+    found: dict[str, dict[str, str]] = {}
+    asked = "SELECT table_name, column_name, type FROM system_schema.columns"
+    for table, column, kind in cluster.look_up(f"{asked} WHERE keyspace_name = '{cluster.address.keyspace}'"):
+        found.setdefault(table, {})[column] = kind
+    return found
+
+
+def _wrong_options(cluster: Administered) -> dict[str, list[str]]:
+    """The options of each table that are not as they should be."""
+    wrong: dict[str, list[str]] = {}
+    known = {table.name: table for table in TABLES}
+    asked = "SELECT table_name, compaction, gc_grace_seconds, default_time_to_live FROM system_schema.tables"
+    for name, compaction, gc_grace_s, ttl_s in cluster.look_up(
+        f"{asked} WHERE keyspace_name = '{cluster.address.keyspace}'"
+    ):
+        if name not in known:
+            continue
+        table = known[name]
+        set_to = {option: value.rpartition(".")[2] for option, value in dict(compaction).items()}
+        pairs = {
+            "compaction": {option: set_to.get(option) for option in table.compaction} == table.compaction,
+            "gc_grace_seconds": gc_grace_s == table.gc_grace_s,
+            "default_time_to_live": ttl_s == table.ttl_s,
+        }
+        if not all(pairs.values()):
+            wrong[name] = [option for option, right in pairs.items() if not right]
+    return wrong

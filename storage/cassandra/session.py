@@ -1,0 +1,356 @@
+"""A connection to a Cassandra cluster: the one file that knows the driver.
+
+How each kind of statement is carried out stands in `_profiles`. Repeats are the driver's, within the time of the
+request: another node is asked after an error, and also when the first has not answered after a quarter of the time. A
+conditional update is sent once, whatever happens, and the next one to another node.
+
+The driver starts threads and opens sockets, so a connection is made in the process that uses it, never before a fork.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, repeat
+from threading import Lock, Thread
+from typing import Any
+
+from cassandra import (
+    AuthenticationFailed,
+    ConsistencyLevel,
+    InvalidRequest,
+    OperationTimedOut,
+    ProtocolVersion,
+    Unauthorized,
+    Unavailable,
+    UnresolvableContactPoints,
+)
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import (
+    EXEC_PROFILE_DEFAULT,
+    Cluster,
+    ExecutionProfile,
+    NoHostAvailable,
+    ResponseFuture,
+    ResultSet,
+)
+from cassandra.policies import (
+    ConstantSpeculativeExecutionPolicy,
+    DCAwareRoundRobinPolicy,
+    FallthroughRetryPolicy,
+    LoadBalancingPolicy,
+    ReconnectionPolicy,
+    RetryPolicy,
+    TokenAwarePolicy,
+)
+from cassandra.query import BatchStatement, BatchType, PreparedStatement, SimpleStatement, tuple_factory
+
+from clickcurve.buckets.errors import ClickcurveError, SettingInvalid, StoreMismatch, StoreUnavailable
+from storage.cassandra.cql import Kind, Rows, Statement, Values
+from storage.cassandra.requests import Counters, Requests
+from storage.cassandra.uri import Address
+
+RETRIES = 2  # of a read or write after an error, beside the first try
+HEDGES = 2  # further nodes that are asked while the first ones do not answer
+# Until the tries to reach a node again; the last one again and again. After a connection that was reset the first one
+# succeeds, and until then the node is not asked.
+RECONNECT_S = (0.1, 0.4, 1.0)
+HEARTBEAT_S = 5  # a node that stands still is noticed after this and the time of a request
+DEFINE_S = 60.0  # for a change of the schema, which all nodes must agree to
+CLOSE_WITHIN_S = 5.0
+
+_REQUESTS, _RETRIES, _UNKNOWN = "store_requests_total", "store_retries_total", "store_unknown_total"
+_DEFINE = "define"
+_MISSING = re.compile("does not exist|unconfigured table")
+
+
+class Session:
+    """A connection, made by `connect`. Implements `Cql` and, for the schema's commands, `Administered`."""
+
+    def __init__(self, address: Address, cluster: Cluster, counters: Counters) -> None:
+        self.address = address
+        self._cluster = cluster
+        self._session = cluster.connect()
+        self._session.use_client_timestamp = False  # stamps are pinned, or the cluster's
+        self._counters = counters
+        self._requests = Requests(self, address.in_flight, counters)
+        self._preparing = Lock()
+        self._prepared: dict[Statement, PreparedStatement] = {}
+
+    # --- what the store asks --------------------------------------------------------------------------------------
+    def run(self, statement: Statement, values: Values = ()) -> Rows:
+        return self.run_each(statement, [values])[0]
+
+    def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
+        return self._requests.run_each(statement, many)
+
+    def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
+        return self._requests.pages(statement, values, size)
+
+    def apply_if(self, statement: Statement, values: Values) -> bool | None:
+        return self.apply_each_if(statement, [values])[0]
+
+    def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
+        return self._requests.apply_each_if(statement, many)
+
+    async def ask(self, statement: Statement, values: Values = ()) -> Rows:
+        return await self._requests.ask(statement, values)
+
+    def measures(self) -> dict[str, float]:
+        return self._counters.numbers()
+
+    def close(self) -> None:
+        """Ends within seconds: what hangs in the driver is left to a thread that keeps no process alive."""
+        closing = Thread(target=self._shut_down, daemon=True)
+        closing.start()
+        closing.join(CLOSE_WITHIN_S)
+
+    def _shut_down(self) -> None:
+        with suppress(Exception):  # nobody can do anything about it
+            self._cluster.shutdown()
+
+    # --- what only the driver knows ---------------------------------------------------------------------------------
+    def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> ResponseFuture:
+        prepared = self._prepare(statement)
+        if statement.partition:
+            bound = BatchStatement(BatchType.UNLOGGED)  # one partition: as whole as a single write, and as cheap
+            bound.is_idempotent = prepared.is_idempotent
+            bound.add_all([prepared] * len(values), values)
+        else:
+            bound = prepared.bind(values)
+        if size is not None:
+            bound.fetch_size = size
+        return self._session.execute_async(bound, execution_profile=statement.kind, paging_state=state)
+
+    def _prepare(self, statement: Statement) -> PreparedStatement:
+        prepared = self._prepared.get(statement)
+        if prepared is None:
+            with self._preparing:
+                prepared = self._prepared.get(statement) or self._session.prepare(statement.text)
+                prepared.is_idempotent = statement.kind is not Kind.CONDITION
+                self._prepared[statement] = prepared
+        return prepared
+
+    def state_behind(self, pending: ResponseFuture) -> bytes | None:
+        return ResultSet(pending, []).paging_state  # type: ignore[no-any-return]
+
+    def told(self, error: Exception) -> ClickcurveError:
+        return told(error, self.address)
+
+    def is_certain(self, error: Exception) -> bool:
+        """A node refused before it began anything."""
+        return isinstance(error, Unavailable | InvalidRequest | Unauthorized)
+
+    # --- schema -----------------------------------------------------------------------------------------------------
+    def use(self, statements: Iterable[Statement]) -> None:
+        """Work in the address's keyspace from now on, with these statements prepared, so that `ask` never blocks."""
+        try:
+            self._session.set_keyspace(self.address.keyspace)
+            for statement in statements:
+                self._prepare(statement)
+        except Exception as error:
+            raise self.told(error) from error
+
+    def define(self, text: str) -> None:
+        """Change the schema; returns when all nodes agree. Raises StoreUnavailable."""
+        try:
+            pending = self._session.execute_async(SimpleStatement(text), execution_profile=_DEFINE)
+            pending.result()
+        except Exception as error:
+            raise self.told(error) from error
+        if not pending.is_schema_agreed:
+            raise StoreUnavailable("the cluster's nodes do not agree on the schema yet; look whether all of them run")
+
+    def look_up(self, text: str) -> Rows:
+        """The rows of a query that is asked once. Raises StoreUnavailable."""
+        return self._look_up(text, None)
+
+    def on_each_node(self, text: str) -> dict[str, Rows]:
+        """What each node that answers says for itself, by its address."""
+        said: dict[str, Rows] = {}
+        for host in self._cluster.metadata.all_hosts():
+            if self._session.get_pool_state().get(host) is not None:
+                try:
+                    said[host.address] = self._look_up(text, host)
+                except StoreUnavailable:
+                    continue
+        return said
+
+    def _look_up(self, text: str, host: Any) -> Rows:
+        try:
+            return list(self._session.execute(SimpleStatement(text), execution_profile=Kind.READ, host=host))
+        except Exception as error:
+            raise self.told(error) from error
+
+    def data_centres(self) -> dict[str, int]:
+        """How many nodes each has."""
+        nodes: dict[str, int] = {}
+        for host in self._cluster.metadata.all_hosts():
+            nodes[host.datacenter] = nodes.get(host.datacenter, 0) + 1
+        return nodes
+
+
+def connect(address: Address) -> Session:
+    """Connect to the cluster; blocks for seconds where nodes do not answer.
+
+    Raises StoreUnavailable, StoreMismatch (it refuses the user, or has no such data centre), SettingInvalid (a file
+    that the address names cannot be read).
+    """
+    _quieten_driver()
+    counters = Counters(_REQUESTS, _RETRIES, _UNKNOWN)
+    try:
+        cluster = _cluster(address, counters)
+    except UnresolvableContactPoints as error:
+        raise StoreUnavailable(f"none of the cluster's hosts is known: {', '.join(address.hosts)}") from error
+    try:
+        return Session(address, cluster, counters)
+    except Exception as error:
+        centres = {host.datacenter for host in cluster.metadata.all_hosts()} - {None}
+        cluster.shutdown()
+        if centres and address.dc is not None and address.dc not in centres:
+            known = ", ".join(sorted(centres))
+            raise StoreMismatch(
+                f"the cluster has no data centre {address.dc} (dc in the address), but {known}"
+            ) from error
+        raise told(error, address) from error
+
+
+def _cluster(address: Address, counters: Counters) -> Cluster:
+    cluster = Cluster(
+        address.hosts,
+        port=address.port,
+        execution_profiles=_profiles(address, counters),
+        auth_provider=_credentials(address),
+        ssl_context=_tls(address),
+        compression=False,  # rows are packed
+        connect_timeout=address.timeout_s,
+        control_connection_timeout=address.timeout_s,
+        reconnection_policy=_Reconnections(),
+        idle_heartbeat_interval=HEARTBEAT_S,
+        idle_heartbeat_timeout=address.timeout_s,
+        # A node keeps what was prepared. Preparing it all again held one that had come back away for up to 5 s more.
+        reprepare_on_up=False,
+        monitor_reporting_enabled=False,
+    )
+    cluster.protocol_version = ProtocolVersion.V5  # given like this it falls back for an older cluster
+    return cluster
+
+
+def _profiles(address: Address, counters: Counters) -> dict[object, ExecutionProfile]:
+    def in_turn() -> DCAwareRoundRobinPolicy:
+        return DCAwareRoundRobinPolicy(address.dc) if address.dc else DCAwareRoundRobinPolicy()
+
+    quorum, serial = ConsistencyLevel.QUORUM, ConsistencyLevel.SERIAL
+    if address.dc:
+        quorum, serial = ConsistencyLevel.LOCAL_QUORUM, ConsistencyLevel.LOCAL_SERIAL
+    again = _Retries(lambda: counters.add(_RETRIES))
+    hedge = ConstantSpeculativeExecutionPolicy(address.timeout_s / 4, HEDGES)
+
+    def profile(level: int, nodes: LoadBalancingPolicy | None = None, **more: Any) -> ExecutionProfile:
+        options = {"request_timeout": address.timeout_s, "retry_policy": again, **more}
+        policy = nodes or TokenAwarePolicy(in_turn())
+        return ExecutionProfile(policy, consistency_level=level, row_factory=tuple_factory, **options)
+
+    return {
+        EXEC_PROFILE_DEFAULT: profile(quorum),
+        Kind.READ: profile(quorum, speculative_execution_policy=hedge),
+        Kind.WRITE: profile(quorum, speculative_execution_policy=hedge),
+        # Sent once, so each goes to the next node in turn: the first replica, always asked first, may stand still.
+        Kind.CONDITION: profile(
+            quorum, in_turn(), serial_consistency_level=serial, retry_policy=FallthroughRetryPolicy()
+        ),
+        Kind.SERIAL_READ: profile(serial, speculative_execution_policy=hedge),
+        _DEFINE: profile(quorum, retry_policy=FallthroughRetryPolicy(), request_timeout=DEFINE_S),
+    }
+
+
+class _Reconnections(ReconnectionPolicy):  # type: ignore[misc]
+    def new_schedule(self) -> Iterator[float]:
+        return chain(RECONNECT_S, repeat(RECONNECT_S[-1]))
+
+
+class _Retries(RetryPolicy):  # type: ignore[misc]
+    """Try again a few times: at the same node if it took too long, at another one if it could not."""
+
+    def __init__(self, count: Callable[[], None]) -> None:
+        self._count = count
+
+    def _again(self, how: int, retry_num: int) -> tuple[int, None]:
+        if retry_num >= RETRIES:
+            return self.RETHROW, None
+        self._count()
+        return how, None
+
+    def on_read_timeout(self, *args: object, retry_num: int, **info: object) -> tuple[int, None]:
+        return self._again(self.RETRY, retry_num)
+
+    def on_write_timeout(self, *args: object, retry_num: int, **info: object) -> tuple[int, None]:
+        return self._again(self.RETRY, retry_num)
+
+    def on_unavailable(self, *args: object, retry_num: int, **info: object) -> tuple[int, None]:
+        return self._again(self.RETRY_NEXT_HOST, retry_num)
+
+    def on_request_error(self, *args: object, retry_num: int, **info: object) -> tuple[int, None]:
+        return self._again(self.RETRY_NEXT_HOST, retry_num)
+
+
+def _credentials(address: Address) -> PlainTextAuthProvider | None:
+    if address.user is None or address.password_file is None:
+        return None
+    try:
+        password = address.password_file.read_text("utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable("password_file", address.password_file, error) from error
+    return PlainTextAuthProvider(address.user, password)
+
+
+def _tls(address: Address) -> ssl.SSLContext | None:
+    if address.tls is None:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=address.ca)
+        context.check_hostname = address.tls == "names"
+        if address.cert is not None:
+            context.load_cert_chain(address.cert, address.key)
+    except (OSError, ssl.SSLError) as error:
+        raise _unreadable("ca, cert or key", address.ca or address.cert, error) from error
+    return context
+
+
+def _unreadable(name: str, path: object, error: Exception) -> SettingInvalid:
+    return SettingInvalid(f"{name} in the store's address cannot be read: {path}: {error}", field="store")
+
+
+def told(error: Exception, address: Address) -> ClickcurveError:
+    """What to raise for an error of the driver. Only what waiting does not mend is a StoreMismatch."""
+    by_host = error.errors if isinstance(error, NoHostAvailable) and isinstance(error.errors, dict) else {}
+    for cause in (error, *by_host.values()):
+        if isinstance(cause, AuthenticationFailed | Unauthorized):
+            return StoreMismatch(f"the cluster refuses the user of the store's address: {_line(cause)}")
+        if isinstance(cause, InvalidRequest) and _MISSING.search(str(cause)):
+            return StoreMismatch(
+                f"keyspace {address.keyspace} is not made for Clickcurve ({_line(cause)}):"
+                f" run `clickcurve schema apply --store {address.uri}`"
+            )
+    if isinstance(error, OperationTimedOut):
+        return StoreUnavailable(f"Cassandra gave no answer within {address.timeout_s:g} s")
+    for where, cause in by_host.items():
+        return StoreUnavailable(f"no node of the cluster can be asked; {where}: {_line(cause)}")
+    if isinstance(error, NoHostAvailable):
+        return StoreUnavailable("no node of the cluster can be asked: none of those that are known is up")
+    return StoreUnavailable(f"Cassandra: {_line(error)}")
+
+
+def _line(error: object) -> str:
+    text = str(error).strip().partition("\n")[0]
+    return text if text.startswith("Error from server") else f"{type(error).__name__}: {text}"
+
+
+def _quieten_driver() -> None:
+    """The driver reports each failed connection once a second; what matters of it is in the errors of the store."""
+    logger = logging.getLogger("cassandra")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.CRITICAL)

@@ -1,0 +1,114 @@
+"""Every statement that the Cassandra store uses, by table. What the tables are for stands in cassandra_schema.
+
+Stamps of rows and of due entries are pinned (`epoch << 32 | k`), so that a repeat changes nothing and what is late
+loses. All other writes take the cluster's clock: they put the same thing again, or are conditional.
+"""
+
+from __future__ import annotations
+
+from storage.cassandra.cql import Kind, Statement
+
+READ, WRITE, CONDITION, SERIAL_READ = Kind.READ, Kind.WRITE, Kind.CONDITION, Kind.SERIAL_READ
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+# owner 0 is the erasure of the link, so that one read of one partition has both.
+LINK = Statement("LINK", "SELECT owner, data, erased_at FROM rows WHERE short_key = ?", READ)
+LOAD_OWN = Statement(
+    "LOAD_OWN", "SELECT owner, data, erased_at FROM rows WHERE short_key = ? AND owner IN (0, ?)", READ
+)
+SAVE = Statement("SAVE", "UPDATE rows USING TIMESTAMP ? SET data = ? WHERE short_key = ? AND owner = ?", WRITE)
+ERASE = Statement("ERASE", "UPDATE rows USING TIMESTAMP ? SET erased_at = ? WHERE short_key = ? AND owner = 0", WRITE)
+WALK_FIRST = Statement("WALK_FIRST", "SELECT token(short_key), short_key, owner, data, erased_at FROM rows", READ)
+WALK_FROM = Statement(
+    "WALK_FROM",
+    "SELECT token(short_key), short_key, owner, data, erased_at FROM rows WHERE token(short_key) >= token(?)",
+    READ,
+)
+
+# --- owners ---------------------------------------------------------------------------------------------------------
+OWNER_NUMBERS = Statement("OWNER_NUMBERS", "SELECT owner FROM owners", READ)
+OWNER = Statement(
+    "OWNER",
+    "SELECT owner, epoch, holder, journal, place, state, begun, begun_at FROM owners WHERE owner = ?",
+    SERIAL_READ,
+)
+CREATE_OWNER = Statement(
+    "CREATE_OWNER",
+    "INSERT INTO owners (owner, epoch, holder, journal, place, state, begun, begun_at)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS",
+    CONDITION,
+)
+CLAIM = Statement(
+    "CLAIM",
+    "UPDATE owners SET epoch = ?, holder = ?, journal = ?, place = ?, state = ?, begun = ?, begun_at = ?"
+    " WHERE owner = ? IF epoch = ? AND holder = ? AND state = ? AND begun = ?",
+    CONDITION,
+)
+BEGIN = Statement(
+    "BEGIN",
+    "UPDATE owners SET begun = ?, begun_at = ?"
+    " WHERE owner = ? IF epoch = ? AND holder = ? AND state = 'open' AND begun = ?",
+    CONDITION,
+)
+CLOSE = Statement(
+    "CLOSE",
+    "UPDATE owners SET state = 'closed' WHERE owner = ? IF epoch = ? AND holder = ? AND state = 'open'",
+    CONDITION,
+)
+
+# --- ids ------------------------------------------------------------------------------------------------------------
+# claims: a list of (owner, flush, accepted_us).
+CLAIM_ID = Statement("CLAIM_ID", "INSERT INTO ids (id, claims) VALUES (?, ?) IF NOT EXISTS USING TTL ?", CONDITION)
+CLAIM_ID_AGAIN = Statement(
+    "CLAIM_ID_AGAIN", "UPDATE ids USING TTL ? SET claims = ? WHERE id = ? IF claims = ?", CONDITION
+)
+CLAIMS = Statement("CLAIMS", "SELECT claims FROM ids WHERE id = ?", SERIAL_READ)
+CLAIMED = Statement("CLAIMED", "SELECT claims FROM ids WHERE id = ?", READ)
+IDS_FIRST = Statement("IDS_FIRST", "SELECT token(id), id, claims FROM ids", READ)
+IDS_FROM = Statement("IDS_FROM", "SELECT token(id), id, claims FROM ids WHERE token(id) >= token(?)", READ)
+
+# --- sources --------------------------------------------------------------------------------------------------------
+SOURCES = Statement("SOURCES", "SELECT source, owner, position, tail, epoch FROM sources", READ)
+SOURCE = Statement("SOURCE", "SELECT owner, position, tail, epoch FROM sources WHERE source = ?", SERIAL_READ)
+CREATE_SOURCE = Statement(
+    "CREATE_SOURCE",
+    "INSERT INTO sources (source, owner, position, tail, epoch) VALUES (?, ?, ?, ?, ?) IF NOT EXISTS",
+    CONDITION,
+)
+MOVE_SOURCE = Statement(
+    "MOVE_SOURCE",
+    "UPDATE sources SET owner = ?, position = ?, tail = ?, epoch = ?"
+    " WHERE source = ? IF owner = ? AND position = ? AND tail = ? AND epoch = ?",
+    CONDITION,
+)
+
+# --- due ------------------------------------------------------------------------------------------------------------
+ADD_DUE = Statement(
+    "ADD_DUE", "INSERT INTO due (owner, day, shard, short_key) VALUES (?, ?, ?, ?) USING TIMESTAMP ?", WRITE, 3
+)
+ADD_DUE_DAY = Statement("ADD_DUE_DAY", "INSERT INTO due_days (owner, day) VALUES (?, ?) USING TIMESTAMP ?", WRITE)
+DUE_DAYS = Statement("DUE_DAYS", "SELECT day FROM due_days WHERE owner = ? AND day <= ?", READ)
+DUE = Statement(
+    "DUE",
+    "SELECT short_key FROM due WHERE owner = ? AND day = ? AND shard = ? AND short_key > ? LIMIT ?",
+    READ,
+)
+DROP_DUE = Statement("DROP_DUE", "DELETE FROM due USING TIMESTAMP ? WHERE owner = ? AND day = ? AND shard = ?", WRITE)
+DROP_DUE_DAY = Statement("DROP_DUE_DAY", "DELETE FROM due_days USING TIMESTAMP ? WHERE owner = ? AND day = ?", WRITE)
+
+# --- touched --------------------------------------------------------------------------------------------------------
+ADD_TOUCHED = Statement("ADD_TOUCHED", "INSERT INTO touched (day, shard, short_key) VALUES (?, ?, ?)", WRITE, 2)
+TOUCHED = Statement(
+    "TOUCHED", "SELECT short_key FROM touched WHERE day = ? AND shard = ? AND short_key > ? LIMIT ?", READ
+)
+
+# --- erasures -------------------------------------------------------------------------------------------------------
+ADD_ERASURE = Statement("ADD_ERASURE", "INSERT INTO erasures (hour, logged_us, short_key) VALUES (?, ?, ?)", WRITE)
+ERASURES = Statement("ERASURES", "SELECT short_key FROM erasures WHERE hour = ? AND logged_us >= ?", READ)
+
+# --- meta and the cluster's clock -----------------------------------------------------------------------------------
+META = Statement("META", "SELECT name, value FROM meta", READ)
+NOTE = Statement("NOTE", "INSERT INTO meta (name, value) VALUES (?, ?) IF NOT EXISTS", CONDITION)
+NOW_MS = Statement("NOW_MS", "SELECT toUnixTimestamp(now()) FROM system.local", READ)
+
+STATEMENTS = {each.name: each for each in list(globals().values()) if isinstance(each, Statement)}

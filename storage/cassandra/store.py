@@ -1,0 +1,269 @@
+"""The store for many machines: one partition per link in Cassandra, and in it one packed row per owner.
+
+Nothing is read and changed in one step but owners, ids and sources, which conditional updates alone write. A row is
+written whole, with a stamp (`epoch << 32 | k`) that a later write of the same process, and any write of a later epoch,
+outranks, so whatever arrives late changes nothing. See cassandra_schema for the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count, islice
+from threading import Lock
+
+from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
+from clickcurve.keys import ALL_LINKS
+from storage.cassandra.cql import Cql, Rows
+from storage.cassandra.day_index import Days, Listed
+from storage.cassandra.erasures import Erasures
+from storage.cassandra.ids import REPLAY_US, Ids
+from storage.cassandra.owners import Owners
+from storage.cassandra.partition_key import key_of, stored_key
+from storage.cassandra.row_cache import Kept, RowCache
+from storage.cassandra.scan import partitions
+from storage.cassandra.sources import Sources
+from storage.cassandra.statements import LINK, LOAD_OWN, META, SAVE, WALK_FIRST, WALK_FROM
+from storage.contract import Held, OwnerRecord, OwnRow, SavedRow, Source, StoredLink, StoredRow
+
+CACHE_BYTES = 64 * 1024 * 1024
+IDS_PER_FENCE = 1_000
+
+_writes = count(1)  # of the process, whatever stores it opens: an epoch belongs to a process
+
+
+def pinned_stamp(epoch: int) -> int:
+    """The stamp of the next write of an epoch: 2^32 of them are 30 years of a write each quarter of a second."""
+    k = next(_writes)
+    if k >> 32:
+        raise StoreUnavailable("this process has written too often: restart it")
+    return epoch << 32 | k
+
+
+class CassandraStore:
+    shared = True
+    replay_us: int | None = REPLAY_US
+
+    def __init__(self, cql: Cql, cache_bytes: int = CACHE_BYTES) -> None:
+        """`cql` is connected to a keyspace of this schema; `close` closes it."""
+        self._cql = cql
+        self._owners = Owners(cql)
+        self._ids = Ids(cql)
+        self._sources = Sources(cql)
+        self._days = Days(cql, pinned_stamp)
+        self._erasures = Erasures(cql)
+        self._cache = RowCache(cache_bytes)
+        self._looking = Lock()
+        self._looked: set[int] = set()  # owners whose flush under way has looked for erasures
+        self._erased_at: dict[int, dict[str, int]] = {}  # of the keys that an owner loaded last
+
+    def uuid(self) -> str:
+        """Which keyspace this is: noted when its tables were made."""
+        noted: dict[str, str] = dict(self._cql.run(META))
+        return noted["uuid"]
+
+    # --- owners ---------------------------------------------------------------------------------------------------
+    def owners(self) -> list[OwnerRecord]:
+        return self._owners.all()
+
+    def owner(self, owner: int) -> OwnerRecord | None:
+        return self._owners.get(owner)
+
+    def create_owner(self, record: OwnerRecord) -> bool:
+        self._cache.drop_owner(record.owner)
+        return self._owners.create(record)
+
+    def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+        self._cache.drop_owner(after.owner)  # somebody else may have written its rows until now
+        return self._owners.claim(before, after)
+
+    def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
+        with self._looking:
+            self._looked.discard(held.owner)
+        return self._owners.begin(held, previous, flush, at)
+
+    def close_owner(self, held: Held) -> bool:
+        self._cache.drop_owner(held.owner)
+        return self._owners.close(held)
+
+    # --- a flush --------------------------------------------------------------------------------------------------
+    def claim_ids(self, held: Held, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
+        taken: set[str] = set()
+        rest = iter(sorted(ids))
+        while some := list(islice(rest, IDS_PER_FENCE)):
+            self._check_fence(held, flush)
+            taken |= self._ids.claim(held.owner, flush, {id_: ids[id_] for id_ in some}, window_us)
+        return taken
+
+    def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
+        self._look_for_erasures(owner)
+        found: dict[str, OwnRow] = {}
+        erased_at: dict[str, int] = {}
+        missing: list[str] = []
+        for key in keys:
+            kept = self._cache.get(owner, key)
+            if kept is None:
+                missing.append(key)
+            else:
+                found[key] = OwnRow(kept.data, kept.erased_at)
+        for key, rows in zip(
+            missing, self._cql.run_each(LOAD_OWN, [(stored_key(key), owner) for key in missing]), strict=True
+        ):
+            link = _link(rows)
+            erased_at[key] = link.erased_at
+            if link.rows:
+                self._cache.put(owner, key, Kept(link.rows[0].data, link.erased_at))
+                found[key] = OwnRow(link.rows[0].data, link.erased_at)
+            elif link.erased_at:
+                found[key] = OwnRow(None, link.erased_at)
+        self._erased_at[owner] = erased_at
+        return found
+
+    def _look_for_erasures(self, owner: int) -> None:
+        """Once a flush, before its first row: cached rows of links that somebody has erased are dropped."""
+        with self._looking:  # two owners' flushes: neither goes on with rows that the other is about to drop
+            if owner in self._looked:
+                return
+            erased = self._erasures.look()
+            if erased is None:
+                self._cache.clear()
+            for key in erased or ():
+                self._cache.drop_link(key_of(key))
+            self._looked.add(owner)
+
+    def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
+        self._check_fence(held, flush)
+        stamp = pinned_stamp(held.epoch)
+        before = {key: self._forget(held.owner, key) for key in rows}  # until it is known to be stored, who knows?
+        due, touched = _listed(rows, before)
+        self._days.note_due(held.owner, held.epoch, stamp, due)
+        self._days.note_touched(touched)
+        self._cql.run_each(SAVE, [(stamp, row.data, stored_key(key), held.owner) for key, row in sorted(rows.items())])
+        for name, source in sources.items():
+            self._sources.move(name, held, source)
+        for key, row in rows.items():
+            kept = before[key]
+            if kept is not None:
+                days = row.due_day, row.touched_day if row.touched_day is not None else kept.touched_day
+                self._cache.put(held.owner, key, Kept(row.data, kept.erased_at, *days))
+
+    def _forget(self, owner: int, key: str) -> Kept | None:
+        """Take a row out of the cache. None if it is not known when its link was erased."""
+        kept = self._cache.take(owner, key)
+        if kept is not None:
+            return kept
+        erased_at = self._erased_at.get(owner, {}).pop(key, None)
+        return None if erased_at is None else Kept(b"", erased_at)
+
+    def _check_fence(self, held: Held, flush: int) -> None:
+        try:
+            self._owners.check_fence(held, flush)
+        except OwnerFenced:
+            self._cache.drop_owner(held.owner)
+            raise
+
+    # --- erasing, ids, sources ------------------------------------------------------------------------------------
+    def erase(self, key: str, at_us: int) -> None:
+        try:
+            self._erasures.erase(stored_key(key), at_us)
+        finally:
+            self._cache.drop_link(key)
+            for erased_at in list(self._erased_at.values()):
+                erased_at.pop(key, None)
+
+    def forget_ids(self, before_us: int) -> None:
+        """Nothing to do: claims expire."""
+
+    def source(self, source: str) -> Source | None:
+        return self._sources.get(source)
+
+    def claim_source(self, source: str, held: Held, before: Source | None) -> bool:
+        return self._sources.claim(source, held, before)
+
+    # --- reading --------------------------------------------------------------------------------------------------
+    async def rows(self, key: str) -> StoredLink:
+        return _link(await self._cql.ask(LINK, (stored_key(key),)))
+
+    async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
+        return await self._ids.claimed(ids, since_us)
+
+    def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
+        return [key_of(key) for key in self._days.due(owner, fold_day, after, limit)]
+
+    def visited(self, held: Held, fold_day: int) -> None:
+        self._days.visited(held, fold_day)
+
+    def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
+        days = None if since_day is None else self._days.touched_days(since_day)
+        if days is None:
+            return list(islice(self._walk(after, limit + 1), limit))
+        found: list[tuple[str, StoredLink]] = []
+        while len(found) < limit and (keys := self._days.touched(days, after, limit - len(found))):
+            links = map(_link, self._cql.run_each(LINK, [(key,) for key in keys]))
+            found += [(key_of(key), link) for key, link in zip(keys, links, strict=True) if link.rows]
+            after = key_of(keys[-1])
+        return found
+
+    def _walk(self, after: str | None, size: int) -> Iterator[tuple[str, StoredLink]]:
+        stored_after = None if after is None else stored_key(after)
+        for key, rows in partitions(self._cql, WALK_FIRST, WALK_FROM, stored_after, size):
+            link = _link([row[2:] for row in rows])
+            if link.rows:
+                yield key_of(key), link
+
+    @contextmanager
+    def view(self) -> Iterator[CassandraView]:
+        yield CassandraView(self, _link(self._cql.run(LINK, (stored_key(ALL_LINKS),))))
+
+    def measures(self) -> Mapping[str, float]:
+        return {
+            "row_cache_hits_total": self._cache.hits,
+            "row_cache_misses_total": self._cache.misses,
+            "row_cache_bytes": self._cache.bytes,
+            **self._cql.measures(),
+        }
+
+    def close(self) -> None:
+        self._cql.close()
+
+
+class CassandraView:
+    """The store as it goes on, but for the row of all links: that one is from before the view."""
+
+    def __init__(self, store: CassandraStore, all_links: StoredLink) -> None:
+        self._store = store
+        self._all_links = [(ALL_LINKS, all_links)] if all_links.rows else []
+
+    def owners(self) -> list[OwnerRecord]:
+        return self._store.owners()
+
+    def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
+        found = self._all_links[:limit] if after is None else []
+        rest = self._store._walk(None if after == ALL_LINKS else after, limit + 1)
+        found += islice((each for each in rest if each[0] != ALL_LINKS), limit - len(found))
+        return found
+
+    def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
+        return self._store._ids.page(after, limit)
+
+    def sources(self) -> dict[str, Source]:
+        return self._store._sources.all()
+
+
+def _link(rows: Rows) -> StoredLink:
+    """A partition's rows (owner, data, erased_at), in their order, without those that hold nothing."""
+    erased_at = next((at for owner, _, at in rows if owner == 0 and at is not None), 0)
+    return StoredLink(erased_at, tuple([StoredRow(owner, data) for owner, data, _ in rows if data is not None]))
+
+
+def _listed(rows: Mapping[str, SavedRow], known: Mapping[str, Kept | None]) -> tuple[list[Listed], list[Listed]]:
+    """Which rows have to be listed anew as due, and which as touched."""
+    due: list[Listed] = []
+    touched: list[Listed] = []
+    for key, row in sorted(rows.items()):
+        kept = known[key]
+        if row.due_day is not None and (kept is None or kept.due_day != row.due_day):
+            due.append((stored_key(key), row.due_day))
+        if row.touched_day is not None and (kept is None or kept.touched_day != row.touched_day):
+            touched.append((stored_key(key), row.touched_day))
+    return due, touched

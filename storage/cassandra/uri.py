@@ -1,0 +1,158 @@
+"""cassandra://h1,h2:9042/keyspace?dc=DC1&... as an Address. Nothing is looked up or opened here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from clickcurve.buckets.errors import SettingInvalid
+
+PORT = 9042
+_HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::(?P<port>\d{1,5}))?")
+_KEYSPACE = re.compile(r"[a-z][a-z0-9_]{0,47}")
+TLS = {"0": None, "1": "names", "chain": "chain"}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a cluster is and how to talk to it.
+
+    uri: as it was given; it holds no secret. dc: the data centre whose nodes are asked and whose replicas are enough;
+    None: any. tls: None, "names" (certificates are verified with their host names) or "chain" (without these).
+    timeout_s: for one request with its repeats. in_flight: requests under way at once, of threads and of readers each.
+    """
+
+    uri: str
+    hosts: tuple[str, ...]
+    port: int
+    keyspace: str
+    dc: str | None = None
+    user: str | None = None
+    password_file: Path | None = None
+    tls: str | None = None
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    timeout_s: float = 5.0
+    in_flight: int = 128
+    row_cache_mib: int = 64
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise ValueError("must not be empty")
+    return text
+
+
+def _path(text: str) -> Path:
+    return Path(_text(text)).expanduser()
+
+
+def _number(text: str, kind: Callable[[str], float], least: float, most: float, rule: str) -> float:
+    try:
+        number = kind(text) if text.isascii() and "_" not in text else most + 1
+    except ValueError:
+        number = most + 1
+    if not least <= number <= most:
+        raise ValueError(f"must be {rule} from {least} to {most}")
+    return number
+
+
+def _seconds(text: str) -> float:
+    return _number(text, float, 0.1, 120, "a number")
+
+
+def _whole(least: int, most: int) -> Callable[[str], float]:
+    return lambda text: _number(text, int, least, most, "a whole number")
+
+
+def _tls(text: str) -> str | None:
+    if text not in TLS:
+        raise ValueError("must be 1, chain (certificates without host names) or 0")
+    return TLS[text]
+
+
+PARAMETERS: Mapping[str, Callable[[str], Any]] = {
+    "dc": _text,
+    "user": _text,
+    "password_file": _path,
+    "tls": _tls,
+    "ca": _path,
+    "cert": _path,
+    "key": _path,
+    "timeout_s": _seconds,
+    "in_flight": _whole(1, 1024),
+    "row_cache_mib": _whole(0, 65_536),
+}
+
+
+def parse(uri: str) -> Address:
+    """Raises SettingInvalid, in one sentence that repeats no password."""
+    rest = uri.removeprefix("cassandra://")
+    if "@" in rest.partition("?")[0]:
+        raise _invalid("", "names a user before its hosts; write ?user=NAME&password_file=FILE behind the keyspace")
+    place, _, query = rest.partition("?")
+    nodes, _, keyspace = place.partition("/")
+    hosts, port = _hosts(uri, nodes)
+    if not _KEYSPACE.fullmatch(keyspace):
+        raise _invalid(
+            uri, "must name a keyspace behind the hosts, of a to z, 0 to 9 and _: cassandra://h1,h2:9042/keyspace"
+        )
+    values = _values(uri, query)
+    _check_together(uri, values)
+    return Address(uri, hosts, port, keyspace, **values)
+
+
+def _hosts(uri: str, nodes: str) -> tuple[tuple[str, ...], int]:
+    hosts: list[str] = []
+    ports: set[int] = set()
+    for each in nodes.split(","):
+        found = _HOST.fullmatch(each)
+        if found is None or not 0 < int(found["port"] or PORT) < 65_536:
+            raise _invalid(uri, f"has {each!r} where a host, or host:port, must stand")
+        hosts.append(found["host"].strip("[]"))
+        if found["port"]:
+            ports.add(int(found["port"]))
+    if len(ports) > 1:
+        raise _invalid(uri, f"has several ports ({', '.join(map(str, sorted(ports)))}); all nodes listen on one")
+    return tuple(hosts), ports.pop() if ports else PORT
+
+
+def _values(uri: str, query: str) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    try:
+        given = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError:
+        raise _invalid("", "has something else than name=value, joined by &, behind the question mark") from None
+    for name, text in given:
+        if name == "password":
+            raise _invalid("", "holds a password, which would be shown in logs and process lists; use password_file")
+        if name not in PARAMETERS:
+            raise _invalid(uri, f"has the parameter {name}, which is none; known are {', '.join(PARAMETERS)}")
+        if name in values:
+            raise _invalid(uri, f"has the parameter {name} twice")
+        try:
+            values[name] = PARAMETERS[name](text)
+        except ValueError as error:
+            raise _invalid(uri, f"has {name}={text}: it {error}") from None
+    return values
+
+
+def _check_together(uri: str, values: Mapping[str, Any]) -> None:
+    if ("user" in values) is not ("password_file" in values):
+        raise _invalid(uri, "must have user and password_file together, or neither")
+    if ("cert" in values) is not ("key" in values):
+        raise _invalid(uri, "must have cert and key together, or neither")
+    for name in ("ca", "cert"):
+        if name in values and values.get("tls") is None:
+            raise _invalid(uri, f"has {name}, which is for TLS only: add tls=1")
+
+
+def _invalid(uri: str, what: str) -> SettingInvalid:
+    """Without what may hold a password: parameters are named one by one."""
+    place = uri.partition("?")[0]
+    return SettingInvalid(f"the store's address {repr(place) + ' ' if place else ''}{what}", field="store", value=place)

@@ -1,0 +1,145 @@
+"""A copy of the SQLite database, made while servers go on writing it, that can be put to use by itself.
+
+The copy is the database at one moment between two flushes of every owner. What becomes of its owners follows from who
+may come with it later:
+
+- **A new journal** takes a number that the original never had. So the rows move to new numbers, whose owners are
+  closed: the new journal takes one over, and its rows go on being folded and written as before. Only a retired owner
+  stays retired, because it may have been lost in the middle of a flush.
+- **The original's journal**, perhaps with hits that were never flushed. The old numbers stay, without rows, as COPIED,
+  with epoch and holder as they were and `begun` the last flush that the copy includes. So it can be told whether all
+  that the journal holds is newer than the copy, and counts under another number, or whether it must be set aside.
+- **Imports** go on where the copy stands: their sources belong to the closed owners, from which anybody may take them.
+- **`clickcurve copy`** finds noted, as it notes itself, which of the original's owners are in here. So the two never
+  count twice in one store.
+
+Claims of ids by flushes that are not in the copy are left out: what they stood for is not there.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from clickcurve.buckets.codec import decode_header
+from clickcurve.buckets.errors import RowCorrupt, SettingInvalid, StoreUnavailable
+from clickcurve.keys import ALL_LINKS
+from storage.contract import CLOSED, COPIED, RETIRED, Source
+from storage.sqlite.file import SqliteFile, put_in_place, told
+from storage.tools.copy_owner import Place, name_of_copy
+
+PAGES_PER_STEP = 1_000
+COPY = "copy"  # who holds the owners that a copy begins with
+
+
+@dataclass(frozen=True, slots=True)
+class Included:
+    """What a copy has of an owner: all flushes up to `mark`; and a part of flush `half`, if that is not None. A retired
+    owner will never end that."""
+
+    owner: int
+    mark: int
+    half: int | None
+    retired: bool = False
+
+
+def backup(
+    path: Path,
+    target: Path,
+    *,
+    partial: bool = False,
+    again: Callable[[], bool] = lambda: False,
+    progress: Callable[[int, int], object] = lambda pages, of: None,
+) -> list[Included]:
+    """Copy the database at `path` to `target`, durably and whole or not at all; what it has of each owner.
+
+    An owner in the middle of a flush is waited for: `again` is called, and True means another look. Once it says False,
+    `partial` copies all the same: then the links of that flush may have it and all links together not. `progress` is
+    told pages copied and pages in all. Raises SettingInvalid when the target exists, StoreMismatch, StoreUnavailable.
+    """
+    if target.exists():
+        raise SettingInvalid(f"{target} exists; a backup never writes over anything", field="target", value=str(target))
+    file = SqliteFile(path, ladder=None)
+    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    with told(path), file.opened(read_only=True) as db:
+        while True:
+            db.execute("BEGIN")  # what is looked at is what is copied, whatever is written meanwhile
+            included = [_included(db, *record) for record in _owners(db)]
+            halves = [one for one in included if one.half is not None and not one.retired]
+            if not halves or (not again() and _accept(halves, partial)):
+                break
+            db.execute("ROLLBACK")
+        with told(target):
+            try:
+                with closing(sqlite3.connect(draft)) as copy:
+                    copy.execute("PRAGMA synchronous = OFF")  # it is synced as a whole at the end
+                    db.backup(copy, pages=PAGES_PER_STEP, progress=lambda _, left, pages: progress(pages - left, pages))
+                _become_a_copy(draft, included)
+                put_in_place(draft, target)
+            finally:
+                draft.unlink(missing_ok=True)
+    return included
+
+
+def _owners(db: sqlite3.Connection) -> list[tuple[int, int, bool]]:
+    """Those that have rows, `begun`, and whether they are retired. A copy of a copy leaves behind what COPIED says."""
+    query = "SELECT owner, begun, state = ? FROM owners WHERE state <> ? ORDER BY owner"
+    return [(owner, begun, bool(retired)) for owner, begun, retired in db.execute(query, (RETIRED, COPIED))]
+
+
+def _included(db: sqlite3.Connection, owner: int, begun: int, retired: bool) -> Included:
+    """Every flush ends with the row of all links, so another row with a later mark is of a flush that is under way."""
+    found = db.execute("SELECT data FROM rows WHERE key = ? AND owner = ?", (ALL_LINKS, owner)).fetchone()
+    mark = _mark(found[0]) if found is not None else 0
+    if mark == begun:
+        return Included(owner, mark, None, retired)
+    others = (_mark(data) for (data,) in db.execute("SELECT data FROM rows WHERE owner = ?", (owner,)))
+    return Included(owner, mark, next((other for other in others if other > mark), None), retired)
+
+
+def _mark(data: bytes) -> int:
+    try:
+        return decode_header(data).mark
+    except RowCorrupt:
+        return 0  # a corrupt row is for `verify` to report; it is copied as it is
+
+
+def _accept(halves: list[Included], partial: bool) -> bool:
+    if not partial:
+        which = ", ".join(f"owner {one.owner} in flush {one.half}" for one in halves)
+        raise StoreUnavailable(f"a flush is under way, and a copy would have a part of it: {which}")
+    return True
+
+
+def _become_a_copy(draft: Path, included: list[Included]) -> None:
+    with closing(sqlite3.connect(draft, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("PRAGMA journal_mode = OFF")
+        db.execute("PRAGMA synchronous = OFF")
+        db.execute("BEGIN")
+        (highest,) = db.execute("SELECT coalesce(max(owner), 0) FROM owners").fetchone()
+        (original,) = db.execute("SELECT value FROM meta WHERE name = 'uuid'").fetchone()
+        for one in included:
+            old, new, begun = one.owner, one.owner + highest, one.half or one.mark
+            db.execute(
+                "INSERT INTO owners (owner, epoch, holder, journal, place, state, begun, begun_at)"
+                " SELECT ?, epoch, ?, '', place, ?, ?, begun_at FROM owners WHERE owner = ?",
+                (new, COPY, RETIRED if one.retired else CLOSED, begun, old),
+            )
+            db.execute("UPDATE owners SET state = ?, begun = ? WHERE owner = ?", (COPIED, begun, old))
+            db.execute("DELETE FROM ids WHERE owner = ? AND flush > ?", (old, begun))
+            db.execute("UPDATE sources SET owner = ? WHERE owner = ?", (new, old))
+            (epoch,) = db.execute("SELECT epoch FROM owners WHERE owner = ?", (old,)).fetchone()
+            whole = Source(new, 1, Place(epoch, begun, whole=True).text(), epoch)
+            db.execute(
+                "INSERT INTO sources (source, owner, position, tail, epoch) VALUES (?, ?, ?, ?, ?)",
+                (name_of_copy(original, old), *astuple(whole)),
+            )
+        db.execute("UPDATE rows SET owner = owner + ?", (highest,))
+        db.execute("UPDATE meta SET value = ? WHERE name = 'uuid'", (str(uuid.uuid4()),))
+        db.execute("COMMIT")
+        db.execute("PRAGMA journal_mode = WAL")

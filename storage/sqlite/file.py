@@ -1,0 +1,181 @@
+"""One SQLite file: its tables, how it comes into being, how it is recognised and opened, and how its errors are told.
+
+Rules that keep the file whole while several processes write it:
+
+- The file is made beside its place and linked into it, so it is there whole or not at all, in WAL mode from the start.
+- Nothing here opens the file but SQLite: closing any other descriptor of it would drop SQLite's locks in this process.
+- SQLite before 3.51.3 may lose pages when one connection resets the WAL while another checkpoints. So no connection
+  checkpoints by itself, and `checkpoint` runs while the caller holds the write lock, which every reset needs too.
+- SQLite goes on writing to a file that was moved or deleted, a loss that nobody would notice: `check_in_place`.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from clickcurve.buckets.errors import ClickcurveError, StoreMismatch, StoreUnavailable
+
+APPLICATION_ID = 0x436C6B43
+SCHEMA_VERSION = "1"
+PAGE_BYTES = 8192  # a little smaller than 4096 makes it (6.9 against 7.0 MB for 100,000 links), and as quick
+WAL_BYTES = 8 << 20  # checkpoint beyond this; what the WAL shrinks to after one
+
+# rows: the key comes first, so that all owners' rows of a link lie together. No index on due_day: it would cost as much
+# as the rows of quiet links, and a daily pass over the table does without.
+TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE owners (
+    owner INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, holder TEXT NOT NULL, journal TEXT NOT NULL, place TEXT NOT NULL,
+    state TEXT NOT NULL, begun INTEGER NOT NULL, begun_at INTEGER NOT NULL
+);
+CREATE TABLE rows (
+    key TEXT NOT NULL, owner INTEGER NOT NULL, due_day INTEGER, data BLOB NOT NULL, PRIMARY KEY (key, owner)
+) WITHOUT ROWID;
+CREATE TABLE erased (key TEXT PRIMARY KEY, at_us INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE ids (
+    id TEXT NOT NULL, owner INTEGER NOT NULL, flush INTEGER NOT NULL, at_us INTEGER NOT NULL,
+    PRIMARY KEY (id, owner, flush)
+) WITHOUT ROWID;
+CREATE TABLE sources (
+    source TEXT PRIMARY KEY, owner INTEGER NOT NULL, epoch INTEGER NOT NULL, position INTEGER NOT NULL,
+    tail TEXT NOT NULL
+) WITHOUT ROWID;
+"""
+
+
+class SqliteFile:
+    """An existing database of this schema and ladder."""
+
+    def __init__(self, path: Path, ladder: str | None, *, create: bool = False) -> None:
+        """ladder None: any will do. Raises StoreUnavailable when it cannot be opened or made, StoreMismatch when it is
+        not what is expected."""
+        self.path = path
+        self._wal = path.with_name(f"{path.name}-wal")
+        self.in_place = True
+        with told(path):
+            if create and ladder is not None and not path.exists():
+                _make(path, ladder)
+            elif not path.exists():
+                raise StoreUnavailable(f"there is no database at {path}", field="store", value=str(path))
+            self._inode = _inode(path)
+            with self.opened(read_only=True) as db:
+                _recognise(db, path, ladder)
+
+    def connect(self, *, read_only: bool, busy_s: float = 5.0, cache_kib: int = 2000) -> sqlite3.Connection:
+        """A connection that never checkpoints by itself and may be handed from thread to thread."""
+        self.check_in_place()
+        db = sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?mode=rw",  # a connection in mode `ro` leaves its WAL files behind
+            uri=True,
+            timeout=busy_s,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        db.execute("PRAGMA wal_autocheckpoint = 0")
+        db.execute(f"PRAGMA cache_size = -{cache_kib}")
+        if read_only:
+            db.execute("PRAGMA query_only = 1")
+        else:
+            db.execute("PRAGMA synchronous = FULL")
+            db.execute("PRAGMA fullfsync = 1")
+            db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
+        return db
+
+    @contextmanager
+    def opened(self, *, read_only: bool) -> Iterator[sqlite3.Connection]:
+        db = self.connect(read_only=read_only)
+        try:
+            yield db
+        finally:
+            db.close()
+
+    def check_in_place(self) -> None:
+        """Raises StoreUnavailable when the file is gone or another stands in its place."""
+        try:
+            self.in_place = _inode(self.path) == self._inode
+        except OSError:
+            self.in_place = False
+        if not self.in_place:
+            raise StoreUnavailable(f"{self.path} was moved or replaced since it was opened; put it back or restart")
+
+    def wal_is_long(self) -> bool:
+        try:
+            return self._wal.stat().st_size > WAL_BYTES
+        except FileNotFoundError:
+            return False
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Errors of SQLite and of the file system as errors of the store."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise unavailable(path, error) from error
+
+
+def unavailable(path: Path, error: sqlite3.Error | OSError) -> ClickcurveError:
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    if name == "SQLITE_NOTADB":
+        return StoreMismatch(f"{path} is not an SQLite database", field="store", value=str(path))
+    return StoreUnavailable(f"{path}: {error} ({name})")
+
+
+def _inode(path: Path) -> tuple[int, int]:
+    stat = path.stat()
+    return stat.st_dev, stat.st_ino
+
+
+def _make(path: Path, ladder: str) -> None:
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        db = sqlite3.connect(draft, isolation_level=None)
+        try:
+            db.execute("PRAGMA synchronous = OFF")  # it is synced as a whole at the end
+            db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            db.executescript(TABLES)
+            meta = {"schema": SCHEMA_VERSION, "ladder": ladder, "uuid": str(uuid.uuid4())}
+            db.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+        finally:
+            db.close()
+        put_in_place(draft, path)
+    except FileExistsError:
+        pass  # another process was quicker; its database is as good
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def put_in_place(draft: Path, path: Path) -> None:
+    """Give a finished file, which nobody has open, its name, durably. Raises FileExistsError if the name is taken."""
+    _sync(draft)
+    os.link(draft, path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _recognise(db: sqlite3.Connection, path: Path, ladder: str | None) -> None:
+    def refuse(what: str) -> StoreMismatch:
+        return StoreMismatch(f"{path} {what}", field="store", value=str(path))
+
+    if db.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+        raise refuse("is an SQLite database, but not one that Clickcurve made")
+    meta = dict(db.execute("SELECT name, value FROM meta"))
+    schema, made_with = meta.get("schema", "of no version"), meta.get("ladder")
+    if schema != SCHEMA_VERSION:
+        raise refuse(f"has schema {schema}, this program uses schema {SCHEMA_VERSION}")
+    if ladder is not None and made_with != ladder:
+        raise refuse(f"was made with the ladder {made_with}, but {ladder} is configured; the tiers cannot change")

@@ -1,0 +1,131 @@
+"""Whether a copy is what it was made from: each row is read back from the target and compared byte for byte."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from clickcurve.buckets.codec import decode_header, encode
+from clickcurve.buckets.errors import RowCorrupt
+from clickcurve.buckets.row import EMPTY
+from clickcurve.keys import link_of
+from storage.contract import Store, StoredLink
+from storage.tools.verify import name_of
+
+SENTENCES = 1_000  # of each kind; the rest is only counted
+
+Page = list[tuple[str, StoredLink]]
+
+
+@dataclass(slots=True)
+class Sums:
+    """What one owner has: rows, those of all links and of other namespaces too, and the hits of links that count."""
+
+    rows: int = 0
+    people: int = 0
+    bots: int = 0
+
+    def add(self, key: str, data: bytes, erased_at: int) -> int:
+        """Returns how many hits of the row count."""
+        self.rows += 1
+        try:
+            row = decode_header(data)
+        except RowCorrupt:
+            return 0
+        if link_of(key) is None or row.erased_at < erased_at:
+            return 0
+        self.people += row.lifetime
+        self.bots += row.bots
+        return row.lifetime + row.bots
+
+
+@dataclass(slots=True)
+class Compared:
+    """sums: by number in the source, of the source and of the target.
+
+    differing: a sentence for each of rows_differing rows; erased: one for each link that was erased in the target only,
+    so that the source's hits of it count for nothing there. SENTENCES at most.
+    """
+
+    sums: dict[int, tuple[Sums, Sums]]
+    rows_differing: int = 0
+    owners_differing: set[int] = field(default_factory=set)
+    differing: list[str] = field(default_factory=list)
+    erased: list[str] = field(default_factory=list)
+
+
+async def compare(pages: Iterator[Page], target: Store, numbers: Mapping[int, int]) -> Compared:
+    """Compare the rows of these owners (number in the source: number in the target) with what the target answers.
+
+    Raises StoreUnavailable.
+    """
+    compared = Compared({owner: (Sums(), Sums()) for owner in numbers})
+    for page in pages:
+        mine = [(key, link) for key, link in page if any(row.owner in numbers for row in link.rows)]
+        found = await asyncio.gather(*[target.rows(key) for key, _ in mine])
+        for (key, link), there in zip(mine, found, strict=True):
+            _compare(compared, key, link, there, numbers)
+    return compared
+
+
+def _compare(compared: Compared, key: str, link: StoredLink, there: StoredLink, numbers: Mapping[int, int]) -> None:
+    stored = {row.owner: row.data for row in there.rows}
+    for row in link.rows:
+        if row.owner not in numbers:
+            continue
+        of_source, of_target = compared.sums[row.owner]
+        counts = of_source.add(key, row.data, link.erased_at)
+        data = stored.get(numbers[row.owner])
+        counts_there = 0 if data is None else of_target.add(key, data, there.erased_at)
+        if data is None or not _is_same(row.data, data, link.erased_at, there.erased_at):
+            compared.rows_differing += 1
+            compared.owners_differing.add(row.owner)
+            what = "is missing in the target" if data is None else "has other bytes in the target"
+            _note(compared.differing, f"{name_of(key, row.owner)}: {what}")
+        elif counts != counts_there:
+            hits = f"{counts:,} hits of the source count for nothing there"
+            _note(compared.erased, f"{name_of(key, row.owner)}: erased in the target, so {hits}")
+
+
+def _is_same(data: bytes, found: bytes, erased_at: int, erased_there: int) -> bool:
+    """Is `found` what a copy saves of `data`? Where both know of the erasure, a row that it emptied may be in either
+    form: the target may have learned of it while the copy was broken off."""
+    if erased_there < erased_at:
+        return found == as_saved(data, erased_at)
+    return found == data or found == as_saved(data, erased_at)
+
+
+def _note(sentences: list[str], sentence: str) -> None:
+    if len(sentences) < SENTENCES:
+        sentences.append(sentence)
+
+
+def as_saved(data: bytes, not_erased: int) -> bytes:
+    """A row as a copy saves it: as it is, or empty where the target was not told of an erasure that empties it.
+
+    not_erased: the stamp of that erasure, 0 = none.
+    """
+    try:
+        row = decode_header(data)
+    except RowCorrupt:
+        return data
+    if row.erased_at >= not_erased:
+        return data
+    return encode(
+        EMPTY._replace(
+            fold_day=row.fold_day,
+            mark=row.mark,
+            erased_at=not_erased,
+            erased=row.erased + row.lifetime,
+            erased_bots=row.erased_bots + row.bots,
+        )
+    )
+
+
+def erasure_known(data: bytes) -> int:
+    """The stamp of the erasure that a row knows of, 0 = none."""
+    try:
+        return decode_header(data).erased_at
+    except RowCorrupt:
+        return 0

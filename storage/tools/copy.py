@@ -1,0 +1,257 @@
+"""Everything that one store holds, moved into another: owners, rows, erasures, claimed ids, the places of imports.
+
+The source is at rest: it is copied only while no owner of it is open. Then its rows stand still, and an owner's state
+(epoch, flush begun last) names what its rows are, for they can only change under a higher epoch.
+
+- **Owners** are in the target what they are in the source: epoch, holder, journal, state, last flush; under the same
+  number where it is free. So a journal that went with the source is judged beside the target as it would be beside the
+  source: it goes on, or counts what it holds under a new number, or is set aside.
+- **Rows** go byte for byte, under an owner that is open in the copy's name and has the source's epoch, so that whoever
+  holds it later wins over anything late. Saving a row again saves the same bytes, and two copies at once do no harm.
+  The row of all links goes last, as in a flush: half a copy is an owner in the middle of a flush to `verify`.
+- **How far** it has come is a source of the target, `copy/UUID/OWNER`, saved after the rows; no import can have such a
+  name. It stays for ever: it tells that this owner's rows are there, whoever holds them by then. A copy hands such
+  sources on, so that what would reach a store on two ways is refused, not counted twice.
+- **Erasures** keep their stamps, but for links that others count in the target: their rows would be gone as well. There
+  the rows that the erasure emptied are saved empty.
+
+Whatever moment a copy dies at, the next one goes on from there. Everything is read back and compared in the end; only
+then are the owners given the state that they have in the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from itertools import groupby
+
+from clickcurve.buckets.codec import decode
+from clickcurve.buckets.errors import RowCorrupt
+from clickcurve.buckets.ladder import Ladder, fold_day
+from clickcurve.buckets.row import next_due
+from clickcurve.keys import ALL_LINKS, kept_days
+from storage.contract import SavedRow, Source, Store, View
+from storage.tools.compare import Compared, Page, Sums, as_saved, compare, erasure_known
+from storage.tools.copy_owner import PREFIX, CopyRefused, Part, Place, give_over, is_of_an_owner, refuse, take_up
+from storage.tools.verify import name_of
+
+KEYS_PER_PAGE = 500
+IDS_PER_PAGE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedOwner:
+    """An owner of the source, its number in the target, and what each side counts; None if it was copied before."""
+
+    owner: int
+    number: int
+    sums: tuple[Sums, Sums] | None
+
+
+@dataclass(slots=True)
+class Copied:
+    """What a copy did. `compared`: what came of reading back, if there was anything to copy.
+
+    ids, imports: how many this run brought along. kept: a sentence for each import whose place the target keeps
+    elsewhere already, and goes on keeping there.
+    """
+
+    owners: list[CopiedOwner] = field(default_factory=list)
+    ids: int = 0
+    imports: int = 0
+    kept: list[str] = field(default_factory=list)
+    compared: Compared = field(default_factory=lambda: Compared({}))
+
+
+async def copy(
+    source: Store,
+    target: Store,
+    ladder: Ladder,
+    since_us: int,
+    window_us: int,
+    told: Callable[[int], object] = lambda keys: None,
+) -> Copied:
+    """Copy all of `source` into `target`, or go on with a copy that was broken off. Both have this ladder.
+
+    Ids that were accepted at or after `since_us` go along, claimed with this window. `told` hears now and then how many
+    keys were written or read back so far. Blocks the event loop: it wants one of its own.
+
+    Raises CopyRefused, StoreUnavailable, OwnerFenced (another process has taken an owner over that is copied into).
+    """
+    with source.view() as view:
+        return await _Copying(source, view, target, ladder, told).run(since_us, window_us)
+
+
+class _Copying:
+    def __init__(self, source: Store, view: View, target: Store, ladder: Ladder, told: Callable[[int], object]) -> None:
+        self._source = source
+        self._view = view
+        self._target = target
+        self._ladder = ladder
+        self._told = told
+        self._uuid = source.uuid()
+        self._owners = view.owners()
+        self._sources = view.sources()
+        self._keys = 0
+
+    async def run(self, since_us: int, window_us: int) -> Copied:
+        refuse(self._uuid, self._owners, self._sources, self._target)
+        parts = [take_up(origin, self._owners, self._uuid, self._target) for origin in self._owners]
+        todo = [part for part in parts if part.under_way]
+        done = Copied()
+        if todo:
+            for part in todo:
+                self._begin(part)
+            done.ids = self._claim_ids(todo[0], since_us, window_us)
+            await self._copy_rows([part for part in todo if not part.place.whole])
+            for part in todo:
+                imports = self._finish(part)
+                done.imports += len(imports)
+                done.kept += self._kept_elsewhere(imports)
+            done.compared = await self._compare(todo)
+            if not done.compared.rows_differing:
+                self._give_over(todo)
+        for part in parts:
+            sums = done.compared.sums.get(part.origin.owner)
+            done.owners.append(CopiedOwner(part.origin.owner, part.record.owner, sums))
+        return done
+
+    def _begin(self, part: Part) -> None:
+        if not self._target.begin(part.held, part.origin.begun, part.origin.begun, part.origin.begun_at):
+            raise CopyRefused(f"owner {part.record.owner} of the target was changed while it was copied into")
+
+    def _give_over(self, parts: Sequence[Part]) -> None:
+        """The last step: the owners may be taken over, as what they are in the source."""
+        now = {record.owner: record for record in self._source.owners()}
+        for origin in self._owners:
+            if now.get(origin.owner) != origin:
+                raise CopyRefused(f"owner {origin.owner} went on while it was copied; stop its server and copy again")
+        for part in parts:
+            give_over(part, self._target)
+
+    # --- rows -----------------------------------------------------------------------------------------------------
+    async def _copy_rows(self, parts: Sequence[Part]) -> None:
+        """Owners at the same place go together. There are several places after a copy that died within a page."""
+        ours = {part.record.owner for part in parts}
+        for group in [list(some) for _, some in groupby(sorted(parts, key=_place_of), key=_place_of)]:
+            for page in self._pages(group[0].place.after):
+                not_erased = await self._erase(page, ours)
+                rows = self._rows_of(page, {part.origin.owner for part in group}, not_erased)
+                for part in group:
+                    self._save_place(part, replace(part.place, after=page[-1][0]), rows[part.origin.owner])
+
+    def _pages(self, after: str | None) -> Iterator[Page]:
+        while page := self._view.walk(after, KEYS_PER_PAGE):
+            yield page
+            after = page[-1][0]
+            self._keys += len(page)
+            self._told(self._keys)
+
+    async def _erase(self, page: Page, ours: set[int]) -> dict[str, int]:
+        """Erase in the target what was erased in the source; returns the stamps of those that others' rows forbid."""
+        not_erased = {}
+        for key, link in page:
+            if not link.erased_at:
+                continue
+            there = await self._target.rows(key)
+            if there.erased_at >= link.erased_at:
+                continue
+            if any(row.owner not in ours and erasure_known(row.data) >= there.erased_at for row in there.rows):
+                not_erased[key] = link.erased_at
+            else:
+                self._target.erase(key, link.erased_at)
+        return not_erased
+
+    def _rows_of(self, page: Page, owners: set[int], not_erased: dict[str, int]) -> dict[int, dict[str, SavedRow]]:
+        """What to save for each of these owners: all but the row of all links, which goes last."""
+        known = {record.owner for record in self._owners}
+        rows: dict[int, dict[str, SavedRow]] = {owner: {} for owner in owners}
+        for key, link in page:
+            for row in link.rows:
+                if row.owner not in known:
+                    raise CopyRefused(f"{name_of(key, row.owner)}: the source knows no such owner; see `verify`")
+                if row.owner in rows and key != ALL_LINKS:
+                    rows[row.owner][key] = self._saved(key, as_saved(row.data, not_erased.get(key, 0)))
+        return rows
+
+    def _saved(self, key: str, data: bytes) -> SavedRow:
+        try:
+            row = decode(data)
+        except RowCorrupt:
+            return SavedRow(data, None)  # it is for `verify` to report
+        # Lists of the links of some days leave out those that no flush of the days touched: this one was touched when
+        # it was last hit.
+        due_day = next_due(row, self._ladder, kept_days(key))
+        return SavedRow(data, due_day, None if row.last is None else fold_day(row.last))
+
+    def _finish(self, part: Part) -> dict[str, Source]:
+        """The row of all links and the places of imports, which it returns; and then, that nothing is missing."""
+        first = self._view.walk(None, 1)
+        rows = {
+            key: self._saved(key, row.data)
+            for key, link in first
+            for row in link.rows
+            if key == ALL_LINKS and row.owner == part.origin.owner
+        }
+        imports = self._places(part, lambda name: not name.startswith(PREFIX))
+        self._save(part, rows, imports | self._places(part, is_of_an_owner))
+        if not part.place.whole:
+            self._save_place(part, replace(part.place, whole=True), {})
+            stored = self._target.source(part.name)
+            if stored is None or stored.tail != part.place.text():
+                raise CopyRefused("another copy of the same store is under way; let one of them end")
+        return imports
+
+    def _places(self, part: Part, named: Callable[[str], bool]) -> dict[str, Source]:
+        """The places of sources that this owner keeps, as the target is to keep them."""
+        return {
+            name: Source(part.record.owner, kept.position, kept.tail)
+            for name, kept in self._sources.items()
+            if kept.owner == part.origin.owner and named(name)
+        }
+
+    def _kept_elsewhere(self, imports: dict[str, Source]) -> Iterator[str]:
+        for name, wanted in imports.items():
+            found = self._target.source(name)
+            assert found is not None
+            if (found.owner, found.position) != (wanted.owner, wanted.position):
+                yield (
+                    f"import {name} stands at byte {wanted.position:,} in the source; in the target owner"
+                    f" {found.owner} keeps it, at byte {found.position:,}"
+                )
+
+    def _save_place(self, part: Part, place: Place, rows: dict[str, SavedRow]) -> None:
+        part.step += 1
+        part.place = place
+        self._save(part, rows, {part.name: Source(part.record.owner, part.step, place.text())})
+
+    def _save(self, part: Part, rows: dict[str, SavedRow], sources: dict[str, Source]) -> None:
+        self._target.save_own(part.held, part.origin.begun, rows, sources)
+
+    # --- ids and reading back ---------------------------------------------------------------------------------------
+    def _claim_ids(self, part: Part, since_us: int, window_us: int) -> int:
+        """Claim what was claimed lately, in the name of one of the owners. Returns how many ids this run claimed."""
+        state = repr([(record.owner, record.epoch, record.begun) for record in self._owners])
+        name = f"{PREFIX}{self._uuid}/ids-{blake2b(state.encode(), digest_size=8).hexdigest()}"
+        kept = self._target.source(name) or Source(part.record.owner, 0, "")
+        after, position, claimed = kept.tail or None, kept.position, 0
+        while page := self._view.ids(after, IDS_PER_PAGE):
+            after, position = page[-1][0], position + len(page)
+            recent = {id_: at_us for id_, at_us in page if at_us >= since_us}
+            self._target.claim_ids(part.held, part.origin.begun, recent, window_us)
+            self._save(part, {}, {name: Source(part.record.owner, position, after)})
+            claimed += len(recent)
+        return claimed
+
+    async def _compare(self, parts: Sequence[Part]) -> Compared:
+        numbers = {part.origin.owner: part.record.owner for part in parts}
+        compared = await compare(self._pages(None), self._target, numbers)
+        for part in parts:
+            if part.origin.owner in compared.owners_differing:
+                self._save_place(part, Place(part.origin.epoch, part.origin.begun), {})  # the next run starts again
+        return compared
+
+
+def _place_of(part: Part) -> str:
+    return part.place.after or ALL_LINKS  # the row of all links is passed over anyway

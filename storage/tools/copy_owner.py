@@ -1,0 +1,177 @@
+"""Where each owner of a store stands in the store that it is copied into: found again, made, given over, or refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
+from storage.contract import CLOSED, OPEN, Held, OwnerRecord, Source, Store
+
+PREFIX = "copy/"  # of the sources that tell how far a copy is; an import's name has no slash
+ATTEMPTS = 20
+
+
+class CopyRefused(ClickcurveError):
+    """These two stores, as they stand, must not be brought together."""
+
+    title = "copy refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far one owner has come: of its rows in the state (epoch, begun), those up to the key `after`, in the order of
+    the source's walk, are in the target; if it is `whole`, all of them and the places of its imports."""
+
+    epoch: int
+    begun: int
+    after: str | None = None
+    whole: bool = False
+
+    def text(self) -> str:
+        return json.dumps([self.epoch, self.begun, self.after, self.whole])
+
+    @classmethod
+    def of(cls, text: str) -> Place:
+        return cls(*json.loads(text))
+
+
+@dataclass(slots=True)
+class Part:
+    """One owner on its way: its record in the source and in the target, how far it is, and after how many saves."""
+
+    origin: OwnerRecord
+    record: OwnerRecord
+    name: str
+    place: Place
+    step: int
+
+    @property
+    def under_way(self) -> bool:
+        """Is it open in the copy's name?"""
+        return (self.record.holder, self.record.state) == (self.name, OPEN)
+
+    @property
+    def held(self) -> Held:
+        return Held(self.record.owner, self.record.epoch, self.name)
+
+
+def name_of_copy(uuid: str, owner: int) -> str:
+    """The source that tells how far this owner of that store is copied."""
+    return f"{PREFIX}{uuid}/{owner}"
+
+
+def is_of_an_owner(name: str) -> bool:
+    """Does a source of this name tell of a copied owner?"""
+    return name.startswith(PREFIX) and name.rpartition("/")[2].isdigit()
+
+
+def refuse_open(owners: Collection[OwnerRecord]) -> None:
+    """Raises CopyRefused where an owner of the source is open: what its journal holds is not in the store yet."""
+    reasons = [_why_open(record) for record in owners if record.state == OPEN]
+    if reasons:
+        raise CopyRefused("; ".join(reasons))
+
+
+def refuse(uuid: str, owners: Collection[OwnerRecord], sources: Mapping[str, Source], target: Store) -> None:
+    """Raises CopyRefused where copying the store of this uuid would miss hits, or count them twice."""
+    if target.uuid() == uuid:
+        raise CopyRefused("both are one and the same store")
+    refuse_open(owners)
+    names = {name_of_copy(uuid, origin.owner) for origin in owners}
+    mine = {record.owner for record in target.owners() if record.journal in names}
+    mine.update(kept.owner for name in names if (kept := target.source(name)) is not None)
+    for name in filter(is_of_an_owner, sources):
+        _, whose, owner = name.split("/")
+        if whose == target.uuid():
+            raise CopyRefused(f"the source holds a copy of the target's owner {owner}, which would count twice")
+        there = target.source(name)
+        if there is not None and there.owner not in mine:
+            raise CopyRefused(f"both hold a copy of owner {owner} of the store {whose}, which would count twice")
+
+
+def take_up(origin: OwnerRecord, origins: Collection[OwnerRecord], uuid: str, target: Store) -> Part:
+    """Where this owner stands in the target. Unless it was copied before, it is open there in the copy's name now.
+
+    Raises CopyRefused when both sides went on since it was copied, or somebody has taken the copy away.
+    """
+    name = name_of_copy(uuid, origin.owner)
+    for _ in range(ATTEMPTS):
+        records = target.owners()
+        # Looked at after the owners: a copy at the same time, which has come to its end and left no owner open in its
+        # name, shows here.
+        kept = target.source(name)
+        if kept is not None:
+            return _known(origin, name, kept, target)
+        found = next((record for record in records if record.journal == name), None)
+        if found is not None:
+            return Part(origin, _reopened(found, origin, name, target), name, Place(origin.epoch, origin.begun), 0)
+        numbers = {record.owner for record in records}
+        number = origin.owner
+        if number in numbers:
+            number = max(numbers.union(record.owner for record in origins)) + 1
+        record = _in_the_copys_name(origin, number, name)
+        if target.create_owner(record):
+            return Part(origin, record, name, Place(origin.epoch, origin.begun), 0)
+    raise StoreUnavailable(f"no owner could be made in {ATTEMPTS} attempts: others keep taking the number")
+
+
+def _known(origin: OwnerRecord, name: str, kept: Source, target: Store) -> Part:
+    """Where an owner stands of which a part, or all, is in the target."""
+    place, record = Place.of(kept.tail), target.owner(kept.owner)
+    assert record is not None  # owners stay for ever
+    part = Part(origin, record, name, place, kept.position)
+    if (place.epoch, place.begun) != (origin.epoch, origin.begun):
+        if origin.epoch <= place.epoch or not (part.under_way or _is_as_copied(record, place)):
+            raise CopyRefused(_diverged(origin, record, place))
+        part.record, part.place = _reopened(record, origin, name, target), Place(origin.epoch, origin.begun)
+    elif not place.whole and not part.under_way:
+        raise CopyRefused(
+            f"owner {record.owner} of the target has a part of owner {origin.owner} and is {record.state} now:"
+            " the rest can no longer be added"
+        )
+    return part
+
+
+def give_over(part: Part, target: Store) -> None:
+    """Give the copied owner the state that it has in the source: from then on it may be taken over."""
+    if not target.claim(part.record, replace(part.origin, owner=part.record.owner)):
+        raise CopyRefused(f"owner {part.record.owner} of the target was changed while it was copied into")
+
+
+def _reopened(record: OwnerRecord, origin: OwnerRecord, name: str, target: Store) -> OwnerRecord:
+    """The target's owner, open in the copy's name, in the state that the source's has by now."""
+    after = _in_the_copys_name(origin, record.owner, name)
+    if record != after and not target.claim(record, after):
+        raise CopyRefused(f"owner {record.owner} of the target is {record.state} and cannot be copied into")
+    return after
+
+
+def _in_the_copys_name(origin: OwnerRecord, number: int, name: str) -> OwnerRecord:
+    return replace(origin, owner=number, holder=name, journal=name, state=OPEN)
+
+
+def _is_as_copied(record: OwnerRecord, place: Place) -> bool:
+    """Has nobody used this owner of the target since it was copied?"""
+    return place.whole and (record.epoch, record.begun, record.state) == (place.epoch, place.begun, CLOSED)
+
+
+def _diverged(origin: OwnerRecord, record: OwnerRecord, place: Place) -> str:
+    if origin.epoch <= place.epoch:
+        since = f"the source is older, or another, with flush {origin.begun} of epoch {origin.epoch}"
+    else:
+        since = f"both went on, the source to epoch {origin.epoch}, the target to epoch {record.epoch}, {record.state}"
+    return (
+        f"owner {origin.owner} was copied as owner {record.owner}, with flush {place.begun} of epoch {place.epoch};"
+        f" since then {since}: they can no longer be made one"
+    )
+
+
+def _why_open(record: OwnerRecord) -> str:
+    if record.journal.startswith(PREFIX):
+        return f"owner {record.owner} is being copied into (from {record.place}): end that copy first"
+    return (
+        f"owner {record.owner} is open ({record.place}): stop its server, which flushes what it holds, after starting"
+        f" it again if it was killed; if its machine is lost, `clickcurve owners retire {record.owner}`"
+    )

@@ -1,0 +1,140 @@
+"""Walk every row and say, with numbers, what does not add up.
+
+Each row keeps the laws of `clickcurve.buckets.row`, and for each owner the links and the row of all links must agree:
+
+    what its links count + what was erased of them == what its row of all links counts
+
+A link that was erased is counted with what its rows still hold: an owner empties them when it next writes them, and
+notes in the row how much that was. While a flush is being written the sums differ by design (the row of all links comes
+last), so an owner in mid-flush is named, not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from clickcurve.buckets.codec import decode
+from clickcurve.buckets.errors import RowCorrupt
+from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.row import Row, check
+from clickcurve.keys import ALL_LINKS, link_of
+from storage.contract import Store, StoredLink, View
+
+LINKS_PER_PAGE = 1_000
+SENTENCES = 1_000  # of broken rows; the rest is only counted
+
+
+@dataclass(slots=True)
+class Report:
+    """people and bots: of all links that are not erased; erased: people and bots of those that are.
+
+    broken: one sentence for each thing that is wrong, SENTENCES at most, of broken_rows rows and sums in all.
+    under_way: owners that were in the middle of a flush, whose sums were not compared.
+    """
+
+    rows: int = 0
+    links: int = 0
+    people: int = 0
+    bots: int = 0
+    erased: int = 0
+    broken_rows: int = 0
+    broken: list[str] = field(default_factory=list)
+    under_way: list[int] = field(default_factory=list)
+
+    def add_broken(self, where: str, sentences: list[str]) -> None:
+        if sentences:
+            self.broken_rows += 1
+            room = max(0, SENTENCES - len(self.broken))
+            self.broken += [f"{where}: {sentence}" for sentence in sentences[:room]]
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Of one owner. mark: the highest of its links' rows."""
+
+    people: int = 0
+    bots: int = 0
+    mark: int = 0
+    corrupt: int = 0
+    all_links: Row | None = None
+
+
+def verify(store: Store, ladder: Ladder) -> Report:
+    """Raises StoreUnavailable; anything wrong with the rows themselves is in the report."""
+    report = Report()
+    sums: dict[int, _Sums] = {}
+    with store.view() as view:
+        known = {record.owner for record in view.owners()}
+        for key, link in walk(view):
+            report.links += link_of(key) is not None
+            for owner, row, sentences in _rows(link, ladder):
+                report.rows += 1
+                if owner not in known:
+                    sentences = [*sentences, "the store knows no such owner"]
+                report.add_broken(name_of(key, owner), sentences)
+                _add_up(report, sums.setdefault(owner, _Sums()), key, row, link.erased_at)
+    for owner, summed in sorted(sums.items()):
+        _compare(report, owner, summed)
+    return report
+
+
+def walk(view: View | Store) -> Iterator[tuple[str, StoredLink]]:
+    """All keys of a view or store, page by page."""
+    after: str | None = None
+    while page := view.walk(after, LINKS_PER_PAGE):
+        yield from page
+        after = page[-1][0]
+
+
+def name_of(key: str, owner: int) -> str:
+    """How reports name a row."""
+    link = link_of(key)
+    if link is not None:
+        return f"link {link!r}, owner {owner}"
+    return f"all links, owner {owner}" if key == ALL_LINKS else f"row {key!r}, owner {owner}"
+
+
+def _rows(link: StoredLink, ladder: Ladder) -> Iterator[tuple[int, Row | None, list[str]]]:
+    for stored in link.rows:
+        try:
+            row = decode(stored.data)
+            yield stored.owner, row, check(row, ladder)
+        except RowCorrupt as error:
+            yield stored.owner, None, [error.detail]
+
+
+def _add_up(report: Report, sums: _Sums, key: str, row: Row | None, erased_at: int) -> None:
+    if row is None:
+        sums.corrupt += 1
+    elif key == ALL_LINKS:
+        sums.all_links = row
+    elif link_of(key) is not None:
+        sums.people += row.lifetime + row.erased
+        sums.bots += row.bots + row.erased_bots
+        sums.mark = max(sums.mark, row.mark)
+        report.erased += row.erased + row.erased_bots
+        if row.erased_at < erased_at:
+            report.erased += row.lifetime + row.bots
+        else:
+            report.people += row.lifetime
+            report.bots += row.bots
+
+
+def _compare(report: Report, owner: int, sums: _Sums) -> None:
+    if sums.corrupt:
+        report.add_broken(
+            name_of(ALL_LINKS, owner), [f"{sums.corrupt} rows cannot be read, so the sums cannot be compared"]
+        )
+        return
+    row = sums.all_links
+    if sums.mark > (row.mark if row is not None else 0):
+        report.under_way.append(owner)
+        return
+    people, bots = (row.lifetime + row.erased, row.bots + row.erased_bots) if row is not None else (0, 0)
+    differing = [
+        f"this row counts {all_links} {series}, the links' rows together {links} (erased ones included)"
+        for series, all_links, links in (("people", people, sums.people), ("bots", bots, sums.bots))
+        if all_links != links
+    ]
+    report.add_broken(name_of(ALL_LINKS, owner), differing)

@@ -1,0 +1,313 @@
+"""The import routes: places, pieces, what is refused, and a whole import through them."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from clickcurve.buckets.errors import (
+    ImportElsewhere,
+    ImportOutOfStep,
+    JournalBehind,
+    JournalFull,
+    JournalUnknown,
+    StoreUnavailable,
+)
+from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from ingest.batch import Batch, SourceStep
+from ingest.hit import Moment
+from ingest.imports.access_log import AccessLog
+from ingest.imports.chunk import Piece
+from ingest.imports.history_line import Wide
+from ingest.imports.importer import Importer
+from ingest.imports.retry import Sender
+from ingest.imports.routes import import_routes
+from ingest.imports.target import HttpTarget, ImportRefused, Place, Taken
+from ingest.reading.counters import IngestCounters
+from server.http.problems import Problems
+from storage.contract import Source
+from tests.ingest.imports.import_kit import NOW, expected, log_lines, no_wait
+
+TODAY = fold_day(NOW) * DAY_S
+LINES = "application/x-ndjson"
+
+
+class Intake:
+    """Takes batches whose step begins at the place. `fault` is raised by the next request."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.places: dict[str, Source] = {}
+        self.fault: Exception | None = None
+
+    async def accept(self, batch: Batch) -> frozenset[str]:
+        self._fail()
+        step = batch.source
+        assert step is not None
+        at = (await self.source(step.source)).position
+        if at != step.start:
+            raise ImportOutOfStep(f"the source stands at byte {at}", field="from", value=at)
+        self.batches.append(batch)
+        self.places[step.source] = Source(1, step.end, step.tail)
+        return frozenset()
+
+    async def source(self, source: str) -> Source:
+        self._fail()
+        return self.places.get(source, Source(1, 0, ""))
+
+    def _fail(self) -> None:
+        if self.fault is not None:
+            fault, self.fault = self.fault, None
+            raise fault
+
+
+class World:
+    def __init__(self) -> None:
+        self.intake = Intake()
+        self.counters = IngestCounters()
+        app = FastAPI()
+        Problems().install(app)
+        moment = Moment(NOW, TODAY, NOW + 300)
+        app.include_router(import_routes(self.intake, lambda: moment, CLICKS, self.counters, body_bytes=100_000))
+        self.app = app
+
+    def client(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://host")
+
+    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> httpx.Response:
+        async def asking() -> httpx.Response:
+            async with self.client() as client:
+                return await client.request(method, path, content=body, headers=headers)
+
+        return asyncio.run(asking())
+
+    def post(self, body: bytes, query: str = "from=0&to=10", media: str = LINES, **headers: str) -> httpx.Response:
+        return self.ask("POST", f"/v1/import/s?{query}", body, **{"Content-Type": media, **headers})
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def lines(*values: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
+
+
+def test_an_unknown_source_stands_at_its_beginning(world: World) -> None:
+    assert world.ask("GET", "/v1/import/s").json() == {"source": "s", "position": 0, "tail": ""}
+
+
+def test_a_piece_moves_the_place_with_its_hits(world: World) -> None:
+    body = lines({"key": "a", "ts": TODAY + 61, "count": 2}, {"key": "a", "ts": TODAY, "count": 3, "bot": True})
+    answer = world.post(body, "from=0&to=10&tail=t.1")
+    assert answer.json() == {"position": 10, "counted": 5, "duplicate": 0, "late": 0, "refused": 0, "items": []}
+    assert world.intake.batches == [
+        Batch({TODAY + 60: {"a": 2}}, {TODAY: {"a": 3}}, [], {}, SourceStep("s", 0, 10, "t.1"))
+    ]
+    assert world.ask("GET", "/v1/import/s").json() == {"source": "s", "position": 10, "tail": "t.1"}
+    again = world.post(body, "from=0&to=10&tail=t.1")
+    assert (again.status_code, again.json()["value"]) == (409, 10)
+    assert len(world.intake.batches) == 1
+
+
+def test_a_piece_may_be_empty_and_is_a_step_all_the_same(world: World) -> None:
+    assert world.post(b"").json()["position"] == 10
+    assert world.intake.batches[0].source == SourceStep("s", 0, 10, "")
+
+
+@pytest.mark.parametrize("array", [False, True])
+def test_hits_openings_and_history_may_be_mixed_and_each_is_judged_by_itself(world: World, array: bool) -> None:
+    values: list[dict[str, Any]] = [
+        {"key": "a", "ts": TODAY - DAY_S, "count": 2},
+        {"key": "b", "opening": 4},
+        {"key": "c", "total": 9, "bots": 1, "opening": 2, "buckets": [[TODAY, TODAY + 60, 7, 1]]},
+        {"key": "", "ts": TODAY},
+        {"key": "a"},
+        {"key": "a", "ts": TODAY, "count": 0},
+        {"key": "a", "ts": NOW + 301, "count": 6},
+        {"key": "d", "total": 5, "buckets": [[TODAY, TODAY + 120, 5, 0]]},
+        {"key": "a", "ts": "2025-10-09T00:00:30Z", "ua": "x"},
+    ]
+    body = json.dumps(values).encode() if array else lines(*values)
+    receipt = world.post(body, media="application/json" if array else LINES).json()
+    batch = world.intake.batches[0]
+    assert batch.people == {TODAY - DAY_S: {"a": 2}, TODAY: {"c": 7, "a": 1}}
+    assert (batch.bots, batch.openings) == ({TODAY: {"c": 1}}, {"b": 4, "c": 2})
+    assert (receipt["counted"], receipt["late"], receipt["refused"]) == (17, 2, 1 + 1 + 1 + 6 + 5)
+    assert [(item["index"], item["field"]) for item in receipt["items"]] == [
+        (3, "key"),
+        (4, "ts"),
+        (5, "count"),
+        (6, "ts"),
+        (7, "buckets"),
+    ]
+    counted = {reason: n for reason, n in world.counters.refused.items() if n}
+    assert counted == {"key": 1, "ts": 1, "count": 1, "future": 6, "history": 5}
+    assert (world.counters.counted, world.counters.late) == (17, 2)
+
+
+def test_wide_buckets_count_at_their_start_when_asked_for(world: World) -> None:
+    body = lines({"key": "d", "total": 5, "buckets": [[TODAY, TODAY + 120, 5, 0]]})
+    assert world.post(body, "from=0&to=10&wide=start").json()["counted"] == 5
+
+
+def test_the_plain_way_refuses_hits_ahead_of_the_clock_one_by_one(world: World) -> None:
+    receipt = world.post(lines({"key": "a", "ts": NOW + 301, "count": 3}, {"key": "a", "ts": NOW + 300})).json()
+    assert (receipt["counted"], receipt["refused"], receipt["items"][0]["index"]) == (1, 3, 0)
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b"7", b"null", b'"x"', b"\xff", b'{"key": 5, "ts": 1}'])
+def test_a_line_that_is_no_hit_is_refused_alone(world: World, line: bytes) -> None:
+    receipt = world.post(lines({"key": "a", "ts": TODAY}) + line + b"\n\n" + lines({"key": "b", "ts": TODAY})).json()
+    assert (receipt["counted"], receipt["refused"], receipt["items"][0]["index"]) == (2, 1, 1)
+
+
+def test_bodies_may_be_packed(world: World) -> None:
+    body = gzip.compress(lines({"key": "a", "ts": TODAY}))
+    assert world.post(body, **{"Content-Encoding": "gzip"}).json()["counted"] == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "media", "body", "status"),
+    [
+        ("from=0", LINES, b"", 422),
+        ("to=10", LINES, b"", 422),
+        ("from=-1&to=10", LINES, b"", 422),
+        ("from=5&to=5", LINES, b"", 422),
+        ("from=a&to=5", LINES, b"", 422),
+        ("from=0&to=5&wide=x", LINES, b"", 422),
+        ("from=0&to=5&tail=%0a", LINES, b"", 422),
+        (f"from=0&to=5&tail={'t' * 401}", LINES, b"", 422),
+        ("from=0&to=5", "text/plain", b"", 415),
+        ("from=0&to=5", "application/cloudevents-batch+json", b"", 415),
+        ("from=0&to=5", "application/json", b"{}", 400),
+        ("from=0&to=5", LINES, b"x" * 100_001, 413),
+    ],
+)
+def test_what_cannot_be_is_a_problem_and_moves_nothing(
+    world: World, query: str, media: str, body: bytes, status: int
+) -> None:
+    answer = world.post(body, query, media)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert world.intake.batches == []
+
+
+@pytest.mark.parametrize(("source", "status"), [("a%20b", 422), ("x" * 201, 422), ("%C3%A9", 422), ("a%2Fb", 404)])
+def test_a_source_has_a_plain_name(world: World, source: str, status: int) -> None:
+    assert world.ask("GET", f"/v1/import/{source}").status_code == status
+
+
+def test_what_certainly_did_not_count_says_when_to_come_again(world: World) -> None:
+    for fault, status in ((JournalBehind("x"), 429), (JournalFull("x"), 503), (StoreUnavailable("x"), 503)):
+        world.intake.fault = fault
+        answer = world.post(b"")
+        assert (answer.status_code, int(answer.headers["retry-after"]) > 0) == (status, True)
+    world.intake.fault = ImportElsewhere("another worker")
+    assert world.post(b"").status_code == 421
+
+
+def test_an_unknown_outcome_is_answered_by_nothing(world: World) -> None:
+    world.intake.fault = JournalUnknown("x")
+    with pytest.raises(JournalUnknown):
+        world.post(b"")
+
+
+# --- the client's side of the same talk ---------------------------------------------------------------------------
+def with_target(world: World, call: Callable[[HttpTarget], Awaitable[object]], wide: Wide = Wide.refuse) -> object:
+    async def calling() -> object:
+        target = HttpTarget(world.client, wide)
+        try:
+            return await call(target)
+        finally:
+            await target.close()
+
+    return asyncio.run(calling())
+
+
+def test_the_client_reads_receipts_and_places(world: World) -> None:
+    piece = Piece(SourceStep("s", 0, 10, "t"), {TODAY: {"a": 2, "b": 1}, NOW // 60 * 60 + 600: {"a": 9}}, {0: {"a": 1}})
+    taken = with_target(world, lambda target: target.send(piece))
+    assert isinstance(taken, Taken)
+    assert (taken.counted, taken.late, taken.refused, len(taken.reasons)) == (4, 1, 9, 1)
+    assert with_target(world, lambda target: target.place("s")) == Place(10, "t")
+
+
+@pytest.mark.parametrize(
+    ("fault", "raised"),
+    [
+        (JournalBehind("x"), JournalBehind),
+        (JournalFull("x"), JournalFull),
+        (StoreUnavailable("x"), JournalFull),
+        (ImportElsewhere("x"), ImportElsewhere),
+    ],
+)
+def test_the_client_knows_what_each_status_means(world: World, fault: Exception, raised: type[Exception]) -> None:
+    for call in (lambda target: target.send(Piece(SourceStep("s", 0, 1, ""))), lambda target: target.place("s")):
+        world.intake.fault = fault
+        with pytest.raises(raised):
+            with_target(world, call)
+
+
+def test_the_client_is_told_where_a_source_stands_and_what_is_hopeless(world: World) -> None:
+    with pytest.raises(ImportOutOfStep) as caught:
+        with_target(world, lambda target: target.send(Piece(SourceStep("s", 7, 8, ""))))
+    assert caught.value.value == 0
+    with pytest.raises(ImportRefused, match="the server says"):
+        with_target(world, lambda target: target.send(Piece(SourceStep("s", 7, 7, ""))))
+
+
+@pytest.mark.parametrize(
+    ("broken", "raised"),
+    [
+        (httpx.ConnectError("x"), StoreUnavailable),
+        (httpx.ConnectTimeout("x"), StoreUnavailable),
+        (httpx.ReadError("x"), JournalUnknown),
+        (httpx.RemoteProtocolError("x"), JournalUnknown),
+        (httpx.ReadTimeout("x"), JournalUnknown),
+        (httpx.Response(502), JournalUnknown),
+        (httpx.Response(504, text="<html>"), JournalUnknown),
+        (httpx.Response(200, text="<html>"), ImportRefused),
+        (httpx.Response(401, json={"title": "x", "detail": "no token"}), ImportRefused),
+    ],
+)
+def test_a_broken_connection_is_unknown_unless_nothing_was_sent(
+    broken: Exception | httpx.Response, raised: type[Exception]
+) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if isinstance(broken, Exception):
+            raise broken
+        return broken
+
+    async def sending() -> None:
+        client = httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://host")
+        target = HttpTarget(lambda: client)
+        try:
+            await target.send(Piece(SourceStep("s", 0, 1, "")))
+        finally:
+            await target.close()
+
+    with pytest.raises(raised):
+        asyncio.run(sending())
+
+
+def test_a_log_goes_through_the_routes(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_bytes(log_lines(500))
+
+    async def importing(target: HttpTarget) -> None:
+        sender = Sender(target, no_wait)
+        await Importer(sender, AccessLog(lambda agent: False), no_wait, piece_bytes=5_000).run(path)
+
+    for _ in range(2):
+        with_target(world, importing)
+    counted = [by_key for batch in world.intake.batches for by_key in batch.people.values()]
+    assert {key: sum(by_key.get(key, 0) for by_key in counted) for key in expected(500)} == expected(500)

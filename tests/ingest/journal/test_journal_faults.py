@@ -1,0 +1,84 @@
+"""Every call of the journal to the disk fails once, twice or for good, and the program stops at every call."""
+
+from __future__ import annotations
+
+import errno
+from typing import Literal
+
+import pytest
+
+from tests.ingest.auditor import Auditor, Stopped
+from tests.ingest.journal.faulty_disk import DONE, KINDS, Fault, FaultyDisk
+
+ENDS = ("kill", "evict", "power")
+
+
+def run_story(auditor: Auditor) -> None:
+    """Every kind of step, in an order that meets all states: a flush open, hits behind it, a new segment."""
+    auditor.append(3)
+    auditor.record_identity("first")
+    auditor.append(2)
+    begin(auditor)
+    auditor.append(2)
+    finish(auditor)
+    auditor.record_identity("second")
+    auditor.append(9)  # some segments
+    begin(auditor)
+    finish(auditor)
+    begin(auditor)  # of nothing
+    auditor.append(1)
+    finish(auditor)
+    auditor.append(1)
+
+
+def begin(auditor: Auditor) -> None:
+    if auditor.journal and not auditor.journal.state.flush:
+        auditor.record_flush()
+
+
+def finish(auditor: Auditor) -> None:
+    if auditor.journal and auditor.journal.state.flush:
+        auditor.finish_flush()
+
+
+def run_with(fault: Fault, end: str, seed: int, sync: Literal["always", "off"] = "always") -> Fault:
+    disk = FaultyDisk(seed)
+    auditor = Auditor(disk, sync)
+    auditor.open()
+    disk.fault = fault
+    try:
+        run_story(auditor)
+    except Stopped:
+        end = "kill" if end == "go on" else end
+    disk.fault = None
+    if end == "go on":
+        auditor.check()
+        auditor.run_on()
+        end = "power" if sync == "always" else "kill"
+    auditor.recover(end)
+    return fault
+
+
+@pytest.mark.parametrize("times", [1, 2, 1_000])
+@pytest.mark.parametrize("way", [*DONE, "short"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_answer_holds_when_the_nth_call_of_a_kind_fails(kind: str, way: str, times: int) -> None:
+    if way == "short" and kind != "write":
+        return
+    nth, fired = 1, True
+    while fired:
+        for end in ("go on", ENDS[(nth + times) % 3]):  # each n meets each end, with one way or another
+            code = errno.ENOSPC if nth % 2 else errno.EIO
+            fired = bool(run_with(Fault(kind, nth, way, times, code), end, seed=nth).fired)
+        nth += 1
+
+
+@pytest.mark.parametrize("way", ["stop", "stop after"])
+@pytest.mark.parametrize("sync", ["always", "off"])
+def test_every_answer_holds_when_the_program_stops_at_the_nth_call(way: str, sync: Literal["always", "off"]) -> None:
+    for end in ("kill", "power"):
+        nth, fired = 1, True
+        while fired:
+            for seed in range(3):
+                fired = bool(run_with(Fault(None, nth, way), end, seed, sync).fired)
+            nth += 1

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.limiter.backends import BACKENDS, Place
+
+
+@pytest.fixture(params=BACKENDS)
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """Each backend, empty."""
+    with BACKENDS[request.param]() as found:
+        yield found

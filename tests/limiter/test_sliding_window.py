@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clickcurve.limiter import sliding_window
+from clickcurve.limiter.quota import Standing
+from clickcurve.limiter.rule import EDGES_S, Rule, parse_rules
+from clickcurve.limiter.sliding_window import Bucket, buckets_of, inside, leaving, life_s, reads, weigh, writes
+from tests.limiter.oracle import SECOND_US, Log
+
+MIDNIGHT = 1_709_164_800  # 2024-02-29
+
+
+def rule(rates: str, edge: str = "second", side: str = "strict") -> Rule:
+    return parse_rules({"a": {"by": "ip", "rates": rates, "edge": edge, "side": side}})[0]
+
+
+DAY = rule("100/d")
+
+
+def test_over_a_day_the_cover_of_a_days_window_is_24_or_83_or_142_buckets() -> None:
+    sizes = Counter(
+        len(buckets_of(inside(DAY, DAY.reaches[0], second))) for second in range(MIDNIGHT, MIDNIGHT + 86_400)
+    )
+    assert sizes == {24: 24, 83: 24 * 59, 142: 24 * 60 * 59}
+
+
+def test_a_days_window_at_23_30_33() -> None:
+    runs = inside(DAY, DAY.reaches[0], MIDNIGHT + 84_633)
+    assert [(run.count, run.width_s) for run in runs] == [(26, 1), (29, 60), (23, 3_600), (30, 60), (34, 1)]
+
+
+def test_a_decision_reads_the_cover_and_the_bucket_that_is_being_left() -> None:
+    for second in range(MIDNIGHT, MIDNIGHT + 7_200, 7):
+        wanted = reads(DAY, second)
+        assert len(wanted) == len(set(wanted)) in (25, 84, 143)
+        assert (1, second - 86_400) in wanted
+
+
+def test_rates_share_their_buckets() -> None:
+    four = rule("2/s, 5/m, 10/h, 100/d")
+    alone = [len(reads(rule(text), MIDNIGHT + 84_633)) for text in ("2/s", "5/m", "10/h", "100/d")]
+    assert len(reads(four, MIDNIGHT + 84_633)) < sum(alone)
+    assert len(writes(four, MIDNIGHT)) == len(writes(DAY, MIDNIGHT)) == 3
+
+
+@pytest.mark.parametrize(("edge", "most"), [("second", 87_864), ("minute", 1_524), ("hour", 24 + 60 + 60)])
+def test_a_wide_edge_needs_few_buckets(edge: str, most: int) -> None:
+    rule_ = rule("100/d", edge)
+    kept = sum(86_400 // width_s for width_s in rule_.widths_s)
+    assert kept <= most
+    assert max(len(reads(rule_, MIDNIGHT + second)) for second in range(0, 86_400, 97)) <= kept + 1
+
+
+@given(st.sampled_from(sorted(EDGES_S)), st.integers(1, 24), st.integers(MIDNIGHT, MIDNIGHT + 200_000))
+def test_the_window_and_the_bucket_being_left_hold_the_true_window(edge: str, many: int, second: int) -> None:
+    edge_s = EDGES_S[edge]
+    reach = rule(f"5/{many * edge_s}s", edge).reaches[0]
+    runs = inside(rule(f"5/{many * edge_s}s", edge), reach, second)
+    left = leaving(reach, edge_s, second)
+    window_s = many * edge_s
+    assert left <= second - window_s < left + edge_s == runs[0].start
+    assert runs[-1].end - edge_s <= second < runs[-1].end
+    assert sum(run.count * run.width_s for run in runs) == window_s
+
+
+@given(st.integers(0, 90_000), st.integers(1, 86_400))
+def test_no_bucket_is_forgotten_while_it_is_read(age_s: int, window_s: int) -> None:
+    """Whatever cover reads a bucket, its life from its own first second reaches to there."""
+    rule_ = rule(f"5/{window_s}s")
+    second = MIDNIGHT + age_s
+    for width_s, start in reads(rule_, second):
+        assert second - start < life_s(rule_, width_s)
+
+
+def drive(rule_: Rule, log: list[tuple[int, int]], at_us: int, cost: int, taking: bool) -> tuple[Standing, int]:
+    """The standing by buckets that are counted from a log, and the rounds of reading that it took."""
+    counts: Counter[Bucket] = Counter()
+    for then_us, each in log:
+        for bucket in writes(rule_, then_us // SECOND_US):
+            counts[bucket] += each
+    latest = max((then_us for then_us, _ in log), default=0) // SECOND_US
+    second = max(at_us // SECOND_US, latest)
+    weighing = weigh(rule_, second, latest, at_us, cost, taking)
+    wanted, rounds = next(weighing), 1
+    while True:
+        try:
+            wanted = weighing.send({bucket: counts[bucket] for bucket in wanted})
+            rounds += 1
+        except StopIteration as ended:
+            return ended.value, rounds
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[tuple[int, int]]:
+    times = draw(st.lists(st.integers(0, 100_000 * SECOND_US), max_size=30))
+    return [(MIDNIGHT * SECOND_US + each, draw(st.integers(1, 3))) for each in sorted(times)]
+
+
+@given(
+    logs(),
+    st.sampled_from(["7/s, 9/m, 15/h, 20/d", "10/d", "10/h", "10/90m", "12/7s"]),
+    st.sampled_from(["strict", "lenient"]),
+    st.integers(1, 4),
+    st.integers(0, 100_000 * SECOND_US),
+)
+def test_a_refused_hit_fits_when_the_wait_is_over_and_not_a_second_earlier(
+    log: list[tuple[int, int]], rates: str, side: str, cost: int, later_us: int
+) -> None:
+    rule_ = rule(rates, side=side)
+    at_us = max([MIDNIGHT * SECOND_US + later_us, *(each for each, _ in log)])
+    refused, rounds = drive(rule_, log, at_us, cost, True)
+    assert rounds <= 1 + 2 * len(rule_.rates)
+    if not refused.fits:
+        assert refused.retry_after_s is not None
+        passes_us = at_us + round(refused.retry_after_s * SECOND_US)
+        assert drive(rule_, log, passes_us, cost, True)[0].fits
+        assert not drive(rule_, log, passes_us // SECOND_US * SECOND_US - 1, cost, True)[0].fits
+
+
+@given(logs(), st.sampled_from(["second", "minute", "hour"]), st.integers(0, 200_000 * SECOND_US))
+def test_the_bound_holds_the_truth(log: list[tuple[int, int]], edge: str, later_us: int) -> None:
+    rule_ = rule("90/d", edge, "lenient")
+    truth = Log()
+    for each in log:
+        truth.admit(*each)
+    at_us = max([MIDNIGHT * SECOND_US + later_us, *(each for each, _ in log)])
+    standing, _ = drive(rule_, log, at_us, 1, False)
+    assert standing.at_least <= truth.inside(at_us, 86_400) <= standing.at_most
+
+
+def test_a_cost_above_the_limit_never_fits_and_reads_no_further() -> None:
+    standing, rounds = drive(DAY, [], MIDNIGHT * SECOND_US, 101, True)
+    assert (standing.fits, standing.retry_after_s, rounds) == (False, None, 1)
+
+
+def test_pieces_are_the_cover_with_its_sums() -> None:
+    second = MIDNIGHT + 84_633
+    shown = sliding_window.pieces(DAY, DAY.reaches[0], second, lambda run: run.count)
+    assert [(piece.buckets, piece.width_s) for piece in shown] == [
+        (1, 1),
+        (26, 1),
+        (29, 60),
+        (23, 3_600),
+        (30, 60),
+        (34, 1),
+    ]
+    assert sum(piece.buckets * piece.width_s for piece in shown) == 86_401
+    lenient = rule("100/d", side="lenient")
+    assert sliding_window.pieces(lenient, lenient.reaches[0], second, lambda run: run.count) == shown[1:]

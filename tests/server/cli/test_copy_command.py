@@ -1,0 +1,154 @@
+"""`clickcurve copy` as a person uses it: stop, copy, start with the new store; and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.settings import LADDER
+from storage.from_uri import open_store
+from storage.sqlite.store import SqliteStore
+from storage.tools.copy_owner import name_of_copy
+from tests.client import Clickcurve
+from tests.conftest import Serve
+from tests.running import RunningServer, command, plain_environment
+from tests.server.cli.test_cli import said
+from tests.storage.flushes import Flusher, hits
+
+LINKS = 4_000
+
+
+def uri(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+def answers(server: RunningServer) -> list[Any]:
+    """What a server says of everything that `counted` counts, today."""
+    far: dict[str, str | int] = {"from": "2020-01-01", "to": "2100-01-01"}
+    with Clickcurve(server.url) as client:
+        found = [client.top(), client.top(last="7d", bots="include")]
+        for key in ("launch", "old", "b", "gone", "none", None):
+            found += [client.total(key, **far), client.total(key, bots="only"), client.curve(key, **far, step="1mo")]
+            found += [client.curve(key, last="7d", step="1d"), client.link(key) if key else None]
+        return found
+
+
+def counted(serve: Serve, data: Path) -> RunningServer:
+    server = serve(data=data)
+    with Clickcurve(server.url) as client:
+        client.send([{"key": "launch", "count": 5, "id": "five"}, {"key": "old", "ts": 1_600_000_000, "count": 3}])
+        client.send([{"key": "b", "bot": True}, {"key": "gone", "count": 9}])
+        client.erase("gone")
+        client.hit("gone")
+    return server
+
+
+@pytest.fixture(params=["sqlite", "cassandra"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URI of an empty store."""
+    if request.param == "sqlite":
+        return uri(tmp_path / "new.db")
+    node, keyspace = request.getfixturevalue("one_node"), request.getfixturevalue("keyspace")
+    made = f"cassandra://{node.address}:{node.port}/{keyspace}"
+    said("schema", "apply", "--store", made, "--replication", "1")
+    return made
+
+
+def exported(store: str) -> list[str]:
+    return sorted(said("export", "--store", store).splitlines())
+
+
+def test_a_server_moves_to_another_store(serve: Serve, data: Path, target: str, tmp_path: Path) -> None:
+    server = counted(serve, data)
+    before = answers(server)
+    here = uri(data / "clickcurve.db")
+    move = ("copy", "--from", here, "--to", target)
+    refused = said(*move, code=1)
+    assert "owner 1 is open" in refused and "stop its server" in refused
+    assert not (tmp_path / "new.db").exists()
+    server.stop()
+    text = said(*move)
+    assert "owner 1, there 1: 5 rows, 9 hits of people, 1 of bots, the same in both" in text
+    assert "copied: 5 rows, each read back and the same; 1 ids and the places of 0 imports" in text
+    assert exported(target) == exported(here)
+
+    moved = serve("--store", target, data=data)
+    assert answers(moved) == before
+    with Clickcurve(moved.url) as client:
+        assert client.send([{"key": "launch", "count": 5, "id": "five"}])["duplicate"] == 5
+        client.hit("launch")
+    moved.stop()
+    (owner,) = map(json.loads, said("owners", "list", "--json", "--store", target).splitlines())
+    assert (owner["owner"], owner["epoch"]) == (1, 2), "the same journal went on as the same owner"
+    assert "people 6" in said("dump", "launch", "--store", target)
+    assert said(*move) == "owner 1 was copied before, as owner 1\nnothing to copy: all of it was copied before\n"
+    assert "0 rows break a law" in said("verify", "--store", target)
+
+    back = uri(tmp_path / "back.db")
+    assert "each read back and the same" in said("copy", "--from", target, "--to", back)
+    assert exported(back) == exported(target)
+    again = serve(data=data)  # with the old store, by mistake
+    again.stop()
+    assert "they can no longer be made one" in said(*move, code=1)
+
+
+def test_a_lost_owner_is_given_up_and_the_rest_is_copied(serve: Serve, data: Path, tmp_path: Path) -> None:
+    server = serve("--flush-s", "1", data=data)
+    with Clickcurve(server.url) as client:
+        client.hit("launch")
+    server.stop()
+    killed = serve("--flush-s", "3600", data=data)
+    with Clickcurve(killed.url) as client:
+        client.send([{"key": "launch", "count": 10}])
+    killed.kill()
+    move = ("copy", "--from", uri(data / "clickcurve.db"), "--to", uri(tmp_path / "new.db"))
+    assert "`clickcurve owners retire 1`" in said(*move, code=1)
+    said("owners", "retire", "1", "--disk-is-lost", "--data", str(data))
+    assert "1 hits of people" in said(*move)
+    came_back = serve("--store", uri(tmp_path / "new.db"), data=data)
+    with Clickcurve(came_back.url) as client:
+        assert client.total("launch")["total"] == 11
+
+
+def test_a_killed_copy_goes_on(tmp_path: Path, target: str) -> None:
+    with closing(SqliteStore(tmp_path / "old.db", LADDER)) as old:
+        flusher = Flusher(old)
+        flusher.flush({f"key-{n:05}": hits((n % 700, 1 + n % 9), bots=n % 2) for n in range(LINKS)})
+        old.close_owner(flusher.held)
+        name = name_of_copy(old.uuid(), 1)
+    move = ("copy", "--from", uri(tmp_path / "old.db"), "--to", target)
+    with closing(open_store(target, LADDER)) as there:
+        copying = subprocess.Popen(command(*move), env=plain_environment(), stdout=subprocess.DEVNULL)
+        while (place := there.source(name)) is None or place.position < 3:
+            with suppress(subprocess.TimeoutExpired):
+                raise AssertionError(f"the copy ended with {copying.wait(0.005)}")
+        copying.kill()
+        copying.wait()
+        stood = there.source(name)
+        assert stood is not None and 3 <= stood.position < LINKS // 500
+    assert f"{LINKS + 1:,} rows, each read back and the same" in said(*move)
+    assert exported(target) == exported(uri(tmp_path / "old.db"))
+
+
+def test_what_cannot_be_copied_is_refused_and_nothing_made(tmp_path: Path) -> None:
+    new = uri(tmp_path / "new.db")
+    assert "there is no database at" in said("copy", "--from", uri(tmp_path / "none.db"), "--to", new, code=3)
+    assert "memory:// lives inside the server" in said("copy", "--from", "memory://", "--to", new, code=2)
+    assert "names no store" in said("copy", "--from", "file:///x", "--to", new, code=2)
+    assert "Missing option '--to'" in said("copy", "--from", new, code=2)
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_stores_of_different_ladders_are_refused(tmp_path: Path) -> None:
+    SqliteStore(tmp_path / "old.db", LADDER).close()
+    SqliteStore(tmp_path / "new.db", "60:2,3600:31,month").close()
+    move = ("copy", "--from", uri(tmp_path / "old.db"), "--to", uri(tmp_path / "new.db"))
+    assert "was made with the ladder 60:2,3600:31,month" in said(*move, code=2)
+    empty = ("copy", "--from", uri(tmp_path / "old.db"), "--to", uri(tmp_path / "third.db"))
+    assert said(*empty) == "nothing to copy: the source is empty\n"
+    assert "one and the same" in said("copy", *empty[1:3], "--to", uri(tmp_path / "old.db"), code=1)

@@ -1,0 +1,106 @@
+"""`clickcurve import` for real: into a running server, and into a folder that none holds; again, and again."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from server.cli.main import main
+from tests.client import Clickcurve
+from tests.conftest import Serve
+from tests.running import RunningServer, run
+
+BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+ROBOT = "Mozilla/5.0 (compatible; Googlebot/2.1)"
+
+
+def line(path: str, status: int = 302, agent: str = BROWSER, method: str = "GET", minute: int = 0) -> str:
+    at = f"20/May/2025:21:{minute:02}:15 +0000"
+    return f'10.0.0.1 - - [{at}] "{method} {path} HTTP/1.1" {status} 0 "-" "{agent}"\n'
+
+
+LOG = "".join(
+    [
+        line("/launch"),
+        line("/launch?x=1", minute=1),
+        line("/launch", agent=ROBOT),
+        line("/a/b", status=301),
+        line("/launch", status=200),
+        line("/launch", method="POST"),
+        line("/"),
+        "nonsense\n",
+    ]
+)
+
+
+def imported(*arguments: str, code: int = 0) -> str:
+    found = CliRunner().invoke(main, ["import", *arguments])
+    assert found.exit_code == code, (found.output, found.exception)
+    return found.output
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    file = tmp_path / "access.log"
+    file.write_text(LOG * 50)  # long enough to be told from other logs
+    return file
+
+
+def test_a_log_is_counted_once_however_often_and_in_whatever_packing_it_comes(server: RunningServer, log: Path) -> None:
+    text = imported(str(log), "--url", server.url)
+    assert "400 lines read, 150 hits of people, 50 of bots, 50 bad" in text
+    assert "counted 200, late 200, refused 0" in text
+    packed = log.with_suffix(".1.gz")
+    packed.write_bytes(gzip.compress(log.read_bytes()))
+    assert "counted 0, late 0, refused 0" in imported(str(log), "--url", server.url)
+    assert "counted 0, late 0, refused 0" in imported(str(packed), "--url", server.url)
+    with log.open("a") as grown:
+        grown.write(line("/launch"))
+    assert "counted 1, late 1, refused 0" in imported(str(log), "--url", server.url)
+    with Clickcurve(server.url) as client:
+        assert client.total("launch")["total"] == 101
+        assert client.total("launch", bots="only")["total"] == 50
+        assert client.total("a/b")["total"] == 50
+
+
+def test_other_statuses_count_when_asked_for(shared: RunningServer, log: Path) -> None:
+    assert "50 hits of people, 0 of bots" in imported(
+        str(log), "--status", "200", "--label", "statuses", "--url", shared.url
+    )
+    assert "write codes of three digits" in imported(str(log), "--status", "2xx", code=2)
+
+
+def test_history_goes_from_one_folder_to_another(server: RunningServer, log: Path, tmp_path: Path) -> None:
+    imported(str(log), "--url", server.url)
+    server.stop()
+    history = tmp_path / "history.ndjson"
+    history.write_text(run("export", "--data", str(server.data)).stdout)
+    other = tmp_path / "other"
+    assert "counted 200" in imported(str(history), "--data", str(other))
+    assert "counted 0" in imported(str(history), "--data", str(other))
+    assert run("export", "--data", str(other)).stdout == history.read_text()
+
+
+def test_an_import_into_a_folder_refuses_while_a_server_holds_it(shared: RunningServer, log: Path) -> None:
+    text = imported(str(log), "--data", str(shared.data), code=4)
+    assert text == f"Error: the data folder {shared.data} is held by clickcurve serve (process {shared.pid})\n"
+
+
+def test_what_was_imported_into_a_folder_is_there_when_a_server_starts(serve: Serve, data: Path, log: Path) -> None:
+    imported(str(log), "--data", str(data))
+    with Clickcurve(serve(data=data).url) as client:
+        assert client.total("launch")["total"] == 100
+
+
+def test_a_file_that_is_not_there_is_told_and_the_others_are_counted(shared: RunningServer, log: Path) -> None:
+    text = imported(str(log.with_name("none.log")), str(log), "--label", "two", "--url", shared.url, code=1)
+    assert "none.log" in text.splitlines()[0]
+    assert "counted 200" in text
+
+
+def test_without_a_server_an_import_ends_with_a_sentence(log: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.cli.client.imports.TRIES", 1)
+    assert "does not answer" in imported(str(log), "--url", f"http://127.0.0.1:{port}", code=1)

@@ -1,0 +1,222 @@
+"""What any caller meets: problem documents, tokens, readiness, numbers, the page that explains the routes."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from server.http import auth
+from server.http.auth import Scope
+from tests.client import Clickcurve
+from tests.running import RunningServer
+from tests.server.conftest import wait_until
+
+
+@pytest.fixture
+def http(shared: RunningServer) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=shared.url, trust_env=False) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "title", "field"),
+    [
+        ("GET", "/nothing", 404, "not found", None),
+        ("GET", "/v1/links/a/b/c", 404, "not found", None),
+        ("GET", "/healthz/", 404, "not found", None),
+        ("POST", "/v1/total", 405, "method not allowed", None),
+        ("DELETE", "/healthz", 405, "method not allowed", None),
+        ("GET", "/v1/hits", 405, "method not allowed", None),
+        ("GET", "/readyz?for=luck", 422, "invalid parameter", "for"),
+        ("GET", "/v1/curve?last=7x", 422, "invalid parameter", "last"),
+        ("GET", "/v1/links?limit=1001", 422, "invalid parameter", "limit"),
+        ("POST", "/v1/hits", 400, "unreadable body", None),
+    ],
+)
+def test_every_error_is_a_problem_document(
+    http: httpx.Client, method: str, path: str, status: int, title: str, field: str | None
+) -> None:
+    answer = http.request(method, path)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert (problem["title"], problem.get("field")) == (title, field)
+    assert problem["detail"]
+    assert "server" not in answer.headers
+
+
+def test_405_says_what_is_possible(http: httpx.Client) -> None:
+    assert "GET" in http.post("/v1/total").headers["allow"]
+    assert http.get("/v1/hits").headers["allow"] == "POST"
+
+
+def test_it_lives_and_is_ready(http: httpx.Client) -> None:
+    assert http.get("/healthz").json() == {"alive": True}
+    ready = http.get("/readyz")
+    assert (ready.status_code, ready.json()["ready"]) == (200, True)
+    assert http.get("/readyz?for=read").json()["store"] == "up"
+
+
+def test_metrics_can_be_read_by_prometheus_and_count_refusals(http: httpx.Client) -> None:
+    http.post("/v1/hits", json=[{"key": "a"}, {"key": "", "ts": 1}, {"key": "b", "count": 0}])
+    http.get("/nothing")
+    families = {family.name: family for family in text_string_to_metric_families(http.get("/metrics").text)}
+    assert all(family.documentation for family in families.values())
+    refused = {
+        (sample.labels["field"], sample.value > 0)
+        for sample in families["clickcurve_refused_hits"].samples
+        if sample.name.endswith("_total")
+    }
+    assert {("key", True), ("count", True), ("ts", False)} <= refused
+    counted = {sample.labels["status"] for sample in families["clickcurve_refused_requests"].samples}
+    assert "404" in counted
+
+
+def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) -> None:
+    paths: dict[str, Any] = http.get("/openapi.json").json()["paths"]
+    wanted = {
+        "/v1/hits": {"post"},
+        "/v1/hits/{key}": {"post"},
+        "/v1/links": {"get"},
+        "/v1/links/{key}": {"get", "delete"},
+        "/v1/links/{key}/total": {"get"},
+        "/v1/links/{key}/curve": {"get"},
+        "/v1/limits/{event}/total": {"get"},
+        "/v1/limits/{event}/curve": {"get"},
+        "/v1/total": {"get"},
+        "/v1/curve": {"get"},
+        "/healthz": {"get"},
+        "/readyz": {"get"},
+        "/metrics": {"get"},
+        "/v1/import/{source}": {"get", "post"},
+        "/v1/limit/{event}": {"post"},
+        "/v1/limit/{event}/{reservation}/commit": {"post"},
+        "/v1/limit/{event}/{reservation}/cancel": {"post"},
+        "/v1/limits": {"get"},
+    }
+    assert {path: set(methods) for path, methods in paths.items()} == wanted
+    page = http.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    for path, methods in wanted.items():
+        for method in methods:
+            assert paths[path][method]["summary"]
+            assert f"{method.upper()} {path}</code>" in page.text
+    assert "spring-sale" in page.text, "examples"
+    assert not re.findall(r'(?:src|href)="(?:https?:)?//', page.text), "it works without a network"
+
+
+def test_the_examples_of_hits_are_what_the_server_answers(http: httpx.Client) -> None:
+    described = http.get("/openapi.json").json()["paths"]["/v1/hits"]["post"]
+    bodies = described["requestBody"]["content"]["application/json"]["examples"]
+    shown = described["responses"]["200"]["content"]["application/json"]["examples"]
+    one, several = (http.post("/v1/hits", json=body["value"]).json() for body in bodies.values())
+    assert one == shown["one hit"]["value"]
+    assert several == shown["several"]["value"]
+    for media in ("application/x-ndjson", "application/cloudevents-batch+json"):
+        example = described["requestBody"]["content"][media]["example"]
+        content = example if isinstance(example, str) else json.dumps(example)
+        assert http.post("/v1/hits", content=content, headers={"Content-Type": media}).json()["refused"] == 0
+
+
+def test_errors_are_described_as_they_are(http: httpx.Client) -> None:
+    document = http.get("/openapi.json").json()
+    assert "HTTPValidationError" not in json.dumps(document)
+    assert document["paths"]["/v1/links/{key}"]["delete"]["x-scope"] == "admin"
+    assert "security" not in document["paths"]["/healthz"]["get"]
+
+
+def talk(server: RunningServer, *pieces: bytes) -> bytes:
+    """Sends bytes as they are; all that comes back until the server closes the connection."""
+    answer = b""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        with suppress(ConnectionError):
+            for piece in pieces:
+                connection.sendall(piece)
+        with suppress(ConnectionError):
+            while found := connection.recv(65_536):
+                answer += found
+    return answer
+
+
+def test_headers_without_end_are_cut_off(shared: RunningServer) -> None:
+    lines = (b"X-%d: " % n + b"x" * 1_000 + b"\r\n" for n in range(2_000))
+    answer = talk(shared, b"GET /healthz HTTP/1.1\r\nHost: a\r\n", *lines)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 400")
+
+
+def test_long_headers_within_the_bound_are_taken(http: httpx.Client) -> None:
+    for _ in range(3):  # the bound is per request, not per connection
+        assert http.get("/healthz", headers={"X-Long": "x" * 40_000}).status_code == 200
+
+
+# --- tokens ---------------------------------------------------------------------------------------------------------
+class Guarded:
+    """A server that asks for tokens, and one token of each scope."""
+
+    def __init__(self, server: RunningServer, tokens: dict[str, str]) -> None:
+        self.server = server
+        self.tokens = tokens
+
+    def ask(self, method: str, path: str, scope: str | None, **more: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.tokens.get(scope, scope)}"} if scope is not None else {}
+        return httpx.request(method, self.server.url + path, headers=headers, trust_env=False, **more)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    data: Path = tmp_path_factory.mktemp("guarded") / "data"
+    data.mkdir()
+    tokens = {scope.value: auth.create(data / "tokens.json", scope.value, (scope,), 0) for scope in Scope}
+    with RunningServer(data) as server:
+        yield Guarded(server, tokens)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("POST", "/v1/hits/launch", {"write", "admin"}),
+        ("POST", "/v1/hits", {"write", "admin"}),
+        ("GET", "/v1/links/launch", {"read", "admin"}),
+        ("GET", "/v1/links/launch/total", {"read", "admin"}),
+        ("GET", "/v1/curve", {"read", "admin"}),
+        ("GET", "/v1/links", {"read", "admin"}),
+        ("GET", "/v1/limits", {"read", "admin"}),
+        ("GET", "/metrics", {"read", "admin"}),
+        ("DELETE", "/v1/links/nobody", {"admin"}),
+        ("GET", "/healthz", {None, "wrong", "write", "read", "admin"}),
+        ("GET", "/readyz", {None, "wrong", "write", "read", "admin"}),
+        ("GET", "/docs", {None, "wrong", "write", "read", "admin"}),
+    ],
+)
+def test_each_route_asks_for_its_scope(guarded: Guarded, method: str, path: str, allowed: set[str | None]) -> None:
+    for scope in (None, "wrong", "write", "read", "admin"):
+        answer = guarded.ask(method, path, scope, **({"json": {"key": "a"}} if path == "/v1/hits" else {}))
+        if scope in allowed:
+            assert answer.is_success, (scope, answer.text)
+            continue
+        assert answer.status_code == (403 if scope in guarded.tokens else 401), scope
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_a_refused_write_counts_nothing_and_leaks_nothing(guarded: Guarded) -> None:
+    answer = guarded.ask("POST", "/v1/hits", "read", json={"key": "secret-plan", "count": 5})
+    assert answer.status_code == 403
+    assert guarded.tokens["read"] not in answer.text
+    assert guarded.ask("GET", "/v1/links/secret-plan", "read").json()["lifetime"] == 0
+
+
+def test_a_token_made_while_it_runs_closes_an_shared(server: RunningServer) -> None:
+    with Clickcurve(server.url) as client:
+        client.hit("launch")
+        auth.create(server.data / "tokens.json", "first", (Scope.read,), 0)
+        wait_until(lambda: client.http.get("/v1/total").status_code == 401)

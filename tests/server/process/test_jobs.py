@@ -1,0 +1,139 @@
+"""What the scheduled jobs do, called directly, with the clock in the hand."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from clickcurve.buckets.errors import JournalHeld, StoreUnavailable
+from ingest.owner import Owner
+from ingest.owner_status import OwnerStatus
+from server import limits
+from server.process import jobs
+from storage.contract import Store
+
+DAY_US = 86_400 * 1_000_000
+
+
+class FakeOwner:
+    """Counts what is asked of it; `fails` is raised by the next flushes."""
+
+    def __init__(self, owner: int = 1, lag_s: float = 0.0, keys: list[str] | None = None) -> None:
+        self.status = OwnerStatus(owner=owner, lag_s=lag_s)
+        self.keys = keys or []
+        self.days_visited: list[int] = []
+        self.flushes = 0
+        self.revisited: list[str] = []
+        self.closed = False
+        self.fails: list[Exception] = []
+
+    def revisit(self, keys: list[str]) -> None:
+        self.revisited += keys
+
+    async def flush(self) -> None:
+        if self.fails:
+            raise self.fails.pop()
+        self.flushes += 1
+
+    def due(self, fold_day: int, after: str | None, limit: int) -> list[str]:
+        return [key for key in self.keys if after is None or key > after][:limit]
+
+    def visited(self, fold_day: int) -> None:
+        self.days_visited.append(fold_day)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class FakeStore:
+    """Ids that were forgotten."""
+
+    def __init__(self) -> None:
+        self.forgotten_before = 0
+
+    def forget_ids(self, before_us: int) -> None:
+        self.forgotten_before = before_us
+
+
+def as_owner(owner: FakeOwner) -> Owner:
+    return cast(Owner, owner)
+
+
+def as_store(store: FakeStore) -> Store:
+    return cast(Store, store)
+
+
+def test_the_fold_visits_what_is_due_once_a_day() -> None:
+    day = [20_000]
+    owner, fold = FakeOwner(keys=["a", "b"]), jobs.DailyFold(lambda: day[0])
+    for _ in range(3):
+        asyncio.run(fold.visit(as_owner(owner)))
+    assert (owner.revisited, fold.folded) == (["a", "b"], 2)
+    assert owner.days_visited == [20_000]
+    day[0] += 1
+    asyncio.run(fold.visit(as_owner(owner)))
+    assert fold.folded == 4
+
+
+def test_a_fold_that_was_stopped_goes_on_at_its_next_run() -> None:
+    owner, fold = FakeOwner(keys=["a"]), jobs.DailyFold(lambda: 20_000)
+    owner.fails = [StoreUnavailable("down")]
+    with pytest.raises(StoreUnavailable, match="stopped after 0 rows: down"):
+        asyncio.run(fold.visit(as_owner(owner)))
+    asyncio.run(fold.visit(as_owner(owner)))
+    assert owner.revisited == ["a"]
+    assert owner.days_visited == [20_000]
+
+
+def test_ids_are_kept_twice_their_window_before_the_oldest_hit_that_is_not_stored() -> None:
+    store = FakeStore()
+    asyncio.run(jobs.forget_ids(as_store(store), as_owner(FakeOwner(lag_s=3_600)), lambda: 1_000_000.0))
+    assert store.forgotten_before == int((1_000_000 - 3_600 - 2 * limits.IDS_WINDOW_S.value) * 1e6)
+
+
+def test_former_journals_are_emptied_once_a_day_and_let_go_of() -> None:
+    owners: dict[int, FakeOwner] = {}
+
+    def open_owner(number: int) -> Owner:
+        if number == 3:
+            raise JournalHeld("another worker has it")
+        owners[number] = FakeOwner(number, keys=["a"])
+        return as_owner(owners[number])
+
+    opened: list[int] = []
+
+    def counted(number: int) -> Owner:
+        opened.append(number)
+        return open_owner(number)
+
+    former = jobs.FormerJournals(lambda: [2, 3], counted, lambda: 20_000)
+    for _ in range(2):
+        asyncio.run(former.visit())
+    assert opened == [2, 3, 3]
+    assert owners[2].closed and owners[2].flushes >= 1 and owners[2].revisited == ["a"]
+
+
+def test_a_former_journal_is_let_go_of_when_the_store_is_down_and_tried_again() -> None:
+    owner = FakeOwner(2)
+    owner.fails = [StoreUnavailable("down")]
+    former = jobs.FormerJournals(lambda: [2], lambda _: as_owner(owner), lambda: 20_000)
+    with pytest.raises(StoreUnavailable):
+        asyncio.run(former.visit())
+    assert owner.closed
+    asyncio.run(former.visit())
+    assert owner.flushes == 1
+
+
+def test_the_table_names_every_job_and_its_period() -> None:
+    async def nothing() -> None:
+        return
+
+    names: dict[str, Any] = dict.fromkeys(
+        ("flush", "fold", "forget_ids", "former_journals", "publish_metrics"), nothing
+    )
+    found = {job.name: job for job in jobs.table(names, now=1_000.0, flush_s=15, phase=0.5)}
+    assert found.keys() == names.keys()
+    assert (found["flush"].period_s, found["flush"].since_s) == (15, 1_007.5)
+    assert all(job.period_s > 0 for job in found.values())

@@ -1,0 +1,208 @@
+"""Making, checking and showing a keyspace, on a real node."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from clickcurve.buckets.errors import StoreMismatch, StoreUnavailable
+from storage.cassandra import schema as schema
+from storage.cassandra.cql import Rows, Statement, Values
+from storage.cassandra.schema import TABLES
+from storage.cassandra.session import Session, connect
+from storage.cassandra.statements import STATEMENTS
+from storage.cassandra.uri import parse
+from storage.from_uri import open_store
+from tests.cassandra.node import Node
+from tests.running import run
+from tests.storage.cassandra.cassandra_kit import Faulty
+from tests.storage.stores import LADDER
+
+
+@pytest.fixture
+def cluster(one_node: Node, keyspace: str) -> Iterator[Session]:
+    """A connection for a keyspace that is not there yet."""
+    session = connect(parse(f"cassandra://{one_node.address}:{one_node.port}/{keyspace}"))
+    yield session
+    session.define(f"DROP KEYSPACE IF EXISTS {keyspace}")
+    session.close()
+
+
+@pytest.fixture(scope="module")
+def made(one_node: Node) -> Iterator[Session]:
+    """A connection to a keyspace that is made; leave it as it is."""
+    session = connect(parse(f"cassandra://{one_node.address}:{one_node.port}/test_{secrets.token_hex(6)}"))
+    schema.apply(session, LADDER, replication=1)
+    yield session
+    session.close()
+
+
+def sentences(cluster: Session, ladder: str = LADDER) -> list[str]:
+    """What is wrong, but for the single replica that a single node can hold."""
+    return [said for said in map(str, schema.check(cluster, ladder)) if "replica" not in said]
+
+
+def change(cluster: Session, text: str) -> None:
+    cluster.define(text.format(keyspace=cluster.address.keyspace))
+
+
+def test_a_keyspace_is_made_once(cluster: Session) -> None:
+    (problem,) = schema.check(cluster, LADDER)
+    assert problem.fatal
+    assert str(problem).endswith(f"run `clickcurve schema apply --store {cluster.address.uri}`")
+    done = schema.apply(cluster, LADDER, replication=1)
+    assert len(done) == 1 + len(TABLES) + 4
+    assert schema.apply(cluster, LADDER, replication=1) == []
+    assert sentences(cluster) == []
+
+
+def test_more_replicas_than_nodes_are_refused_before_anything_is_made(cluster: Session) -> None:
+    with pytest.raises(StoreMismatch, match=r"data centre datacenter1 has 1 node: it cannot hold 3 replicas"):
+        schema.apply(cluster, LADDER)
+    assert "no keyspace" in sentences(cluster)[0]
+
+
+def test_an_older_cassandra_is_refused_before_anything_is_made(cluster: Session) -> None:
+    class Older(Faulty):
+        def on_each_node(self, text: str) -> dict[str, Rows]:
+            (node,) = self._session.on_each_node(text)
+            return {node: [("4.1.10",)]}
+
+    with pytest.raises(StoreMismatch, match=r"127.0.0.1 runs Cassandra 4.1.10: 5.0 or newer is needed"):
+        schema.apply(Older(cluster), LADDER)
+    assert "no keyspace" in sentences(cluster)[0]
+
+
+def test_the_text_that_is_shown_makes_the_same_tables(cluster: Session) -> None:
+    for statement in schema.text(cluster.address.keyspace, 1, ["datacenter1"]).split(";")[:-1]:
+        cluster.define(statement)
+    (missing,) = sentences(cluster)
+    assert "does not say its dc, ladder, uuid, version" in missing
+    assert len(schema.apply(cluster, LADDER, replication=1)) == 4
+    assert sentences(cluster) == []
+
+
+def test_a_missing_table_and_other_options_are_mended(cluster: Session) -> None:
+    schema.apply(cluster, LADDER, replication=1)
+    change(cluster, "DROP TABLE {keyspace}.due")
+    change(cluster, "ALTER TABLE {keyspace}.touched WITH default_time_to_live = 5 AND gc_grace_seconds = 7")
+    change(cluster, "ALTER TABLE {keyspace}.rows WITH compaction = {{'class': 'SizeTieredCompactionStrategy'}}")
+    assert "has no table due" in sentences(cluster)[0]
+    assert sorted(schema.apply(cluster, LADDER, replication=1)) == [
+        "table due made",
+        "table rows: compaction set",
+        "table touched: gc_grace_seconds, default_time_to_live set",
+    ]
+    assert sentences(cluster) == []
+
+
+def test_tables_of_something_else_are_left_alone(cluster: Session) -> None:
+    schema.apply(cluster, LADDER, replication=1)
+    change(cluster, "ALTER TABLE {keyspace}.rows ADD more text")
+    with pytest.raises(StoreMismatch, match="has other columns than this program's"):
+        schema.apply(cluster, LADDER, replication=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("version", "0", "has the older schema 0, not 1: run `clickcurve schema apply"),
+        ("version", "2", "has the newer schema 2, not 1: use a newer Clickcurve"),
+        ("ladder", "60:1,month", "holds rows of the ladder 60:1,month, not 60:1,300:1,3600:31,week:366,month: set"),
+        ("dc", "DC1", "is used with ?dc=DC1 in the store's address, and all nodes must use it like that"),
+    ],
+)
+def test_a_keyspace_for_something_else_is_refused(made: Session, name: str, value: str, sentence: str) -> None:
+    meta = f"{made.address.keyspace}.meta"
+    (before,) = [text for noted, text in made.look_up(f"SELECT name, value FROM {meta}") if noted == name]
+    put = f"INSERT INTO {meta} (name, value) VALUES ('{name}', '{{}}')"
+    made.look_up(put.format(value))
+    with pytest.raises(StoreMismatch) as refused:
+        open_store(made.address.uri, LADDER)
+    made.look_up(put.format(before))
+    assert sentence in refused.value.detail
+
+
+def test_a_data_centre_in_one_address_and_none_in_another_do_not_go_together(made: Session) -> None:
+    """Their conditional updates would not see each other."""
+    with pytest.raises(StoreMismatch, match="is used without dc in the store's address"):
+        open_store(f"{made.address.uri}?dc=datacenter1", LADDER)
+
+
+def test_a_store_of_one_data_centre_works_there(cluster: Session) -> None:
+    uri = f"{cluster.address.uri}?dc=datacenter1"
+    local = connect(parse(uri))
+    schema.apply(local, LADDER, replication=1)
+    local.close()
+    store = open_store(uri, LADDER)
+    assert store.owners() == []
+    assert store.walk(None, 5) == []
+    store.close()
+
+
+def test_who_opens_a_store_hears_what_is_weak_about_it(made: Session) -> None:
+    said: list[str] = []
+    open_store(made.address.uri, LADDER, tell=said.append).close()
+    (weak,) = said
+    assert "has 1 replica (datacenter1: 1)" in weak
+    assert f"ALTER KEYSPACE {made.address.keyspace} WITH replication =" in weak
+
+
+def test_a_commit_log_that_is_not_synced_is_told_of_by_node(made: Session) -> None:
+
+    class Unsynced(Faulty):
+        def on_each_node(self, text: str) -> dict[str, Rows]:
+            assert list(self._session.on_each_node(text)) == ["127.0.0.1"]
+            return {"h1": [("periodic",)], "h2": [("group",)], "h3": [("periodic",)], "h4": []}
+
+    problems = schema.check(Unsynced(made), LADDER)
+    (unsynced,) = [problem for problem in problems if "commitlog_sync" in problem.sentence]
+    assert "periodic on h1, h3:" in unsynced.sentence
+    assert "set commitlog_sync: group" in unsynced.sentence
+    assert not unsynced.fatal
+
+
+def test_notes_whose_outcome_nobody_knows_are_made_again(made: Session) -> None:
+    class Lost(Faulty):
+        lost = 0
+
+        def apply_if(self, statement: Statement, values: Values) -> bool | None:
+            applied = self._session.apply_if(statement, values)
+            self.lost += 1
+            return None if self.lost % 2 else applied
+
+    schema.apply(Lost(made), LADDER, replication=1)
+    assert sentences(made) == []
+
+    class Never(Faulty):
+        def apply_if(self, statement: Statement, values: Values) -> bool | None:
+            return None
+
+    with pytest.raises(StoreUnavailable, match="run it again"):
+        schema.apply(Never(made), LADDER, replication=1)
+
+
+def test_every_statement_fits_the_tables(made: Session) -> None:
+    made.use(STATEMENTS.values())
+
+
+def test_nothing_in_the_table_of_rows_deletes_expires_or_takes_a_clock() -> None:
+    of_rows = [
+        each.text for each in STATEMENTS.values() if " rows " in each.text and not each.text.startswith("SELECT")
+    ]
+    assert len(of_rows) == 2
+    for text in of_rows:
+        assert text.startswith("UPDATE rows USING TIMESTAMP ? SET")
+        assert "TTL" not in text
+    assert all(table.gc_grace_s > 0 for table in TABLES)
+    assert next(table for table in TABLES if table.name == "rows").ttl_s == 0
+
+
+def test_the_server_refuses_a_keyspace_that_is_not_made(one_node: Node, keyspace: str) -> None:
+    uri = f"cassandra://{one_node.address}:{one_node.port}/{keyspace}"
+    said = run("verify", "--store", uri)
+    assert said.returncode != 0
+    assert f"run `clickcurve schema apply --store {uri}`" in said.stderr
+    assert "Traceback" not in said.stderr

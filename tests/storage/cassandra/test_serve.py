@@ -1,0 +1,126 @@
+"""The server over a real node: started before it, several on it, and through the node's bad times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from storage.cassandra.schema import apply
+from storage.cassandra.session import connect
+from storage.cassandra.uri import parse
+from tests.cassandra.node import Node
+from tests.cassandra.ring import place_one
+from tests.client import Clickcurve
+from tests.conftest import Serve
+from tests.running import RunningServer
+from tests.server.conftest import events, wait_until
+from tests.storage.stores import LADDER
+
+
+def make_keyspace(uri: str) -> None:
+    session = connect(parse(uri))
+    apply(session, LADDER, replication=1)
+    session.close()
+
+
+@pytest.fixture
+def uri(one_node: Node, keyspace: str) -> str:
+    """Of a keyspace that is made."""
+    uri = f"cassandra://{one_node.address}:{one_node.port}/{keyspace}"
+    make_keyspace(uri)
+    return uri
+
+
+@pytest.fixture
+def late_node(cassandra_program: None, tmp_path: Path) -> Iterator[Node]:
+    """A node that is not started yet."""
+    node = Node(place_one(tmp_path / "node"))
+    yield node
+    node.kill()
+
+
+def total(server: RunningServer, key: str = "launch") -> int | None:
+    """None while the store is down. A fresh connection may meet any worker."""
+    with Clickcurve(server.url) as client:
+        answer = client.http.get(f"/v1/links/{key}/total")
+    return int(answer.json()["total"]) if answer.status_code == 200 else None
+
+
+def counts(server: RunningServer, expected: int) -> bool:
+    return total(server) == expected
+
+
+def hit(server: RunningServer, times: int, key: str = "launch") -> None:
+    for _ in range(times):
+        with Clickcurve(server.url) as client:  # each over a connection of its own, so that all workers get some
+            assert client.hit(key)["counted"] == 1
+
+
+def ready(server: RunningServer) -> tuple[int, str]:
+    with Clickcurve(server.url) as client:
+        answer = client.http.get("/readyz")
+        return answer.status_code, answer.json()["store"]
+
+
+def test_hits_are_accepted_before_the_cluster_is_up_and_while_it_is_down(
+    serve: Serve, late_node: Node, keyspace: str
+) -> None:
+    uri = f"cassandra://{late_node.address}:{late_node.port}/{keyspace}"
+    server = serve("--store", f"{uri}?timeout_s=1", "--flush-s", "1")
+    assert ready(server) == (200, "down")
+    hit(server, 7)
+    with Clickcurve(server.url) as client:
+        assert client.send({"key": "launch", "count": 100}, {"Idempotency-Key": "batch"})["counted"] == 100
+        assert client.http.get("/readyz?for=read").status_code == 503
+    assert total(server) is None
+
+    late_node.start().wait_ready()
+    wait_until(lambda: "clickcurve schema apply" in server.output())  # it is up, but without a keyspace
+    make_keyspace(uri)
+    wait_until(lambda: ready(server) == (200, "up"))
+    wait_until(lambda: total(server) == 107)
+    with Clickcurve(server.url) as client:
+        assert client.curve("launch", last="2h")["total"] == 107
+        assert client.top()["links"] == [{"key": "launch", "count": 107}]
+
+    late_node.suspend()
+    hit(server, 5)
+    wait_until(lambda: ready(server) == (200, "down"))
+    hit(server, 3)
+    late_node.resume()
+    wait_until(lambda: ready(server) == (200, "up"))
+    wait_until(lambda: total(server) == 115)
+    assert server.stop() == 0
+    assert "Traceback" not in server.output()
+
+
+def test_several_workers_and_machines_count_together(serve: Serve, uri: str, tmp_path: Path) -> None:
+    here = serve("--store", uri, "--flush-s", "1", "--workers", "3", data=tmp_path / "here")
+    there = serve("--store", uri, "--flush-s", "1", data=tmp_path / "there")
+    wait_until(lambda: len(events(here, "listening")) == 3)
+    hit(here, 30)
+    hit(there, 12)
+    batch = {"key": "launch", "count": 1_000}
+    for server in (here, there, here, there):
+        with Clickcurve(server.url) as client:
+            assert client.send(batch, {"Idempotency-Key": "one-batch"}).keys() >= {"counted", "duplicate"}
+    for server in (here, there):
+        wait_until(partial(counts, server, 1_042))
+
+    with Clickcurve(there.url) as client:
+        assert client.erase("launch") == 204
+    hit(here, 4)  # though its workers have the former rows in memory
+    for server in (here, there):
+        wait_until(partial(counts, server, 4))
+    with Clickcurve(there.url) as client:
+        measures = client.metrics()
+        assert client.total()["total"] == 1_046
+    assert measures['clickcurve_row_cache_bytes{journal="journal-1"}'] > 0
+    assert measures['clickcurve_store_requests_total{journal="journal-1"}'] > 0
+    assert (here.stop(), there.stop()) == (0, 0)
+    again = serve("--store", uri, data=tmp_path / "elsewhere")
+    assert total(again) == 4
+    assert again.stop() == 0

@@ -1,0 +1,335 @@
+"""The connection itself: what the driver is told, what its errors become, and how it fares on a node that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from cassandra import (
+    AuthenticationFailed,
+    ConsistencyLevel,
+    InvalidRequest,
+    OperationTimedOut,
+    Unauthorized,
+    Unavailable,
+    WriteTimeout,
+    WriteType,
+)
+from cassandra.cluster import NoHostAvailable
+from cassandra.policies import FallthroughRetryPolicy, NoSpeculativeExecutionPolicy, RetryPolicy
+from cassandra.protocol import ErrorMessage
+
+from clickcurve.buckets.errors import SettingInvalid, StoreMismatch, StoreUnavailable
+from storage.cassandra.cql import Kind
+from storage.cassandra.requests import Counters
+from storage.cassandra.session import RETRIES, Session, _profiles, connect, told
+from storage.cassandra.statements import ADD_TOUCHED, CLAIMED, CREATE_OWNER, LINK, NOW_MS, SAVE, STATEMENTS, TOUCHED
+from storage.cassandra.store import CassandraStore
+from storage.cassandra.uri import parse
+from storage.contract import Held, Source, StoredRow
+from tests.cassandra.node import Node
+from tests.cassandra.proxy import Proxy, conditional
+from tests.running import free_port
+from tests.storage.cassandra.cassandra_kit import Keyspace
+from tests.storage.stores import in_flush, record, rows, saved
+
+ADDRESS = parse("cassandra://h1,h2/clicks?timeout_s=2")
+HELD = Held(1, 1, "h1")
+
+
+@contextmanager
+def connected(uri: str) -> Iterator[Session]:
+    session = connect(parse(uri))
+    try:
+        session.use(STATEMENTS.values())
+        yield session
+    finally:
+        session.close()
+
+
+@pytest.fixture
+def emptied(cassandra_keyspace: Keyspace) -> Keyspace:
+    cassandra_keyspace.empty()
+    return cassandra_keyspace
+
+
+@pytest.fixture
+def proxied(emptied: Keyspace) -> Iterator[tuple[Session, Proxy]]:
+    """A connection whose requests time out soon, through a proxy that loses answers when told to."""
+    node = emptied.node
+    with Proxy((node.address, node.port)) as proxy:
+        name = emptied.uri.rpartition("/")[2]
+        with connected(f"cassandra://127.0.0.1:{proxy.port}/{name}?timeout_s=0.7") as session:
+            yield session, proxy
+
+
+# --- what the driver is told ------------------------------------------------------------------------------------------
+def test_levels_are_quorum_and_serial_or_the_local_ones_with_a_data_centre() -> None:
+    levels = ConsistencyLevel
+    for query, quorum, serial in (
+        ("", levels.QUORUM, levels.SERIAL),
+        ("?dc=DC1", levels.LOCAL_QUORUM, levels.LOCAL_SERIAL),
+    ):
+        profiles = _profiles(parse(f"cassandra://h1/clicks{query}"), Counters())
+        for kind in (Kind.READ, Kind.WRITE, Kind.CONDITION):
+            assert profiles[kind].consistency_level == quorum
+        assert profiles[Kind.CONDITION].serial_consistency_level == serial
+        assert profiles[Kind.SERIAL_READ].consistency_level == serial
+
+
+def test_small_writes_to_one_partition_go_together(emptied: Keyspace) -> None:
+    session = emptied.session
+    # Keys of 1,024 bytes: the largest request is still one that the node takes.
+    keys = [f"{number:01024}" for number in range(100)]
+    before = session.measures()["store_requests_total"]
+    session.run_each(ADD_TOUCHED, [(day, 1, key) for key in keys for day in (7, 8)])
+    assert session.measures()["store_requests_total"] - before == 2 * 3  # of 40, 40 and 20
+    for day in (7, 8):
+        assert [key for (key,) in session.run(TOUCHED, (day, 1, "", 1_000))] == keys
+
+
+def test_a_conditional_update_is_sent_once(emptied: Keyspace) -> None:
+    profile = _profiles(ADDRESS, Counters())[Kind.CONDITION]
+    assert isinstance(profile.retry_policy, FallthroughRetryPolicy)
+    assert isinstance(profile.speculative_execution_policy, NoSpeculativeExecutionPolicy)
+    prepared = emptied.session._prepared
+    assert {statement.name for statement in prepared} >= STATEMENTS.keys()
+    for statement, kept in prepared.items():
+        assert kept.is_idempotent is (statement.kind is not Kind.CONDITION)
+
+
+def test_retries_are_counted_and_bounded_and_within_one_time() -> None:
+    counters = Counters("store_retries_total")
+    profile = _profiles(ADDRESS, counters)[Kind.WRITE]
+    assert profile.request_timeout == 2
+    policy = profile.retry_policy
+    ask: list[Callable[[int], tuple[int, object]]] = [
+        lambda n: policy.on_read_timeout(
+            None, retry_num=n, consistency=4, required_responses=2, received_responses=1, data_retrieved=False
+        ),
+        lambda n: policy.on_write_timeout(
+            None, retry_num=n, consistency=4, write_type=0, required_responses=2, received_responses=1
+        ),
+        lambda n: policy.on_unavailable(None, retry_num=n, consistency=4, required_replicas=2, alive_replicas=1),
+        lambda n: policy.on_request_error(None, 4, error=OSError(), retry_num=n),
+    ]
+    for each in ask:
+        decided = [each(n)[0] for n in range(RETRIES + 1)]
+        assert decided[-1] == RetryPolicy.RETHROW
+        assert RetryPolicy.RETHROW not in decided[:-1]
+    assert counters.numbers() == {"store_retries_total": RETRIES * len(ask)}
+
+
+# --- what its errors become -------------------------------------------------------------------------------------------
+def no_host(cause: Exception) -> NoHostAvailable:
+    return NoHostAvailable("Unable to connect to any servers", {"127.0.0.1:9042": cause})
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (OperationTimedOut({}, "h1"), "Cassandra gave no answer within 2 s"),
+        (
+            no_host(ConnectionRefusedError(111, "refused")),
+            "no node of the cluster can be asked; 127.0.0.1:9042: Connec",
+        ),
+        (NoHostAvailable("Unable to connect to any servers", ["h1"]), "none of those that are known is up"),
+        (NoHostAvailable("Unable to complete", {}), "none of those that are known is up"),
+        (Unavailable("Error from server: code=1000\nmore"), "Cassandra: Error from server: code=1000"),
+        (WriteTimeout("Error from server: code=1100", WriteType.CAS), "code=1100"),
+        (ErrorMessage(0x1700, "CAS operation result is unknown", None), "CAS operation result is unknown"),
+        (RuntimeError("cannot schedule new futures after shutdown"), "RuntimeError: cannot schedule"),
+        (InvalidRequest("Error from server: code=2200 message=too large"), "too large"),
+    ],
+)
+def test_errors_are_told_in_one_line(error: Exception, sentence: str) -> None:
+    said = told(error, ADDRESS)
+    assert isinstance(said, StoreUnavailable)
+    assert sentence in said.detail
+    assert "\n" not in said.detail
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (InvalidRequest("Keyspace 'clicks' does not exist"), "run `clickcurve schema apply --store cassandra://h1,h2/"),
+        (InvalidRequest("table rows does not exist"), "run `clickcurve schema apply"),
+        (InvalidRequest("unconfigured table rows"), "run `clickcurve schema apply"),
+        (no_host(AuthenticationFailed("Bad credentials")), "the cluster refuses the user"),
+        (AuthenticationFailed("Bad credentials"), "the cluster refuses the user"),
+        (Unauthorized("User u has no SELECT permission"), "the cluster refuses the user"),
+    ],
+)
+def test_what_waiting_does_not_mend_is_a_mismatch_that_says_what_does(error: Exception, sentence: str) -> None:
+    said = told(error, ADDRESS)
+    assert isinstance(said, StoreMismatch)
+    assert sentence in said.detail
+
+
+@pytest.mark.parametrize(
+    ("error", "certain"),
+    [
+        (Unavailable(""), True),
+        (InvalidRequest(""), True),
+        (WriteTimeout("", WriteType.CAS), False),
+        (WriteTimeout("", WriteType.SIMPLE), False),
+        (ErrorMessage(0x1700, "", None), False),
+        (OperationTimedOut(), False),
+        (no_host(OSError()), False),
+        (OSError(), False),
+    ],
+)
+def test_only_what_was_refused_before_it_began_is_certain(emptied: Keyspace, error: Exception, certain: bool) -> None:
+    assert emptied.session.is_certain(error) is certain
+
+
+# --- connecting -------------------------------------------------------------------------------------------------------
+def test_a_connection_that_fails_leaves_nothing_behind(one_node: Node) -> None:
+    node = f"{one_node.address}:{one_node.port}"
+    for uri, error, sentence in (
+        (f"cassandra://127.0.0.1:{free_port()}/clicks", StoreUnavailable, "no node of the cluster can be asked"),
+        ("cassandra://no-such-host.example/clicks", StoreUnavailable, "none of the cluster's hosts is known"),
+        (f"cassandra://{node}/clicks?dc=nowhere", StoreMismatch, "has no data centre nowhere (dc in the address), but"),
+        (f"cassandra://{node}/clicks?tls=1&timeout_s=2", StoreUnavailable, "no node of the cluster can be asked"),
+    ):
+        before = set(threading.enumerate())
+        with pytest.raises(error) as refused:
+            connect(parse(uri))
+        assert sentence in refused.value.detail
+        for thread in set(threading.enumerate()) - before:
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+def test_files_that_the_address_names_must_be_readable(tmp_path: Path) -> None:
+    (tmp_path / "no-certificate").write_text("nothing")
+    for query in (
+        f"user=u&password_file={tmp_path}/missing",
+        f"tls=1&ca={tmp_path}/missing",
+        f"tls=1&ca={tmp_path}/no-certificate",
+        f"tls=1&cert={tmp_path}/no-certificate&key={tmp_path}/no-certificate",
+    ):
+        with pytest.raises(SettingInvalid, match="in the store's address cannot be read"):
+            connect(parse(f"cassandra://127.0.0.1:{free_port()}/clicks?{query}"))
+
+
+def test_the_driver_keeps_quiet(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING), pytest.raises(StoreUnavailable):
+        connect(parse(f"cassandra://127.0.0.1:{free_port()}/clicks"))
+    assert [each for each in caplog.records if each.name.startswith("cassandra")] == []
+
+
+def test_after_it_was_closed_everything_is_unavailable(emptied: Keyspace) -> None:
+    with connected(emptied.uri) as session:
+        assert len(session.run(NOW_MS)) == 1
+        session.close()
+        with pytest.raises(StoreUnavailable):
+            session.run(NOW_MS)
+        with pytest.raises(StoreUnavailable):
+            asyncio.run(session.ask(LINK, ("a",)))
+        assert session.apply_if(CREATE_OWNER, (1, 1, "", "", "", "", 0, 0)) is None
+        session.close()
+
+
+# --- a node that fails ------------------------------------------------------------------------------------------------
+def test_a_node_that_stands_still_costs_the_time_of_a_request_and_no_more(emptied: Keyspace, one_node: Node) -> None:
+    with connected(f"{emptied.uri}?timeout_s=0.5&in_flight=8") as session:
+        one_node.suspend()
+        try:
+            with pytest.raises(StoreUnavailable, match="no answer within"):
+                session.run_each(SAVE, [(1, b"row", f"key-{n}", 1) for n in range(100)])
+
+            async def ask() -> list[object]:
+                asking = [session.ask(LINK, (f"key-{n}",)) for n in range(8)]
+                return [*await asyncio.gather(*asking, return_exceptions=True)]
+
+            assert all(isinstance(said, StoreUnavailable) for said in asyncio.run(ask()))
+            assert session.apply_if(CREATE_OWNER, (1, 1, "", "", "", "", 0, 0)) is None
+        finally:
+            one_node.resume()
+        one_node.until(lambda: _answers(session))
+        assert session.run_each(LINK, [(f"key-{n}",) for n in range(100, 200)]) == [[]] * 100
+
+
+def _answers(session: Session) -> bool:
+    try:
+        return len(session.run(NOW_MS)) == 1
+    except StoreUnavailable:
+        return False
+
+
+def test_who_gives_up_asking_leaves_the_connection_usable(proxied: tuple[Session, Proxy]) -> None:
+    session, proxy = proxied
+
+    async def main() -> None:
+        proxy.stall(0.3)
+        asking = [asyncio.ensure_future(session.ask(LINK, (f"key-{n}",))) for n in range(200)]
+        for _ in range(10):
+            await asyncio.sleep(0)  # many are sent by now, the others wait for their turn
+        for each in asking[::2]:
+            each.cancel()
+        said = await asyncio.gather(*asking, return_exceptions=True)
+        assert [isinstance(each, asyncio.CancelledError) for each in said] == [True, False] * 100
+        assert said[1::2] == [[]] * 100
+        assert await session.ask(LINK, ("a",)) == []
+
+    asyncio.run(main())
+
+
+def test_changes_whose_answers_are_lost_are_found_done(proxied: tuple[Session, Proxy]) -> None:
+    session, proxy = proxied
+    store = CassandraStore(session)
+    proxy.drop(conditional)
+    assert store.create_owner(record())
+    assert store.begin(HELD, 0, 1, 5)
+    assert store.claim_source("log", HELD, None)
+    assert store.claim_ids(HELD, 1, {f"id-{n}": 100 for n in range(20)}, 50) == set()
+    store.save_own(HELD, 1, saved("a"), {"log": Source(1, 9, "tail")})
+    assert store.source("log") == Source(1, 9, "tail", 1)
+    assert store.claim(record(begun=1), record(epoch=2, holder="h2", begun=1))
+    assert store.close_owner(Held(1, 2, "h2"))
+    assert proxy.counts.dropped_conditional == 26
+    assert session.measures()["store_unknown_total"] == 26
+
+
+def test_a_connection_that_is_reset_in_the_middle_is_an_unknown_outcome(proxied: tuple[Session, Proxy]) -> None:
+    session, proxy = proxied
+    store = CassandraStore(session)
+    proxy.reset(conditional)
+    for _ in range(3):  # the answer is lost, and so is the connection: nobody can say now how it came out
+        try:
+            created = store.create_owner(record())
+        except StoreUnavailable:
+            continue
+        assert created
+    proxy.heal()
+    proxy.until(lambda counts: _answers(session))
+    assert store.create_owner(record())
+    assert store.owner(1) == record()
+
+
+def test_a_row_whose_answer_was_lost_is_stored_once_it_was_tried_again(proxied: tuple[Session, Proxy]) -> None:
+    session, proxy = proxied
+    store = CassandraStore(session)
+    held = in_flush(store)
+    proxy.drop(lambda text: text == SAVE.text)
+    with pytest.raises(StoreUnavailable):
+        store.save_own(held, 1, saved("a", "b"), {})
+    proxy.heal()
+    store.save_own(held, 1, saved("a", "b"), {})
+    assert rows(store, "b").rows == (StoredRow(1, b"row"),)
+
+
+def test_a_list_that_does_not_come_whole_is_no_list(proxied: tuple[Session, Proxy]) -> None:
+    session, proxy = proxied
+    store = CassandraStore(session)
+    proxy.drop(lambda text: text == CLAIMED.text)
+    with pytest.raises(StoreUnavailable):
+        asyncio.run(store.claimed([f"id-{n}" for n in range(500)], 0))
+    proxy.heal()
+    assert asyncio.run(store.claimed([f"id-{n}" for n in range(500)], 0)) == set()

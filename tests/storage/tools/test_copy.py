@@ -1,0 +1,253 @@
+"""Everything of one store in another, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clickcurve.buckets.codec import decode
+from clickcurve.buckets.ladder import CLICKS, DAY_S
+from storage.contract import CLOSED, COPIED, RETIRED, Held, OwnerRecord, Source
+from storage.memory_store import MemoryStore
+from storage.sqlite.backup import backup
+from storage.tools.copy import Copied
+from storage.tools.copy_owner import CopyRefused
+from storage.tools.verify import verify
+from tests.storage.flushes import Flusher, hits
+from tests.storage.processes import opened
+from tests.storage.stores import record, rows, saved, walked
+from tests.storage.tools.copies import NOW_US, Died, Make, Recording, copied, die, exported, filled, picture
+
+PAIRS = [("memory", "memory"), ("sqlite", "sqlite"), ("cassandra", "sqlite"), ("memory", "cassandra")]
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.tools.copy.KEYS_PER_PAGE", 4)
+    monkeypatch.setattr("storage.tools.copy.IDS_PER_PAGE", 2)
+
+
+# --- what a copy has --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("kind", "of"), PAIRS)
+def test_a_copy_has_everything(make: Make, kind: str, of: str) -> None:
+    source, target = filled(make(of)), make(kind)
+    before = picture(source)
+    done = copied(source, target)
+    assert picture(source) == before
+    owners, links, claimed, places, days = picture(target)
+    assert (owners, links, days) == (before[0], before[1], before[4])
+    assert claimed == {"a", "b", "c"}, "those of 48 hours"
+    assert {name: (kept.owner, kept.position, kept.tail) for name, kept in places.items()} == {
+        "log": (1, 100, "tail"),
+        "other": (5, 7, "seven"),
+    }
+    assert exported(target) == exported(source)
+    assert verify(target, CLICKS) == verify(source, CLICKS)
+    assert [(owner.owner, owner.number) for owner in done.owners] == [(1, 1), (2, 2), (5, 5)]
+    assert all(owner.sums is not None and owner.sums[0] == owner.sums[1] for owner in done.owners)
+    first = done.owners[0].sums
+    assert first is not None and (first[0].rows, first[0].people, first[0].bots) == (11, 1022, 5)
+    assert (done.ids, done.imports, done.kept) == (3, 2, [])
+
+
+def test_copying_again_says_so_and_changes_nothing(make: Make) -> None:
+    source, target = filled(make("sqlite")), make("sqlite")
+    copied(source, target)
+    before = picture(target)
+    again = copied(source, target)
+    assert picture(target) == before
+    assert [(owner.owner, owner.number, owner.sums) for owner in again.owners] == [(n, n, None) for n in (1, 2, 5)]
+    assert again.compared.sums == {}
+
+
+def test_lists_of_lately_touched_links_have_those_that_were_copied(make: Make) -> None:
+    source, target = filled(make("memory")), Recording(make("memory"))
+    copied(source, target)
+    touched = {(key, row.data): row.touched_day for call in target.saved for key, row in call.items()}
+    for key, link in walked(source, 100):
+        for row in link.rows:
+            day, last = touched[key, row.data], decode(row.data).last
+            assert last is not None and day is not None and day >= last // DAY_S - 1, key
+
+
+def test_an_empty_store_is_copied_at_once(make: Make) -> None:
+    target = make("memory")
+    assert copied(make("memory"), target) == Copied()
+    assert target.owners() == []
+
+
+def test_a_store_in_use_gets_the_owners_under_new_numbers(make: Make) -> None:
+    source, target = filled(make("memory")), make("memory")
+    there = Flusher(target, 2)
+    there.flush({"key-1": hits((0, 1_000)), "key-3": hits((0, 2_000))}, {"log": Source(2, 40, "less")})
+    before = {line["key"]: line["total"] for line in exported(source)}
+    done = copied(source, target)
+    assert [(owner.owner, owner.number) for owner in done.owners] == [(1, 1), (2, 6), (5, 5)]
+    before["key-1"] += 1_000
+    before["key-3"] += 2_000
+    assert {line["key"]: line["total"] for line in exported(target)} == before
+    assert done.kept == [
+        "import log stands at byte 100 in the source; in the target owner 2 keeps it, at byte 40",
+    ]
+    there.flush({"key-1": hits((5, 4_000))})
+    assert verify(target, CLICKS).broken == []
+
+
+def test_two_stores_come_together_in_one(make: Make) -> None:
+    one, other, target = filled(make("memory")), filled(make("sqlite")), make("memory")
+    copied(one, target)
+    copied(other, target)
+    twice = {line["key"]: 2 * line["total"] for line in exported(one)}
+    assert {line["key"]: line["total"] for line in exported(target)} == twice
+    assert len(target.owners()) == 6
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 3),
+            st.dictionaries(st.sampled_from("abcdef"), st.tuples(st.integers(-60_000, 900), st.integers(1, 99))),
+            st.sampled_from(["", "", "a", "b"]),
+        ),
+        max_size=12,
+    )
+)
+def test_whatever_was_counted_is_the_same_in_the_copy(history: list[tuple[int, dict[str, Any], str]]) -> None:
+    source, target = MemoryStore(), MemoryStore()
+    flushers = {owner: Flusher(source, owner) for owner in (1, 2, 3)}
+    for at, (owner, counts, erased) in enumerate(history):
+        flushers[owner].flush({key: hits((after, count)) for key, (after, count) in counts.items()})
+        if erased:
+            source.erase(erased, NOW_US + at)
+    for flusher in flushers.values():
+        source.close_owner(flusher.held)
+    copied(source, target)
+    assert exported(target) == exported(source)
+    assert verify(target, CLICKS) == verify(source, CLICKS)
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+def test_an_open_owner_is_refused_with_what_ends_it(make: Make) -> None:
+    source, target = make("memory"), make("memory")
+    Flusher(source, 3).flush({"a": hits((0, 1))})
+    with pytest.raises(CopyRefused, match=r"owner 3 is open \(/data/3\): stop its server.*owners retire 3"):
+        copied(source, target)
+    assert target.owners() == []
+
+
+def test_a_store_is_not_copied_into_itself(make: Make) -> None:
+    source = filled(make("memory"))
+    with pytest.raises(CopyRefused, match="one and the same"):
+        copied(source, source)
+
+
+def test_nothing_reaches_a_store_on_two_ways(make: Make) -> None:
+    first, second, third = filled(make("memory")), make("memory"), make("memory")
+    copied(first, second)
+    with pytest.raises(CopyRefused, match="the source holds a copy of the target's owner 1"):
+        copied(second, first)
+    copied(first, third)
+    with pytest.raises(CopyRefused, match="both hold a copy of owner 1 of the store"):
+        copied(second, third)
+    fourth = make("memory")
+    copied(second, fourth)
+    assert [owner.sums for owner in copied(first, fourth).owners] == [None] * 3
+    assert exported(fourth) == exported(first)
+
+
+def test_a_store_and_its_backup_never_count_twice_in_one_store(make: Make, tmp_path: Path) -> None:
+    with opened(tmp_path / "original.db") as original:
+        filled(original)
+    backup(tmp_path / "original.db", tmp_path / "backup.db")
+    with opened(tmp_path / "original.db") as original, opened(tmp_path / "backup.db") as backed:
+        target = make("memory")
+        copied(original, target)
+        with pytest.raises(CopyRefused, match="both hold a copy of owner 1 of the store"):
+            copied(backed, target)
+        with pytest.raises(CopyRefused, match="the source holds a copy of the target's owner 1"):
+            copied(backed, original)
+        other = make("memory")
+        copied(backed, other)
+        assert exported(other) == exported(original)
+        assert [owner.sums for owner in copied(original, other).owners] == [None] * 3
+
+
+def test_rows_of_an_owner_that_the_source_does_not_know_are_refused(make: Make) -> None:
+    source = filled(make("memory"))
+    assert isinstance(source, MemoryStore)
+    source._rows["key-3"][9] = saved("x")["x"]
+    with pytest.raises(CopyRefused, match="link 'key-3', owner 9: the source knows no such owner"):
+        copied(source, make("memory"))
+
+
+def test_a_row_that_cannot_be_read_is_copied_as_it_is(make: Make) -> None:
+    source, target = make("memory"), make("memory")
+    source.create_owner(record(1, begun=1))
+    source.save_own(Held(1, 1, "h1"), 1, saved("a", data=b"nonsense"), {})
+    source.close_owner(Held(1, 1, "h1"))
+    copied(source, target)
+    assert walked(target, 10) == walked(source, 10)
+
+
+# --- erasures ---------------------------------------------------------------------------------------------------------
+def test_a_link_that_others_count_in_the_target_keeps_what_they_counted(make: Make) -> None:
+    source, target = make("memory"), make("memory")
+    flusher, there = Flusher(source, 1), Flusher(target, 7)
+    flusher.flush({"a": hits((0, 1)), "b": hits((0, 2)), "c": hits((0, 4))})
+    source.erase("a", NOW_US)
+    source.erase("b", NOW_US)
+    source.erase("c", NOW_US)
+    flusher.flush({"b": hits((1, 8))})
+    source.close_owner(flusher.held)
+    there.flush({"a": hits((0, 100)), "b": hits((0, 200))})
+    done = copied(source, target)
+    assert {line["key"]: line["total"] for line in exported(target)} == {"a": 100, "b": 208}
+    assert rows(target, "a").erased_at == rows(target, "b").erased_at == 0
+    assert rows(target, "c").erased_at == NOW_US
+    assert done.compared.rows_differing == 0 and done.compared.erased == []
+    assert verify(target, CLICKS).broken == []
+
+
+def test_a_link_that_the_target_erases_while_the_copy_is_broken_off_is_no_difference(make: Make) -> None:
+    source, target = make("memory"), make("memory")
+    flusher, there = Flusher(source, 1), Flusher(target, 7)
+    flusher.flush({key: hits((0, 1)) for key in "abcdefgh"})
+    source.erase("a", NOW_US)
+    source.close_owner(flusher.held)
+    there.flush({"a": hits((0, 100))})
+    with pytest.raises(Died):
+        copied(source, target, lambda keys: die())
+    target.erase("a", NOW_US + 1)
+    assert copied(source, target).compared.rows_differing == 0
+    assert exported(target) == exported(source)
+
+
+def test_what_the_target_has_erased_stays_erased_and_is_told(make: Make) -> None:
+    source, target = make("memory"), make("memory")
+    flusher = Flusher(source, 1)
+    flusher.flush({"a": hits((0, 1)), "b": hits((0, 2))})
+    source.close_owner(flusher.held)
+    target.erase("b", NOW_US)
+    done = copied(source, target)
+    assert {line["key"]: line["total"] for line in exported(target)} == {"a": 1}
+    assert done.compared.erased == [
+        "link 'b', owner 1: erased in the target, so 2 hits of the source count for nothing there"
+    ]
+    assert done.compared.rows_differing == 0
+    (owner,) = target.owners()
+    assert owner.state == CLOSED
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "cassandra"])
+def test_owners_that_have_no_rows_are_copied_too(make: Make, kind: str) -> None:
+    source, target = make("memory"), make(kind)
+    for owner, state in enumerate((CLOSED, COPIED, RETIRED), 3):
+        journal = f"journal-{owner}"
+        source.create_owner(OwnerRecord(owner, 4, "h", journal, "host:/folder", state, (3 << 20) + 7, 1_700_000_000))
+    copied(source, target)
+    assert target.owners() == source.owners()
+    assert [owner.sums for owner in copied(source, target).owners] == [None] * 3

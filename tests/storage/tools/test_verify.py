@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+from clickcurve.buckets.codec import decode, encode
+from clickcurve.buckets.ladder import CLICKS
+from clickcurve.buckets.row import Row
+from clickcurve.keys import ALL_LINKS, link_key, namespace_key
+from storage.contract import SavedRow, Store
+from storage.tools.verify import SENTENCES, verify
+from tests.storage.flushes import NOON, Flusher, hits
+from tests.storage.stores import record
+
+
+def row_of(store: Store, key: str, owner: int) -> Row:
+    data = store.load_own(owner, [key])[key].data
+    assert data is not None
+    return decode(data)
+
+
+def put(store: Store, flusher: Flusher, key: str, data: bytes) -> None:
+    store.save_own(flusher.held, flusher.number, {key: SavedRow(data, None)}, {})
+
+
+def test_a_sound_store_adds_up(store: Store) -> None:
+    first, second = Flusher(store, 1), Flusher(store, 2)
+    first.flush({"a": hits((0, 5), bots=2), "b": hits((1, 1)), link_key("\0c"): hits((0, 3), opening=100)})
+    first.flush({"a": hits((2, 5))})
+    second.flush({"a": hits((0, 7))})
+    report = verify(store, CLICKS)
+    assert (report.rows, report.links, report.people, report.bots, report.erased) == (6, 3, 121, 2, 0)
+    assert (report.broken_rows, report.broken, report.under_way) == (0, [], [])
+
+
+def test_an_empty_store_adds_up(store: Store) -> None:
+    report = verify(store, CLICKS)
+    assert (report.rows, report.broken, report.under_way) == (0, [], [])
+
+
+def test_a_row_that_breaks_a_law_is_named_with_its_numbers(store: Store) -> None:
+    flusher = Flusher(store)
+    flusher.flush({"a": hits((0, 5)), "b": hits((0, 5))})
+    put(store, flusher, "a", encode(row_of(store, "a", 1)._replace(lifetime=6)))
+    report = verify(store, CLICKS)
+    assert report.broken_rows == 2
+    assert report.broken == [
+        "link 'a', owner 1: lifetime is 6, but opening 0 + buckets 5",
+        "all links, owner 1: this row counts 10 people, the links' rows together 11 (erased ones included)",
+    ]
+
+
+def test_a_row_that_cannot_be_read_is_named(store: Store) -> None:
+    flusher = Flusher(store)
+    flusher.flush({"a": hits((0, 5)), "b": hits((0, 5))})
+    put(store, flusher, "a", b"\xff\xff")
+    report = verify(store, CLICKS)
+    assert report.broken_rows == 2
+    assert report.broken[0].startswith("link 'a', owner 1: not a row")
+    assert report.broken[1] == "all links, owner 1: 1 rows cannot be read, so the sums cannot be compared"
+
+
+def test_a_lost_row_shows_in_the_sums_of_its_owner(store: Store) -> None:
+    first, second = Flusher(store, 1), Flusher(store, 2)
+    first.flush({"a": hits((0, 5), bots=1)})
+    second.flush({"a": hits((0, 5)), "b": hits((0, 5), bots=4)})
+    put(store, second, "b", encode(row_of(store, "b", 2)._replace(bots=0, bot_cells=())))
+    report = verify(store, CLICKS)
+    assert report.broken == [
+        "all links, owner 2: this row counts 4 bots, the links' rows together 0 (erased ones included)"
+    ]
+
+
+def test_links_without_a_row_of_all_links_do_not_add_up(store: Store) -> None:
+    flusher = Flusher(store)
+    flusher.flush({"a": hits((0, 5))})
+    put(
+        store,
+        flusher,
+        ALL_LINKS,
+        encode(row_of(store, ALL_LINKS, 1)._replace(lifetime=0, people_cells=(), first=None, last=None)),
+    )
+    assert verify(store, CLICKS).broken_rows == 1
+
+
+def test_what_was_erased_still_adds_up_before_and_after_its_owners_write_again(store: Store) -> None:
+    first, second = Flusher(store, 1), Flusher(store, 2)
+    first.flush({"a": hits((0, 50), bots=3), "b": hits((0, 1))})
+    second.flush({"a": hits((0, 7))})
+    store.erase("a", NOON * 1_000_000)
+    report = verify(store, CLICKS)
+    assert (report.people, report.bots, report.erased, report.broken) == (1, 0, 60, [])
+    first.flush({"a": hits((5, 60), bots=4)})
+    report = verify(store, CLICKS)
+    assert (report.people, report.bots, report.erased, report.broken) == (61, 4, 60, [])
+
+
+def test_an_owner_in_the_middle_of_a_flush_is_named_and_not_compared(store: Store) -> None:
+    first, second = Flusher(store, 1), Flusher(store, 2)
+    for flusher in (first, second):
+        flusher.flush({"a": hits((0, 5))})
+    first.begin({"b": hits((0, 5))})
+    second.flush({"b": hits((0, 5))})
+    report = verify(store, CLICKS)
+    assert (report.people, report.broken, report.under_way) == (20, [], [1])
+    first.finish({"b": hits((0, 5))})
+    report = verify(store, CLICKS)
+    assert (report.people, report.broken, report.under_way) == (20, [], [])
+
+
+def test_a_flush_that_has_begun_and_written_nothing_is_compared(store: Store) -> None:
+    flusher = Flusher(store)
+    flusher.flush({"a": hits((0, 5))})
+    assert store.begin(flusher.held, 1, 2, NOON)
+    assert verify(store, CLICKS).under_way == []
+
+
+def test_rows_of_other_namespaces_keep_the_laws_and_stay_out_of_the_sums(store: Store) -> None:
+    flusher = Flusher(store)
+    flusher.flush({"a": hits((0, 5))})
+    flusher.begin({namespace_key("limit", "a"): hits((0, 1000))})
+    flusher.finish({})
+    report = verify(store, CLICKS)
+    assert (report.rows, report.links, report.people, report.broken) == (3, 1, 5, [])
+
+
+def test_a_row_of_nobody_is_named(store: Store) -> None:
+    store.create_owner(record(7))
+    flusher = Flusher(store)
+    flusher.flush({"a": hits((0, 5))})
+    report = verify(_Forgetful(store), CLICKS)  # type: ignore[arg-type]
+    assert "link 'a', owner 1: the store knows no such owner" in report.broken
+
+
+class _Forgetful:
+    """A store whose owners are gone."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def view(self) -> _Forgetful:
+        return self
+
+    def __enter__(self) -> _Forgetful:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to leave."""
+
+    def owners(self) -> list[object]:
+        return []
+
+    def walk(self, after: str | None, limit: int) -> object:
+        return self._store.walk(after, limit)
+
+
+def test_more_broken_rows_than_anybody_reads_are_counted(store: Store) -> None:
+    flusher = Flusher(store)
+    flusher.flush({})
+    many = {f"key-{n}": SavedRow(b"?", None) for n in range(SENTENCES + 5)}
+    store.save_own(flusher.held, 1, many, {})
+    report = verify(store, CLICKS)
+    assert (report.broken_rows, len(report.broken)) == (SENTENCES + 6, SENTENCES)
