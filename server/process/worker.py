@@ -271,7 +271,7 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
     """A worker with its journal and its jobs, flushed when the block ends. ClickcurveError: it must not start."""
     ladder = Ladder.parse(settings.ladder)
     store = open_or_later(
-        lambda: open_store(settings.store, str(ladder), tell=lambda said: log.warning("store", extra={"said": said})),
+        lambda: open_store(settings.store, str(ladder), warn=lambda said: log.warning("store", extra={"said": said})),
         settings.store.startswith("cassandra:"),
         lambda error: log.warning("store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}),
     )
