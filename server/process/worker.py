@@ -186,7 +186,7 @@ class Worker:
         """What the limiter decides is heard by it, and so it knows which events there are and how callers are named."""
         limiting, secret = self.limiting, data_folder.callers_secret(self.settings.data)
         history = LimitHistory(
-            self.owner.accept, clock.now, secret, events=limiting.limiter.events, address=limiting.addresses.name
+            self.owner.accept, clock.now, secret, events=limiting.limiter.events.rules, address=limiting.addresses.name
         )
         limiting.listeners.append(history.heard)
         limiting.caller_listeners.append(history.heard_of_caller)
