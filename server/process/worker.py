@@ -33,7 +33,6 @@ from server.limiter.limiter import Limiting
 from server.logs import log
 from server.metrics import Metrics, Sample, process_samples
 from server.process import data_folder, jobs, notify, samples
-from server.process.lazy_store import open_or_later
 from server.process.schedule import Schedule
 from server.process.supervisor import ParentProcess
 from server.settings import Settings
@@ -271,10 +270,13 @@ async def owning(settings: Settings, number: int) -> AsyncIterator[Owner]:
 async def running(settings: Settings) -> AsyncIterator[Worker]:
     """A worker with its journal and its jobs, flushed when the block ends. ClickcurveError: it must not start."""
     ladder = Ladder.parse(settings.ladder)
-    store = open_or_later(
-        lambda: open_store(settings.store, str(ladder), warn=lambda said: log.warning("store", extra={"said": said})),
-        settings.store.startswith("cassandra:"),
-        lambda error: log.warning("store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}),
+    store = open_store(
+        settings.store,
+        str(ladder),
+        warn=lambda said: log.warning("store", extra={"said": said}),
+        later=lambda error: log.warning(
+            "store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}
+        ),
     )
     worker = await _take_up(settings, store, ladder)
     worker.schedule.start()
