@@ -21,10 +21,12 @@ from clickcurve.buckets.errors import ClickcurveError, RuleInvalid, SettingInval
 from clickcurve.limiter.http.address import HEADERS, addresses
 from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import Rule, parse_rules
-from server import limits
+from ingest.journal.journal import MAX_BYTES
 from storage.cassandra import uri
 
 PREFIX = "CLICKCURVE_"
+MAX_WORKERS = 64
+JOURNAL_MIB = MAX_BYTES // 1024 // 1024
 LADDER = "60:1,300:1,3600:31,week:366,month"
 
 
@@ -163,7 +165,7 @@ TABLE: tuple[Setting, ...] = (
         "URI",
     ),
     Setting("config", "", _maybe_path, "TOML file with settings under these names.", "FILE"),
-    Setting("workers", "1", _whole(1, limits.WORKERS.value), "Worker processes on one port; each is an owner.", "N"),
+    Setting("workers", "1", _whole(1, MAX_WORKERS), "Worker processes on one port; each is an owner.", "N"),
     Setting(
         "insecure", "off", _switch, "Listen beyond loopback though there are no tokens: anybody may write and read.", ""
     ),
@@ -176,9 +178,7 @@ TABLE: tuple[Setting, ...] = (
         "in the seconds before it; a crash of the program loses nothing.",
         "on|off",
     ),
-    Setting(
-        "journal_mib", str(limits.JOURNAL_MIB.value), _whole(4, 1_048_576), "Most that one journal may hold.", "MIB"
-    ),
+    Setting("journal_mib", str(JOURNAL_MIB), _whole(4, 1_048_576), "Most that one journal may hold.", "MIB"),
     Setting(
         "ladder", LADDER, _text, "Tiers, finest first: width in seconds (or week, month), then days kept.", "TIERS"
     ),

@@ -7,7 +7,6 @@ import json
 import click
 
 from server.cli.options import with_settings
-from server.limits import LIMITS
 from server.settings import TABLE, Settings
 
 
@@ -53,6 +52,8 @@ def _rules(settings: Settings) -> list[tuple[str, str, str]]:
 
 
 def _limits(as_json: bool) -> None:
+    from server.limits import LIMITS  # it reads the numbers from all parts, which are slow to import
+
     if as_json:
         shown = {name: {"value": one.value, "unit": one.unit, "over": one.over} for name, one in LIMITS.items()}
         click.echo(json.dumps(shown, indent=1))

@@ -24,7 +24,6 @@ from query.http.routes import routes as query_routes
 from query.queries import Limits, Queries
 from query.reader import Reader
 from query.top import TopLinks
-from server import limits
 from server.http.auth import Gate
 from server.http.docs_page import page
 from server.http.front_door import Front
@@ -73,15 +72,10 @@ def create(
         minutes_since,
         bot_judge(),
         counting.ingest,
-        body_bytes=limits.BODY_BYTES.value,
-        future_s=limits.FUTURE_S.value,
-        identified_hits=limits.IDENTIFIED_HITS.value,
-        receipt_items=limits.RECEIPT_ITEMS.value,
-        waiting_bytes=limits.WAITING_BYTES.value,
     )
 
     def moment() -> Moment:
-        return Moment.at(clock(), minutes_since, limits.FUTURE_S.value)
+        return Moment.at(clock(), minutes_since)
 
     queries = _queries(owner, store, ladder, clock)
     app = FastAPI(
@@ -94,7 +88,7 @@ def create(
     )
     counting.problems.install(app)
     app.include_router(query_routes(queries, owner.erase, limit_history))
-    app.include_router(import_routes(owner, moment, ladder, counting.ingest, limits.BODY_BYTES.value))
+    app.include_router(import_routes(owner, moment, ladder, counting.ingest))
     app.include_router(limit_routes(limiting.limiter, limiting.addresses, limiting.dialect))
     app.include_router(server_routes(readiness, metrics))
     describe(app)

@@ -22,10 +22,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from clickcurve.buckets.errors import NotAllowed, NotAuthenticated, SettingInvalid
-from server import limits
 from server.logs import log
 
 RECHECK_S = 1.0
+MAX_TOKENS = 1_000
 PREFIX = "cc_"
 
 
@@ -108,8 +108,8 @@ def save(path: Path, tokens: tuple[Token, ...]) -> None:
 def create(path: Path, name: str, scopes: tuple[Scope, ...], now: int) -> str:
     """Adds a token to the file and returns it, the only time that it is to be seen."""
     tokens = load(path)
-    if len(tokens) >= limits.TOKENS.value:
-        raise SettingInvalid(f"there are {len(tokens)} tokens already, {limits.TOKENS.value} at most", field="token")
+    if len(tokens) >= MAX_TOKENS:
+        raise SettingInvalid(f"there are {len(tokens)} tokens already, {MAX_TOKENS} at most", field="token")
     known = {token.id for token in tokens}
     token_id = next(fresh for fresh in iter(lambda: secrets.token_hex(4), "") if fresh not in known)
     secret = f"{PREFIX}{token_id}_{secrets.token_urlsafe(32)}"

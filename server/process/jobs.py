@@ -7,10 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from clickcurve.buckets.errors import JournalHeld, StoreUnavailable
 from clickcurve.buckets.ladder import GRACE_S
-from ingest.owner import Owner
+from ingest.owner import ID_WINDOW_S, Owner
 from ingest.owner_status import OwnerStatus
 from retention.run import run_pass
-from server import limits
 from server.logs import log
 from server.process.schedule import Job
 from storage.contract import Store
@@ -43,7 +42,7 @@ async def forget_ids(store: Store, owner: Owner, clock: Callable[[], float]) -> 
     Twice the window is kept, counted from the oldest hit that is not in the store: the ids of an unfinished flush
     must be judged the same each time it is tried.
     """
-    horizon_s = clock() - owner.status.lag_s - 2 * limits.IDS_WINDOW_S.value
+    horizon_s = clock() - owner.status.lag_s - 2 * ID_WINDOW_S
     await asyncio.to_thread(store.forget_ids, int(horizon_s * 1e6))
 
 

@@ -38,7 +38,11 @@ def serve(settings: Settings) -> int:
         if settings.workers == 1:
             with listener:
                 return worker.run(settings, listener)
-        return supervisor.Parent(settings.workers, listener, lambda alarm: _work(settings, listener, alarm)).run()
+        patience_s = worker.DRAIN_S + worker.LAST_FLUSH_S + 3.0
+        parent = supervisor.Parent(
+            settings.workers, listener, patience_s, lambda alarm: _work(settings, listener, alarm)
+        )
+        return parent.run()
 
 
 def _work(settings: Settings, listener: socket.socket, alarm: int) -> int:

@@ -13,7 +13,7 @@ import socket
 import sys
 from collections.abc import Callable
 
-from server import clock, limits
+from server import clock
 from server.logs import log
 
 REFUSED = 2
@@ -27,10 +27,11 @@ Work = Callable[[int], int]
 
 
 class Parent:
-    """Forks `count` workers and waits for signals until all have ended."""
+    """Forks `count` workers and waits for signals until all have ended. At a stop it kills them after `patience_s`."""
 
-    def __init__(self, count: int, listener: socket.socket, work: Work) -> None:
+    def __init__(self, count: int, listener: socket.socket, patience_s: float, work: Work) -> None:
         self._count = count
+        self._patience_s = patience_s
         self._listener = listener
         self._work = work
         self._alive: set[int] = set()
@@ -63,7 +64,7 @@ class Parent:
             self._reap()
         elif self._stopping:
             log.warning(
-                "workers killed", extra={"after_s": _patience_s(), "then": "what they held is in their journals"}
+                "workers killed", extra={"after_s": self._patience_s, "then": "what they held is in their journals"}
             )
             self._signal(signal.SIGKILL)
             self._replace_at = None
@@ -113,13 +114,9 @@ class Parent:
         if not self._stopping:
             self._stopping = True
             self._listener.close()
-            self._replace_at = clock.monotonic() + _patience_s()
+            self._replace_at = clock.monotonic() + self._patience_s
         self._signal(number)
 
     def _signal(self, number: int) -> None:
         for child in self._alive:
             os.kill(child, number)
-
-
-def _patience_s() -> float:
-    return limits.DRAIN_S.value + limits.LAST_FLUSH_S.value + 3.0

@@ -22,7 +22,7 @@ from ingest.flush import Pace
 from ingest.journal.journal import Journal
 from ingest.owner import Owner
 from ingest.reading.counters import IngestCounters
-from server import clock, limits
+from server import clock
 from server.http import app
 from server.http.auth import Gate
 from server.http.connection import connection_class
@@ -40,6 +40,11 @@ from storage.contract import Store
 from storage.from_uri import open_store
 
 MIB = 1024 * 1024
+BACKLOG = 2_048  # connections that wait to be accepted
+KEEP_ALIVE_S = 75  # without a request
+DRAIN_S = 5  # for requests under way at a stop
+FIRST_FLUSH_S = 20  # at a start; then requests are answered
+LAST_FLUSH_S = 10  # at a stop
 LATER = "the next start flushes the journal"
 
 
@@ -222,14 +227,14 @@ class Worker:
 
     async def close(self) -> None:
         """Flushes and lets go of everything, within seconds; what the store does not take stays in the journal."""
-        until = clock.monotonic() + limits.LAST_FLUSH_S.value
-        await self.schedule.stop(limits.LAST_FLUSH_S.value / 2)
+        until = clock.monotonic() + LAST_FLUSH_S
+        await self.schedule.stop(LAST_FLUSH_S / 2)
         await self.limiting.close()
         closing = asyncio.ensure_future(self._close_owner())
         await asyncio.wait({closing}, timeout=max(0.0, until - clock.monotonic()))
         if not closing.done():
             # A thread hangs in the store and would keep the process from ending. All it holds is in the journal.
-            log.warning("last flush unfinished", extra={"after_s": limits.LAST_FLUSH_S.value, "then": LATER})
+            log.warning("last flush unfinished", extra={"after_s": LAST_FLUSH_S, "then": LATER})
             logging.shutdown()
             os._exit(0)
         try:
@@ -296,9 +301,9 @@ async def _take_up(settings: Settings, store: Store, ladder: Ladder) -> Worker:
     worker = Worker(settings, number, journal, store, ladder)
     worker.recovered = worker.owner.status.buffered_hits
     flushing = asyncio.ensure_future(worker.owner.flush())
-    await asyncio.wait({flushing}, timeout=limits.FIRST_FLUSH_S.value)
+    await asyncio.wait({flushing}, timeout=FIRST_FLUSH_S)
     if not flushing.done():
-        log.warning("first flush unfinished", extra={"after_s": limits.FIRST_FLUSH_S.value, "then": "it goes on"})
+        log.warning("first flush unfinished", extra={"after_s": FIRST_FLUSH_S, "then": "it goes on"})
         flushing.add_done_callback(_ended_late)
         return worker
     try:
@@ -381,9 +386,9 @@ def _uvicorn(worker: Worker, listener: socket.socket) -> Uvicorn:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=limits.BACKLOG.value,
-        timeout_keep_alive=limits.KEEP_ALIVE_S.value,
-        timeout_graceful_shutdown=limits.DRAIN_S.value,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=DRAIN_S,
     )
     hits = worker.recovered
     return Uvicorn(

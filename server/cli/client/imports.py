@@ -22,7 +22,7 @@ from ingest.imports.importer import Importer, Kind, Opened, Summary
 from ingest.imports.retry import TRIES, Sender
 from ingest.imports.target import TIMEOUT_S, HttpTarget, OwnerTarget, Target
 from ingest.reading.bots import bot_judge
-from server import clock, limits
+from server import clock
 from server.cli.client.api import is_here
 from server.cli.main import FAILED, USAGE, Failed
 from server.cli.options import with_settings
@@ -145,7 +145,7 @@ async def _folder(settings: Settings, wide: Wide) -> AsyncIterator[Target]:
     from server.process import worker
 
     def moment() -> Moment:
-        return Moment.at(clock.now(), minutes_since, limits.FUTURE_S.value)
+        return Moment.at(clock.now(), minutes_since)
 
     async with worker.owning(settings, 1) as owner:
         flushing = asyncio.create_task(_flush_now_and_then(owner.flush, settings.flush_s))
