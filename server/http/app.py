@@ -26,12 +26,12 @@ from query.reader import Reader
 from query.top import TopLinks
 from server.http.auth import Gate
 from server.http.docs_page import page
-from server.http.front_door import Front
+from server.http.front_door import FrontDoor
 from server.http.health_routes import Readiness
 from server.http.health_routes import router as server_routes
 from server.http.openapi import describe
 from server.http.problems import Problems
-from server.limiter.limiter import Limiting
+from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics
 from server.process.samples import program_version
 from storage.contract import Store
@@ -53,7 +53,7 @@ class Counting:
     problems: Problems
 
 
-def create(
+def create_app(
     owner: Owner,
     store: Store,
     ladder: Ladder,
@@ -62,9 +62,9 @@ def create(
     counting: Counting,
     metrics: Metrics,
     readiness: Readiness,
-    limiting: Limiting,
+    limiting: ServerLimiter,
     limit_history: Limits,
-) -> Front:
+) -> FrontDoor:
     """The application that uvicorn runs."""
     hits = HitRoutes(
         owner,
@@ -94,7 +94,7 @@ def create(
     describe(app)
     app.add_api_route("/docs", _docs(app), include_in_schema=False)
     behind = HotQueries(queries, counting.problems.answer, app)
-    return Front(gate, counting.problems, hits, behind, limiting)
+    return FrontDoor(gate, counting.problems, hits, behind, limiting)
 
 
 def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:

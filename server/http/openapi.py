@@ -106,7 +106,7 @@ _EVENT = {
 }
 
 
-def _problems(*statuses: int) -> dict[str, Schema]:
+def _error_answers(*statuses: int) -> dict[str, Schema]:
     said = {
         400: "The body cannot be read; nothing counts.",
         401: "The token is missing or unknown.",
@@ -168,7 +168,7 @@ _HIT_ROUTES: dict[str, Schema] = {
             },
             "responses": {
                 "200": _receipt(one_hit=ONE_RECEIPT, several=_MIXED_RECEIPT),
-                **_problems(400, 413, 415, 429, 503),
+                **_error_answers(400, 413, 415, 429, 503),
                 "422": _NONE_GOOD,
             },
         }
@@ -192,7 +192,7 @@ _HIT_ROUTES: dict[str, Schema] = {
             ],
             "responses": {
                 "200": _receipt(one_hit=ONE_RECEIPT),
-                **_problems(400, 429, 503),
+                **_error_answers(400, 429, 503),
                 "422": _NONE_GOOD,
             },
         }
@@ -226,9 +226,9 @@ def _completed(document: Schema) -> Schema:
             scope = scope_of(method.upper(), path)
             responses = operation["responses"]
             if "HTTPValidationError" in json.dumps(responses.get("422")):
-                responses.update(_problems(422))
+                responses.update(_error_answers(422))
             if scope is not None:
                 operation["security"] = [{"token": []}]
                 operation["x-scope"] = scope.value
-                responses.update(_problems(401, 403))
+                responses.update(_error_answers(401, 403))
     return document

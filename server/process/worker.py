@@ -29,7 +29,7 @@ from server.http.connection import connection_class
 from server.http.health_routes import Readiness
 from server.http.problems import Problems
 from server.limiter.history import LimitHistory
-from server.limiter.limiter import Limiting
+from server.limiter.limiter import ServerLimiter
 from server.logs import log
 from server.metrics import Metrics, Sample, process_samples
 from server.process import data_folder, jobs, samples
@@ -68,14 +68,14 @@ class Uvicorn(uvicorn.Server):
         yield
 
 
-class Told:
+class Signals:
     """Whether this process was told to stop, or to read the limiter's rules again. If it runs, it does so at once."""
 
     def __init__(self) -> None:
         self.to_stop = False
         self.to_reload = False
         self.server: Uvicorn | None = None
-        self.limiting: Limiting | None = None
+        self.limiting: ServerLimiter | None = None
 
     def stop(self) -> None:
         self.to_stop = True
@@ -145,7 +145,7 @@ class Worker:
         self.ladder = ladder
         self.owner = open_owner(settings, journal, store, ladder, self._alone())
         self.stopping = False
-        self.limiting = Limiting(settings, clock.now, clock.monotonic)
+        self.limiting = ServerLimiter(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
         self.recovered = 0  # hits that were found in the journal
         self.limit_history = self._limit_history()
@@ -173,7 +173,7 @@ class Worker:
             ],
             data_folder.samples_folder(settings.data) if settings.workers > 1 else None,
         )
-        self.front = app.create(
+        self.front = app.create_app(
             self.owner,
             store,
             ladder,
@@ -342,7 +342,7 @@ def run(settings: Settings, listener: socket.socket, alarm: int | None = None) -
     async def main() -> None:
         # From the first moment to the last: a stop while the journal is flushed at the start ends in order, too, and a
         # second signal does not cut off the last flush.
-        told = Told()
+        told = Signals()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: told.stop())
         loop = asyncio.get_running_loop()

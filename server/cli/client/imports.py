@@ -112,7 +112,7 @@ async def _import(
                 continue
             finally:
                 bar.clear()
-            for line in summary_lines(str(file), summary):
+            for line in source_lines(str(file), summary):
                 click.echo(line)
             fine = fine and not summary.refused and summary.damage is None
     return fine
@@ -183,7 +183,7 @@ class _Bar:
             click.echo("\r\033[K", err=True, nl=False)
 
 
-def summary_lines(name: str, summary: Summary) -> list[str]:
+def source_lines(name: str, summary: Summary) -> list[str]:
     """What came of one source, for people."""
     if summary.behind:
         return [f"{name}: a part of a source that was counted further already; nothing new"]

@@ -41,7 +41,7 @@ def test_a_first_flush_that_fails_when_requests_are_answered_already_is_told_lik
     monkeypatch.setattr(worker, "FIRST_FLUSH_S", 0)
 
     async def start_and_stop() -> None:
-        async with worker.running(settings.read({"data": str(tmp_path), "store": "memory://"}, {})) as started:
+        async with worker.running(settings.read_settings({"data": str(tmp_path), "store": "memory://"}, {})) as started:
             store.answer.set()
             await started.owner.flush()  # behind the first one
 
