@@ -41,7 +41,7 @@ from ingest.buffer import Buffer, replay
 from ingest.claim import claim, epoch_is_used_up, first_flush
 from ingest.deduplication import Ids
 from ingest.flush import Flush, Pace
-from ingest.imports.offsets import Sources
+from ingest.imports.offsets import Offsets
 from ingest.journal.group_commit import Group, GroupCommit
 from ingest.journal.journal import FlushRecord, Identity, Journal
 from ingest.owner_status import OwnerStatus
@@ -89,7 +89,7 @@ class Owner:
         self._store_thread = ThreadPoolExecutor(1, "flush")
         self._commit = GroupCommit(journal, clock, self._stamp, self._committed, self._journal_thread)
         self._ids = Ids(store, self._buffered_id, alone, ID_WINDOW_S * 1_000_000, self._stamp)
-        self._sources = Sources(store, lambda: self._held, self._in_store_reader)
+        self._offsets = Offsets(store, lambda: self._held, self._in_store_reader)
         self._status = OwnerStatus()
         self._recover()
 
@@ -101,9 +101,9 @@ class Owner:
         if self._record is not None:
             self._taken = replay(self._journal.frames(self._record), {}, self._late_before())
             self._taken.flush = self._record.number
-            self._sources.buffered(self._taken.sources)
+            self._offsets.buffered(self._taken.sources)
         self._buffer = replay(self._journal.frames(), {}, self._late_before())
-        self._sources.buffered(self._buffer.sources)
+        self._offsets.buffered(self._buffer.sources)
         self._stamp_us = max(b.until_us for b in self._buffers())
 
     def _late_before(self) -> int:
@@ -137,7 +137,7 @@ class Owner:
         if self._buffer.entries() > self._buffer_entries:
             raise self._behind()
         if batch.source is not None:
-            async with self._sources.step(batch.source):
+            async with self._offsets.step(batch.source):
                 await self._join(batch, visible=False)
             return frozenset()
         if not batch.identified:
@@ -170,7 +170,7 @@ class Owner:
 
     async def source(self, source: str) -> Source:
         """How far an import has come, unflushed pieces included."""
-        return await self._sources.where(source)
+        return await self._offsets.where(source)
 
     # --- reading -------------------------------------------------------------------------------------------------
     def pending(self, key: str) -> list[Pending]:

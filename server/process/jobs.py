@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from clickcurve.buckets.errors import JournalHeld, StoreUnavailable
 from clickcurve.buckets.ladder import GRACE_S
 from ingest.owner import ID_WINDOW_S, Owner
-from ingest.owner_status import OwnerStatus
 from retention.run import run_pass
 from server.logs import log
 from server.process.schedule import Job
@@ -19,21 +18,6 @@ PUBLISH_S = 5
 HAND_OVER_S = 1
 # The fold day changes at 01:00 UTC; a little later all clocks agree that it has.
 FOLD_AT_S = GRACE_S + 30
-
-
-def tell_flush(journal: str, status: OwnerStatus) -> None:
-    """One line of log for a flush that went through."""
-    log.info(
-        "flush",
-        extra={
-            "journal": journal,
-            "owner": status.owner,
-            "hits": status.last_flush_hits,
-            "rows": status.last_flush_rows,
-            "seconds": round(status.last_flush_s, 3),
-            "journal_bytes": status.journal_bytes,
-        },
-    )
 
 
 async def forget_ids(store: Store, owner: Owner, clock: Callable[[], float]) -> None:

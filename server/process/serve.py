@@ -39,16 +39,15 @@ def serve(settings: Settings) -> int:
             with listener:
                 return worker.run(settings, listener)
         patience_s = worker.DRAIN_S + worker.LAST_FLUSH_S + 3.0
-        parent = supervisor.Parent(
-            settings.workers, listener, patience_s, lambda alarm: _work(settings, listener, alarm)
-        )
-        return parent.run()
+        return supervisor.Parent(
+            settings.workers, listener, patience_s, lambda parent: _work(settings, listener, parent)
+        ).run()
 
 
-def _work(settings: Settings, listener: socket.socket, alarm: int) -> int:
+def _work(settings: Settings, listener: socket.socket, parent: supervisor.ParentProcess) -> int:
     """A worker's life in a process of its own; one that must not start says why and is not replaced."""
     try:
-        return worker.run(settings, listener, alarm)
+        return worker.run(settings, listener, parent)
     except ClickcurveError as error:
         print(f"Error: {error.detail}", file=sys.stderr)
         return supervisor.REFUSED
