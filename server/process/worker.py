@@ -148,7 +148,7 @@ class Worker:
         """What the limiter decides is heard by it, and so it knows which events there are and how callers are named."""
         limiting, secret = self.limiting, data_folder.callers_secret(self.settings.data)
         history = LimitHistory(
-            self.owner.accept, clock.now, secret, events=limiting.limiter.events, address=limiting.addresses.name
+            self.owner.accept, clock.now, secret, events=limiting.limiter.events.rules, address=limiting.addresses.name
         )
         limiting.listeners.append(history.heard)
         limiting.caller_listeners.append(history.heard_of_caller)
@@ -215,7 +215,7 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
     """A worker with its journal and its jobs, flushed when the block ends. ClickcurveError: it must not start."""
     ladder = Ladder.parse(settings.ladder)
     store = open_or_later(
-        lambda: open_store(settings.store, str(ladder), tell=lambda said: log.warning("store", extra={"said": said})),
+        lambda: open_store(settings.store, str(ladder), warn=lambda said: log.warning("store", extra={"said": said})),
         settings.store.startswith("cassandra:"),
         lambda error: log.warning("store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}),
     )
