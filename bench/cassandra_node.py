@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from clickcurve.buckets.ladder import CLICKS
-from storage.cassandra.schema import apply
+from storage.cassandra.schema import apply_schema
 from storage.cassandra.session import Session, connect
 from storage.cassandra.statements import STATEMENTS
 from storage.cassandra.uri import parse
@@ -29,7 +29,7 @@ def make_keyspace(node: Node, name: str) -> str:
     uri = f"cassandra://{node.address}:{node.port}/{name}"
     session = connect(parse(uri))
     try:
-        apply(session, str(CLICKS), replication=1)
+        apply_schema(session, str(CLICKS), replication=1)
     finally:
         session.close()
     return uri

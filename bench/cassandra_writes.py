@@ -23,7 +23,7 @@ from clickcurve.buckets.ladder import fold_day
 from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Batch
 from ingest.flush import ROWS_PER_SAVE
-from storage.cassandra.cql import Kind, Rows, Statement, Values
+from storage.cassandra.cql import Rows, Statement, StatementKind, Values
 from storage.cassandra.statements import BEGIN, CREATE_OWNER, NOW_MS, OWNER, SAVE, STATEMENTS
 from storage.cassandra.store import CassandraStore
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow
@@ -55,7 +55,9 @@ def _hour(flush_s: int, now: int) -> Iterator[Line]:
         flusher.flush(keys)
     hits = HITS_PER_S * HOUR_S
     sent = cql.sent
-    written = sum(sent[name] for name, each in STATEMENTS.items() if each.kind in (Kind.WRITE, Kind.CONDITION))
+    written = sum(
+        sent[name] for name, each in STATEMENTS.items() if each.kind in (StatementKind.WRITE, StatementKind.CONDITION)
+    )
     rows = sent[SAVE.name]
     hints = sent["ADD_DUE"] + sent["ADD_TOUCHED"]
     what = f"an hour of {HITS_PER_S:,} hits/s on {LINKS:,} links, Zipf {SKEW}, a flush every {flush_s} s"

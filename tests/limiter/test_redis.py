@@ -101,7 +101,7 @@ def test_a_long_history_answers_as_memory_does(redis: Place, server: Served) -> 
                 verb = "reserve"
             cost = random.randint(1, 2)
             one, other = (getattr(each, verb)("e", ANN, cost, now=now, **more) for each in limiters)
-            assert one.standing == other.standing, step
+            assert one.quota == other.quota, step
             if one.reservation is not None and other.reservation is not None:
                 held.append((one.reservation, other.reservation))
             if step % 40 == 30 and held:
@@ -149,7 +149,7 @@ def test_token_buckets_are_given_back_what_memory_gives_back(redis: Place, seed:
                     each.commit("e", token, keep, now=now)
             cost = random.randint(1, 4)
             told = [each.reserve("e", ANN, cost, now=now) for each in limiters]
-            assert told[0].standing == told[1].standing
+            assert told[0].quota == told[1].quota
             if told[0].allowed:
                 held.append([each.reservation or "" for each in told])
 

@@ -21,7 +21,7 @@ from ingest import claim, flush, owner
 from query.reader import Reader
 from storage.cassandra import store
 from storage.cassandra.erasures import Erasures
-from storage.cassandra.ids import Ids
+from storage.cassandra.ids import IdsTable
 from storage.cassandra.store import CassandraStore
 from tests.simulated import cluster, simulation
 from tests.simulated.cells import Cell, Partition, Partitions, absorb
@@ -200,11 +200,11 @@ MUTANTS = [
         replaced(CassandraStore, "begin", lambda *_: True),
         replaced(CassandraStore, "_check_fence", lambda *_: None)), COPIES),
     Mutant("an id is mine if its owner is", lambda: rewritten(
-        Ids, "_decide", "claim[:2] == (owner, flush)", "claim[0] == owner"), UNREAD_IDS),
+        IdsTable, "_decide", "claim[:2] == (owner, flush)", "claim[0] == owner"), UNREAD_IDS),
     Mutant("ids decided when the hit comes", lambda: replaced(
         CassandraStore, "claim_ids", lambda *_: set()), IDS),
     Mutant("ids forgotten within hours", lambda: rewritten(
-        Ids, "_decide", "window_us + REPLAY_US + MARGIN_US", "window_us // 16"), OLD_IDS),
+        IdsTable, "_decide", "window_us + REPLAY_US + MARGIN_US", "window_us // 16"), OLD_IDS),
     Mutant("ids of any age flushed", lambda: replaced(
         owner.Owner, "_check_replay", lambda *_: None), OLD_JOURNALS),
     Mutant("every process with the same token", lambda: replaced(

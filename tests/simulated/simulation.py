@@ -170,7 +170,7 @@ class Simulation:
             self.note(process, "has taken", sent, "before" if duplicates else "")
             sent.acknowledged = True
             sent.stamps_us.append(owner._stamp_us)
-            if not duplicates or sent.id in owner._buffer.waiting:
+            if not duplicates or sent.id in owner._buffer.undecided:
                 sent.lies_in(copy, surely=True)
             self.counted["acknowledged"] += 1
         finally:

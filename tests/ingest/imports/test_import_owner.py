@@ -14,8 +14,8 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Moment
-from ingest.imports.chunk import Piece
-from ingest.imports.target import ImportRefused, OwnerTarget, Place, Taken
+from ingest.imports.chunk import Chunk
+from ingest.imports.target import ImportRefused, KeptOffset, OwnerTarget, Taken
 from storage.contract import Source
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess, TrackedDisk
@@ -42,13 +42,13 @@ class Workers:
         ]
         self.node = self.nodes[0]
 
-    async def place(self, source: str) -> Place:
+    async def offset(self, source: str) -> KeptOffset:
         await self.trouble()
-        return await self.target().place(source)
+        return await self.target().offset(source)
 
-    async def send(self, piece: Piece) -> Taken:
+    async def send(self, chunk: Chunk) -> Taken:
         await self.trouble()
-        taken = await self.target().send(piece)
+        taken = await self.target().send(chunk)
         if self.rnd.random() < 0.1:
             raise Died  # the client, before it reads the answer
         return taken
@@ -161,8 +161,8 @@ class FullOwner:
 
 
 def send_to(owner: FullOwner) -> Taken:
-    piece = Piece(SourceStep("s", 0, 1, ""), {NOW // 60 * 60: {"a": 1}})
-    return asyncio.run(OwnerTarget(owner, CLICKS, moment).send(piece))
+    chunk = Chunk(SourceStep("s", 0, 1, ""), {NOW // 60 * 60: {"a": 1}})
+    return asyncio.run(OwnerTarget(owner, CLICKS, moment).send(chunk))
 
 
 def test_a_full_buffer_is_flushed_by_the_import_itself() -> None:

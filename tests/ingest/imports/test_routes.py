@@ -1,4 +1,4 @@
-"""The import routes: places, pieces, what is refused, and a whole import through them."""
+"""The import routes: places, chunks, what is refused, and a whole import through them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Moment
 from ingest.imports.access_log import AccessLog
-from ingest.imports.chunk import Piece
+from ingest.imports.chunk import Chunk
 from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer
 from ingest.imports.retry import Sender
 from ingest.imports.routes import import_routes
-from ingest.imports.target import HttpTarget, ImportRefused, Place, Taken
+from ingest.imports.target import HttpTarget, ImportRefused, KeptOffset, Taken
 from ingest.reading.counters import IngestCounters
 from server.http.problems import Problems
 from storage.contract import Source
@@ -234,11 +234,11 @@ def with_target(imports: Imports, call: Callable[[HttpTarget], Awaitable[object]
 
 
 def test_the_client_reads_receipts_and_places(imports: Imports) -> None:
-    piece = Piece(SourceStep("s", 0, 10, "t"), {TODAY: {"a": 2, "b": 1}, NOW // 60 * 60 + 600: {"a": 9}}, {0: {"a": 1}})
-    taken = with_target(imports, lambda target: target.send(piece))
+    chunk = Chunk(SourceStep("s", 0, 10, "t"), {TODAY: {"a": 2, "b": 1}, NOW // 60 * 60 + 600: {"a": 9}}, {0: {"a": 1}})
+    taken = with_target(imports, lambda target: target.send(chunk))
     assert isinstance(taken, Taken)
     assert (taken.counted, taken.late, taken.refused, len(taken.reasons)) == (4, 1, 9, 1)
-    assert with_target(imports, lambda target: target.place("s")) == Place(10, "t")
+    assert with_target(imports, lambda target: target.offset("s")) == KeptOffset(10, "t")
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_the_client_reads_receipts_and_places(imports: Imports) -> None:
     ],
 )
 def test_the_client_knows_what_each_status_means(imports: Imports, fault: Exception, raised: type[Exception]) -> None:
-    for call in (lambda target: target.send(Piece(SourceStep("s", 0, 1, ""))), lambda target: target.place("s")):
+    for call in (lambda target: target.send(Chunk(SourceStep("s", 0, 1, ""))), lambda target: target.offset("s")):
         imports.intake.fault = fault
         with pytest.raises(raised):
             with_target(imports, call)
@@ -259,10 +259,10 @@ def test_the_client_knows_what_each_status_means(imports: Imports, fault: Except
 
 def test_the_client_is_told_where_a_source_stands_and_what_is_hopeless(imports: Imports) -> None:
     with pytest.raises(ImportOutOfStep) as caught:
-        with_target(imports, lambda target: target.send(Piece(SourceStep("s", 7, 8, ""))))
+        with_target(imports, lambda target: target.send(Chunk(SourceStep("s", 7, 8, ""))))
     assert caught.value.value == 0
     with pytest.raises(ImportRefused, match="the server says"):
-        with_target(imports, lambda target: target.send(Piece(SourceStep("s", 7, 7, ""))))
+        with_target(imports, lambda target: target.send(Chunk(SourceStep("s", 7, 7, ""))))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_a_broken_connection_is_unknown_unless_nothing_was_sent(
         client = httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://host")
         target = HttpTarget(lambda: client)
         try:
-            await target.send(Piece(SourceStep("s", 0, 1, "")))
+            await target.send(Chunk(SourceStep("s", 0, 1, "")))
         finally:
             await target.close()
 
@@ -305,7 +305,7 @@ def test_a_log_goes_through_the_routes(imports: Imports, tmp_path: Path) -> None
 
     async def importing(target: HttpTarget) -> None:
         sender = Sender(target, no_wait)
-        await Importer(sender, AccessLog(lambda agent: False), no_wait, piece_bytes=5_000).run(path)
+        await Importer(sender, AccessLog(lambda agent: False), no_wait, chunk_bytes=5_000).run(path)
 
     for _ in range(2):
         with_target(imports, importing)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.cassandra.schema import apply
+from storage.cassandra.schema import apply_schema
 from storage.cassandra.session import connect
 from storage.cassandra.uri import parse
 from testing.cassandra.node import Node
@@ -22,7 +22,7 @@ from tests.storage.stores import LADDER
 
 def make_keyspace(uri: str) -> None:
     session = connect(parse(uri))
-    apply(session, LADDER, replication=1)
+    apply_schema(session, LADDER, replication=1)
     session.close()
 
 
