@@ -11,9 +11,9 @@ from storage.cassandra.schema import apply_schema
 from storage.cassandra.session import Session, connect
 from storage.cassandra.statements import STATEMENTS
 from storage.cassandra.uri import parse
-from tests.cassandra.node import Node
-from tests.cassandra.prepare import prepare
-from tests.cassandra.ring import place_one, running
+from testing.cassandra.node import Node
+from testing.cassandra.prepare import prepare
+from testing.cassandra.ring import place_one, running
 
 
 @contextmanager

@@ -27,10 +27,9 @@ from storage.cassandra.cql import Rows, Statement, StatementKind, Values
 from storage.cassandra.statements import BEGIN, CREATE_OWNER, NOW_MS, OWNER, SAVE, STATEMENTS
 from storage.cassandra.store import CassandraStore
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow
-from tests.cassandra.counted import Counted
-from tests.cassandra.node import Node
-from tests.ingest.world import Node as OwnerNode
-from tests.ingest.world import TrackedDisk
+from testing.cassandra.counted import Counted
+from testing.cassandra.node import Node
+from testing.owner_process import OwnerProcess, TrackedDisk
 
 LINKS = 100_000
 HITS_PER_S = 2_000
@@ -161,7 +160,7 @@ def _check_against_an_owner(uri: str, folder: Path, hits: Mapping[str, int], now
 
 
 async def _owner_flush(store: CassandraStore, folder: Path, hits: Mapping[str, int], now: int) -> None:
-    owner = OwnerNode(folder, store, lambda: now, alone=False, disk=TrackedDisk()).owner
+    owner = OwnerProcess(folder, store, lambda: now, alone=False, disk=TrackedDisk()).owner
     await owner.accept(Batch(people={now: dict(hits)}))
     await owner.flush()
     await owner.close()

@@ -23,12 +23,12 @@ from storage.cassandra import store
 from storage.cassandra.erasures import Erasures
 from storage.cassandra.ids import IdsTable
 from storage.cassandra.store import CassandraStore
-from tests.simulated import cluster, world
+from tests.simulated import cluster, simulation
 from tests.simulated.cells import Cell, Partition, Partitions, absorb
 from tests.simulated.cluster import ROWS, Answer, Cluster, Exchange, Faults
 from tests.simulated.cql_text import Table
 from tests.simulated.history import Plot
-from tests.simulated.world import DAY_S
+from tests.simulated.simulation import DAY_S
 
 Switched = AbstractContextManager[Any]
 
@@ -208,7 +208,7 @@ MUTANTS = [
     Mutant("ids of any age flushed", lambda: replaced(
         owner.Owner, "_check_replay", lambda *_: None), OLD_JOURNALS),
     Mutant("every process with the same token", lambda: replaced(
-        world, "token_of", lambda *_: lambda: "token"), COPIES),
+        simulation, "token_of", lambda *_: lambda: "token"), COPIES),
     Mutant("a claim won by the epoch alone", lambda: rewritten(
         owner, "claim", "(stored.epoch, stored.holder) != (after.epoch, after.holder)",
         "stored.epoch != after.epoch"), COPIES),

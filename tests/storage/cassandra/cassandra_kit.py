@@ -15,7 +15,7 @@ from storage.cassandra.statements import NOW_MS, STATEMENTS
 from storage.cassandra.store import CassandraStore
 from storage.cassandra.uri import parse
 from storage.contract import Store
-from tests.cassandra.node import Node
+from testing.cassandra.node import Node
 
 SHORT_S = 0.2
 

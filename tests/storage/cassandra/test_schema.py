@@ -15,8 +15,8 @@ from storage.cassandra.session import Session, connect
 from storage.cassandra.statements import STATEMENTS
 from storage.cassandra.uri import parse
 from storage.from_uri import open_store
-from tests.cassandra.node import Node
-from tests.running import run
+from testing.cassandra.node import Node
+from testing.server import run
 from tests.storage.cassandra.cassandra_kit import Faulty
 from tests.storage.stores import LADDER
 

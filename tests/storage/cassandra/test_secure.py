@@ -13,9 +13,9 @@ from storage.cassandra.schema import apply_schema
 from storage.cassandra.session import connect
 from storage.cassandra.uri import parse
 from storage.from_uri import open_store
-from tests.cassandra import node as node_module
-from tests.cassandra.node import READY_LINE, Node, Place
-from tests.cassandra.ring import place_one
+from testing.cassandra import node as node_module
+from testing.cassandra.node import READY_LINE, Node, Place
+from testing.cassandra.ring import place_one
 from tests.storage.stores import LADDER
 
 STRICT = """

@@ -32,9 +32,9 @@ from storage.cassandra.statements import ADD_TOUCHED, CLAIMED, CREATE_OWNER, LIN
 from storage.cassandra.store import CassandraStore
 from storage.cassandra.uri import parse
 from storage.contract import Held, Source, StoredRow
-from tests.cassandra.node import Node
+from testing.cassandra.node import Node
+from testing.server import free_port
 from tests.cassandra.proxy import Proxy, conditional
-from tests.running import free_port
 from tests.storage.cassandra.cassandra_kit import Keyspace
 from tests.storage.stores import in_flush, record, rows, saved
 
