@@ -22,7 +22,7 @@ from clickcurve.limiter.decision import is_admitted
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import SUPPORTED, parse_rules
-from tests.servers import shared_memcached, shared_redis
+from testing.backend_servers import shared_memcached, shared_redis
 
 # The machines of tests are shared, and no answer is late there for want of a server.
 PATIENCE_S = 20.0

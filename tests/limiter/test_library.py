@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import clickcurve.limiter
-from tests.running import ROOT
+from testing.server import ROOT
 
 PAGE = (ROOT / "docs" / "limiter.md").read_text()
 # Without these a user's program must do: what reads rules, or counts in process.

@@ -19,10 +19,10 @@ from clickcurve.limiter.backends.memcached_connection import MAX_RELATIVE_S, Ser
 from clickcurve.limiter.backends.memcached_keys import GRACE_S
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import FAILURES
+from testing.backend_servers import Served, memcached_server
+from testing.program import TRIES
 from tests.limiter.backends import PATIENCE_S, Place
 from tests.limiter.given import ANN, BEN, T, free, hits, ten
-from tests.processes import TRIES
-from tests.servers import Served, memcached_server
 
 DAY_S = 86_400
 
