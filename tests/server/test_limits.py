@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from clickcurve import keys
 from clickcurve.limiter.backends import memory
 from clickcurve.limiter.http import json_shapes
 from ingest import hit, owner
@@ -17,7 +18,7 @@ from server.limits import LIMITS
 @pytest.mark.parametrize(
     ("limit", "enforced"),
     [
-        (limits.KEY_BYTES, hit.KEY_BYTES),
+        (limits.KEY_BYTES, keys.KEY_BYTES),
         (limits.COUNT, hit.COUNT_MAX),
         (limits.ID_BYTES, hit.ID_CHARACTERS),
         (limits.FUTURE_S, hit.FUTURE_S),
