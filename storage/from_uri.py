@@ -20,11 +20,11 @@ from storage.contract import Store
 from storage.memory_store import MemoryStore
 from storage.sqlite.store import SqliteStore
 
-Tell = Callable[[str], None]
+Warn = Callable[[str], None]
 
 
-def open_store(uri: str, ladder: str, *, read_only: bool = False, tell: Tell = lambda sentence: None) -> Store:
-    """Open the store that `uri` names, for rows of this ladder (its text). `tell` hears what is not right, if anything.
+def open_store(uri: str, ladder: str, *, read_only: bool = False, warn: Warn = lambda sentence: None) -> Store:
+    """Open the store that `uri` names, for rows of this ladder (its text). `warn` hears what is not right, if anything.
 
     Raises SettingInvalid for a URI that names none, StoreUnavailable, StoreMismatch.
     """
@@ -32,16 +32,16 @@ def open_store(uri: str, ladder: str, *, read_only: bool = False, tell: Tell = l
     if not separator or scheme not in OPENERS:
         known = ", ".join(f"{scheme}://" for scheme in OPENERS)
         raise SettingInvalid(f"{uri!r} names no store; known are {known}", field="store", value=uri)
-    return OPENERS[scheme](uri, rest, ladder, read_only, tell)
+    return OPENERS[scheme](uri, rest, ladder, read_only, warn)
 
 
-def _memory(uri: str, rest: str, ladder: str, read_only: bool, tell: Tell) -> Store:
+def _memory(uri: str, rest: str, ladder: str, read_only: bool, warn: Warn) -> Store:
     if rest:
         raise SettingInvalid(f"{uri!r}: memory:// takes nothing behind the slashes", field="store", value=uri)
     return MemoryStore()
 
 
-def _sqlite(uri: str, rest: str, ladder: str, read_only: bool, tell: Tell) -> Store:
+def _sqlite(uri: str, rest: str, ladder: str, read_only: bool, warn: Warn) -> Store:
     path = rest.removeprefix("/")
     if not rest.startswith("/") or not path or path.endswith("/"):
         raise SettingInvalid(
@@ -52,7 +52,7 @@ def _sqlite(uri: str, rest: str, ladder: str, read_only: bool, tell: Tell) -> St
     return SqliteStore(Path(path), ladder, read_only=read_only)
 
 
-def _cassandra(uri: str, rest: str, ladder: str, read_only: bool, tell: Tell) -> Store:
+def _cassandra(uri: str, rest: str, ladder: str, read_only: bool, warn: Warn) -> Store:
     address = cassandra_uri.parse(uri)
     # The driver takes a third of a second to import, which commands on other stores are spared.
     from storage.cassandra.session import connect
@@ -60,14 +60,14 @@ def _cassandra(uri: str, rest: str, ladder: str, read_only: bool, tell: Tell) ->
     session = connect(address)
     try:
         for sentence in open_keyspace(session, ladder, STATEMENTS.values()):
-            tell(sentence)
+            warn(sentence)
     except BaseException:
         session.close()
         raise
     return CassandraStore(session, address.row_cache_mib * 1024 * 1024)
 
 
-OPENERS: dict[str, Callable[[str, str, str, bool, Tell], Store]] = {
+OPENERS: dict[str, Callable[[str, str, str, bool, Warn], Store]] = {
     "memory": _memory,
     "sqlite": _sqlite,
     "cassandra": _cassandra,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 PARTS = ("clickcurve", "ingest", "storage", "query", "retention", "server")
-CODE = (*PARTS, "tests", "bench", "examples")
+CODE = (*PARTS, "testing", "tests", "bench", "examples")
 MAX_FILE_LINES = 400  # exclusive
 MAX_FUNCTION_LINES = 70  # exclusive
 MAX_FOLDER_FILES = 16
@@ -25,6 +25,9 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "clickcurve.limiter": ("clickcurve",),
     **dict.fromkeys(("ingest", "storage", "query", "retention"), _PROGRAM),
     "server": PARTS,
+    # What measures or tests the program may import all of it; what the two share imports neither.
+    "testing": PARTS,
+    "bench": (*PARTS, "testing"),
 }
 
 # Third-party packages that belong in few places: patterns of the paths where they may be imported.
@@ -93,10 +96,10 @@ def _within(name: str, allowed: str) -> bool:
 def import_directions(root: Path) -> list[str]:
     """Parts import only what MAY_IMPORT lets them."""
     broken = []
-    for file, tree in _sources(root, *PARTS):
+    for file, tree in _sources(root, *PARTS, "testing", "bench"):
         part = _part_of(file)
         for line, name in _imports(tree):
-            ours = name.partition(".")[0] in (*PARTS, "tests", "bench", "examples")
+            ours = name.partition(".")[0] in CODE
             if ours and not any(_within(name, allowed) for allowed in (part, *MAY_IMPORT[part])):
                 broken.append(f"{file}:{line}: {part} must not import {name}")
     return broken
@@ -141,7 +144,7 @@ def clock_use(root: Path) -> list[str]:
     for file, tree in _sources(root, *PARTS):
         if file != CLOCK:
             broken += [f"{file}:{line}: {name}: a clock is read in {CLOCK} only" for line, name in _clock_reads(tree)]
-    for file, tree in _sources(root, "tests"):
+    for file, tree in _sources(root, "tests", "testing"):
         broken += [f"{file}:{line}: sleeps; wait for an event" for line in _sleeps(tree)]
     return broken
 
@@ -227,7 +230,7 @@ def addresses(root: Path) -> list[str]:
     broken = []
     for path in files(root):
         name = _name(root, path)
-        if not name.startswith("tests/") and name != "LICENSE":
+        if not name.startswith(("tests/", "testing/")) and name != "LICENSE":
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 hosts = (host for host in _ADDRESS.findall(line) if not _OWN_HOSTS.fullmatch(host))
                 broken += [f"{name}:{number}: address of {host}" for host in hosts]

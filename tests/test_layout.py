@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from testing.server import ROOT
 from tests import layout
-from tests.running import ROOT
 
 Rule = Callable[[Path], list[str]]
 PYPROJECT = '[project]\ndependencies = ["fastapi>=0.1", "apscheduler", "cassandra-driver"]\n'
@@ -44,9 +44,12 @@ BREACHES: list[tuple[Rule, str, str, str]] = [
     (
         layout.import_directions,
         "server/http/app.py",
-        "from tests import running",
-        "server must not import tests.running",
+        "from testing import server",
+        "server must not import testing.server",
     ),
+    (layout.import_directions, "bench/reads.py", "from tests import audit", "bench must not import tests.audit"),
+    (layout.import_directions, "testing/server.py", "from tests import audit", "testing must not import tests.audit"),
+    (layout.import_directions, "testing/server.py", "from bench import wrk", "testing must not import bench.wrk"),
     (layout.third_party, "query/curves.py", "import fastapi", "fastapi may not be imported here"),
     (layout.third_party, "server/http/app.py", "import apscheduler.triggers", "apscheduler may not be imported here"),
     (layout.third_party, "storage/sqlite/store.py", "from cassandra import cluster", "cassandra may not be imported"),

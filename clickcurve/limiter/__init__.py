@@ -3,7 +3,7 @@
 rates            limits per time, and the grammar they are written in
 rule             which callers share a limit, and how it is kept; what is refused at start
 key              the name under which one caller is counted
-standing         how one key stands under one rule
+quota         how one key stands under one rule
 decision         the one answer that the rules of an event give together
 tiered           sliding windows over buckets of seconds, minutes and hours: the arithmetic
 fixed            windows of the clock, and windows that a hit opens

@@ -10,21 +10,21 @@ from clickcurve.limiter.backend import AsyncBackend, Immediate, Settled
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.decision import Decision, decide
 from clickcurve.limiter.events import (
-    Asking,
     Attempt,
     CallerListener,
     Clock,
     Event,
+    Events,
     Features,
     Listener,
     kept,
     new_reservation,
 )
 from clickcurve.limiter.rule import Rule
-from clickcurve.limiter.wait_queue import MAX_WAITING, Ask, Lines
+from clickcurve.limiter.wait_queue import MAX_WAITING, Ask, WaitQueues
 
 
-class AsyncLimiter(Asking):
+class AsyncLimiter:
     """Decides for coroutines of one event loop; everything as with `Limiter`."""
 
     def __init__(
@@ -42,9 +42,12 @@ class AsyncLimiter(Asking):
         self.backends: Mapping[str, AsyncBackend] = (
             {"memory": Immediate(MemoryBackend())} if backends is None else backends
         )
-        super().__init__(rules, self.backends, clock, timer, listener, caller_listener)
-        self._lines = Lines(max_waiting, asyncio.Event)
+        self.events = Events(rules, self.backends, clock, timer, listener, caller_listener)
+        self._lines = WaitQueues(max_waiting, asyncio.Event)
         self._pause = pause
+
+    def replace(self, rules: Iterable[Rule]) -> None:
+        self.events.replace(rules)
 
     async def hit(
         self,
@@ -56,15 +59,15 @@ class AsyncLimiter(Asking):
         explain: bool = False,
         now: float | None = None,
     ) -> Decision:
-        known = self.event(event)
+        known = self.events[event]
         decision = await self._decide(known, features, cost, now, True, explain, caller)
-        self.tell(known, features, cost, decision)
+        self.events.report(known, features, cost, decision)
         return decision
 
     async def peek(
         self, event: str, features: Features, cost: int = 1, *, explain: bool = False, now: float | None = None
     ) -> Decision:
-        known = self.event(event)
+        known = self.events[event]
         return await self._decide(known, features, cost, now, False, explain or known.remembers is not None)
 
     async def reserve(
@@ -77,28 +80,28 @@ class AsyncLimiter(Asking):
         explain: bool = False,
         now: float | None = None,
     ) -> Decision:
-        known = self.event(event)
+        known = self.events[event]
         decision = await self._decide(known, features, cost, now, True, explain, caller, new_reservation(cost))
-        self.tell(known, features, cost, decision)
+        self.events.report(known, features, cost, decision)
         return decision
 
     async def commit(
         self, event: str, reservation: str, cost: int | None = None, *, now: float | None = None
     ) -> Settled:
-        return await self._settle(self.event(event), reservation, kept(reservation, cost), now)
+        return await self._settle(self.events[event], reservation, kept(reservation, cost), now)
 
     async def cancel(self, event: str, reservation: str, *, now: float | None = None) -> Settled:
-        return await self._settle(self.event(event), reservation, 0, now)
+        return await self._settle(self.events[event], reservation, 0, now)
 
     async def reset(self, event: str, features: Features, *, now: float | None = None) -> None:
-        known = self.event(event)
-        await self.backends[known.backend].reset(self.ask(known, features, 1, now))
+        known = self.events[event]
+        await self.backends[known.backend].reset(self.events.question(known, features, 1, now))
 
     async def wait(
         self, event: str, features: Features, cost: int = 1, *, wait_s: float, caller: str | None = None
     ) -> Decision:
-        known = self.event(event)
-        steps = self._lines.turns(self.ask(known, features, cost, None).keys, wait_s, self.timer)
+        known = self.events[event]
+        steps = self._lines.turns(self.events.question(known, features, cost, None).keys, wait_s, self.events.timer)
         try:
             step = next(steps)
             while True:
@@ -114,12 +117,12 @@ class AsyncLimiter(Asking):
             decision: Decision = ended.value
         finally:
             steps.close()
-        self.tell(known, features, cost, decision)
+        self.events.report(known, features, cost, decision)
         return decision
 
     @asynccontextmanager
     async def count_failures(self, event: str, features: Features, cost: int = 1) -> AsyncIterator[Attempt]:
-        known = self.event(event)
+        known = self.events[event]
         attempt = Attempt(await self.reserve(event, features, cost))
         try:
             yield attempt
@@ -149,11 +152,11 @@ class AsyncLimiter(Asking):
         caller: str | None = None,
         reservation: str | None = None,
     ) -> Decision:
-        question = self.ask(event, features, cost, now, take, explain, caller, reservation)
+        question = self.events.question(event, features, cost, now, take, explain, caller, reservation)
         return decide(question.rules, await self.backends[event.backend].decide(question), reservation)
 
     async def _settle(self, event: Event, reservation: str, keep: int | None, now: float | None) -> Settled:
-        return await self.backends[event.backend].settle(reservation, keep, self.at_us(event, now))
+        return await self.backends[event.backend].settle(reservation, keep, self.events.at_us(event, now))
 
 
 async def _turn_or_time(turn: asyncio.Event, seconds: float) -> None:

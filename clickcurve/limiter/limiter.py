@@ -20,21 +20,21 @@ from clickcurve.limiter.backend import Backend, Settled
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.decision import Decision, decide
 from clickcurve.limiter.events import (
-    Asking,
     Attempt,
     CallerListener,
     Clock,
     Event,
+    Events,
     Features,
     Listener,
     kept,
     new_reservation,
 )
 from clickcurve.limiter.rule import Rule
-from clickcurve.limiter.wait_queue import MAX_WAITING, Ask, Lines
+from clickcurve.limiter.wait_queue import MAX_WAITING, Ask, WaitQueues
 
 
-class Limiter(Asking):
+class Limiter:
     """Decides for threads; a call may block as long as its backend does.
 
     backends: by the name that rules give (default: memory). clock: epoch seconds, None if every backend keeps time.
@@ -59,9 +59,13 @@ class Limiter(Asking):
         pause: Callable[[float], object] | None = None,
     ) -> None:
         self.backends: Mapping[str, Backend] = {"memory": MemoryBackend()} if backends is None else backends
-        super().__init__(rules, self.backends, clock, timer, listener, caller_listener)
-        self._lines = Lines(max_waiting, threading.Event)
+        self.events = Events(rules, self.backends, clock, timer, listener, caller_listener)
+        self._lines = WaitQueues(max_waiting, threading.Event)
         self._pause = pause or threading.Event().wait
+
+    def replace(self, rules: Iterable[Rule]) -> None:
+        """Takes other rules from now on; RuleInvalid leaves the old. Counts go on where a rule counts as before."""
+        self.events.replace(rules)
 
     def hit(
         self,
@@ -75,18 +79,17 @@ class Limiter(Asking):
     ) -> Decision:
         """May this hit pass? If so it is counted. caller: who hits, for a rule that is a list (default: the values that
         the key is made of)."""
-        known = self.event(event)
-        question = self.ask(known, features, cost, now, True, explain, caller)
+        known = self.events[event]
+        question = self.events.question(known, features, cost, now, True, explain, caller)
         decision = decide(question.rules, self.backends[known.backend].decide(question))
-        if self._listener is not None or known.callers:
-            self.tell(known, features, cost, decision)
+        self.events.report(known, features, cost, decision)
         return decision
 
     def peek(
         self, event: str, features: Features, cost: int = 1, *, explain: bool = False, now: float | None = None
     ) -> Decision:
         """Would this hit pass? Nothing is counted. The callers of a list are told."""
-        known = self.event(event)
+        known = self.events[event]
         return self._decide(known, features, cost, now, False, explain or known.remembers is not None)
 
     def reserve(
@@ -100,32 +103,32 @@ class Limiter(Asking):
         now: float | None = None,
     ) -> Decision:
         """A hit that can be taken back: `decision.reservation` is for `commit` or `cancel`. Not ended, it counts."""
-        known = self.event(event)
+        known = self.events[event]
         decision = self._decide(known, features, cost, now, True, explain, caller, new_reservation(cost))
-        self.tell(known, features, cost, decision)
+        self.events.report(known, features, cost, decision)
         return decision
 
     def commit(self, event: str, reservation: str, cost: int | None = None, *, now: float | None = None) -> Settled:
         """The reserved hit stands; with a cost, so much of it. More than was reserved is ParameterInvalid."""
-        return self._settle(self.event(event), reservation, kept(reservation, cost), now)
+        return self._settle(self.events[event], reservation, kept(reservation, cost), now)
 
     def cancel(self, event: str, reservation: str, *, now: float | None = None) -> Settled:
         """The reserved hit never was: it is taken out of the very buckets that it was counted in."""
-        return self._settle(self.event(event), reservation, 0, now)
+        return self._settle(self.events[event], reservation, 0, now)
 
     def reset(self, event: str, features: Features, *, now: float | None = None) -> None:
         """Forget what this caller has used up under the event's rules."""
-        known = self.event(event)
-        self.backends[known.backend].reset(self.ask(known, features, 1, now))
+        known = self.events[event]
+        self.backends[known.backend].reset(self.events.question(known, features, 1, now))
 
     def wait(
         self, event: str, features: Features, cost: int = 1, *, wait_s: float, caller: str | None = None
     ) -> Decision:
         """A hit that waits up to wait_s for its place, in order of arrival. Refused is who would wait longer, at once,
         and who finds max_waiting others waiting."""
-        known = self.event(event)
-        line = self.ask(known, features, cost, None).keys
-        steps = self._lines.turns(line, wait_s, self.timer)
+        known = self.events[event]
+        line = self.events.question(known, features, cost, None).keys
+        steps = self._lines.turns(line, wait_s, self.events.timer)
         try:
             step = next(steps)
             while True:
@@ -138,14 +141,14 @@ class Limiter(Asking):
             decision: Decision = ended.value
         finally:
             steps.close()
-        self.tell(known, features, cost, decision)
+        self.events.report(known, features, cost, decision)
         return decision
 
     @contextmanager
     def count_failures(self, event: str, features: Features, cost: int = 1) -> Iterator[Attempt]:
         """Counts the block only if it fails: it says so, or raises. The place is held meanwhile, so that a burst of
         tries side by side cannot pass together. A block that is not `allowed` should do nothing."""
-        known = self.event(event)
+        known = self.events[event]
         attempt = Attempt(self.reserve(event, features, cost))
         try:
             yield attempt
@@ -176,8 +179,8 @@ class Limiter(Asking):
         caller: str | None = None,
         reservation: str | None = None,
     ) -> Decision:
-        question = self.ask(event, features, cost, now, take, explain, caller, reservation)
+        question = self.events.question(event, features, cost, now, take, explain, caller, reservation)
         return decide(question.rules, self.backends[event.backend].decide(question), reservation)
 
     def _settle(self, event: Event, reservation: str, keep: int | None, now: float | None) -> Settled:
-        return self.backends[event.backend].settle(reservation, keep, self.at_us(event, now))
+        return self.backends[event.backend].settle(reservation, keep, self.events.at_us(event, now))

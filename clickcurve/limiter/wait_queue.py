@@ -46,7 +46,7 @@ class Pause(Generic[TurnT]):
 Steps: TypeAlias = Generator["Ask | Pause[TurnT]", Decision, Decision]
 
 
-class Lines(Generic[TurnT]):
+class WaitQueues(Generic[TurnT]):
     """The lines of a limiter. most: how many may stand in all of them together."""
 
     def __init__(self, most: int, make_turn: Callable[[], TurnT]) -> None:

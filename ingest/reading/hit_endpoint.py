@@ -31,7 +31,7 @@ from ingest.reading.body import media_of, read
 from ingest.reading.content_encoding import BODY_BYTES, coding_of, decoded, too_large
 from ingest.reading.counters import IngestCounters
 from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, Item, Receipt
-from ingest.reading.request_sums import IDENTIFIED_HITS, NO_TIME, FullHit, PlainHit, Tally
+from ingest.reading.request_sums import IDENTIFIED_HITS, NO_TIME, FullHit, PlainHit, RequestSums
 
 HITS = b"/v1/hits"
 HIT = b"/v1/hits/"
@@ -53,7 +53,7 @@ _ONE_COUNTED = answer(200, ONE_COUNTED)
 Counting = Awaitable[frozenset[str]] | Awaitable[None]
 
 
-class Intake(Protocol):
+class HitIntake(Protocol):
     """What counts the hits: the owner."""
 
     async def accept(self, batch: Batch) -> frozenset[str]: ...
@@ -108,7 +108,7 @@ class HitRoutes:
 
     def __init__(
         self,
-        intake: Intake,
+        intake: HitIntake,
         clock: Callable[[], float],
         minutes_since: Callable[[int], int],
         is_bot: Callable[[str], bool],
@@ -284,10 +284,10 @@ class HitRoutes:
         self.counters.body_bytes += len(body)
         return await self._settle(tally)
 
-    def _tally(self, name: str | None) -> Tally:
-        return Tally(self._moment(), name, self._identified_hits, self._receipt_items)
+    def _tally(self, name: str | None) -> RequestSums:
+        return RequestSums(self._moment(), name, self._identified_hits, self._receipt_items)
 
-    async def _settle(self, tally: Tally) -> Answer:
+    async def _settle(self, tally: RequestSums) -> Answer:
         batch = tally.batch()
         receipt: Receipt = tally.receipt(await self.intake.accept(batch) if batch is not None else frozenset())
         tally.count_into(self.counters, receipt)

@@ -57,7 +57,7 @@ class _Named(Struct, frozen=True, gc=False):
     late: bool
 
 
-class Tally:
+class RequestSums:
     """Sums hits. `name` is the Idempotency-Key: then the hits without an id of their own stand for it together."""
 
     def __init__(

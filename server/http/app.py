@@ -12,7 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 
 from clickcurve.buckets.ladder import Ladder, minutes_since
-from clickcurve.limiter.http.routes import routes as limit_routes
+from clickcurve.limiter.http.routes import limit_routes
 from ingest.hit import Moment
 from ingest.imports.routes import import_routes
 from ingest.owner import Owner

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from clickcurve.asgi import Application, Message, Receive, Scope, Send, close_unanswered
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
-from clickcurve.limiter.http.middleware import WRITES, answer
+from clickcurve.limiter.http.middleware import WRITES, send_refusal
 from ingest.reading.hit_endpoint import HitRoutes
 from server.http.auth import Gate, scope_of
 from server.http.problems import Problems
@@ -93,7 +93,7 @@ class Front:
             return True
         self._problems.refused[refused.status, REFUSED] += 1
         self.answers[refused.status] += 1
-        await answer(refused, send, *(((b"connection", b"close"),) if _has_body(scope) else ()))
+        await send_refusal(refused, send, *(((b"connection", b"close"),) if _has_body(scope) else ()))
         return False
 
     async def _rest(self, scope: Scope, receive: Receive, send: Send) -> None:

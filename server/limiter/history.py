@@ -15,7 +15,7 @@ from pathlib import Path
 
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, StoreUnavailable
 from clickcurve.limiter.decision import Decision
-from clickcurve.limiter.history import History, asked_in, digest_of, parse_caller
+from clickcurve.limiter.history import DecisionSums, asked_in, digest_of, parse_caller
 from clickcurve.limiter.key import identity_of
 from ingest.batch import Batch
 from server.logs import log
@@ -46,7 +46,7 @@ class LimitHistory:
         self._file = secret
         self._secret: bytes | None = None
         self._told = False
-        self._history = History()
+        self._history = DecisionSums()
         self._lost = 0
 
     def heard(self, event: str, cost: int, decision: Decision) -> None:

@@ -11,8 +11,8 @@ from clickcurve.limiter.backend import AsyncBackend
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.events import CallerListener, Features, Listener
 from clickcurve.limiter.http.address import Addresses, addresses
-from clickcurve.limiter.http.fallback import decided
-from clickcurve.limiter.http.headers import Refusal, refusal
+from clickcurve.limiter.http.fallback import decide_anyway
+from clickcurve.limiter.http.headers import HttpRefusal, http_refusal
 from clickcurve.limiter.rule import Rule
 from server.limiter.backends import OPENERS, PLACES
 from server.logs import log
@@ -79,7 +79,7 @@ class Limiting:
             listener=self._tell,
             caller_listener=self._tell_of_caller,
         )
-        self.limits_writes = WRITE in self.limiter.events()
+        self.limits_writes = WRITE in self.limiter.events.rules()
 
     def _open(self, rules: Sequence[Rule]) -> None:
         for name in ["memory", *(rule.backend for rule in rules)]:
@@ -97,8 +97,8 @@ class Limiting:
 
     def _count(self, event: str, cost: int, decision: Decision) -> None:
         outcome = "allowed" if decision.allowed else "refused"
-        if decision.blind or decision.shadow:
-            outcome = "blind" if decision.blind else "shadow"
+        if decision.fallback or decision.shadow:
+            outcome = "blind" if decision.fallback else "shadow"
         self._outcomes[event, outcome] += 1
 
     def samples(self) -> Iterator[Sample]:
@@ -106,7 +106,7 @@ class Limiting:
             yield Sample("clickcurve_limit_decisions_total", count, (event, outcome))
         for how, count in self._reloads.items():
             yield Sample("clickcurve_limit_reloads_total", count, (how,))
-        yield Sample("clickcurve_limit_rules", sum(map(len, self.limiter.events().values())))
+        yield Sample("clickcurve_limit_rules", sum(map(len, self.limiter.events.rules().values())))
         for name, backend in self._backends.items():
             for measure, value in _plain(backend.measures(), name + "_").items():
                 yield Sample(f"clickcurve_limit_{measure}", value, (name,))
@@ -124,20 +124,20 @@ class Limiting:
             log.error("limits not reloaded", extra={"reason": error.detail, "then": "the old rules hold"})
             return
         self._reloads["done"] += 1
-        self.limits_writes = WRITE in self.limiter.events()
+        self.limits_writes = WRITE in self.limiter.events.rules()
         log.info("limits reloaded", extra={"rules": len(fresh.rules)})
         other = [name.name for name in TABLE if getattr(fresh, name.name) != getattr(self._settings, name.name)]
         if other:
             log.warning("settings changed", extra={"settings": other, "then": "they hold from the next start on"})
 
-    async def refuse_write(self, features: Features) -> Refusal | None:
+    async def refuse_write(self, features: Features) -> HttpRefusal | None:
         """One hit of the event `write`: None if it may pass, else the answer. ParameterInvalid if no rule of it knows
         the caller."""
-        rules = self.limiter.event(WRITE).rules
-        decision = await decided(self.limiter, "hit", WRITE, features)
+        rules = self.limiter.events[WRITE].rules
+        decision = await decide_anyway(self.limiter, "hit", WRITE, features)
         if decision.allowed:
             return None
-        return refusal(self.dialect, decision, rules, self.limiter.now(), "/docs")
+        return http_refusal(self.dialect, decision, rules, self.limiter.events.now(), "/docs")
 
     async def close(self) -> None:
         for name, backend in self._backends.items():

@@ -38,13 +38,13 @@ def serve(settings: Settings) -> int:
         if settings.workers == 1:
             with listener:
                 return worker.run(settings, listener)
-        return supervisor.Parent(settings.workers, listener, lambda alarm: _work(settings, listener, alarm)).run()
+        return supervisor.Parent(settings.workers, listener, lambda parent: _work(settings, listener, parent)).run()
 
 
-def _work(settings: Settings, listener: socket.socket, alarm: int) -> int:
+def _work(settings: Settings, listener: socket.socket, parent: supervisor.ParentProcess) -> int:
     """A worker's life in a process of its own; one that must not start says why and is not replaced."""
     try:
-        return worker.run(settings, listener, alarm)
+        return worker.run(settings, listener, parent)
     except ClickcurveError as error:
         print(f"Error: {error.detail}", file=sys.stderr)
         return supervisor.REFUSED

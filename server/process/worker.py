@@ -32,9 +32,10 @@ from server.limiter.history import LimitHistory
 from server.limiter.limiter import Limiting
 from server.logs import log
 from server.metrics import Metrics, Sample, process_samples
-from server.process import data_folder, jobs, samples
+from server.process import data_folder, jobs, notify, samples
 from server.process.lazy_store import open_or_later
 from server.process.schedule import Schedule
+from server.process.supervisor import ParentProcess
 from server.settings import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
@@ -185,7 +186,7 @@ class Worker:
         """What the limiter decides is heard by it, and so it knows which events there are and how callers are named."""
         limiting, secret = self.limiting, data_folder.callers_secret(self.settings.data)
         history = LimitHistory(
-            self.owner.accept, clock.now, secret, events=limiting.limiter.events, address=limiting.addresses.name
+            self.owner.accept, clock.now, secret, events=limiting.limiter.events.rules, address=limiting.addresses.name
         )
         limiting.listeners.append(history.heard)
         limiting.caller_listeners.append(history.heard_of_caller)
@@ -271,7 +272,7 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
     """A worker with its journal and its jobs, flushed when the block ends. ClickcurveError: it must not start."""
     ladder = Ladder.parse(settings.ladder)
     store = open_or_later(
-        lambda: open_store(settings.store, str(ladder), tell=lambda said: log.warning("store", extra={"said": said})),
+        lambda: open_store(settings.store, str(ladder), warn=lambda said: log.warning("store", extra={"said": said})),
         settings.store.startswith("cassandra:"),
         lambda error: log.warning("store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}),
     )
@@ -331,8 +332,8 @@ def _ended_late(flushing: asyncio.Future[None]) -> None:
         log.exception("first flush failed")
 
 
-def run(settings: Settings, listener: socket.socket, alarm: int | None = None) -> int:
-    """Serves on the socket until a signal, or until `alarm` (a pipe from the parent) closes. Returns the exit code."""
+def run(settings: Settings, listener: socket.socket, parent: ParentProcess | None = None) -> int:
+    """Serves on the socket until a signal, or until the parent is gone, if there is one. Returns the exit code."""
 
     async def main() -> None:
         # From the first moment to the last: a stop while the journal is flushed at the start ends in order, too, and a
@@ -345,30 +346,32 @@ def run(settings: Settings, listener: socket.socket, alarm: int | None = None) -
         async with running(settings) as worker:
             told.limiting = worker.limiting
             # A worker that replaces another one has the settings of its parent's start, and others may hold by now.
-            if told.to_reload or (alarm is not None and settings.config is not None):
+            if told.to_reload or (parent is not None and settings.config is not None):
                 told.reload()
-            told.server = server = _uvicorn(worker, listener)
-            if alarm is not None:
-                loop.add_reader(alarm, _orphaned, alarm, server)
+            told.server = server = _uvicorn(worker, listener, notify.ready if parent is None else parent.tell_listening)
+            if parent is not None:
+                loop.add_reader(parent.gone, _orphaned, parent.gone, server)
             if not told.to_stop:
                 # Requests leave no cycles behind, so the collector need not look every 700 objects: some 3 % of a hit.
                 gc.freeze()
                 gc.set_threshold(20_000, 20, 100)
                 await server.serve(sockets=[listener])
+            if parent is None:
+                notify.stopping()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
     return 0
 
 
-def _orphaned(alarm: int, server: Uvicorn) -> None:
+def _orphaned(gone: int, server: Uvicorn) -> None:
     """The parent is gone, and nobody would replace this worker or tell it to stop."""
-    asyncio.get_running_loop().remove_reader(alarm)
+    asyncio.get_running_loop().remove_reader(gone)
     log.error("parent gone", extra={"then": "this worker flushes and ends"})
     server.stop()
 
 
-def _uvicorn(worker: Worker, listener: socket.socket) -> Uvicorn:
+def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], None]) -> Uvicorn:
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     config = uvicorn.Config(
@@ -386,7 +389,9 @@ def _uvicorn(worker: Worker, listener: socket.socket) -> Uvicorn:
         timeout_graceful_shutdown=limits.DRAIN_S.value,
     )
     hits = worker.recovered
-    return Uvicorn(
-        config,
-        lambda: log.info("listening", extra={"url": url, "journal": worker.name, "hits_recovered": hits}),
-    )
+
+    def started() -> None:
+        log.info("listening", extra={"url": url, "journal": worker.name, "hits_recovered": hits})
+        listening()
+
+    return Uvicorn(config, started)

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any, Protocol, TypeAlias
 
 
-class Kind(Enum):
+class StatementKind(Enum):
     READ = "read"  # at quorum
     WRITE = "write"  # at quorum
     CONDITION = "condition"  # agreed on by a serial quorum, then written at quorum
@@ -26,7 +26,7 @@ class Kind(Enum):
 class Statement:
     name: str
     text: str  # with a question mark for each value
-    kind: Kind
+    kind: StatementKind
     partition: int = 0  # of a WRITE with few bytes: its first values, so many, name the partition; these go together
 
 

@@ -16,7 +16,7 @@ from ingest.batch import Batch, Counts
 from ingest.hit import Moment
 from ingest.reading.bots import bot_judge
 from ingest.reading.hit_endpoint import HitRoutes
-from ingest.reading.request_sums import Tally
+from ingest.reading.request_sums import RequestSums
 
 NOW = 1_767_225_600 + 12 * 3600 + 34  # 2026-01-01T12:00:34Z
 DAY = 1_767_225_600  # 2026-01-01T00:00:00Z
@@ -154,7 +154,7 @@ class Client:
         return Reply(start["status"], named, b"".join(message["body"] for message in bodies))
 
 
-def tally_of(pauses: Iterable[None], tally: Tally) -> Tally:
+def tally_of(pauses: Iterable[None], tally: RequestSums) -> RequestSums:
     for _ in pauses:
         pass
     return tally

@@ -30,7 +30,7 @@ CURRENT_DRAFT = "ietf-11"
 DIALECTS = ("x", "github", "ietf", CURRENT_DRAFT, "none")
 
 
-class Refusal(NamedTuple):
+class HttpRefusal(NamedTuple):
     """A whole answer: fields include those of the dialect and the content type."""
 
     status: int
@@ -60,7 +60,7 @@ def retry_after_s(decision: Decision) -> int | None:
 def fields(dialect: str, decision: Decision, rules: Sequence[Rule], now: float | None) -> Fields:
     """The fields that an answer carries. rules: all of the event's; now: epoch seconds, if known (for drafts)."""
     told: Fields = []
-    if not decision.blind and not decision.rule.shadow:
+    if not decision.fallback and not decision.rule.shadow:
         if dialect.startswith("ietf"):
             told = _draft(decision, rules, now)
         elif dialect != "none":
@@ -72,9 +72,9 @@ def fields(dialect: str, decision: Decision, rules: Sequence[Rule], now: float |
     return told if wait_s is None else [*told, ("Retry-After", str(wait_s))]
 
 
-def refusal(
+def http_refusal(
     dialect: str, decision: Decision, rules: Sequence[Rule], now: float | None, documentation_url: str = ""
-) -> Refusal:
+) -> HttpRefusal:
     """The answer to a hit that is not allowed. It must not be kept by a cache (RFC 6585)."""
     if dialect == "github":
         media = "application/json"
@@ -85,13 +85,13 @@ def refusal(
         content = problem_body(decision.rule.status, title, sentence(decision), rule=decision.rule.name)
     told = fields(dialect, decision, rules, now)
     told += [("Cache-Control", "no-store"), ("Content-Type", media), ("Content-Length", str(len(content)))]
-    return Refusal(decision.rule.status, told, content)
+    return HttpRefusal(decision.rule.status, told, content)
 
 
 def sentence(decision: Decision) -> str:
     """Why a hit is refused, for people."""
     event, limit, window_s = decision.rule.event, decision.limit, decision.window_s
-    if decision.blind:
+    if decision.fallback:
         return f"{event}: the limiter cannot tell now, and the rule {decision.rule.name} refuses meanwhile"
     if decision.never:
         return f"{event}: this costs more than the {limit} that are ever free at once"

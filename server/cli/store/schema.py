@@ -12,8 +12,7 @@ from clickcurve.buckets.ladder import Ladder
 from server.cli.main import FAILED
 from server.cli.options import with_settings
 from server.settings import Settings
-from storage.cassandra import schema
-from storage.cassandra.schema import REPLICATION, Administered, Problem
+from storage.cassandra.schema import REPLICATION, Administered, Finding, apply_schema, check_schema, schema_text
 from storage.cassandra.uri import Address, parse
 
 DATA_CENTRE = "datacenter1"  # what a cluster calls its only one unless told otherwise
@@ -56,13 +55,13 @@ def apply_(settings: Settings, replication: int) -> None:
     """
     ladder = str(Ladder.parse(settings.ladder))
     with _connected(settings) as cluster:
-        done = schema.apply(cluster, ladder, replication)
-        problems = schema.check(cluster, ladder)
+        done = apply_schema(cluster, ladder, replication)
+        findings = check_schema(cluster, ladder)
     for sentence in done:
         click.echo(sentence)
     if not done:
         click.echo(f"nothing to do: keyspace {cluster.address.keyspace} has everything")
-    _show(problems)
+    _show(findings)
 
 
 @schema_command.command("show")
@@ -79,7 +78,7 @@ def show(settings: Settings, replication: int) -> None:
       clickcurve schema show --store 'cassandra://h1,h2:9042/clicks?dc=DC1'
     """
     address = _address(settings)
-    click.echo(schema.text(address.keyspace, replication, [address.dc or DATA_CENTRE]), nl=False)
+    click.echo(schema_text(address.keyspace, replication, [address.dc or DATA_CENTRE]), nl=False)
 
 
 @schema_command.command("check")
@@ -94,16 +93,16 @@ def check(settings: Settings) -> None:
       clickcurve schema check --store cassandra://h1,h2:9042/clicks
     """
     with _connected(settings) as cluster:
-        problems = schema.check(cluster, str(Ladder.parse(settings.ladder)))
-    _show(problems)
-    if problems:
+        findings = check_schema(cluster, str(Ladder.parse(settings.ladder)))
+    _show(findings)
+    if findings:
         raise SystemExit(FAILED)
     click.echo(f"keyspace {cluster.address.keyspace} is as it should be")
 
 
-def _show(problems: list[Problem]) -> None:
-    for problem in problems:
-        click.echo(f"{'error' if problem.fatal else 'warning'}: {problem.sentence}")
+def _show(findings: list[Finding]) -> None:
+    for finding in findings:
+        click.echo(f"{'error' if finding.fatal else 'warning'}: {finding.sentence}")
 
 
 def _address(settings: Settings) -> Address:

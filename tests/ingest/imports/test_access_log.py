@@ -212,13 +212,13 @@ def test_a_huge_line_costs_no_more_than_its_length() -> None:
 STAMP = "[17/May/2015:10:05:03 +0000] "
 PIECES = ['"', '" "', " ", "\\", r"\"", "[", "] ", STAMP, ' "GET /abc HTTP/1.1" 302 5', "302", "- -", " 404 ", "GET /"]
 PIECES += ["HTTP/1.1", "Googlebot", "é", "\0", "{", '{"ts":1,', "\r", "x", "\udcff", "?"]
-pieces = st.sampled_from(PIECES)
-assembled = st.lists(pieces, max_size=14).map("".join)
+chunks = st.sampled_from(PIECES)
+assembled = st.lists(chunks, max_size=14).map("".join)
 bent = st.builds(
     lambda whole, at, more: whole[: at % len(whole)] + more + whole[at % len(whole) :],
     st.sampled_from([one for one, _ in HITS.values() if len(one) < 3000] + list(SKIPPED.values())[:-4]),
     st.integers(0, 400),
-    pieces,
+    chunks,
 )
 
 

@@ -16,8 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from server.http import auth
 from server.http.auth import Scope
-from tests.client import Clickcurve
-from tests.running import RunningServer
+from testing.client import Clickcurve
+from testing.server import RunningServer
 from tests.server.conftest import wait_until
 
 

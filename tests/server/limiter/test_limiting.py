@@ -176,7 +176,7 @@ def test_a_file_that_is_gone_keeps_the_old_rules(config: Path) -> None:
     found = started(config, LOGIN)
     config.unlink()
     found.reload()
-    assert found.limiter.events().keys() == {"login"}
+    assert found.limiter.events.rules().keys() == {"login"}
 
 
 def test_a_rule_that_the_running_server_cannot_keep_is_refused(config: Path) -> None:

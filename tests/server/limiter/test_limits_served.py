@@ -17,9 +17,9 @@ import pytest
 
 from server.http import auth
 from server.http.auth import Scope
-from tests.client import Clickcurve
+from testing.client import Clickcurve
+from testing.server import RunningServer, free_port, run
 from tests.conftest import Serve
-from tests.running import RunningServer, free_port, run
 from tests.server.conftest import events, wait_until
 
 LOGIN = '[limits.login]\nby = ["user", "ip"]\nrates = "3/d"\nstrategy = "fixed"\n'

@@ -14,9 +14,9 @@ import pytest
 from clickcurve.buckets.errors import ClickcurveError
 from server.process.serve import serve as serve_until_told_to_stop
 from server.settings import read
-from tests.client import Clickcurve
+from testing.client import Clickcurve
+from testing.server import RunningServer, ServerDied, run
 from tests.conftest import Serve
-from tests.running import RunningServer, ServerDied, run
 from tests.server.conftest import events, wait_until
 
 
