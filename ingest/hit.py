@@ -66,9 +66,9 @@ class Moment:
     latest: int  # the last second that is not refused as too far ahead
 
     @classmethod
-    def at(cls, now: float, minutes_since: Callable[[int], int], future_s: int = FUTURE_S) -> Moment:
+    def at(cls, now: float, minutes_since: Callable[[int], int]) -> Moment:
         second = math.floor(now)
-        return cls(second, minutes_since(second), second + future_s)
+        return cls(second, minutes_since(second), second + FUTURE_S)
 
 
 # A Struct where other nouns are dataclasses: one is made for every hit that carries more than key, ts and count.

@@ -26,12 +26,12 @@ from clickcurve.buckets.errors import (
 from clickcurve.keys import key_in_path
 from clickcurve.problem import problem, problem_answer, shown
 from ingest.batch import Batch, Counts, Identified
-from ingest.hit import FUTURE_S, ID_RULE, Hit, Moment, hit_of, is_id, minute_start
+from ingest.hit import ID_RULE, Hit, Moment, hit_of, is_id, minute_start
 from ingest.reading.body import media_of, read
 from ingest.reading.content_encoding import BODY_BYTES, coding_of, decoded, too_large
 from ingest.reading.counters import IngestCounters
 from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, Item, Receipt
-from ingest.reading.request_sums import IDENTIFIED_HITS, NO_TIME, FullHit, PlainHit, RequestSums
+from ingest.reading.request_sums import NO_TIME, FullHit, PlainHit, RequestSums
 
 HITS = b"/v1/hits"
 HIT = b"/v1/hits/"
@@ -115,8 +115,6 @@ class HitRoutes:
         counters: IngestCounters | None = None,
         *,
         body_bytes: int = BODY_BYTES,
-        future_s: int = FUTURE_S,
-        identified_hits: int = IDENTIFIED_HITS,
         receipt_items: int = RECEIPT_ITEMS,
         waiting_bytes: int = WAITING_BYTES,
     ) -> None:
@@ -126,12 +124,10 @@ class HitRoutes:
         self._minutes_since = minutes_since
         self._is_bot = is_bot
         self._body_bytes = body_bytes
-        self._future_s = future_s
-        self._identified_hits = identified_hits
         self._receipt_items = receipt_items
         self._waiting_bytes = waiting_bytes
         self._held = 0
-        self._now = Moment.at(clock(), minutes_since, future_s)
+        self._now = Moment.at(clock(), minutes_since)
 
     @staticmethod
     def serves(raw_path: bytes) -> bool:
@@ -209,7 +205,7 @@ class HitRoutes:
     def _moment(self) -> Moment:
         now = self._clock()
         if not self._now.now <= now < self._now.now + 1:
-            self._now = Moment.at(now, self._minutes_since, self._future_s)
+            self._now = Moment.at(now, self._minutes_since)
         return self._now
 
     # --- one request --------------------------------------------------------------------------------------------
@@ -285,7 +281,7 @@ class HitRoutes:
         return await self._settle(tally)
 
     def _tally(self, name: str | None) -> RequestSums:
-        return RequestSums(self._moment(), name, self._identified_hits, self._receipt_items)
+        return RequestSums(self._moment(), name, receipt_items=self._receipt_items)
 
     async def _settle(self, tally: RequestSums) -> Answer:
         batch = tally.batch()

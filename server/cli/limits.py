@@ -38,7 +38,7 @@ def limits_command() -> None:
 )
 @click.option("--summary", is_flag=True, help="Only the sums, not each refused line.")
 @click.option("--top", default=10, show_default=True, type=click.IntRange(0), help="How many callers to list.")
-def try_command(rules: tuple[str, ...], config: Path | None, summary: bool, top: int) -> None:
+def try_rules(rules: tuple[str, ...], config: Path | None, summary: bool, top: int) -> None:
     """Replay a trace from standard input and print what the rule would have refused.
 
     RULE is rates alone, which all lines share; or settings as in the settings file, in one line; or an event of the
@@ -54,7 +54,7 @@ def try_command(rules: tuple[str, ...], config: Path | None, summary: bool, top:
       grep '"POST ' access.log | clickcurve limits try --summary 'by=ip rates=10/m'
       clickcurve limits try --config clickcurve.toml login < trace
     """
-    replay = Replay(_rules(rules, config))
+    replay = Replay(_rules_of_words(rules, config))
     if sys.stdin.isatty():
         raise Failed("a trace is read from standard input: clickcurve limits try RULE < trace", USAGE)
     _feed(replay, sys.stdin.buffer, summary)
@@ -63,7 +63,7 @@ def try_command(rules: tuple[str, ...], config: Path | None, summary: bool, top:
         raise SystemExit(FAILED)
 
 
-def _rules(texts: tuple[str, ...], config: Path | None) -> tuple[Rule, ...]:
+def _rules_of_words(texts: tuple[str, ...], config: Path | None) -> tuple[Rule, ...]:
     if any("=" in text or "/" in text for text in texts):
         return rules_of(texts)
     if config is None:

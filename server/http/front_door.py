@@ -14,13 +14,13 @@ from clickcurve.limiter.http.middleware import WRITES, send_refusal
 from ingest.reading.hit_endpoint import HitRoutes
 from server.http.auth import Gate, scope_of
 from server.http.problems import Problems
-from server.limiter.limiter import Limiting
+from server.limiter.limiter import ServerLimiter
 
 LIMIT = b"/v1/limit/"
 REFUSED = "rate limit exceeded"
 
 
-class Front:
+class FrontDoor:
     """The application that the server runs. `answers` counts what is answered by others than the hit routes."""
 
     def __init__(
@@ -29,7 +29,7 @@ class Front:
         problems: Problems,
         hits: HitRoutes,
         behind: Application,
-        limiting: Limiting | None = None,
+        limiting: ServerLimiter | None = None,
     ) -> None:
         self._limiting = limiting
         self._gate = gate
@@ -75,7 +75,7 @@ class Front:
         self.answers[response.status_code] += 1
         await response(scope, receive, send)
 
-    async def _admitted(self, limiting: Limiting, scope: Scope, receive: Receive, send: Send) -> bool:
+    async def _admitted(self, limiting: ServerLimiter, scope: Scope, receive: Receive, send: Send) -> bool:
         """Is the request no write, or one that the limit of writes lets pass? If not, it is answered, its body unread.
         A question to the limiter is no write."""
         if scope["method"] not in WRITES or scope["raw_path"].startswith(LIMIT):

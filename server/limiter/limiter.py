@@ -25,29 +25,29 @@ WRITE = "write"  # the event of the server's own requests that write
 WRITE_FEATURES = ("token", "ip")
 
 
-def check(rules: Sequence[Rule], settings: Settings) -> None:
+def check_rules(rules: Sequence[Rule], settings: Settings) -> None:
     """RuleInvalid for a rule that cannot be kept by a server with these settings."""
     for rule in rules:
         place = PLACES.get(rule.backend)
         if place is not None and not getattr(settings, place):
             why = f"the backend {rule.backend!r} is not set up: it needs the setting {place}"
-            raise _wrong(rule, why, "backend", rule.backend)
+            raise _cannot_keep(rule, why, "backend", rule.backend)
         if rule.backend not in OPENERS:
-            raise _wrong(rule, f"this program cannot open the backend {rule.backend!r}", "backend", rule.backend)
+            raise _cannot_keep(rule, f"this program cannot open the backend {rule.backend!r}", "backend", rule.backend)
         if rule.backend == "memory" and settings.workers > 1:
             why = f"the backend 'memory' counts in one process, and each of {settings.workers} workers would admit all"
-            raise _wrong(rule, why, "backend", rule.backend)
+            raise _cannot_keep(rule, why, "backend", rule.backend)
         for feature in (name for names in rule.by for name in names):
             if rule.event == WRITE and feature not in WRITE_FEATURES:
                 why = f"requests of the server have the features {' and '.join(WRITE_FEATURES)}, not {feature!r}"
-                raise _wrong(rule, why, "by", feature)
+                raise _cannot_keep(rule, why, "by", feature)
 
 
-def _wrong(rule: Rule, why: str, field: str, value: str) -> RuleInvalid:
+def _cannot_keep(rule: Rule, why: str, field: str, value: str) -> RuleInvalid:
     return RuleInvalid(f"limits.{rule.event}: {why}", field=field, value=value)
 
 
-def _plain(measures: Mapping[str, float], prefix: str) -> Mapping[str, float]:
+def _without_prefix(measures: Mapping[str, float], prefix: str) -> Mapping[str, float]:
     """Without the backend's name, which is a label. Where a guard counts what its backend counts too, the guard's
     number holds."""
     own = {name.removeprefix(prefix): value for name, value in measures.items() if name.startswith(prefix)}
@@ -55,12 +55,12 @@ def _plain(measures: Mapping[str, float], prefix: str) -> Mapping[str, float]:
     return own | around
 
 
-class Limiting:
+class ServerLimiter:
     """The limiter of one worker. `listeners` are told of every decision that is no peek, `caller_listeners` of those by
     whom, under rules that keep a history of callers."""
 
     def __init__(self, settings: Settings, clock: Clock, timer: Clock) -> None:
-        check(settings.rules, settings)
+        check_rules(settings.rules, settings)
         self._settings = settings
         self._clocks = clock, timer
         self._backends: dict[str, AsyncBackend] = {}
@@ -108,7 +108,7 @@ class Limiting:
             yield Sample("clickcurve_limit_reloads_total", count, (how,))
         yield Sample("clickcurve_limit_rules", sum(map(len, self.limiter.events.rules().values())))
         for name, backend in self._backends.items():
-            for measure, value in _plain(backend.measures(), name + "_").items():
+            for measure, value in _without_prefix(backend.measures(), name + "_").items():
                 yield Sample(f"clickcurve_limit_{measure}", value, (name,))
 
     # --- other rules --------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class Limiting:
         """Read the settings again, and take over the rules. Where anything in them is wrong, the old rules hold."""
         try:
             fresh = self._settings.again()
-            check(fresh.rules, self._settings)
+            check_rules(fresh.rules, self._settings)
             self._open(fresh.rules)
             self.limiter.replace(fresh.rules)
         except ClickcurveError as error:
