@@ -14,7 +14,7 @@ from pathlib import Path
 
 from clickcurve.buckets.errors import SettingInvalid
 from storage.cassandra import uri as cassandra_uri
-from storage.cassandra.lazy_connection import LazyConnection
+from storage.cassandra.cql import LazyConnection
 from storage.cassandra.schema import open_keyspace
 from storage.cassandra.statements import STATEMENTS
 from storage.cassandra.store import CassandraStore

@@ -10,8 +10,7 @@ from typing import cast
 import pytest
 
 from clickcurve.buckets.errors import SettingInvalid, StoreMismatch, StoreUnavailable
-from storage.cassandra.cql import Cql
-from storage.cassandra.lazy_connection import LazyConnection
+from storage.cassandra.cql import Cql, LazyConnection
 from storage.cassandra.statements import LINK
 from storage.cassandra.store import CassandraStore
 from storage.contract import StoredLink, StoredRow
