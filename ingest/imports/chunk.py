@@ -20,8 +20,10 @@ from msgspec import Meta
 
 from clickcurve.buckets.errors import BodyUnreadable, HitRejected
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.keys import require_key
+from clickcurve.problem import shown
 from ingest.batch import Counts, SourceStep
-from ingest.hit import COUNT_MAX, HIT_RULE, AnyHit, FullHit, RawHits, key_of, shown
+from ingest.hit import COUNT_MAX, HIT_RULE, AnyHit, FullHit, RawHits
 from ingest.imports.history_line import Wide, history_of
 from ingest.reading.request_sums import RequestSums
 
@@ -151,7 +153,7 @@ def _dated_hit(found: _AnyObject) -> AnyHit:
     hit = AnyHit(found.key, found.ts, found.count, bot=found.bot)
     if found.ts is None:
         try:
-            key_of(found.key)  # a bad key is named first
+            require_key(found.key, HitRejected)  # a bad key is named first
         except HitRejected:
             return hit
         hit.rejected = HitRejected("ts is missing", field="ts", value=None, rule="imported hits say when they were")

@@ -24,7 +24,8 @@ import msgspec
 from msgspec import Raw
 
 from clickcurve.buckets.errors import BodyUnreadable, HitRejected, MediaTypeUnsupported
-from ingest.hit import HIT_RULE, AnyHit, FullHit, PlainHit, RawHits, shown
+from clickcurve.problem import shown
+from ingest.hit import HIT_RULE, AnyHit, FullHit, PlainHit, RawHits
 from ingest.reading.json_hit import HIT_BYTES, NotJson, read_event, read_hit
 
 PIECE_BYTES = 48 * 1024

@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from clickcurve.buckets.errors import HitRejected
-from ingest.hit import HIT_RULE, ID_CHARACTERS, AnyHit, shown
+from clickcurve.problem import shown
+from ingest.hit import HIT_RULE, ID_CHARACTERS, AnyHit
 
 # A longer hit is refused unread: to read it would hold up all others. Only fields that are ignored can be so long.
 HIT_BYTES = 1024 * 1024

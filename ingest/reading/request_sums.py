@@ -12,9 +12,10 @@ from itertools import chain, islice
 from operator import itemgetter
 
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
+from clickcurve.buckets.ladder import MINUTE_S
+from clickcurve.times import iso_seconds
 from ingest.batch import Batch, Counts, Identified, SourceStep
 from ingest.hit import (
-    MINUTE_S,
     NO_TIME,
     AnyHit,
     FullHit,
@@ -31,7 +32,6 @@ from ingest.hit import (
 )
 from ingest.reading.counters import IngestCounters, refusal_class
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt
-from ingest.timestamp import iso_seconds
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
 IDENTIFIED_HITS = 100_000
