@@ -145,7 +145,7 @@ def ts_of(value: object, moment: Moment) -> int:
     """Returns epoch seconds: the moment's own where no time is given."""
     if value is None:
         return moment.now
-    ts = _seconds(value)
+    ts = _ts_seconds(value)
     if ts < 0:
         raise HitRejected("ts lies before 1970", field="ts", value=shown(value), rule=TS_FLOOR_RULE)
     if ts > moment.latest:
@@ -159,7 +159,7 @@ def ts_of(value: object, moment: Moment) -> int:
     return ts
 
 
-def _seconds(value: object) -> int:
+def _ts_seconds(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, float):

@@ -82,13 +82,13 @@ _decoder = msgspec.json.Decoder(HistoryLine)
 
 
 def history_of(line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.refuse) -> LinkHistory:
-    """Returns the past in a line; raises HitRejected with the reason if any part of it cannot be kept as it is."""
+    """Returns the past in a line; raises HitRejected if any part of it cannot be kept as it is."""
     try:
         values = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HitRejected(f"not a line of history: {error}", field="history", value=shown(line)) from None
     key = require_key(values.key, HitRejected)
-    buckets = _buckets(values, moment, ladder, wide)
+    buckets = _checked_buckets(values, moment, ladder, wide)
     history = LinkHistory(key, _opening(values, buckets))
     seen = [bucket for bucket in buckets if bucket.people or bucket.bots]
     first, last = _when("first_hit", values.first_hit), _when("last_hit", values.last_hit)
@@ -109,7 +109,7 @@ def _place(history: LinkHistory, bucket: _Bucket, first: int | None, last: int |
     history.add(at, people, bots)
 
 
-def _buckets(values: HistoryLine, moment: Moment, ladder: Ladder, wide: Wide) -> Sequence[_Bucket]:
+def _checked_buckets(values: HistoryLine, moment: Moment, ladder: Ladder, wide: Wide) -> Sequence[_Bucket]:
     day = fold_day(moment.now)
     buckets = []
     before = 0

@@ -22,9 +22,9 @@ from clickcurve.buckets.errors import ImportOutOfStep
 from ingest.batch import SourceStep
 from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, Reading
 from ingest.imports.chunk import Chunk
-from ingest.imports.fingerprint import RUNGS, Likeness
+from ingest.imports.fingerprint import MARKED_BYTES, Likeness
 from ingest.imports.retry import Sender
-from ingest.imports.source import CHUNK_BYTES, Cutter, SourceChanged, SourceUnreadable, Stream, WholeLines, open_reader
+from ingest.imports.source import CHUNK_BYTES, Cutter, SourceChanged, SourceLines, SourceUnreadable, Stream, open_reader
 from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, KeptOffset, Taken
 
 POLL_S = 1.0  # how often a followed log is looked at
@@ -190,7 +190,7 @@ class Importer:
     # --- the offset -----------------------------------------------------------------------------------------------
     async def _find(self, stream: Stream, summary: ImportSummary) -> str:
         """Returns the name of the source, with the stream at its offset; "" if there is nothing to do (yet)."""
-        begin = await asyncio.to_thread(stream.look, RUNGS[-1])
+        begin = await asyncio.to_thread(stream.look, MARKED_BYTES[-1])
         summary.kind = self._kind or kind_of(begin)
         summary.behind = False
         free = ""
@@ -235,7 +235,7 @@ class Importer:
             await self._send(name, last, summary)
             summary.left_bytes = 0
 
-    def _is_whole(self, lines: WholeLines, summary: ImportSummary) -> bool:
+    def _is_whole(self, lines: SourceLines, summary: ImportSummary) -> bool:
         if lines.too_long:
             return False
         if summary.kind is SourceKind.log:
@@ -245,7 +245,7 @@ class Importer:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return False
 
-    async def _send(self, name: str, lines: WholeLines, summary: ImportSummary) -> None:
+    async def _send(self, name: str, lines: SourceLines, summary: ImportSummary) -> None:
         step = SourceStep(name, lines.start, lines.end, lines.tail)
         if summary.kind is SourceKind.log:
             reading = self._log.read(lines.data)
@@ -263,7 +263,7 @@ class Importer:
 
 
 def kind_of(begin: bytes) -> SourceKind:
-    """Returns history if the first line is an object with a key, as no line of a log is; else log."""
+    """Tells history from a log: its first line is an object with a key."""
     try:
         first = msgspec.json.decode(begin.lstrip().partition(b"\n")[0])
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -282,7 +282,7 @@ def _likeness(stream: Stream, kept: KeptOffset) -> Likeness:
     return beginning.likeness(kept.offset, kept.tail, stream.last if reached else None)
 
 
-async def _ahead(cutter: Cutter) -> AsyncGenerator[WholeLines, None]:
+async def _ahead(cutter: Cutter) -> AsyncGenerator[SourceLines, None]:
     """Yields the lines, each read and unpacked in a thread while those before it are under way."""
     reading = asyncio.ensure_future(asyncio.to_thread(cutter.next))
     try:

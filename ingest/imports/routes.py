@@ -79,7 +79,7 @@ def import_routes(
             raise ParameterInvalid("a chunk ends behind its beginning", field="to", value=to, rule=f"more than {start}")
         is_array = _is_array(request)
         sums = RequestSums(moment())
-        body = await _body(request, body_bytes)
+        body = await _decoded_body(request, body_bytes)
         for _ in ChunkReader(ladder, wide).read_body(body, sums, is_array):
             await asyncio.sleep(0)
         await intake.accept(sums.batch_with(SourceStep(source, start, to, tail)))
@@ -102,7 +102,7 @@ def _is_array(request: Request) -> bool:
     return media is Media.json
 
 
-async def _body(request: Request, limit: int) -> bytes:
+async def _decoded_body(request: Request, limit: int) -> bytes:
     """Returns the body, decoded; raises BodyTooLarge as soon as it is too large."""
     coding = coding_of(request.headers.get("content-encoding", ""))
     chunks: list[bytes] = []

@@ -261,8 +261,8 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeLines:
-    """Bytes [start, end) of a source: whole lines, but without `ended` the last one has no newline.
+class SourceLines:
+    """Bytes [start, end) of a source, in whole lines; without `ended` the last one has no newline.
 
     `too_long` lines were passed over. `tail` is what is kept with the offset `end`.
     """
@@ -292,7 +292,7 @@ class Cutter:
         """Bytes after the last whole line."""
         return self._stream.at - self._start
 
-    def next(self) -> WholeLines | None:
+    def next(self) -> SourceLines | None:
         """Returns the next whole lines; None where there are none for now."""
         while True:
             before = self._stream.last
@@ -310,7 +310,7 @@ class Cutter:
                 if len(self._rest) > self._longest_line:
                     self._passing, self._rest = True, b""
 
-    def last(self) -> WholeLines | None:
+    def last(self) -> SourceLines | None:
         """Returns what is left at the end: a line without its newline."""
         if self._passing:
             self._passing = False
@@ -320,7 +320,7 @@ class Cutter:
         data, self._rest = self._rest, b""
         return self._lines(data, ended=False)
 
-    def _passed(self, data: bytes, before: bytes) -> WholeLines:
+    def _passed(self, data: bytes, before: bytes) -> SourceLines:
         """Returns the lines after the end of one that is too long, both in `data`."""
         self._passing = False
         begin, end = data.index(b"\n") + 1, data.rfind(b"\n") + 1
@@ -328,10 +328,10 @@ class Cutter:
         at = self._stream.at - len(self._rest)
         return self._step(at, whole[begin:], (before + whole)[-TAIL_BYTES:], too_long=1)
 
-    def _lines(self, data: bytes, ended: bool = True) -> WholeLines:
+    def _lines(self, data: bytes, ended: bool = True) -> SourceLines:
         return self._step(self._start + len(data), data, (self._before + data[-TAIL_BYTES:])[-TAIL_BYTES:], ended)
 
-    def _step(self, end: int, data: bytes, last: bytes, ended: bool = True, too_long: int = 0) -> WholeLines:
-        lines = WholeLines(self._start, end, data, self._stream.tail(end, last), ended, too_long)
+    def _step(self, end: int, data: bytes, last: bytes, ended: bool = True, too_long: int = 0) -> SourceLines:
+        lines = SourceLines(self._start, end, data, self._stream.tail(end, last), ended, too_long)
         self._start, self._before = end, last
         return lines

@@ -188,7 +188,7 @@ class OwnerTarget:
             await self._owner.accept(batch)
 
     async def reconnect(self) -> None:
-        """Does nothing: there is no connection."""
+        """Returns at once: there is no connection."""
 
     async def close(self) -> None:
         await self._owner.close()

@@ -100,7 +100,7 @@ def read_one(body: bytes) -> PlainHit | FullHit | None:
 
 
 def read_hits(body: bytes, media: Media, piece_bytes: int = PIECE_BYTES) -> Steps:
-    """Reads every hit of a body, some with each step; raises BodyUnreadable if the body is not what its type says.
+    """Reads every hit of a body, some with each step; raises BodyUnreadable if it is not what its type says.
 
     What was read before the error must then count for nothing.
     """

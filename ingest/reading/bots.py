@@ -35,7 +35,7 @@ def grouped(patterns: Iterable[str]) -> str:
 
 
 def bot_judge(kept: int = AGENTS_KEPT) -> Callable[[str], bool]:
-    """Returns a function that tells whether a user agent is a known bot's, bounded in time per call and in memory."""
+    """Returns a function that knows the user agents of bots, bounded in time per call and in memory."""
     search = re.compile(grouped(entry["pattern"] for entry in CRAWLER_USER_AGENTS_DATA)).search
 
     @lru_cache(maxsize=kept)

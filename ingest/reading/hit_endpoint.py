@@ -159,7 +159,7 @@ class HitRoutes:
         await self._answer(scope, receive, send, first)
 
     def _count_one(self, message: Message) -> Counting | None:
-        """Starts to count the one hit that a body is; returns None if it is anything else, or odd in any way."""
+        """Starts to count a body that is one plain or full hit; returns None for any other."""
         body = message.get("body", b"")
         if message.get("more_body", False) or not body.startswith(b"{") or len(body) > self._body_bytes:
             return None
@@ -245,7 +245,7 @@ class HitRoutes:
 
     async def _take_path(self, raw: bytes, request: _Request, receive: Receive) -> Answer:
         """Counts one hit now that carries an Idempotency-Key, or an odd key, or perhaps a body."""
-        if request.length or (request.chunked and not await _is_empty(receive)):
+        if request.length or (request.chunked and not await _has_no_body(receive)):
             detail = "one hit by path has no body; hits with time, count or id are sent to /v1/hits"
             raise BodyUnreadable(detail, rule="an empty body")
         sums = self._sums(request.name)
@@ -330,7 +330,7 @@ def _is_short_json(headers: dict[bytes, bytes]) -> bool:
     return 0 < len(headers.get(b"content-length", b"")) < 5 and headers.get(b"content-type", _JSON) == _JSON
 
 
-async def _is_empty(receive: Receive) -> bool:
+async def _has_no_body(receive: Receive) -> bool:
     """Tells whether a body of unknown length turns out to be empty."""
     while True:
         message = await receive()
