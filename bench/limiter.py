@@ -23,7 +23,7 @@ from pymemcache.client.base import Client
 from bench import limiter_bytes
 from bench.limiter_contenders import GROUPS, OURS, Hit, Place, Rates, contenders
 from bench.table import Line, rate, render, spread
-from tests.servers import memcached_server, redis_server
+from testing.backend_servers import memcached_server, redis_server
 
 KEYS = 10_000
 DAY_S = 86_400

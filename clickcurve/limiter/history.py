@@ -28,7 +28,7 @@ MAX_CALLERS = 100_000
 CALLER_RULE = "feature=value, such as ip=203.0.113.7, or several with blanks between them"
 
 
-class History:
+class DecisionSums:
     """Sums of one thread's decisions. lost: hits asked for whose sums had to go."""
 
     def __init__(self, max_sums: int = MAX_SUMS, max_callers: int = MAX_CALLERS) -> None:

@@ -22,11 +22,12 @@ from ingest.imports.importer import Importer, ImportSummary, Opened, SourceKind
 from ingest.imports.retry import TRIES, Sender
 from ingest.imports.target import TIMEOUT_S, HttpTarget, OwnerTarget, Target
 from ingest.reading.bots import bot_judge
-from server import clock, limits
+from server import clock
 from server.cli.client.api import is_here
 from server.cli.main import FAILED, USAGE, Failed
 from server.cli.options import with_settings
 from server.process import data_folder
+from server.process.journals import owning
 from server.settings import Settings
 
 STDIN = Path("-")
@@ -112,7 +113,7 @@ async def _import(
                 continue
             finally:
                 bar.clear()
-            for line in summary_lines(str(file), summary):
+            for line in source_lines(str(file), summary):
                 click.echo(line)
             fine = fine and not summary.refused and summary.damage is None
     return fine
@@ -142,12 +143,10 @@ async def _server(settings: Settings, wide: Wide) -> AsyncIterator[Target]:
 
 @asynccontextmanager
 async def _folder(settings: Settings, wide: Wide) -> AsyncIterator[Target]:
-    from server.process import worker
-
     def moment() -> Moment:
-        return Moment.at(clock.now(), minutes_since, limits.FUTURE_S.value)
+        return Moment.at(clock.now(), minutes_since)
 
-    async with worker.owning(settings, 1) as owner:
+    async with owning(settings, 1) as owner:
         flushing = asyncio.create_task(_flush_now_and_then(owner.flush, settings.flush_s))
         try:
             yield OwnerTarget(owner, Ladder.parse(settings.ladder), moment, wide)
@@ -183,7 +182,7 @@ class _Bar:
             click.echo("\r\033[K", err=True, nl=False)
 
 
-def summary_lines(name: str, summary: ImportSummary) -> list[str]:
+def source_lines(name: str, summary: ImportSummary) -> list[str]:
     """What came of one source, for people."""
     if summary.behind:
         return [f"{name}: a part of a source that was counted further already; nothing new"]

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from tests.servers import Served, memcached_server, redis_server, shared_memcached, shared_redis
+from testing.backend_servers import Served, memcached_server, redis_server, shared_memcached, shared_redis
 
 KINDS: list[tuple[Callable[[], AbstractContextManager[Served]], bytes, bytes]] = [
     (redis_server, b"SET a 1", b"GET a"),

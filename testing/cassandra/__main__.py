@@ -8,11 +8,11 @@ import tempfile
 from itertools import count
 from pathlib import Path
 
-from tests.cassandra.jars import Missing, cache, version
-from tests.cassandra.node import Node, NodeFailed
-from tests.cassandra.prepare import prepare
-from tests.cassandra.ring import is_free, place_one, running
-from tests.running import run
+from testing.cassandra.jars import Missing, cache, version
+from testing.cassandra.node import Node, NodeFailed
+from testing.cassandra.prepare import prepare
+from testing.cassandra.ring import is_free, place_one, running
+from testing.server import run
 
 FIRST_PORT = 9042
 PROGRAM = ".venv/bin/clickcurve"

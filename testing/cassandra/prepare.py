@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from tests.cassandra.jars import alone, cache, jars
-from tests.cassandra.jvm import loaded_classes
-from tests.cassandra.node import Node
-from tests.cassandra.ring import place_one
+from testing.cassandra.jars import alone, cache, jars
+from testing.cassandra.jvm import loaded_classes
+from testing.cassandra.node import Node
+from testing.cassandra.ring import place_one
 
 # Statements that make a node load what the tests use: the schema, plain and conditional writes, reads.
 _USED = (

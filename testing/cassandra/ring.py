@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cassandra.node import Node, Place
-from tests.cassandra.question import Refused
+from testing.cassandra.node import Node, Place
+from testing.cassandra.question import Refused
 
 # A third of the token range each.
 TOKENS = (-9223372036854775808, -3074457345618258603, 3074457345618258602)

@@ -18,7 +18,7 @@ from ingest.batch import Batch
 from retention.run import PassReport, run_pass
 from storage.cassandra.cql import Cql
 from storage.cassandra.store import CassandraStore
-from tests.ingest.world import Node, TrackedDisk
+from testing.owner_process import OwnerProcess, TrackedDisk
 
 START = 1_767_225_600  # 2026-01-01
 VIRAL = "viral"
@@ -57,7 +57,7 @@ class Month:
         self.done = Done()
         self._chance = Random(plan.seed)
         self._nodes = [
-            Node(
+            OwnerProcess(
                 folder / f"owner-{number}",
                 CassandraStore(open_cql()),
                 lambda: self.now,
@@ -95,7 +95,7 @@ class Month:
         await asyncio.gather(*map(self._count, self._nodes, batches))
 
     @staticmethod
-    async def _count(node: Node, batch: Batch) -> None:
+    async def _count(node: OwnerProcess, batch: Batch) -> None:
         await node.owner.accept(batch)
         await node.owner.flush()
 

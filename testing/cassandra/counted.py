@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from threading import Lock
 
 from storage.cassandra.cql import Cql, Rows, Statement, Values
-from storage.cassandra.requests import together
+from storage.cassandra.requests import by_partition
 
 
 class Counted:
@@ -39,7 +39,7 @@ class Counted:
 
     def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
         partition = statement.partition
-        self._count(statement, len(many), len(together(many, partition)) if partition else None)
+        self._count(statement, len(many), len(by_partition(many, partition)) if partition else None)
         return self._cql.run_each(statement, many)
 
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.cassandra.jars import jars, java, java_version
+from testing.cassandra.jars import jars, java, java_version
 
 LOGBACK = Path(__file__).parent / "logback.xml"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.running import ROOT, TRY_EVERY_S, plain_environment
+from testing.server import ROOT, TRY_EVERY_S, plain_environment
 
 TRIES = 1500
 

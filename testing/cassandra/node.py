@@ -12,9 +12,9 @@ from pathlib import Path
 from string import Template
 from typing import NoReturn, Self
 
-from tests.cassandra import jvm, question
-from tests.cassandra.jars import Missing
-from tests.cassandra.lifeline import spawn
+from testing.cassandra import jvm, question
+from testing.cassandra.jars import Missing
+from testing.lifeline import spawn
 
 TEMPLATE = Path(__file__).parent / "cassandra.yaml"
 READY_LINE = b"Starting listening for CQL clients on"

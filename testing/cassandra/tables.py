@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cassandra import jvm
-from tests.cassandra.node import Node
+from testing.cassandra import jvm
+from testing.cassandra.node import Node
 
 _NONE_DELETED = re.compile(r"^SSTable min local deletion time: no tombstones", re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""A world to ask: a memory store, owners that flush into it, a hand-moved clock, and a plain list of every hit.
+"""Nodes to ask: a memory store, owners that flush into it, a hand-moved clock, and a plain list of every hit.
 
 The owners here are the least that satisfies a reader: a buffer, flushes with numbers, and `pending` in between.
 """
@@ -125,7 +125,7 @@ class FakeOwner:
         self.complete()
 
 
-class World:
+class QueriedNodes:
     """Ask owner 1's node; hits may go to any owner."""
 
     def __init__(self, owners: int = 1, now: int = 0, ladder: Ladder = CLICKS) -> None:

@@ -23,9 +23,9 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.cassandra.lifeline import spawn
-from tests.processes import TRIES
-from tests.running import TRY_EVERY_S, free_port, plain_environment
+from testing.lifeline import spawn
+from testing.program import TRIES
+from testing.server import TRY_EVERY_S, free_port, plain_environment
 
 Command = Callable[[Path, int], list[str]]
 ASK_WITHIN_S = 5.0

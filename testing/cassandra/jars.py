@@ -1,7 +1,7 @@
 """The jars of a real Cassandra and the Java that runs them.
 
 Maven fetches the jars once into a cache outside the tree: `$CASSANDRA_CACHE`, else `clickcurve` below
-`$XDG_CACHE_HOME` or `~/.cache`. `python -m tests.cassandra.prepare` does it by hand and prints the folder.
+`$XDG_CACHE_HOME` or `~/.cache`. `python -m testing.cassandra.prepare` does it by hand and prints the folder.
 """
 
 from __future__ import annotations

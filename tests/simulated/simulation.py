@@ -20,7 +20,7 @@ from ingest.batch import Batch, Identified
 from retention.run import run_pass
 from storage.contract import FINAL, RETIRED, OwnerRecord
 from tests.ingest.journal.faulty_disk import FaultyDisk, Stopped
-from tests.ingest.world import counts, minute_of
+from tests.ingest.owner_kit import counts, minute_of
 from tests.simulated.cluster import Cluster
 from tests.simulated.connection import Connection
 from tests.simulated.ledger import Copy, Ledger, Sent, Wrong
@@ -39,7 +39,7 @@ def token_of(life: Life, rnd: Random) -> Callable[[], str]:
     return lambda: f"{life.name}, {rnd.getrandbits(64):x}"
 
 
-class World:
+class Simulation:
     def __init__(self, rnd: Random, open_store: OpenStore, make_cluster: MakeCluster) -> None:
         self.rnd = rnd
         self.now = float(START + rnd.randrange(DAY_S))
@@ -170,7 +170,7 @@ class World:
             self.note(process, "has taken", sent, "before" if duplicates else "")
             sent.acknowledged = True
             sent.stamps_us.append(owner._stamp_us)
-            if not duplicates or sent.id in owner._buffer.waiting:
+            if not duplicates or sent.id in owner._buffer.undecided:
                 sent.lies_in(copy, surely=True)
             self.counted["acknowledged"] += 1
         finally:
@@ -305,11 +305,11 @@ class World:
 class Folding:
     """The owner as the pass over quiet rows sees it."""
 
-    def __init__(self, world: World, process: Process) -> None:
-        self._world, self._process = world, process
+    def __init__(self, simulation: Simulation, process: Process) -> None:
+        self._simulation, self._process = simulation, process
         self.revisit = process.owner.revisit
         self.due = process.owner.due
         self.visited = process.owner.visited
 
     async def flush(self) -> None:
-        await self._world.flush_now(self._process)
+        await self._simulation.flush_now(self._process)
