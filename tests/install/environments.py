@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.running import ROOT, RunningServer, plain_environment
+from testing.server import ROOT, RunningServer, plain_environment
 
 MADE_BY_TOOLS = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "clickcurve-data")
 PIP = ("--isolated", "--quiet", "--disable-pip-version-check", "--retries", "2", "--timeout", "20")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client import Clickcurve
+from testing.client import Clickcurve
 from tests.install.environments import Environment, InstalledServer
 
 ITS_OWN = """

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from testing.backend_servers import shared_redis
 from tests.install.environments import Environment, project
-from tests.servers import shared_redis
 
 IMPORT_ALL = """
 import importlib, pathlib, sys

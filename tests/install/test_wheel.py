@@ -6,9 +6,9 @@ from email.parser import HeaderParser
 from pathlib import Path
 from zipfile import ZipFile
 
+from testing.server import ROOT
 from tests.install.environments import project
 from tests.layout import PARTS
-from tests.running import ROOT
 
 
 def contents(wheel: Path) -> dict[str, bytes]:
