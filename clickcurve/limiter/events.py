@@ -187,7 +187,7 @@ def new_reservation(cost: int) -> str:
     return f"{cost}-{secrets.token_hex(16)}"
 
 
-def kept(reservation: str, cost: int | None) -> int | None:
+def parse_kept(reservation: str, cost: int | None) -> int | None:
     """How much a commit keeps: None for all. ParameterInvalid if it is more than what was reserved."""
     if cost is None:
         return None
