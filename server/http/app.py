@@ -25,7 +25,7 @@ from query.queries import Limits, Queries
 from query.reader import Reader
 from query.top import TopLinks
 from server.http.auth import Gate
-from server.http.docs_page import page
+from server.http.docs_page import docs_page
 from server.http.front_door import FrontDoor
 from server.http.health_routes import Readiness
 from server.http.health_routes import router as server_routes
@@ -99,7 +99,7 @@ def create_app(
 
 def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
     async def docs(request: Request) -> HTMLResponse:
-        return HTMLResponse(page(app.openapi(), str(request.base_url).rstrip("/")))
+        return HTMLResponse(docs_page(app.openapi(), str(request.base_url).rstrip("/")))
 
     return docs
 

@@ -49,7 +49,7 @@ class FrontDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        if self._gate.asks() and not await self._allowed(scope, receive, send):
+        if self._gate.needs_tokens() and not await self._allowed(scope, receive, send):
             return
         limiting = self._limiting
         if limiting is not None and limiting.limits_writes and not await self._admitted(limiting, scope, receive, send):
