@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from clickcurve.buckets.errors import ClickcurveError, RuleInvalid, SettingInvalid
+from clickcurve.buckets.ladder import CLICKS
 from clickcurve.limiter.http.address import HEADERS, addresses
 from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import Rule, parse_rules
@@ -27,7 +28,7 @@ from storage.cassandra import uri
 PREFIX = "CLICKCURVE_"
 MAX_WORKERS = 64
 JOURNAL_MIB = MAX_BYTES // 1024 // 1024
-LADDER = "60:1,300:1,3600:31,week:366,month"
+LADDER = str(CLICKS)
 
 
 class Broken(ValueError):

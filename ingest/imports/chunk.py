@@ -21,8 +21,10 @@ from msgspec import Meta
 
 from clickcurve.buckets.errors import BodyUnreadable, HitRejected
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.keys import KEY_BYTES, require_key
+from clickcurve.problem import shown
 from ingest.batch import Batch, Counts, SourceStep, sum_counts
-from ingest.hit import COUNT_MAX, HIT_RULE, KEY_BYTES, Moment, bot_of, count_of, key_of, minute_start, shown, ts_of
+from ingest.hit import COUNT_MAX, HIT_RULE, Moment, bot_of, count_of, minute_start, ts_of
 from ingest.imports.history_line import Wide, history_of
 from ingest.reading.counters import IngestCounters, refusal_class
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt
@@ -164,7 +166,7 @@ class Taking:
             self._refuse(error, amount, index, is_history)
 
     def _take_one(self, values: _Values) -> None:
-        key = key_of(values.key)
+        key = require_key(values.key, HitRejected)
         if values.ts is None:
             raise HitRejected("ts is missing", field="ts", value=None, rule="imported hits say when they were")
         ts, count = ts_of(values.ts, self._moment), count_of(values.count)

@@ -21,8 +21,10 @@ import msgspec
 
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.buckets.ladder import Ladder, fold_day
-from ingest.hit import Moment, key_of, minute_start, shown, ts_of
-from ingest.timestamp import iso_seconds
+from clickcurve.keys import require_key
+from clickcurve.problem import shown
+from clickcurve.times import iso_seconds
+from ingest.hit import Moment, minute_start, ts_of
 
 MAX_COUNT = 10**15  # of one number in a line
 BUCKETS_RULE = "a list of [start, end, people, bots], in order, without overlap"
@@ -85,7 +87,7 @@ def history_of(line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.re
         values = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HitRejected(f"not a line of history: {error}", field="history", value=shown(line)) from None
-    key = key_of(values.key)
+    key = require_key(values.key, HitRejected)
     buckets = _buckets(values, moment, ladder, wide)
     history = LinkHistory(key, _opening(values, buckets))
     seen = [bucket for bucket in buckets if bucket.people or bucket.bots]

@@ -23,7 +23,8 @@ import msgspec
 from msgspec import Raw
 
 from clickcurve.buckets.errors import BodyUnreadable, HitRejected, MediaTypeUnsupported
-from ingest.hit import HIT_RULE, shown
+from clickcurve.problem import shown
+from ingest.hit import HIT_RULE
 from ingest.reading.json_hit import HIT_BYTES, Judge, NotJson, Refusal, event_hit_in, hit_in
 from ingest.reading.request_sums import FullHit, PlainHit, RequestSums
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
+from clickcurve.asgi import Answer, Message, Receive, Scope, Send, answer, close_unanswered
 from clickcurve.buckets.errors import (
     BodyUnreadable,
     ClickcurveError,
@@ -22,13 +23,13 @@ from clickcurve.buckets.errors import (
     JournalUnknown,
     ParameterInvalid,
 )
+from clickcurve.keys import key_in_path
+from clickcurve.problem import problem, problem_answer, shown
 from ingest.batch import Batch, Counts, Identified
-from ingest.hit import ID_RULE, Hit, Moment, hit_of, is_id, minute_start, shown
-from ingest.reading.answer import Answer, Send, answer, close_unanswered, problem, problem_answer
+from ingest.hit import ID_RULE, Hit, Moment, hit_of, is_id, minute_start
 from ingest.reading.body import media_of, read
 from ingest.reading.content_encoding import BODY_BYTES, coding_of, decoded, too_large
 from ingest.reading.counters import IngestCounters
-from ingest.reading.path_key import key_in
 from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, Item, Receipt
 from ingest.reading.request_sums import NO_TIME, FullHit, PlainHit, RequestSums
 
@@ -49,9 +50,6 @@ _FULL = msgspec.json.Decoder(FullHit)
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _ONE_COUNTED = answer(200, ONE_COUNTED)
 
-Scope = dict[str, Any]
-Message = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 Counting = Awaitable[frozenset[str]] | Awaitable[None]
 
 
@@ -258,7 +256,7 @@ class HitRoutes:
             raise BodyUnreadable(detail, rule="an empty body")
         tally = self._tally(request.name)
         try:
-            key = key_in(raw)
+            key = key_in_path(raw, HitRejected)
         except HitRejected as error:
             tally.refuse(error)
         else:

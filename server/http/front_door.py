@@ -6,23 +6,15 @@ Routing and validation of the framework cost more than a hit or a total, so thos
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
-from typing import Any
 
+from clickcurve.asgi import Application, Message, Receive, Scope, Send, close_unanswered
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
 from clickcurve.limiter.http.middleware import WRITES, send_refusal
-from ingest.reading.answer import close_unanswered
 from ingest.reading.hit_endpoint import HitRoutes
 from server.http.auth import Gate, scope_of
 from server.http.problems import Problems
 from server.limiter.limiter import ServerLimiter
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LIMIT = b"/v1/limit/"
 REFUSED = "rate limit exceeded"
@@ -58,7 +50,7 @@ class FrontDoor:
             await self._rest(scope, receive, send)
             return
         try:  # not in a method of its own: a further coroutine costs as much as the routing
-            await self._hits(scope, receive, send)  # type: ignore[arg-type]
+            await self._hits(scope, receive, send)
         except JournalUnknown:
             raise  # the connection is closed without an answer
         except Exception as error:

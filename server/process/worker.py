@@ -32,7 +32,6 @@ from server.logs import log
 from server.metrics import Metrics, Sample, process_samples
 from server.process import data_folder, jobs, notify, samples
 from server.process.journals import MIB, holds_hits, open_journal, open_owner, take_journal
-from server.process.lazy_store import open_or_later
 from server.process.schedule import Schedule
 from server.process.supervisor import ParentProcess
 from server.settings import Settings
@@ -217,10 +216,13 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
     Raises ClickcurveError when it must not start.
     """
     ladder = Ladder.parse(settings.ladder)
-    store = open_or_later(
-        lambda: open_store(settings.store, str(ladder), warn=lambda said: log.warning("store", extra={"said": said})),
-        settings.store.startswith("cassandra:"),
-        lambda error: log.warning("store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}),
+    store = open_store(
+        settings.store,
+        str(ladder),
+        warn=lambda said: log.warning("store", extra={"said": said}),
+        later=lambda error: log.warning(
+            "store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}
+        ),
     )
     worker = await _take_up(settings, store, ladder)
     worker.schedule.start()

@@ -11,6 +11,7 @@ from typing import Any
 
 from hypothesis import settings
 
+from clickcurve.asgi import Message
 from ingest.batch import Batch, Counts
 from ingest.hit import Moment
 from ingest.reading.bots import bot_judge
@@ -136,12 +137,12 @@ class Client:
             for number, piece in enumerate(pieces, 1)
         ]
         feed = iter(messages)
-        sent: list[dict[str, Any]] = []
+        sent: list[Message] = []
 
         async def receive() -> dict[str, Any]:
             return next(feed)
 
-        async def send(message: dict[str, Any]) -> None:
+        async def send(message: Message) -> None:
             sent.append(message)
 
         scope = {"type": "http", "method": method, "raw_path": raw_path, "path": "", "headers": headers}

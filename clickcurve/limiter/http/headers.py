@@ -17,17 +17,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from math import ceil
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.rule import Rule
+from clickcurve.problem import MEDIA_TYPE, problem_body
 
 Fields: TypeAlias = list[tuple[str, str]]
 
 CURRENT_DRAFT = "ietf-11"
 DIALECTS = ("x", "github", "ietf", CURRENT_DRAFT, "none")
-PROBLEM = "application/problem+json"
 
 
 class HttpRefusal(NamedTuple):
@@ -76,15 +76,13 @@ def http_refusal(
     dialect: str, decision: Decision, rules: Sequence[Rule], now: float | None, documentation_url: str = ""
 ) -> HttpRefusal:
     """The answer to a hit that is not allowed. It must not be kept by a cache (RFC 6585)."""
-    body: dict[str, Any]
     if dialect == "github":
         media = "application/json"
         body = {"message": sentence(decision), "documentation_url": documentation_url}
+        content = json.dumps(body, separators=(",", ":")).encode()
     else:
-        media = PROBLEM
-        body = {"title": "rate limit exceeded", "status": decision.rule.status, "detail": sentence(decision)}
-        body["rule"] = decision.rule.name
-    content = json.dumps(body).encode()
+        media, title = MEDIA_TYPE, "rate limit exceeded"
+        content = problem_body(decision.rule.status, title, sentence(decision), rule=decision.rule.name)
     told = fields(dialect, decision, rules, now)
     told += [("Cache-Control", "no-store"), ("Content-Type", media), ("Content-Length", str(len(content)))]
     return HttpRefusal(decision.rule.status, told, content)
