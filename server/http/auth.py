@@ -66,7 +66,7 @@ def scope_of(method: str, path: str) -> Scope | None:
     return Scope.admin
 
 
-def _digest(token: str) -> str:
+def _sha256(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -113,7 +113,7 @@ def add_token(path: Path, name: str, scopes: tuple[Scope, ...], now: int) -> str
     known = {token.id for token in tokens}
     token_id = next(fresh for fresh in iter(lambda: secrets.token_hex(4), "") if fresh not in known)
     secret = f"{PREFIX}{token_id}_{secrets.token_urlsafe(32)}"
-    save_tokens(path, (*tokens, Token(token_id, name, scopes, _digest(secret), now)))
+    save_tokens(path, (*tokens, Token(token_id, name, scopes, _sha256(secret), now)))
     return secret
 
 
@@ -179,7 +179,7 @@ class Gate:
             self.refused["missing"] += 1
             raise NotAuthenticated("this server asks for a token: send Authorization: Bearer TOKEN")
         kind, _, secret = authorization.decode("latin-1").partition(" ")
-        found = _digest(secret.strip())
+        found = _sha256(secret.strip())
         token = self._by_digest.get(found)
         if kind.lower() != "bearer" or token is None or not hmac.compare_digest(token.sha256, found):
             self.refused["unknown"] += 1
@@ -191,7 +191,7 @@ class Gate:
     def token_id(self, authorization: bytes | None) -> str | None:
         """Returns the id of the token in an Authorization header, or None if it is unknown."""
         _, _, secret = (authorization or b"").decode("latin-1").partition(" ")
-        token = self._by_digest.get(_digest(secret.strip()))
+        token = self._by_digest.get(_sha256(secret.strip()))
         return None if token is None else token.id
 
 
@@ -208,7 +208,7 @@ def check_reach(host: str, has_tokens: bool, insecure: bool) -> None:
     if is_loopback(host) or has_tokens or insecure:
         return
     raise SettingInvalid(
-        f"host {host} can be reached by other machines and there are no tokens: make one with `clickcurve token create`, "
+        f"host {host} can be reached by others and there are no tokens: make one with `clickcurve token create`, "
         "listen on 127.0.0.1, or give --insecure",
         field="host",
         value=host,

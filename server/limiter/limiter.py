@@ -35,7 +35,7 @@ def check_rules(rules: Sequence[Rule], settings: Settings) -> None:
         if rule.backend not in OPENERS:
             raise _cannot_keep(rule, f"this program cannot open the backend {rule.backend!r}", "backend", rule.backend)
         if rule.backend == "memory" and settings.workers > 1:
-            why = f"the backend 'memory' counts in one process, and each of {settings.workers} workers would admit the whole limit"
+            why = f"the backend 'memory' counts in one process, and each of {settings.workers} workers would admit all"
             raise _cannot_keep(rule, why, "backend", rule.backend)
         for feature in (name for names in rule.by for name in names):
             if rule.event == WRITE and feature not in WRITE_FEATURES:

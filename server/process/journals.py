@@ -86,8 +86,7 @@ def _log_flush(journal: str, status: OwnerStatus) -> None:
 async def owning(settings: Settings, number: int) -> AsyncIterator[Owner]:
     """Opens the owner of journal `number` for a command, and flushes when the block begins and ends.
 
-    The caller holds the data folder. Raises ClickcurveError; StoreUnavailable too, since a command has no hits to accept
-    meanwhile.
+    The caller holds the data folder. Raises ClickcurveError, StoreUnavailable too: a command accepts no hits meanwhile.
     """
     ladder = Ladder.parse(settings.ladder)
     store = open_store(settings.store, str(ladder))

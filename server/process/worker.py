@@ -293,12 +293,11 @@ def run(settings: Settings, listener: socket.socket, parent: ParentProcess | Non
         signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(signals.reload))
         async with running(settings) as worker:
             signals.limiter = worker.limiter
-            # A worker that replaces another one has the settings of its parent's start; the rules may have changed since.
+            # A worker that replaces another one has the settings of its parent's start; the rules may differ by now.
             if signals.to_reload or (parent is not None and settings.config is not None):
                 signals.reload()
-            signals.server = server = _uvicorn(
-                worker, listener, notify.ready if parent is None else parent.tell_listening
-            )
+            listening = notify.ready if parent is None else parent.tell_listening
+            signals.server = server = _uvicorn(worker, listener, listening)
             if parent is not None:
                 loop.add_reader(parent.gone, _orphaned, parent.gone, server)
             if not signals.to_stop:

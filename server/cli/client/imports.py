@@ -1,4 +1,4 @@
-"""`clickcurve import`: access logs and other products' history, into a server or into a data folder that no server holds."""
+"""`clickcurve import`: access logs and other products' history, into a server or a data folder that no server holds."""
 
 from __future__ import annotations
 
