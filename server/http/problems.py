@@ -43,7 +43,7 @@ class Problems:
         self.refused: Counter[tuple[int, str]] = Counter()  # (status, title) -> requests
 
     def answer(self, error: Exception) -> Response:
-        """Returns the answer to an error. One that is not ours becomes a bare 500, and its traceback goes to the log."""
+        """Returns the answer to an error. One that is not ours becomes a bare 500 and is logged."""
         if isinstance(error, ClickcurveError):
             response, title = _ours(error), error.title
         else:

@@ -88,7 +88,7 @@ def test_bad_lines_are_told_with_their_numbers_and_counted(monkeypatch: pytest.M
 def test_lines_out_of_order_are_told() -> None:
     found = ask("2/m", stdin=f"{T}\n{T - 9}\n")
     assert found.exit_code == 0
-    assert found.stderr == "lines that stand behind later ones: a caller's time does not step back: 1\n"
+    assert found.stderr == "lines with an earlier time than a line before them: a caller's time does not step back: 1\n"
 
 
 @pytest.mark.parametrize(
