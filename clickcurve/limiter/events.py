@@ -15,6 +15,7 @@ from clickcurve.limiter.key import Keys, keys_of
 from clickcurve.limiter.quota import new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Rule, check_together
+from clickcurve.times import SECOND_US
 
 Clock: TypeAlias = Callable[[], float]
 Features: TypeAlias = Mapping[str, str]
@@ -23,7 +24,6 @@ Listener: TypeAlias = Callable[[str, int, Decision], None]
 # The same of each caller whose history a rule keeps; the second is the caller, as `identity_of` has it.
 CallerListener: TypeAlias = Callable[[str, str, int, Decision], None]
 
-SECOND_US = 1_000_000
 MAX_CALLER_CHARS = 256
 _RESERVATION = re.compile(r"([0-9]{1,10})-[0-9a-f]{32}")
 COST_RULE = f"a whole number from 1 to {MAX_LIMIT}"
@@ -187,7 +187,7 @@ def new_reservation(cost: int) -> str:
     return f"{cost}-{secrets.token_hex(16)}"
 
 
-def kept(reservation: str, cost: int | None) -> int | None:
+def parse_kept(reservation: str, cost: int | None) -> int | None:
     """How much a commit keeps: None for all. ParameterInvalid if it is more than what was reserved."""
     if cost is None:
         return None

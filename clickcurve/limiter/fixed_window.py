@@ -11,8 +11,7 @@ A clock that steps back stays in the window in which the latest hit was counted.
 from __future__ import annotations
 
 from clickcurve.limiter.quota import Quota, new, pause_s
-
-SECOND_US = 1_000_000
+from clickcurve.times import SECOND_US
 
 
 def turn(second: int, window_s: int) -> int:

@@ -27,8 +27,8 @@ from typing import TypeAlias
 from clickcurve.buckets.cover import Run, cover
 from clickcurve.limiter.quota import Piece, Quota, longest, new, pause_s
 from clickcurve.limiter.rule import Reach, Rule
+from clickcurve.times import SECOND_US
 
-SECOND_US = 1_000_000
 Bucket: TypeAlias = tuple[int, int]
 Counts: TypeAlias = Mapping[Bucket, int]
 # Yields the buckets whose counts it needs, is sent a mapping that has (at least) those, and returns its result.

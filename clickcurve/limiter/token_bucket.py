@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from clickcurve.buckets.errors import RuleInvalid
 from clickcurve.limiter.quota import Quota, new, pause_s
+from clickcurve.times import SECOND_US
 
-SECOND_US = 1_000_000
 EXACT = 1 << 53
 _TICKS_US = tuple(10**power for power in range(7))  # 1 us to 1 s
 _PARTS = 1_000  # of a token, that a change of rate keeps

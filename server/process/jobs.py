@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from clickcurve.buckets.errors import JournalHeld, StoreUnavailable
-from clickcurve.buckets.ladder import GRACE_S
+from clickcurve.buckets.ladder import GRACE_S, HOUR_S
 from ingest.owner import ID_WINDOW_S, Owner
 from retention.run import run_pass
 from server.logs import log
 from server.process.schedule import Job
 from storage.contract import Store
 
-HOUR_S = 3_600
 PUBLISH_S = 5
 HAND_OVER_S = 1
 # The fold day changes at 01:00 UTC; a little later all clocks agree that it has.

@@ -16,7 +16,8 @@ from clickcurve.limiter.backends.memory_budget import Space
 from clickcurve.limiter.quota import Quota, longest, new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Reach, Rule
-from clickcurve.limiter.sliding_window import SECOND_US, pieces, refusal
+from clickcurve.limiter.sliding_window import pieces, refusal
+from clickcurve.times import SECOND_US
 
 BUCKET_BYTES = 8
 # The arrays hold numbers below 2^32. Hits that still count are at most MAX_LIMIT; the others are cut off at this sum.

@@ -28,8 +28,7 @@ from clickcurve.limiter.decision import is_admitted
 from clickcurve.limiter.quota import Piece, Quota, longest, new, tightest
 from clickcurve.limiter.rule import Rule
 from clickcurve.limiter.sliding_window import Bucket, Reading
-
-SECOND_US = 1_000_000
+from clickcurve.times import SECOND_US
 
 
 class Counter(NamedTuple):

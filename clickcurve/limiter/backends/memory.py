@@ -23,13 +23,13 @@ from clickcurve.limiter.backends.meters import METERS, Meter
 from clickcurve.limiter.decision import is_admitted
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import Rule
+from clickcurve.times import SECOND_US
 
 MAX_KEYS = 1_000_000
 MAX_BYTES = 512 * 1024 * 1024
 MAX_RESERVATIONS = 100_000
 # What a key takes beside its text and its buckets: its place in the table, its meter, the numbers in that.
 KEY_BYTES = 500
-SECOND_US = 1_000_000
 # How many keys are looked at for each new one. Two keep the table near what lives in it.
 _LOOKS = 2
 _LOOKS_WHEN_FULL = 64

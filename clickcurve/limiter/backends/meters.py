@@ -16,8 +16,8 @@ from clickcurve.limiter.quota import Piece, Quota, longest, new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Rule
 from clickcurve.limiter.token_bucket import converted, drops_at, given_back, trimmed
+from clickcurve.times import SECOND_US
 
-SECOND_US = 1_000_000
 # A place in a list, and its share of the text, which is long once.
 CALLER_BYTES = 64
 

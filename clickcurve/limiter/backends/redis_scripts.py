@@ -21,10 +21,10 @@ from clickcurve.limiter import fixed_window, sliding_window, token_bucket
 from clickcurve.limiter.backend import Question, Settled
 from clickcurve.limiter.quota import Piece, Quota, longest, tightest
 from clickcurve.limiter.rule import Rule
+from clickcurve.times import SECOND_US
 
 PREFIX = "clickcurve:limit:"
 SETTLED = (Settled.unknown, Settled.ended, Settled.done)
-SECOND_US = 1_000_000
 # No life is longer: a script's clock ends somewhere.
 MAX_TTL_MS = 10**15
 MAX_PLANS = 1_000

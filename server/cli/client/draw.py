@@ -7,9 +7,10 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from clickcurve.buckets.ladder import DAY_S
+
 BLOCKS = "▏▎▍▌▋▊▉█"  # eighths of a character
 PLAIN = "#"
-DAY_S = 86_400
 LEAST_BAR = 4
 UNKNOWN = "·"  # in place of a zero before the first hit
 
