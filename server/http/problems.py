@@ -1,4 +1,4 @@
-"""The one place that turns errors into answers: `application/problem+json`, always with `title` and `detail`."""
+"""Turns the errors of the web framework and of what it calls into problem documents, and counts them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clickcurve.problem import MEDIA_TYPE, problem_body, retry_after_s
 from server.logs import log
 
 
-def problem(
+def _response(
     status: int,
     title: str,
     detail: str,
@@ -31,7 +31,7 @@ def problem(
     rule: str | None = None,
     headers: dict[str, str] | None = None,
 ) -> Response:
-    """One answer that says what is wrong; `field`, `value` and `rule` only where there is one."""
+    """Makes a problem document the framework's answer; members that are None are left out."""
     content = problem_body(status, title, detail, field=field, value=value, rule=rule)
     return Response(content, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
@@ -43,13 +43,13 @@ class Problems:
         self.refused: Counter[tuple[int, str]] = Counter()  # (status, title) -> requests
 
     def answer(self, error: Exception) -> Response:
-        """The answer to an error of our own family, or to one that nobody expected (500, told only to the log)."""
+        """Returns the answer to an error. One that is not ours becomes a bare 500 and is logged."""
         if isinstance(error, ClickcurveError):
             response, title = _ours(error), error.title
         else:
             log.error("unexpected error", exc_info=error)
             detail, title = "something went wrong here; the log has the details", "internal error"
-            response = problem(500, title, detail)
+            response = _response(500, title, detail)
         self.refused[response.status_code, title] += 1
         return response
 
@@ -58,7 +58,7 @@ class Problems:
 
         async def on_error(request: Request, error: Exception) -> Response:
             if isinstance(error, JournalUnknown):
-                raise error  # nothing may be answered: the front closes the connection
+                raise error  # nothing may be answered: the front door closes the connection
             if isinstance(error, RequestValidationError):
                 return self.answer(_validation(error))
             if isinstance(error, HTTPException):
@@ -81,7 +81,7 @@ def _ours(error: ClickcurveError) -> Response:
         headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{error.rule}"'
     if error.status >= 500:
         log.warning("request failed", extra={"title": error.title, "reason": error.detail})
-    return problem(
+    return _response(
         error.status, error.title, error.detail, field=error.field, value=error.value, rule=error.rule, headers=headers
     )
 
@@ -96,7 +96,7 @@ def _http(error: HTTPException, request: Request) -> Response:
         detail = f"there is no {request.url.path} here; /docs lists what there is"
     elif error.status_code == 405:
         detail = f"{request.method} is not possible at {request.url.path}"
-    return problem(error.status_code, _phrase(error), detail, headers=dict(error.headers or {}))
+    return _response(error.status_code, _phrase(error), detail, headers=dict(error.headers or {}))
 
 
 def _validation(error: RequestValidationError) -> ParameterInvalid:
