@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from clickcurve import keys
 from clickcurve.limiter.backends import memory
 from clickcurve.limiter.http import json_shapes
 from ingest import hit, owner
@@ -33,7 +34,7 @@ _REQUEST_REFUSED = "the request is refused with 413, nothing of it counts"
 _SHARED = "new ones share one limit for each rule"
 
 LIMITS: Mapping[str, Limit] = {
-    "key_bytes": Limit(hit.KEY_BYTES, "bytes of UTF-8", _HIT_REFUSED),
+    "key_bytes": Limit(keys.KEY_BYTES, "bytes of UTF-8", _HIT_REFUSED),
     "count": Limit(hit.COUNT_MAX, "per hit", _HIT_REFUSED),
     "id_bytes": Limit(
         hit.ID_CHARACTERS, "visible ASCII characters", "a hit is refused; an Idempotency-Key is refused with 422"

@@ -16,6 +16,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from clickcurve.buckets.errors import StoreMismatch, StoreUnavailable
+from clickcurve.buckets.ladder import DAY_S
 from storage.cassandra.cql import Rows, Statement, Values
 from storage.cassandra.statements import NOTE
 from storage.cassandra.uri import Address
@@ -25,8 +26,7 @@ REPLICATION = 3
 ATTEMPTS = 3  # to note something in meta
 NOTES = {"version", "ladder", "dc", "uuid"}  # the names in meta
 
-_DAY_S = 86_400
-_TEN_DAYS_S = 10 * _DAY_S
+_TEN_DAYS_S = 10 * DAY_S
 
 # Rows with traffic are rewritten in every flush, so most of what is on disk is older versions. Levels (L) of fan-out 4
 # merge these soon and keep a partition in few files: the number of files is the cost of reading a cold row.
@@ -96,7 +96,7 @@ TABLES = (
         {"id": "text", "claims": "frozen<list<frozen<tuple<int, bigint, bigint>>>>"},
         "id",
         _by_time(12),
-        _DAY_S,
+        DAY_S,
     ),
     Table(
         "sources",
@@ -117,8 +117,8 @@ TABLES = (
         {"day": "int", "shard": "int", "short_key": "text"},
         "(day, shard), short_key",
         _by_time(48),
-        _DAY_S,
-        40 * _DAY_S,
+        DAY_S,
+        40 * DAY_S,
     ),
     Table(
         "erasures",
@@ -126,8 +126,8 @@ TABLES = (
         {"hour": "int", "logged_us": "bigint", "short_key": "text"},
         "(hour), logged_us, short_key",
         _by_time(12),
-        _DAY_S,
-        7 * _DAY_S,
+        DAY_S,
+        7 * DAY_S,
     ),
     Table("meta", "what the tables were made for", {"name": "text", "value": "text"}, "name"),
 )

@@ -12,9 +12,10 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from starlette.responses import JSONResponse
 
+from clickcurve.asgi import Application
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
 from clickcurve.keys import limit_key
-from query.http.hot_endpoint import Application, HotQueries, accepts_csv
+from query.http.hot_endpoint import HotQueries, accepts_csv
 from query.http.routes import routes
 from storage.contract import StoredLink
 from tests.query.queried_nodes import Limits, QueriedNodes

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from fastapi import FastAPI
 
+from clickcurve.asgi import Message
 from clickcurve.buckets.errors import JournalFull, JournalUnknown, NotAllowed, NotAuthenticated, StoreUnavailable
 from ingest.reading.hit_endpoint import HitRoutes
 from server.http.auth import Gate
 from server.http.front_door import FrontDoor
 from server.http.problems import Problems
-
-Message = MutableMapping[str, Any]
 
 
 class Hits:
