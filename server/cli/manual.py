@@ -44,7 +44,7 @@ def manual_page(
             ".SH SYNOPSIS",
             _usage(program, context),
             ".SH DESCRIPTION",
-            *_paragraphs(program),
+            *_help_text(program),
             ".SH COMMANDS",
             *(line for command, below in _below(program, context) for line in _section(command, below)),
             ".SH SETTINGS",
@@ -69,7 +69,7 @@ def _below(command: click.Command, context: click.Context) -> Iterator[tuple[cli
 def _section(command: click.Command, context: click.Context) -> Iterator[str]:
     yield ".SS " + _roff(context.command_path.removeprefix("clickcurve "))
     yield _usage(command, context)
-    yield from _paragraphs(command)
+    yield from _help_text(command)
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record is not None and record[1] and parameter.name != "help":
@@ -88,7 +88,7 @@ def _explained(setting: Setting) -> str:
     return f"{setting.help} Default: {setting.default}." if setting.default else setting.help
 
 
-def _paragraphs(command: click.Command) -> Iterator[str]:
+def _help_text(command: click.Command) -> Iterator[str]:
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         first, *rest = paragraph.split("\n")
         yield ".PP"
