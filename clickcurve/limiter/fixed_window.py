@@ -24,7 +24,7 @@ def closes_us(opened_us: int, window_s: int) -> int:
     return opened_us + window_s * SECOND_US
 
 
-def weigh(limit: int, window_s: int, used: int, closes_us: int, at_us: int, cost: int, taking: bool) -> Quota:
+def weigh_count(limit: int, window_s: int, used: int, closes_us: int, at_us: int, cost: int, taking: bool) -> Quota:
     """How a count stands in a window that closes at closes_us; after a hit of this cost if it fits and is to be taken.
     Where nothing is counted all of the limit is free now, and reset_at says so."""
     fits = used + cost <= limit

@@ -1,4 +1,4 @@
-"""The one place that turns errors into answers: `application/problem+json`, always with `title` and `detail`."""
+"""Turns the errors of the web framework and of what it calls into problem documents, and counts them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Problems:
         self.refused: Counter[tuple[int, str]] = Counter()  # (status, title) -> requests
 
     def answer(self, error: Exception) -> Response:
-        """The answer to an error of our own family, or to one that nobody expected (500, told only to the log)."""
+        """Returns the answer to an error. One that is not ours becomes a bare 500 and is logged."""
         if isinstance(error, ClickcurveError):
             response, title = _ours(error), error.title
         else:
@@ -41,7 +41,7 @@ class Problems:
 
         async def on_error(request: Request, error: Exception) -> Response:
             if isinstance(error, JournalUnknown):
-                raise error  # nothing may be answered: the front closes the connection
+                raise error  # nothing may be answered: the front door closes the connection
             if isinstance(error, RequestValidationError):
                 return self.answer(_validation(error))
             if isinstance(error, HTTPException):
