@@ -12,7 +12,7 @@ from tests.install.environments import Environment, build_sdist, build_wheel, co
 @pytest.fixture(scope="session")
 def builder(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An environment with pip and the lowest setuptools that pyproject.toml declares."""
-    environment = Environment(tmp_path_factory.mktemp("builder"))
+    environment = Environment.made(tmp_path_factory.mktemp("builder"))
     environment.pip("install", lowest_setuptools())
     return environment
 
@@ -38,7 +38,7 @@ def installed(builder: Environment, wheel: Path, tmp_path_factory: pytest.TempPa
     folder = tmp_path_factory.mktemp("installed")
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join(pins()))
-    environment = Environment(folder / "venv", pip=builder)
+    environment = Environment.made(folder / "venv", pip=builder)
     environment.pip("install", "--only-binary", ":all:", "--constraint", constraints, wheel)
     return environment
 

@@ -41,14 +41,19 @@ def pins() -> Iterator[str]:
 
 
 class Environment:
-    """A virtual environment in a folder of its own; `pip` is the environment whose pip installs into it."""
+    """A virtual environment in a folder; `pip` is the one whose pip installs into it, itself by default."""
 
     def __init__(self, folder: Path, pip: Environment | None = None) -> None:
         self.folder = folder
         self.python = folder / "bin" / "python"
         self._pip = [str((pip or self).python), "-m", "pip", "--python", str(self.python)]
+
+    @classmethod
+    def made(cls, folder: Path, pip: Environment | None = None) -> Environment:
+        """Makes an empty environment, with a pip of its own unless another one's is given."""
         without_pip = ["--without-pip"] if pip else []
         subprocess.run([sys.executable, "-m", "venv", *without_pip, str(folder)], check=True, timeout=WITHIN_S)
+        return cls(folder, pip)
 
     @property
     def program(self) -> Path:
