@@ -35,8 +35,7 @@ from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.events import Clock
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import FAILURES, Rule
-
-SECOND_US = 1_000_000
+from clickcurve.times import SECOND_US
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,13 +45,13 @@ def check_dialect(dialect: str) -> str:
     return dialect
 
 
-def may_tell(status: int) -> bool:
+def may_carry_limits(status: int) -> bool:
     """May an answer of this status say how much is left? A redirect may not: it is kept by caches, and it is the main
     answer of a shortener."""
     return not 300 <= status < 400
 
 
-def retry_after_s(decision: Decision) -> int | None:
+def whole_retry_after_s(decision: Decision) -> int | None:
     """Whole seconds for Retry-After; None if the hit is allowed, or never will be."""
     wait_s = decision.retry_after_s
     return None if decision.allowed or wait_s is None else max(1, ceil(wait_s))
@@ -68,7 +68,7 @@ def fields(dialect: str, decision: Decision, rules: Sequence[Rule], now: float |
             if dialect == "github":
                 told.append(("X-RateLimit-Used", str(max(0, decision.limit - decision.remaining))))
                 told.append(("X-RateLimit-Resource", decision.rule.event))
-    wait_s = retry_after_s(decision)
+    wait_s = whole_retry_after_s(decision)
     return told if wait_s is None else [*told, ("Retry-After", str(wait_s))]
 
 
@@ -95,7 +95,7 @@ def sentence(decision: Decision) -> str:
         return f"{event}: the limiter cannot tell now, and the rule {decision.rule.name} refuses meanwhile"
     if decision.never:
         return f"{event}: this costs more than the {limit} that are ever free at once"
-    again = f"again in {retry_after_s(decision)} s"
+    again = f"again in {whole_retry_after_s(decision)} s"
     return f"{event}: API rate limit exceeded: {limit} in {window_s} s, {decision.remaining} left; {again}"
 
 
@@ -146,7 +146,7 @@ def _within_s(decision: Decision, now: float | None) -> int | None:
     all is free again, but at least so many that who divides the one by the other gets no faster rate than the rule's
     own: a window that is nearly over would promise ten thousand a second."""
     if not decision.allowed:
-        return retry_after_s(decision)
+        return whole_retry_after_s(decision)
     share_s = ceil(decision.remaining * _window_s(decision.rule, decision.window_s) / max(1, decision.limit))
     until_s = 0 if now is None else decision.reset_at - int(now)
     return max(share_s, until_s, 0)

@@ -22,7 +22,7 @@ from clickcurve.buckets.errors import EventUnknown, ParameterInvalid
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.http.address import Addresses
 from clickcurve.limiter.http.fallback import Verb, decide_anyway, settle_anyway
-from clickcurve.limiter.http.headers import Fields, HttpRefusal, check_dialect, fields, http_refusal, may_tell
+from clickcurve.limiter.http.headers import Fields, HttpRefusal, check_dialect, fields, http_refusal, may_carry_limits
 from clickcurve.problem import MEDIA_TYPE, problem_body
 
 Given: TypeAlias = Mapping[str, str]
@@ -140,7 +140,7 @@ def _telling(send: Send, told: Fields) -> Send:
     """A `send` that adds these fields to an answer that may have them; those that it has by itself stay."""
 
     async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start" and may_tell(message["status"]):
+        if message["type"] == "http.response.start" and may_carry_limits(message["status"]):
             own = list(message.get("headers", ()))
             taken = {bytes(name).lower() for name, _ in own}
             more = [(name, value) for name, value in encoded(told) if name not in taken]
