@@ -29,7 +29,7 @@ DECIDED_AT_ONCE = 64  # and noted together: a failure costs no more than these
 
 @dataclass(slots=True)
 class Decided:
-    """What a flush under way knows already: its own ids, and others' ids with the accept stamp and window asked for."""
+    """What a flush under way knows already: its own ids, and others' ids, each with accept stamp and window."""
 
     flush: int
     mine: set[str] = field(default_factory=set)

@@ -222,7 +222,7 @@ class _Copying:
             assert found is not None
             if (found.owner, found.position) != (wanted.owner, wanted.position):
                 yield (
-                    f"import {name} stands at byte {wanted.position:,} in the source; in the target owner"
+                    f"import {name} is at byte {wanted.position:,} in the source; in the target owner"
                     f" {found.owner} keeps it, at byte {found.position:,}"
                 )
 

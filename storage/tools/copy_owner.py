@@ -14,7 +14,7 @@ ATTEMPTS = 20
 
 
 class CopyRefused(ClickcurveError):
-    """These two stores, as they stand, must not be brought together."""
+    """The source must not be copied into the target, in the state of the two."""
 
     title = "copy refused"
 
