@@ -209,7 +209,5 @@ def test_a_store_that_forgets_the_mark_is_caught(tmp_path: Path) -> None:
             await history.step()
         await history.end()
 
-    with pytest.raises(
-        AssertionError, match=r"counted [023] times|more than was ever sent"
-    ):
+    with pytest.raises(AssertionError, match=r"counted [023] times|more than was ever sent"):
         asyncio.run(history())
