@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.cassandra_node import make_keyspace, session
 from bench.table import Line
-from clickcurve.buckets.ladder import fold_day
+from clickcurve.buckets.ladder import HOUR_S, fold_day
 from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Batch
 from ingest.flush import ROWS_PER_SAVE
@@ -33,7 +33,6 @@ from testing.owner_process import OwnerProcess, TrackedDisk
 
 LINKS = 100_000
 HITS_PER_S = 2_000
-HOUR_S = 3_600
 SKEW = 1.0
 SEED = 11
 ROW = bytes(60)

@@ -12,6 +12,7 @@ class ClickcurveError(Exception):
 
     status = 500
     title = "internal error"
+    retry_after_s = 5  # where the status is 429 or 503: after this time the same request may work
 
     def __init__(self, detail: str, *, field: str | None = None, value: object = None, rule: str | None = None) -> None:
         super().__init__(detail)
@@ -61,6 +62,13 @@ class NotAuthenticated(ClickcurveError):
 class NotAllowed(ClickcurveError):
     status = 403
     title = "token lacks the scope"
+
+
+class MethodNotAllowed(ClickcurveError):
+    """The path is there for other methods; `rule` names them."""
+
+    status = 405
+    title = "method not allowed"
 
 
 class EventUnknown(ClickcurveError):
@@ -127,11 +135,10 @@ class StoreMismatch(ClickcurveError):
 
 # --- the journal's fault --------------------------------------------------------------------------------------------
 class JournalError(ClickcurveError):
-    """Parent of what a journal raises; `retry_after_s` where the same request may work later."""
+    """Parent of what a journal raises."""
 
     status = 503
     title = "journal error"
-    retry_after_s = 5
 
 
 class JournalBehind(JournalError):

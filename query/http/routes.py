@@ -10,9 +10,11 @@ from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from starlette.routing import Match
 
+from clickcurve.asgi import Scope
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.keys import key_in_path
 from query.http import openapi
-from query.http.hot_endpoint import Scope, accepts_csv
-from query.http.keys import key_of
+from query.http.hot_endpoint import accepts_csv
 from query.queries import Answer, Limits, Queries
 
 
@@ -27,22 +29,6 @@ class RawPathRoute(APIRoute):
 def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Limits) -> APIRouter:
     """The router. erase is the owner's: the link is gone from the store when it returns, or it raises."""
     router = APIRouter(route_class=RawPathRoute, tags=["reading"])
-
-    @router.get("/v1/links/{key}/total", **openapi.TOTAL)
-    async def link_total(request: Request) -> Response:
-        return _answer(await queries.total(_key(request), _query(request)))
-
-    @router.get("/v1/links/{key}/curve", **openapi.CURVE)
-    async def link_curve(request: Request) -> Response:
-        return _answer(await queries.curve(_key(request), _query(request), _csv(request)))
-
-    @router.get("/v1/total", **openapi.TOTAL_OF_ALL)
-    async def all_total(request: Request) -> Response:
-        return _answer(await queries.total(None, _query(request)))
-
-    @router.get("/v1/curve", **openapi.CURVE_OF_ALL)
-    async def all_curve(request: Request) -> Response:
-        return _answer(await queries.curve(None, _query(request), _csv(request)))
 
     @router.get("/v1/links/{key}", **openapi.SUMMARY)
     async def link_summary(request: Request) -> Response:
@@ -71,7 +57,7 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Li
 
 
 def _key(request: Request, name: str = "key") -> str:
-    return key_of(str(request.path_params[name]).encode("latin-1"))
+    return key_in_path(str(request.path_params[name]).encode("latin-1"), ParameterInvalid)
 
 
 def _query(request: Request) -> bytes:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.ladder import CLICKS, fold_day
 from clickcurve.buckets.ranges import Bots
-from query.times import STEPS, auto_step
+from query.steps import STEPS, auto_step
 from query.zones import Fixed, Unit, Zone, zone
 from tests.query.queried_nodes import QueriedNodes
 

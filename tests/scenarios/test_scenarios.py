@@ -29,7 +29,7 @@ from typing import Any
 import pytest
 
 from clickcurve.buckets.errors import ParameterInvalid
-from query.times import moment
+from query.parameters import moment
 from query.zones import Zone, zone
 from tests.query.queried_nodes import QueriedNodes
 

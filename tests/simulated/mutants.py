@@ -84,11 +84,11 @@ def is_claimed_by_owner(owner: int, flush: int, claims: Sequence[Claim]) -> bool
     return any(claim[0] == owner for claim in claims)
 
 
-def try_for_hours(self: IdsTable, known: Any, wanted: Any, kept_us: int) -> list[str]:
-    return TRY(self, known, wanted, (kept_us - REPLAY_US - MARGIN_US) // 16)
+def add_claims_for_hours(self: IdsTable, known: Any, wanted: Any, kept_us: int) -> list[str]:
+    return ADD_CLAIMS(self, known, wanted, (kept_us - REPLAY_US - MARGIN_US) // 16)
 
 
-TRY = IdsTable._try
+ADD_CLAIMS = IdsTable._add_claims
 
 
 def look_in_vain(self: Erasures) -> Sequence[str] | None:
@@ -285,7 +285,7 @@ MUTANTS = [
     Mutant("ids decided when the hit comes", lambda: replaced(
         CassandraStore, "claim_ids", lambda *_: set()), IDS),
     Mutant("ids forgotten within hours", lambda: replaced(
-        IdsTable, "_try", try_for_hours), OLD_IDS),
+        IdsTable, "_add_claims", add_claims_for_hours), OLD_IDS),
     Mutant("ids of any age flushed", lambda: replaced(
         owner.Owner, "_check_replay", lambda *_: None), OLD_JOURNALS),
     Mutant("every process with the same token", lambda: replaced(

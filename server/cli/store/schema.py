@@ -43,7 +43,7 @@ def schema_command() -> None:
 @schema_command.command("apply")
 @_replication
 @with_settings("store", "ladder", "config")
-def apply_(settings: Settings, replication: int) -> None:
+def make_tables(settings: Settings, replication: int) -> None:
     """Make the keyspace and its tables, or whatever of them is missing or has other options. May be repeated.
 
     Rows stay as they are, and so does the replication of a keyspace that exists.
@@ -67,7 +67,7 @@ def apply_(settings: Settings, replication: int) -> None:
 @schema_command.command("show")
 @_replication
 @with_settings("store", "config")
-def show(settings: Settings, replication: int) -> None:
+def show_tables(settings: Settings, replication: int) -> None:
     """Print the tables as CQL, for cqlsh or for reading. Connects to nothing.
 
     The data centre is that of the store's address (?dc=), or datacenter1. After making the tables by hand run
@@ -83,7 +83,7 @@ def show(settings: Settings, replication: int) -> None:
 
 @schema_command.command("check")
 @with_settings("store", "ladder", "config")
-def check(settings: Settings) -> None:
+def check_tables(settings: Settings) -> None:
     """Say what is not as it should be, and what mends it; ends with 1 if there is anything.
 
     With an error no server starts; with a warning it does, and says so too.

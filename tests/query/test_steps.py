@@ -1,4 +1,4 @@
-"""Times, spans and steps as callers write them."""
+"""Times in a query string, spans and steps as callers write them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from datetime import datetime
 import pytest
 
 from clickcurve.buckets.errors import ParameterInvalid
-from query.times import LAST_RULE, STEPS, Last, auto_step, moment, parse_last, parse_step
-from query.zones import DAY, HOUR, LATEST, MONTH, zone
+from clickcurve.times import LATEST
+from query.parameters import moment
+from query.steps import LAST_RULE, STEPS, Last, auto_step, parse_last, parse_step
+from query.zones import DAY, HOUR, MONTH, zone
 
 UTC, KOLKATA, BERLIN = zone("UTC"), zone("Asia/Kolkata"), zone("Europe/Berlin")
 MARCH = 1772323200  # 2026-03-01T00:00:00Z
@@ -28,6 +30,7 @@ def at(text: str) -> int:
         ("1772323200.", MARCH),
         ("0000000000000001772323200", MARCH),
         ("2026-03-01", MARCH),
+        ("20260301", MARCH),
         ("2026-03-01T00:00", MARCH),
         ("2026-03-01 00:00:00", MARCH),
         ("2026-03-01T00:00:00.999999Z", MARCH),
@@ -36,7 +39,6 @@ def at(text: str) -> int:
         ("2026-03-01T05:30:00 05:30", MARCH),
         ("2026-02-28T19:00-05:00", MARCH),
         ("20260301T000000Z", MARCH),
-        ("2026-W09-7", MARCH),
         (str(LATEST), LATEST),
     ],
 )
@@ -74,6 +76,8 @@ def test_a_time_that_the_clock_jumps_over_is_the_jump_and_of_a_doubled_one_the_f
         ("٣", "not a time"),
         ("2026-13-01", "not a time"),
         ("2026-02-29", "not a time"),
+        ("2026-W09-7", "not a time"),
+        ("20260229", "not a time: eight digits are a date"),
         ("9" * 5000, "milliseconds?"),
     ],
 )

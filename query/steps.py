@@ -1,4 +1,4 @@
-"""What a caller writes for a time, a span or a step, and what it means. Text in, epoch seconds and units out.
+"""What a caller writes for a span or a step, and what it means: text in, units out.
 
 Everything that is refused raises ParameterInvalid with the field, the value and the rule.
 """
@@ -7,57 +7,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from clickcurve.buckets.errors import ParameterInvalid
-from query.zones import DAY, HOUR, LATEST, MINUTE, MONTH, WEEK, YEAR, Calendar, Fixed, Unit, Zone
+from query.zones import DAY, HOUR, MINUTE, MONTH, WEEK, YEAR, Calendar, Fixed, Unit, Zone
 
-MOMENT_RULE = "epoch seconds, or ISO 8601 such as 2026-03-01, 2026-03-01T10:30 or 2026-03-01T10:30:00+05:30"
 LAST_RULE = "a whole number from 1 and a unit m, h, d, w, mo or y, such as 60m, 24h, 7d or 12mo"
 
-_NUMBER = re.compile(r"(-?)([0-9]+)(?:\.[0-9]*)?")
 _LAST = re.compile(r"([0-9]{1,9})(mo|m|h|d|w|y)")
-# `+05:30` in a query string that was not percent-encoded arrives as ` 05:30`.
-_LOST_PLUS = re.compile(r"([0-9W-]{8,10}[T ][0-9:.,]+) ([0-9]{2}:?[0-9]{2})")
 
 UNITS: dict[str, Unit] = {"m": MINUTE, "h": HOUR, "d": DAY, "w": WEEK, "mo": MONTH, "y": YEAR}
-
-
-# --- moments --------------------------------------------------------------------------------------------------------
-def moment(field: str, text: str, zone: Zone) -> int:
-    """Epoch seconds (floored) of a number or an ISO 8601 time; without an offset it is meant in `zone`."""
-    number = _NUMBER.fullmatch(text)
-    t = _epoch(field, text, number) if number else _iso(field, text, zone)
-    if t < 0:
-        raise ParameterInvalid(
-            f"{field} {text!r} is before 1970", field=field, value=text, rule="not before 1970-01-01T00:00:00Z"
-        )
-    if t > LATEST:
-        raise ParameterInvalid(
-            f"{field} {text!r} is after the year 9998", field=field, value=text, rule="not after the year 9998"
-        )
-    return t
-
-
-def _epoch(field: str, text: str, number: re.Match[str]) -> int:
-    minus, digits = number.groups()
-    if len(digits.lstrip("0")) >= 13:
-        raise ParameterInvalid(
-            f"{field} {text!r} has {len(digits)} digits: milliseconds?",
-            field=field,
-            value=text,
-            rule="seconds since 1970, not milliseconds",
-        )
-    return -1 if minus and text.strip("-0.") else int(digits.lstrip("0") or "0")
-
-
-def _iso(field: str, text: str, zone: Zone) -> int:
-    lost_plus = _LOST_PLUS.fullmatch(text)
-    try:
-        wall = datetime.fromisoformat(f"{lost_plus[1]}+{lost_plus[2]}" if lost_plus else text)
-        return int(wall.timestamp() // 1) if wall.tzinfo else zone.instant(wall.replace(microsecond=0))
-    except (ValueError, OverflowError):
-        raise ParameterInvalid(f"{field} {text!r} is not a time", field=field, value=text, rule=MOMENT_RULE) from None
 
 
 # --- last=N and a unit ----------------------------------------------------------------------------------------------
