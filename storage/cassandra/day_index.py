@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import TypeAlias
 
+from clickcurve.buckets.ladder import DAY_S
 from storage.cassandra.cql import Cql, Statement
 from storage.cassandra.partition_key import SHARDS, partition_key, shard_of
 from storage.cassandra.statements import (
@@ -25,7 +26,7 @@ from storage.cassandra.statements import (
 )
 from storage.contract import Held
 
-DAY_MS = 86_400_000
+DAY_MS = DAY_S * 1_000
 DAYS_BY_TOUCHED = 31  # a walk that reaches no further back goes by touched; once begun, it may do so for
 DAYS_TOUCHED = 38  # days: entries live for 40
 
