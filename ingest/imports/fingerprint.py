@@ -43,7 +43,7 @@ class Beginning:
         self._digests: list[str] = []  # of the first MARKED_BYTES, as far as they are known
 
     def feed(self, at: int, data: bytes | memoryview) -> None:
-        """Takes the bytes that stand at byte `at`, without those that it had before, or that come after a gap."""
+        """Takes the bytes from byte `at` on, without those that it had before, or that come after a gap."""
         if at > self._fed:
             return
         data = memoryview(data)[max(0, self._fed - at) :]
@@ -57,7 +57,7 @@ class Beginning:
                 self._digests.append(self._hash.copy().hexdigest())
 
     def families(self) -> list[str]:
-        """Returns the families that the source may be known in, the closest first; none if it is below 16 bytes."""
+        """Returns the families that a source may be known in, the closest first; none below 16 bytes."""
         digests = dict(zip(MARKED_BYTES, self._digests, strict=False))
         return [f"{size}-{digests[size]}" for size in FAMILY_BYTES if size in digests]
 

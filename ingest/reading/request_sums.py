@@ -203,7 +203,7 @@ class RequestSums:
         return Batch({}, {}, [whole, *self._identified], {}, None)
 
     def batch_with(self, step: SourceStep) -> Batch:
-        """Returns the batch that moves an import's offset together with the hits, be they none."""
+        """Returns the batch that moves an import's offset together with the hits, if any."""
         return Batch(self._people, self._bots, self._identified, self._openings, step)
 
     def receipt(self, counted_before: frozenset[str] = frozenset()) -> Receipt:
