@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from clickcurve.buckets.ladder import END_OF_TIME, MINUTE_S
 from clickcurve.keys import KEY_BYTES
 from clickcurve.times import iso_seconds
 from ingest.batch import Counts, sum_counts
+from ingest.hit import Judge
 
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 SHOWN_BAD_LINES = 5
@@ -74,7 +75,7 @@ class LogSums:
 class AccessLog:
     """Reads one log. `is_bot` judges an agent; `statuses` are those that count."""
 
-    def __init__(self, is_bot: Callable[[str], bool], statuses: Collection[int] = REDIRECTS) -> None:
+    def __init__(self, is_bot: Judge, statuses: Collection[int] = REDIRECTS) -> None:
         self._is_bot = is_bot
         self._wanted = {f" {status:03} ": status in statuses for status in range(1000)}
         self._minutes: dict[str, int] = {}

@@ -22,7 +22,7 @@ from clickcurve.buckets.errors import ImportOutOfStep
 from ingest.batch import SourceStep
 from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, LogSums
 from ingest.imports.chunk import Chunk
-from ingest.imports.fingerprint import MARKED_BYTES, Likeness
+from ingest.imports.fingerprint import PREFIX_BYTES, Likeness
 from ingest.imports.retry import Sender
 from ingest.imports.source import CHUNK_BYTES, Cutter, SourceChanged, SourceLines, SourceUnreadable, Stream, open_reader
 from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, KeptOffset, Taken
@@ -190,7 +190,7 @@ class Importer:
     # --- the offset -----------------------------------------------------------------------------------------------
     async def _find(self, stream: Stream, summary: ImportSummary) -> str:
         """Returns the name of the source, with the stream at its offset; "" if there is nothing to do (yet)."""
-        begin = await asyncio.to_thread(stream.look, MARKED_BYTES[-1])
+        begin = await asyncio.to_thread(stream.look, PREFIX_BYTES[-1])
         summary.kind = self._kind or kind_of(begin)
         summary.is_part = False
         free = ""
