@@ -15,7 +15,7 @@ from clickcurve.limiter.fixed_window import closes_us, turn
 from clickcurve.limiter.quota import Piece, Quota, longest, new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Rule
-from clickcurve.limiter.token_bucket import converted, drops_at, given_back, trimmed
+from clickcurve.limiter.token_bucket import converted, drops_at, give_back, trim_claims
 from clickcurve.times import SECOND_US
 
 # A place in a list, and its share of the text, which is long once.
@@ -207,7 +207,7 @@ class Tokens:
         self.seen_us = max(self.seen_us, at_us)
         if self.claims:
             same = rule.flow == self.rule.flow
-            self._keep(trimmed(list(self.claims.values()), rule.flow.full - self.drops if same else 0))
+            self._keep(trim_claims(list(self.claims.values()), rule.flow.full - self.drops if same else 0))
         self.rule = rule
 
     def _keep(self, claims: list[int]) -> None:
@@ -232,7 +232,7 @@ class Tokens:
             return  # nothing is given back to a full bucket, and only a hit or a gift moves it on in time
         self._see(self.rule, at_us)
         which = list(self.claims).index(handle)
-        back, claims = given_back(list(self.claims.values()), which, cost * self.rule.flow.token)
+        back, claims = give_back(list(self.claims.values()), which, cost * self.rule.flow.token)
         self.drops += back
         self._keep(claims)
 
