@@ -58,7 +58,7 @@ class Addresses:
             )
 
     def name(self, text: str) -> str:
-        """Returns an address in the one form under which it counts; a text that is not an address as it is.
+        """Returns an address in the one form under which it counts; another text as it is.
 
         An IPv6 address counts as its network, an IPv4-mapped one as IPv4.
         """
@@ -76,7 +76,7 @@ class Addresses:
         return self.name(peer) or "unknown"
 
     def _claimed(self, headers: Iterable[tuple[bytes, bytes]]) -> Iterator[str]:
-        """Yields the addresses that the header names, from its end; it may be long, so no more is read than is used."""
+        """Yields the addresses that the header names, from its end. It may be long: no more is read than is used."""
         wanted = self.header.encode()
         lines = [value.decode("latin-1") for name, value in headers if name == wanted]
         for line in reversed(lines):

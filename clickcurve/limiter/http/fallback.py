@@ -45,9 +45,9 @@ async def decide_anyway(
 
 
 async def settle_anyway(limiter: AsyncLimiter, event: str, reservation: str, keep: int | None) -> Settled | None:
-    """Ends a reservation and returns how that went; None if the backend did not say, or the event has no rule any more.
+    """Ends a reservation and returns how that went; None if the backend did not say.
 
-    Then its hit counts until its windows are over.
+    Then, and where the event has no rule any more, its hit counts until its windows are over.
     """
     try:
         if keep == 0:

@@ -6,7 +6,7 @@
     ietf-11  the same, pinned to draft-ietf-httpapi-ratelimit-headers-11
     none     none of these
 
-Every dialect has Retry-After on a refusal: whole seconds, rounded up, at least 1; left out if waiting does not help.
+Every dialect has Retry-After on a refusal, in whole seconds, rounded up, at least 1; left out if waiting is no help.
 
 All numbers are those of the decision. A rule in shadow mode and a decision without the backend show none: the first
 must not be noticed, and the second knows none.

@@ -37,9 +37,9 @@ class ServiceQuestion:
 
 
 def read_question(body: bytes) -> ServiceQuestion:
-    """Reads the question in a body; an empty body has no features, and a field that is null counts as left out.
+    """Reads the question in a body. ParameterInvalid names the field that is wrong.
 
-    ParameterInvalid names the field that is wrong.
+    An empty body has no features, and a field that is null counts as left out.
     """
     given = _object(body)
     cost = given.get("cost", 1)
