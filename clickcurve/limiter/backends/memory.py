@@ -3,11 +3,11 @@
 One lock is held for the whole of a decision, so each is decided as if alone. A decision takes a few microseconds;
 several locks would cost more than they let run in parallel.
 
-**Bounds.** There is room for so many keys and bytes. Before a new key is added a few others are examined, and dropped if
-all their windows are empty. No key is dropped while a hit under it still counts, so a flood of new names cannot free a
-caller that is over its limit. When there is still no room, new names share one key for each rule, and its limit. A known
-key that needs another bucket where no byte is left counts its newest bucket as if it came now: never too few. All of
-this is counted (`measures`).
+**Bounds.** There is room for so many keys and bytes. Before a new key is added a few others are examined, and dropped
+if all their windows are empty. No key is dropped while a hit under it still counts, so a flood of new names cannot free
+a caller that is over its limit. When there is still no room, new names share one key for each rule, and its limit. A
+known key that needs another bucket where no byte is left counts its newest bucket as if it came now: never too few. All
+of this is counted (`measures`).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Meter(Protocol):
         ...
 
     def size_bytes(self) -> int:
-        """What it took from the space since it was made, beside its share of a key."""
+        """Returns what it took from the budget since it was made, without its share of a key."""
         ...
 
 
@@ -233,7 +233,7 @@ class Tokens:
 
     def refund(self, rule: Rule, at_us: int, handle: int, cost: int, caller: str) -> None:
         if not self.claims or handle not in self.claims or self.is_idle(at_us):
-            return  # nothing is given back to a full bucket, and only a hit or a gift moves it on in time
+            return  # nothing is given back to a full bucket, and only a hit or a refund moves it on in time
         self._see(self.rule, at_us)
         which = list(self.claims).index(handle)
         back, claims = give_back(list(self.claims.values()), which, cost * self.rule.flow.token)
