@@ -35,7 +35,7 @@ _VERSIONS = frozenset((" HTTP/1.1", " HTTP/1.0", " HTTP/2.0", " HTTP/3.0"))
 _AUTHORITY = re.compile(r"https?://[^/?]*", re.IGNORECASE)
 
 _T = TypeVar("_T")
-Hit = tuple[int, str, bool]  # start of the minute, key, whether it is a bot
+LogHit = tuple[int, str, bool]  # start of the minute, key, whether it is a bot
 
 
 class LineBad(Exception):
@@ -82,10 +82,10 @@ class AccessLog:
         self._agents: dict[str, bool] = {}
 
     def read(self, data: bytes) -> Reading:
-        """Whole lines, each ended by a newline (the last need not be)."""
+        """Reads whole lines, each ended by a newline (the last need not be)."""
         reading = Reading()
         if data:
-            # Bytes that are no UTF-8 become lone surrogates, which no key may hold; so they cost only their own line.
+            # Bytes that are not UTF-8 become lone surrogates, which no key may hold: only their own line is lost.
             text = data.decode("utf-8", "surrogateescape")
             self._read_lines(text.removesuffix("\n").split("\n"), "\\" not in text, reading)
             reading.people_hits, reading.bot_hits = sum_counts(reading.people), sum_counts(reading.bots)
@@ -129,8 +129,8 @@ class AccessLog:
             by_key = (reading.bots if bot else reading.people).setdefault(minute, {})
             by_key[key] = by_key.get(key, 0) + 1
 
-    def parse(self, line: str) -> Hit | str:
-        """One line, slowly: a hit, or the reason why it is skipped. LineBad if it is no line of a log."""
+    def parse(self, line: str) -> LogHit | str:
+        """Reads one line, slowly: a hit, or the reason why it is skipped; raises LineBad for any other line."""
         line = line.removesuffix("\r")
         if not line.strip():
             return "blank line"
@@ -149,7 +149,7 @@ class AccessLog:
             return reason
         return minute, key, parts.agent is not None and self._agent(parts.agent)
 
-    def _parse_json(self, line: str) -> Hit | str:
+    def _parse_json(self, line: str) -> LogHit | str:
         try:
             seen = _json_line.decode(line)
         except (msgspec.DecodeError, UnicodeError) as error:
@@ -179,7 +179,7 @@ class AccessLog:
         return minute
 
     def _key(self, request: str) -> str | None:
-        """The key of a request without backslashes; most are plain enough to be cut without looking twice."""
+        """Returns the key of a request without backslashes; most are plain enough to be cut without looking twice."""
         key: str | None = None
         if request.startswith("GET /") and request[-9:] in _VERSIONS:
             key = request[5:-9].partition("?")[0]
@@ -205,7 +205,7 @@ def _remember(known: dict[str, _T], name: str, value: _T) -> None:
 
 # --- the request ------------------------------------------------------------------------------------------------------
 def _key_of_request(request: str) -> tuple[str | None, str]:
-    """(key, "") of `GET /key?query HTTP/1.1`, or (None, the reason why it has none)."""
+    """Returns (key, "") of `GET /key?query HTTP/1.1`, or (None, the reason why it has none)."""
     method, target = split_request(request)
     if not target:
         return None, "no request"  # "-" after a timeout, a TLS handshake on a plain port
@@ -241,7 +241,7 @@ def _minute_of_stamp(stamp: str) -> int | None:
 
 
 def _minute_of(when: str | float | None) -> int:
-    """Start of the minute of a time in a JSON line: a number, or text in one of the ways of nginx and Caddy."""
+    """Returns the start of the minute of a time in a JSON line: a number, or text as nginx and Caddy write it."""
     if isinstance(when, str):
         when = _seconds_of_text(when)
     if when is None:

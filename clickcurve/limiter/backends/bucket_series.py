@@ -26,7 +26,7 @@ _ROOM = 16
 
 
 class Series:
-    """The buckets of one key: sums[i + 1] - sums[i] hits are in the one that begins at starts[i].
+    """The buckets of one key. sums[i + 1] - sums[i] hits are in the one that begins at starts[i].
 
     latest: the second of the latest hit that was charged; an earlier time is taken for it.
     """
@@ -42,7 +42,7 @@ class Series:
         self.sums = array("I", (0,))
 
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
-        """Returns the quota under all rates of the rule, after a hit of this cost if it fits and is taken."""
+        """Returns the quota under all rates of the rule, after a hit of this cost if that fits and is taken."""
         second = at_us // SECOND_US
         if second < self.latest:
             second = self.latest
@@ -111,7 +111,7 @@ class Series:
         self.room = max(_ROOM, 2 * len(self.starts))
 
     def refund(self, rule: Rule, at_us: int, handle: int, cost: int, caller: str) -> None:
-        """Takes a hit, or a part of its cost, out of the bucket that it went into, if that is still kept."""
+        """Takes a hit, or a part of its cost, out of its bucket if that is still kept."""
         starts, sums = self.starts, self.sums
         index = bisect_left(starts, handle)
         if index == len(starts) or starts[index] != handle:

@@ -1,4 +1,4 @@
-"""Decisions over named counters, for a store that can only read many numbers at once and add to many at once.
+"""Decisions over named counters, for a store that reads many numbers at once, and adds to many at once.
 
 `decide_by_counters` is a generator without I/O. It yields the counters that it must know, is sent their values, and
 returns what to answer and what to add: one round of reading and one of writing for any number of rules and rates. A

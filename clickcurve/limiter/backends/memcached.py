@@ -94,7 +94,7 @@ class MemcachedBackend:
         return self._refused(question, raced)
 
     def _refused(self, question: Question, raced: Sequence[int]) -> Sequence[Quota]:
-        """Refuses a hit that lost every race, by the rules under which it lost the last one, if by no other."""
+        """Refuses a hit that lost every race, at least by the rules under which it lost the last one."""
         with self._lock:
             self._gave_up += 1
         question = question._replace(take=False)

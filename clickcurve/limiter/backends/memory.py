@@ -195,4 +195,4 @@ class MemoryBackend:
             }
 
     def close(self) -> None:
-        """Does nothing: the counts go with the process."""
+        """Releases nothing: the counts go with the process."""
