@@ -42,7 +42,7 @@ class Series:
         self.sums = array("I", (0,))
 
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
-        """Returns the quota under all rates of the rule, after a hit of this cost if that fits and is taken."""
+        """Returns the quota under all rates, after a hit of this cost if that fits and is taken."""
         second = at_us // SECOND_US
         if second < self.latest:
             second = self.latest
