@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.ranges import Bots, Point, Span, State
+from clickcurve.buckets.ranges import Bots, Span
 from clickcurve.buckets.row import Row
 from query.cache import Remembered
 from query.counts import along
-from query.grid import Layout, layout
+from query.grid import Layout, PointState, layout
 from query.parameters import Window
 
 # With the text around them, some 20 MB.
@@ -33,15 +33,10 @@ class Curve:
     span: Span
     first: int | None
 
-    def frames(self) -> Iterator[tuple[int, int, State]]:
+    def frames(self) -> Iterator[tuple[int, int, PointState]]:
         """Each point's start, end and state."""
         edges = self.layout.edges
         return zip(edges, edges[1:], self.layout.states(self.open_from), strict=False)
-
-    def points(self) -> list[Point]:
-        """The points one by one; to write them all, `Curves.json` is quicker."""
-        frames = zip(self.frames(), self.counts, strict=True)
-        return [Point(start, end, count, state) for (start, end, state), count in frames]
 
 
 class Curves:

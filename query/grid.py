@@ -16,12 +16,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, Ladder, Tier
-from clickcurve.buckets.ranges import State
 from query.parameters import Window
-from query.times import STEPS, Step
+from query.steps import STEPS, Step
 
 MAX_POINTS = 10_000
 
@@ -31,6 +31,15 @@ _OFFERED = ("5m", "1h", "1d", "1w", "1mo", "1y")
 # of weeks.
 _LENGTH_S = {"week": 7 * DAY_S, "month": 28 * DAY_S}
 _AVERAGE_S = {"week": 505_000, "month": 2_629_746}
+
+
+class PointState(StrEnum):
+    """complete: the point lies in the asked range, and in the past. partial: the range has only a part of it.
+    open: it has not ended yet."""
+
+    complete = "complete"
+    partial = "partial"
+    open = "open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +58,17 @@ class Layout:
         """The index of the first point that ends after now."""
         return max(0, bisect_right(self.edges, now) - 1)
 
-    def states(self, open_from: int) -> list[State]:
+    def states(self, open_from: int) -> list[PointState]:
         """One state per point: open, else partial, else complete."""
         points = len(self.edges) - 1
         if points < 1:
             return []
-        states = [State.complete] * points
+        states = [PointState.complete] * points
         if self.edges[0] < self.window.start:
-            states[0] = State.partial
+            states[0] = PointState.partial
         if self.edges[-1] > self.window.end:
-            states[-1] = State.partial
-        states[open_from:] = [State.open] * (points - open_from)
+            states[-1] = PointState.partial
+        states[open_from:] = [PointState.open] * (points - open_from)
         return states
 
 

@@ -11,10 +11,11 @@ from typing import TypeAlias
 from clickcurve.buckets.errors import EventUnknown, ParameterInvalid, RuleInvalid
 from clickcurve.limiter.backend import AsyncBackend, Backend, Question
 from clickcurve.limiter.decision import Decision
-from clickcurve.limiter.key import Keys, keys_of
+from clickcurve.limiter.key import KeyMaker, key_maker
 from clickcurve.limiter.quota import new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Rule, check_together
+from clickcurve.times import SECOND_US
 
 Clock: TypeAlias = Callable[[], float]
 Features: TypeAlias = Mapping[str, str]
@@ -23,7 +24,6 @@ Listener: TypeAlias = Callable[[str, int, Decision], None]
 # The same of each caller whose history a rule keeps; the second is the caller, as `identity_of` has it.
 CallerListener: TypeAlias = Callable[[str, str, int, Decision], None]
 
-SECOND_US = 1_000_000
 MAX_CALLER_CHARS = 256
 _RESERVATION = re.compile(r"([0-9]{1,10})-[0-9a-f]{32}")
 COST_RULE = f"a whole number from 1 to {MAX_LIMIT}"
@@ -35,12 +35,14 @@ class Event:
 
     name: str
     rules: tuple[Rule, ...]
-    keys: tuple[Keys, ...]
+    keys: tuple[KeyMaker, ...]
     overflow: tuple[str, ...]
     backend: str
     keeps_time: bool  # has that backend a clock of its own?
-    remembers: Keys | None  # of the rule that is a list, if there is one
-    callers: tuple[Keys, ...]  # of the rules that keep a history of callers, once for each `by`; () if nobody listens
+    remembers: KeyMaker | None  # of the rule that is a list, if there is one
+    callers: tuple[
+        KeyMaker, ...
+    ]  # of the rules that keep a history of callers, once for each `by`; () if nobody listens
 
 
 class Attempt:
@@ -125,7 +127,7 @@ class Events:
         if event.remembers is not None:
             caller = (caller or event.remembers.caller(features))[:MAX_CALLER_CHARS]
         rules, keys, overflow = event.rules, event.keys, event.overflow
-        named = (keys[0].of(features),) if len(keys) == 1 else tuple([each.of(features) for each in keys])
+        named = (keys[0].key(features),) if len(keys) == 1 else tuple([each.key(features) for each in keys])
         return new(
             Question, (rules, named, overflow, cost, self.at_us(event, now), take, explain, caller or "", reservation)
         )
@@ -164,9 +166,9 @@ class Events:
                 value=backend,
                 rule="one of " + ", ".join(sorted(self._backends)),
             )
-        keys = tuple(map(keys_of, rules))
+        keys = tuple(map(key_maker, rules))
         lists = [each for each, rule in zip(keys, rules, strict=True) if rule.strategy == "list"]
-        callers: dict[object, Keys] = {}
+        callers: dict[object, KeyMaker] = {}
         for each, rule in zip(keys, rules, strict=True):
             if rule.history == "callers" and self._caller_listener is not None:
                 callers.setdefault(rule.by, each)
@@ -187,7 +189,7 @@ def new_reservation(cost: int) -> str:
     return f"{cost}-{secrets.token_hex(16)}"
 
 
-def kept(reservation: str, cost: int | None) -> int | None:
+def parse_kept(reservation: str, cost: int | None) -> int | None:
     """How much a commit keeps: None for all. ParameterInvalid if it is more than what was reserved."""
     if cost is None:
         return None

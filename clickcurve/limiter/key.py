@@ -42,14 +42,14 @@ class Choice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class KeyMaker:
     """Makes the keys of one rule. overflow: the key that those share for whom there is no room."""
 
     event: str
     choices: tuple[Choice, ...]
     overflow: str
 
-    def of(self, features: Mapping[str, str]) -> str:
+    def key(self, features: Mapping[str, str]) -> str:
         """The key of the first alternative that the features have all of; an empty value counts as not given.
         ParameterInvalid if there is none, or a value is no text."""
         for choice in self.choices:
@@ -104,13 +104,13 @@ class Keys:
                 ) from None
 
 
-def keys_of(rule: Rule) -> Keys:
+def key_maker(rule: Rule) -> KeyMaker:
     """What makes the keys of this rule. Rules that go on from one another's counts have the same."""
     head = part(rule.event) + part(rule.name) + part(rule.kept_as)
     choices = tuple(
         Choice(names[0], names[1:], head + part(str(len(names))) + "".join(map(part, names))) for names in rule.by
     )
-    return Keys(rule.event, choices, head + part("overflow"))
+    return KeyMaker(rule.event, choices, head + part("overflow"))
 
 
 def identity_of(caller: Mapping[str, str]) -> str:

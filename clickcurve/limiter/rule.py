@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from clickcurve.buckets.errors import RuleInvalid
-from clickcurve.limiter.rates import MAX_LIMIT, MAX_WINDOW_S, UNITS_S, Rate, in_order, parse_rates
+from clickcurve.buckets.ladder import DAY_S
+from clickcurve.limiter.rates import MAX_LIMIT, MAX_WINDOW_S, Rate, in_order, parse_rates
 from clickcurve.limiter.token_bucket import NO_FLOW, Flow, flow_of
 
 EDGES_S = {"second": 1, "minute": 60, "hour": 3_600}
 SIDES = ("strict", "lenient")
 FAILURES = ("open", "closed", "local")
 HISTORIES = ("event", "callers")
-DAY_S = UNITS_S["d"]
 # What a list remembers, it remembers caller by caller.
 MAX_LIST = 10_000
 # Fields of a question that are not features.
@@ -76,9 +76,9 @@ class Rule:
 
     def __post_init__(self) -> None:
         try:
-            _check(self)
+            _check_rule(self)
         except RuleInvalid as error:
-            raise _named(error, self.event) from None
+            raise _with_event(error, self.event) from None
         put = object.__setattr__
         put(self, "rates", in_order(self.rates))
         put(self, "reaches", tuple(self._reach(rate) for rate in self.rates))
@@ -135,12 +135,12 @@ def _parse_event(event: str, tables: object) -> Sequence[Rule]:
     try:
         many = tables if isinstance(tables, list) else [tables]
         if not many or not all(isinstance(table, Mapping) for table in many):
-            raise _wrong("limits", tables, "a table, or a list of tables")
+            raise _rule_error("limits", tables, "a table, or a list of tables")
         names = [event] if len(many) == 1 else [f"{event}.{number}" for number in range(1, len(many) + 1)]
-        rules = [_parse(event, name, table) for name, table in zip(names, many, strict=True)]
+        rules = [_parse_table(event, name, table) for name, table in zip(names, many, strict=True)]
         check_together(rules)
     except RuleInvalid as error:
-        raise _named(error, event) from None
+        raise _with_event(error, event) from None
     return rules
 
 
@@ -149,13 +149,13 @@ def check_together(rules: Sequence[Rule]) -> None:
     names = [rule.name for rule in rules]
     for name in names:
         if names.count(name) > 1:
-            raise _wrong("name", name, "a name that no other rule of the event has")
+            raise _rule_error("name", name, "a name that no other rule of the event has")
     backends = {rule.backend for rule in rules}
     if len(backends) > 1:
-        raise _wrong("backend", ", ".join(sorted(backends)), "the same for all rules of an event")
+        raise _rule_error("backend", ", ".join(sorted(backends)), "the same for all rules of an event")
 
 
-def _parse(event: str, name: str, table: Mapping[str, Any]) -> Rule:
+def _parse_table(event: str, name: str, table: Mapping[str, Any]) -> Rule:
     known = {each.name for each in fields(Rule) if each.init} - {"event", "edge_s"} | {"edge"}
     for setting in table:
         if setting not in known:
@@ -170,11 +170,11 @@ def _parse(event: str, name: str, table: Mapping[str, Any]) -> Rule:
             raise RuleInvalid(f"the setting {setting} is missing", field=setting, rule="every rule has by and rates")
     given = {"name": name, **table, "by": _parse_by(table["by"])}
     if not isinstance(table["rates"], str):
-        raise _wrong("rates", table["rates"], "text such as '2/s, 5/m'")
+        raise _rule_error("rates", table["rates"], "text such as '2/s, 5/m'")
     given["rates"] = parse_rates(table["rates"])
     _check_fit(table, given.get("strategy", "tiered"))
     if "edge" in given:
-        given["edge_s"] = EDGES_S[_one_of("edge", given.pop("edge"), tuple(EDGES_S))]
+        given["edge_s"] = EDGES_S[_check_choice("edge", given.pop("edge"), tuple(EDGES_S))]
     return Rule(event=event, **given)
 
 
@@ -193,23 +193,23 @@ def _check_fit(table: Mapping[str, Any], strategy: object) -> None:
 
 
 # --- what a rule must be ----------------------------------------------------------------------------------------------
-def _check(rule: Rule) -> None:
+def _check_rule(rule: Rule) -> None:
     for name in ("event", "name"):
         if not isinstance(getattr(rule, name), str) or not _NAME.fullmatch(getattr(rule, name)):
-            raise _wrong(name, getattr(rule, name), "1 to 64 letters, digits and _ . -")
+            raise _rule_error(name, getattr(rule, name), "1 to 64 letters, digits and _ . -")
     _check_by(rule.by)
-    _one_of("strategy", rule.strategy, _STRATEGIES)
-    _one_of("side", rule.side, SIDES)
-    _one_of("on_failure", rule.on_failure, FAILURES)
-    _one_of("backend", rule.backend, tuple(SUPPORTED))
-    _one_of("history", rule.history, HISTORIES)
+    _check_choice("strategy", rule.strategy, _STRATEGIES)
+    _check_choice("side", rule.side, SIDES)
+    _check_choice("on_failure", rule.on_failure, FAILURES)
+    _check_choice("backend", rule.backend, tuple(SUPPORTED))
+    _check_choice("history", rule.history, HISTORIES)
     if rule.edge_s not in EDGES_S.values():
-        raise _wrong("edge", rule.edge_s, "one of " + ", ".join(EDGES_S))
+        raise _rule_error("edge", rule.edge_s, "one of " + ", ".join(EDGES_S))
     if not isinstance(rule.shadow, bool):
-        raise _wrong("shadow", rule.shadow, "true or false")
-    _whole("status", rule.status, 400, 499)
-    _whole("burst", rule.burst, 0, MAX_LIMIT)
-    _whole("ttl_s", rule.ttl_s, 0, 10 * MAX_WINDOW_S)
+        raise _rule_error("shadow", rule.shadow, "true or false")
+    _check_whole("status", rule.status, 400, 499)
+    _check_whole("burst", rule.burst, 0, MAX_LIMIT)
+    _check_whole("ttl_s", rule.ttl_s, 0, 10 * MAX_WINDOW_S)
     if rule.strategy not in SUPPORTED[rule.backend]:
         raise RuleInvalid(
             f"the strategy {rule.strategy!r} does not run on the backend {rule.backend!r}",
@@ -223,54 +223,56 @@ def _check(rule: Rule) -> None:
 def _check_by(by: Sequence[Sequence[str]]) -> None:
     rule = 'features such as ["user", "ip"], or [["ip", "endpoint"]] for both together'
     if not by or not all(by):
-        raise _wrong("by", by, rule)
+        raise _rule_error("by", by, rule)
     for name in (name for choice in by for name in choice):
         if not isinstance(name, str) or not _FEATURE.fullmatch(name):
-            raise _wrong("by", name, rule)
+            raise _rule_error("by", name, rule)
         if name in RESERVED:
-            raise _wrong("by", name, f"a feature, and {name} is a field of the question")
+            raise _rule_error("by", name, f"a feature, and {name} is a field of the question")
 
 
 def _check_rates(rule: Rule) -> None:
     rates = in_order(rule.rates)
     shown = ", ".join(map(str, rates))
     if len(rates) > 1 and rule.strategy not in _SEVERAL_RATES:
-        raise _wrong("rates", shown, f"one rate for the strategy {rule.strategy!r}")
+        raise _rule_error("rates", shown, f"one rate for the strategy {rule.strategy!r}")
     if rule.strategy == "per_second" and rates[0].window_s != 1:
-        raise _wrong("rates", shown, "a rate per second, such as 10/s, for the strategy 'per_second'")
+        raise _rule_error("rates", shown, "a rate per second, such as 10/s, for the strategy 'per_second'")
     if rule.strategy == "list" and rates[0].limit > MAX_LIST:
-        raise _wrong("rates", shown, f"at most {MAX_LIST} callers, since a list remembers each")
+        raise _rule_error("rates", shown, f"at most {MAX_LIST} callers, since a list remembers each")
     if rule.strategy == "tiered":
         _check_windows(rates, rule.edge_s)
     longest_s = rates[-1].window_s + (rule.edge_s if rule.strategy == "tiered" else 0)
     if 0 < rule.ttl_s < longest_s:
-        raise _wrong("ttl_s", rule.ttl_s, f"at least {longest_s} s: counts must outlive the window that they are for")
+        raise _rule_error(
+            "ttl_s", rule.ttl_s, f"at least {longest_s} s: counts must outlive the window that they are for"
+        )
 
 
 def _check_windows(rates: Sequence[Rate], edge_s: int) -> None:
     for rate in rates:
         if rate.window_s > DAY_S:
-            raise _wrong("rates", str(rate), "a window of a day at most for the strategy 'tiered'")
+            raise _rule_error("rates", str(rate), "a window of a day at most for the strategy 'tiered'")
         if rate.window_s % edge_s:
-            raise _wrong("rates", str(rate), f"a window of whole edges, which are {edge_s} s wide")
+            raise _rule_error("rates", str(rate), f"a window of whole edges, which are {edge_s} s wide")
 
 
-def _one_of(name: str, value: object, choices: Sequence[str]) -> str:
+def _check_choice(name: str, value: object, choices: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in choices:
-        raise _wrong(name, value, "one of " + ", ".join(choices))
+        raise _rule_error(name, value, "one of " + ", ".join(choices))
     return value
 
 
-def _whole(name: str, value: object, least: int, most: int) -> None:
+def _check_whole(name: str, value: object, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise _wrong(name, value, f"a whole number from {least} to {most}")
+        raise _rule_error(name, value, f"a whole number from {least} to {most}")
 
 
-def _wrong(name: str, value: object, rule: str) -> RuleInvalid:
+def _rule_error(name: str, value: object, rule: str) -> RuleInvalid:
     return RuleInvalid(f"{name} must be {rule}, not {value!r}", field=name, value=value, rule=rule)
 
 
-def _named(error: RuleInvalid, event: str) -> RuleInvalid:
+def _with_event(error: RuleInvalid, event: str) -> RuleInvalid:
     """The same refusal, with the event in its sentence once."""
     start = f"limits.{event}: "
     detail = error.detail if error.detail.startswith(start) else start + error.detail

@@ -27,8 +27,8 @@ from typing import TypeAlias
 from clickcurve.buckets.cover import Run, cover
 from clickcurve.limiter.quota import Piece, Quota, longest, new, pause_s
 from clickcurve.limiter.rule import Reach, Rule
+from clickcurve.times import SECOND_US
 
-SECOND_US = 1_000_000
 Bucket: TypeAlias = tuple[int, int]
 Counts: TypeAlias = Mapping[Bucket, int]
 # Yields the buckets whose counts it needs, is sent a mapping that has (at least) those, and returns its result.
@@ -55,7 +55,7 @@ def buckets_of(runs: Iterable[Run]) -> list[Bucket]:
     return [(run.width_s, start) for run in runs for start in range(run.start, run.end, run.width_s)]
 
 
-def reads(rule: Rule, second: int) -> list[Bucket]:
+def buckets_read(rule: Rule, second: int) -> list[Bucket]:
     """The buckets that a decision reads, for all rates of the rule together, each once."""
     wanted: dict[Bucket, None] = {}
     for reach in rule.reaches:
@@ -64,7 +64,7 @@ def reads(rule: Rule, second: int) -> list[Bucket]:
     return list(wanted)
 
 
-def writes(rule: Rule, second: int) -> list[Bucket]:
+def buckets_written(rule: Rule, second: int) -> list[Bucket]:
     """The buckets to which an admitted hit is added."""
     return [(width_s, bucket_start(second, width_s)) for width_s in rule.widths_s]
 
@@ -75,27 +75,27 @@ def life_s(rule: Rule, width_s: int) -> int:
     return rule.ttl_s + width_s
 
 
-def weigh(rule: Rule, second: int, latest: int, at_us: int, cost: int, taking: bool) -> Reading:
+def weigh_buckets(rule: Rule, second: int, latest: int, at_us: int, cost: int, taking: bool) -> Reading:
     """How a key stands, by the counts of its buckets. One round of reading where the hit fits; where it does not, up to
     two more find the very bucket of the edge's width whose end lets it pass.
 
     second is the current one, or `latest`, that of the latest hit that was charged, if that is later.
     """
-    counts = yield reads(rule, second)
+    counts = yield buckets_read(rule, second)
     sums = [bound(rule, reach, second, counts) for reach in rule.reaches]
     decided = [at_most if rule.is_strict else at_least for at_least, at_most in sums]
     refusing = [n for n, reach in enumerate(rule.reaches) if decided[n] + cost > reach.limit]
     if not refusing:
         tight = min(range(len(decided)), key=lambda n: rule.reaches[n].limit - decided[n])
         newest = second if taking else latest
-        return quota(rule, rule.reaches[tight], sums[tight], cost if taking else 0, newest, second)
+        return admitted_quota(rule, rule.reaches[tight], sums[tight], cost if taking else 0, newest, second)
     told = []
     for n in refusing:
         reach = rule.reaches[n]
         passes_at = None
         if cost <= reach.limit:
             passes_at = yield from _passes_at(rule, reach, second, counts, decided[n] + cost - reach.limit)
-        told.append(refusal(rule, reach, sums[n], latest, second, at_us, passes_at))
+        told.append(refused_quota(rule, reach, sums[n], latest, second, at_us, passes_at))
     return longest(told)
 
 
@@ -126,7 +126,7 @@ def _passes_at(
         counts = yield looked
 
 
-def quota(rule: Rule, reach: Reach, bounds: tuple[int, int], added: int, newest: int, second: int) -> Quota:
+def admitted_quota(rule: Rule, reach: Reach, bounds: tuple[int, int], added: int, newest: int, second: int) -> Quota:
     """Of a hit that fits. bounds are those without it; `added` is what it adds; newest is the second of the newest hit
     that counts."""
     at_least, at_most = bounds[0] + added, bounds[1] + added
@@ -135,7 +135,7 @@ def quota(rule: Rule, reach: Reach, bounds: tuple[int, int], added: int, newest:
     return Quota(True, reach.limit, reach.window_s, reach.limit - used, 0.0, resets, at_least, at_most)
 
 
-def refusal(
+def refused_quota(
     rule: Rule, reach: Reach, bounds: tuple[int, int], newest: int, second: int, at_us: int, passes_at: int | None
 ) -> Quota:
     """Of a hit that one rate refuses until the second passes_at, None for ever."""

@@ -21,8 +21,10 @@ import msgspec
 
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.buckets.ladder import Ladder, fold_day
-from ingest.hit import Moment, key_of, minute_start, shown, ts_of
-from ingest.timestamp import iso_seconds
+from clickcurve.keys import require_key
+from clickcurve.problem import shown
+from clickcurve.times import iso_seconds
+from ingest.hit import Moment, minute_start, ts_of
 
 MAX_COUNT = 10**15  # of one number in a line
 BUCKETS_RULE = "a list of [start, end, people, bots], in order, without overlap"
@@ -80,13 +82,13 @@ _decoder = msgspec.json.Decoder(HistoryLine)
 
 
 def history_of(line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.refuse) -> LinkHistory:
-    """The past that a line tells; HitRejected with the reason if any part of it cannot be kept as it is."""
+    """Returns the past in a line; raises HitRejected if any part of it cannot be kept as it is."""
     try:
         values = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HitRejected(f"not a line of history: {error}", field="history", value=shown(line)) from None
-    key = key_of(values.key)
-    buckets = _buckets(values, moment, ladder, wide)
+    key = require_key(values.key, HitRejected)
+    buckets = _checked_buckets(values, moment, ladder, wide)
     history = LinkHistory(key, _opening(values, buckets))
     seen = [bucket for bucket in buckets if bucket.people or bucket.bots]
     first, last = _when("first_hit", values.first_hit), _when("last_hit", values.last_hit)
@@ -96,7 +98,7 @@ def history_of(line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.re
 
 
 def _place(history: LinkHistory, bucket: _Bucket, first: int | None, last: int | None) -> None:
-    """Add a bucket at minutes inside it such that the link's first and last hit come out as they were."""
+    """Adds a bucket at minutes inside it such that the link's first and last hit come out as they were."""
     ends = [minute_start(t) for t in (first, last) if t is not None and bucket.holds(t)]
     at = max(ends[0] if ends else 0, minute_start(bucket.start))
     people, bots = bucket.people, bucket.bots
@@ -107,7 +109,7 @@ def _place(history: LinkHistory, bucket: _Bucket, first: int | None, last: int |
     history.add(at, people, bots)
 
 
-def _buckets(values: HistoryLine, moment: Moment, ladder: Ladder, wide: Wide) -> Sequence[_Bucket]:
+def _checked_buckets(values: HistoryLine, moment: Moment, ladder: Ladder, wide: Wide) -> Sequence[_Bucket]:
     day = fold_day(moment.now)
     buckets = []
     before = 0
@@ -129,7 +131,7 @@ def _buckets(values: HistoryLine, moment: Moment, ladder: Ladder, wide: Wide) ->
 
 
 def _opening(values: HistoryLine, buckets: Sequence[_Bucket]) -> int:
-    """The count without dates, once the line's sums are seen to agree."""
+    """Returns the count without dates; raises HitRejected if the line's sums disagree."""
     people, bots = sum(bucket.people for bucket in buckets), sum(bucket.bots for bucket in buckets)
     if values.total is None and values.opening is None and values.buckets is None:
         raise HitRejected("nothing to count", field="history", value=values.key, rule="a total, an opening or buckets")

@@ -23,7 +23,7 @@ _REFERENCE = re.compile(r"\\[1-9]|\(\?P")
 
 
 def grouped(patterns: Iterable[str]) -> str:
-    """One pattern that matches where any of the patterns does."""
+    """Returns one pattern that matches where any of the patterns does."""
     by_first: dict[str, list[str]] = defaultdict(list)
     others = []
     for pattern in patterns:
@@ -35,7 +35,7 @@ def grouped(patterns: Iterable[str]) -> str:
 
 
 def bot_judge(kept: int = AGENTS_KEPT) -> Callable[[str], bool]:
-    """A function that tells whether a user agent is a known bot's. Bounded in time per call and in memory."""
+    """Returns a function that knows the user agents of bots, bounded in time per call and in memory."""
     search = re.compile(grouped(entry["pattern"] for entry in CRAWLER_USER_AGENTS_DATA)).search
 
     @lru_cache(maxsize=kept)

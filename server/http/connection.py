@@ -1,7 +1,7 @@
-"""uvicorn's HTTP connection, with bounds: how many there are, how long headers may be, how long a client may stall.
+"""uvicorn's HTTP connection, with bounds on connections, header bytes and stalls.
 
-The server below has none: its parser keeps headers of any length in memory, and it waits for ever for the rest of a
-request. Nothing here costs a request that arrives whole more than a few comparisons.
+uvicorn has none: its parser keeps headers of any length in memory, and it waits for ever for the rest of a request.
+A request that arrives whole costs only a few comparisons more.
 """
 
 from __future__ import annotations
@@ -11,22 +11,26 @@ from collections import Counter
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from server import limits
+from clickcurve.problem import MEDIA_TYPE, problem_body
 
-_FULL = b'{"title": "too many connections", "status": 503, "detail": "nothing was counted; try again in a second"}'
+CONNECTIONS = 10_000  # of a worker at once
+HEADER_BYTES = 64 * 1024  # request line and headers
+STALL_S = 60  # without a byte in the middle of a request
+
+_FULL = problem_body(503, "too many connections", "nothing was counted; try again in a second")
 TOO_MANY = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n"
-    b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(_FULL), _FULL)
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: %s\r\nretry-after: 1\r\n"
+    b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (MEDIA_TYPE.encode(), len(_FULL), _FULL)
 )
 
 
 class Connection(HttpToolsProtocol):
-    """What the server talks HTTP through. `refused` counts connections that were closed, by reason."""
+    """One HTTP connection of the server. `refused` counts closed connections by reason."""
 
     refused: Counter[str]
-    connections_max = limits.CONNECTIONS.value
-    header_bytes = limits.HEADER_BYTES.value
-    stall_s: float = limits.STALL_S.value
+    connections_max = CONNECTIONS
+    header_bytes = HEADER_BYTES
+    stall_s: float = STALL_S
 
     _in_headers = False
     _unfinished_bytes = 0  # of a request whose headers have not ended
@@ -78,12 +82,12 @@ class Connection(HttpToolsProtocol):
 
     def _stalled(self) -> None:
         if self.flow.read_paused:
-            self._expect_more()  # it is we who do not read
+            self._expect_more()  # the server itself has paused reading
         elif not self.transport.is_closing():
             self.refused["stalled"] += 1
             self.transport.abort()
 
 
 def connection_class(refused: Counter[str], **bounds: float) -> type[Connection]:
-    """A class of connections that count into `refused`; `bounds` replace those of the table of limits."""
+    """Makes a class of connections that count into `refused`. `bounds` replace the class attributes of these names."""
     return type("CountedConnection", (Connection,), {"refused": refused, **bounds})

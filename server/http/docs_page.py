@@ -23,8 +23,8 @@ h3 .get,a{color:#7db7f0}h3 .post{color:#7fce8d}h3 .delete{color:#f08a8a}}
 """
 
 
-def page(document: Schema, address: str) -> str:
-    """The whole page. `address` is that of the server, for the command lines."""
+def docs_page(document: Schema, address: str) -> str:
+    """Renders the whole page. `address` is that of the server, for the command lines."""
     title = f"{document['info']['title']} {document['info']['version']}"
     by_tag: dict[str, list[tuple[str, str, Schema]]] = {}
     for path, methods in document["paths"].items():
@@ -34,7 +34,7 @@ def page(document: Schema, address: str) -> str:
         '<!doctype html><html lang="en"><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width,initial-scale=1">',
         f"<title>{escape(title)}</title><style>{_STYLE}</style><h1>{escape(title)}</h1>",
-        _text(document["info"]["description"]),
+        _paragraphs(document["info"]["description"]),
         '<p>The same for programs: <a href="openapi.json">openapi.json</a>.</p><nav><ul>',
     ]
     for operations in by_tag.values():
@@ -56,28 +56,27 @@ def _operation(method: str, path: str, operation: Schema, address: str) -> Itera
     asks = f' <span class="scope">scope {scope}</span>' if scope else ""
     yield f'<h3 id="{operation["operationId"]}"><code><span class="{method}">{method.upper()}</span> '
     yield f"{escape(path)}</code>{asks}</h3><p><b>{escape(operation['summary'])}.</b></p>"
-    yield _text(operation.get("description", ""))
+    yield _paragraphs(operation.get("description", ""))
     parameters = operation.get("parameters", [])
     if parameters:
         yield "<table>"
         for parameter in parameters:
             default = parameter.get("schema", {}).get("default")
-            told = f" Default: {default}." if default not in (None, "") else ""
+            shown = f" Default: {default}." if default not in (None, "") else ""
             yield f"<tr><td><code>{escape(parameter['name'])}</code><td>{escape(parameter['in'])}"
-            yield f"<td>{_inline(parameter.get('description', '') + told)}"
+            yield f"<td>{_inline(parameter.get('description', '') + shown)}"
         yield "</table>"
-    yield f"<pre>{escape(command(method, path, operation, address))}</pre>"
+    yield f"<pre>{escape(curl_command(method, path, operation, address))}</pre>"
     for media, name, example in _examples(operation.get("requestBody", {}).get("content", {})):
         yield f"<p>Body, <code>{escape(media)}</code>{name}:</p><pre>{escape(_shown(example))}</pre>"
     for status, response in operation["responses"].items():
-        described = response.get("description", "")
-        yield f"<p><b>{status}</b> {_inline(described)}</p>"
+        yield f"<p><b>{status}</b> {_inline(response.get('description', ''))}</p>"
         for media, name, example in _examples(response.get("content", {})):
             yield f"<p><code>{escape(media)}</code>{name}:</p><pre>{escape(_shown(example))}</pre>"
 
 
-def command(method: str, path: str, operation: Schema, address: str) -> str:
-    """A command line that asks just this, with the examples filled in."""
+def curl_command(method: str, path: str, operation: Schema, address: str) -> str:
+    """Returns a curl command line for an operation, with its examples filled in."""
     query = {}
     for parameter in operation.get("parameters", []):
         example = parameter.get("example")
@@ -99,11 +98,11 @@ def command(method: str, path: str, operation: Schema, address: str) -> str:
 
 
 def _examples(content: Schema) -> Iterator[tuple[str, str, Any]]:
-    """(media type, the example's name in brackets, the example)."""
-    for media, told in content.items():
-        if "example" in told:
-            yield media, "", told["example"]
-        for name, example in told.get("examples", {}).items():
+    """Yields (media type, the example's name in brackets, the example)."""
+    for media, body in content.items():
+        if "example" in body:
+            yield media, "", body["example"]
+        for name, example in body.get("examples", {}).items():
             yield media, f" ({escape(name)})", example["value"]
 
 
@@ -111,7 +110,7 @@ def _shown(example: Any) -> str:
     return example if isinstance(example, str) else json.dumps(example, indent=1, ensure_ascii=False)
 
 
-def _text(text: str) -> str:
+def _paragraphs(text: str) -> str:
     return "".join(f"<p>{_inline(part)}</p>" for part in text.split("\n\n") if part.strip())
 
 

@@ -1,11 +1,9 @@
-"""The one place that turns errors into answers: `application/problem+json`, always with `title` and `detail`."""
+"""Turns the errors of the web framework and of what it calls into problem documents, and counts them."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from http import HTTPStatus
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -14,20 +12,16 @@ from starlette.exceptions import HTTPException
 
 from clickcurve.buckets.errors import (
     ClickcurveError,
-    JournalError,
     JournalUnknown,
     NotAllowed,
     NotAuthenticated,
     ParameterInvalid,
-    StoreUnavailable,
 )
+from clickcurve.problem import MEDIA_TYPE, problem_body, retry_after_s
 from server.logs import log
 
-PROBLEM = "application/problem+json"
-STORE_RETRY_S = 5
 
-
-def problem(
+def _response(
     status: int,
     title: str,
     detail: str,
@@ -37,16 +31,9 @@ def problem(
     rule: str | None = None,
     headers: dict[str, str] | None = None,
 ) -> Response:
-    """One answer that says what is wrong; `field`, `value` and `rule` only where there is one."""
-    body: dict[str, Any] = {"title": title, "status": status, "detail": detail}
-    if field is not None:
-        body["field"] = field
-    if value is not None:
-        body["value"] = value if isinstance(value, str | int | float | bool) else str(value)
-    if rule is not None:
-        body["rule"] = rule
-    content = json.dumps(body, ensure_ascii=True).encode()
-    return Response(content, status_code=status, media_type=PROBLEM, headers=headers)
+    """Makes a problem document the framework's answer; members that are None are left out."""
+    content = problem_body(status, title, detail, field=field, value=value, rule=rule)
+    return Response(content, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
 class Problems:
@@ -56,13 +43,13 @@ class Problems:
         self.refused: Counter[tuple[int, str]] = Counter()  # (status, title) -> requests
 
     def answer(self, error: Exception) -> Response:
-        """The answer to an error of our own family, or to one that nobody expected (500, told only to the log)."""
+        """Returns the answer to an error. One that is not ours becomes a bare 500 and is logged."""
         if isinstance(error, ClickcurveError):
             response, title = _ours(error), error.title
         else:
             log.error("unexpected error", exc_info=error)
             detail, title = "something went wrong here; the log has the details", "internal error"
-            response = problem(500, title, detail)
+            response = _response(500, title, detail)
         self.refused[response.status_code, title] += 1
         return response
 
@@ -71,7 +58,7 @@ class Problems:
 
         async def on_error(request: Request, error: Exception) -> Response:
             if isinstance(error, JournalUnknown):
-                raise error  # nothing may be answered: the front closes the connection
+                raise error  # nothing may be answered: the front door closes the connection
             if isinstance(error, RequestValidationError):
                 return self.answer(_validation(error))
             if isinstance(error, HTTPException):
@@ -85,17 +72,16 @@ class Problems:
 
 def _ours(error: ClickcurveError) -> Response:
     headers: dict[str, str] = {}
-    if isinstance(error, JournalError) and error.status in (429, 503):
-        headers["Retry-After"] = str(error.retry_after_s)
-    elif isinstance(error, StoreUnavailable):
-        headers["Retry-After"] = str(STORE_RETRY_S)
+    retry_s = retry_after_s(error)
+    if retry_s is not None:
+        headers["Retry-After"] = str(retry_s)
     elif isinstance(error, NotAuthenticated):
         headers["WWW-Authenticate"] = "Bearer"
     elif isinstance(error, NotAllowed):
         headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{error.rule}"'
     if error.status >= 500:
         log.warning("request failed", extra={"title": error.title, "reason": error.detail})
-    return problem(
+    return _response(
         error.status, error.title, error.detail, field=error.field, value=error.value, rule=error.rule, headers=headers
     )
 
@@ -110,7 +96,7 @@ def _http(error: HTTPException, request: Request) -> Response:
         detail = f"there is no {request.url.path} here; /docs lists what there is"
     elif error.status_code == 405:
         detail = f"{request.method} is not possible at {request.url.path}"
-    return problem(error.status_code, _phrase(error), detail, headers=dict(error.headers or {}))
+    return _response(error.status_code, _phrase(error), detail, headers=dict(error.headers or {}))
 
 
 def _validation(error: RequestValidationError) -> ParameterInvalid:

@@ -1,4 +1,4 @@
-"""What each part's plain numbers are called on /metrics."""
+"""The names on /metrics of the numbers that each part keeps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from server.process.schedule import JobStatus
 
 
 def program_version() -> str:
-    """The installed version; `unknown` when run from a source tree that is not installed."""
+    """Returns the installed version, or `unknown` for a source tree that is not installed."""
     try:
         return version("clickcurve")
     except PackageNotFoundError:

@@ -1,7 +1,7 @@
 """Several worker processes on one socket, and the parent that keeps them alive.
 
 The parent binds the socket and forks. It does nothing else, so there is no thread and no loop at a fork. A worker that
-dies is replaced; one that refuses to start (exit code REFUSED, its sentence is told) ends all. If the parent dies, its
+dies is replaced; one that refuses to start (it prints why and ends with REFUSED) ends all. If the parent dies, its
 workers notice by a pipe that closes, flush and end; the data folder stays held until the last of them is gone.
 """
 
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from server import clock, limits
+from server import clock
 from server.logs import log
 from server.process import notify
 
@@ -44,10 +44,11 @@ Work = Callable[[ParentProcess], int]  # returns the exit code
 
 
 class Parent:
-    """Forks `count` workers and waits for signals until all have ended."""
+    """Forks `count` workers and waits for signals until all have ended. At a stop it kills them after `patience_s`."""
 
-    def __init__(self, count: int, listener: socket.socket, work: Work) -> None:
+    def __init__(self, count: int, listener: socket.socket, patience_s: float, work: Work) -> None:
         self._count = count
+        self._patience_s = patience_s
         self._listener = listener
         self._work = work
         self._alive: set[int] = set()
@@ -83,7 +84,7 @@ class Parent:
             self._reap()
         elif self._stopping:
             log.warning(
-                "workers killed", extra={"after_s": _patience_s(), "then": "what they held is in their journals"}
+                "workers killed", extra={"after_s": self._patience_s, "then": "what they held is in their journals"}
             )
             self._signal(signal.SIGKILL)
             self._replace_at = None
@@ -143,13 +144,9 @@ class Parent:
             self._stopping = True
             notify.stopping()
             self._listener.close()
-            self._replace_at = clock.monotonic() + _patience_s()
+            self._replace_at = clock.monotonic() + self._patience_s
         self._signal(number)
 
     def _signal(self, number: int) -> None:
         for child in self._alive:
             os.kill(child, number)
-
-
-def _patience_s() -> float:
-    return limits.DRAIN_S.value + limits.LAST_FLUSH_S.value + 3.0

@@ -1,4 +1,4 @@
-"""One worker process: it takes a journal, builds its parts, serves until it is told to stop, and flushes."""
+"""One worker process: it takes a journal, builds its parts, serves until a stop, and flushes."""
 
 from __future__ import annotations
 
@@ -6,46 +6,48 @@ import asyncio
 import gc
 import logging
 import os
-import secrets
 import signal
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 
 import uvicorn
 import uvloop
 
-from clickcurve.buckets.errors import ClickcurveError, JournalHeld, JournalSuperseded, OwnerFenced
+from clickcurve.buckets.errors import ClickcurveError, JournalSuperseded, OwnerFenced
 from clickcurve.buckets.ladder import Ladder, fold_day
-from ingest.flush import Pace
 from ingest.journal.journal import Journal
 from ingest.owner import Owner
 from ingest.reading.counters import IngestCounters
-from server import clock, limits
+from server import clock
 from server.http import app
 from server.http.auth import Gate
 from server.http.connection import connection_class
 from server.http.health_routes import Readiness
 from server.http.problems import Problems
 from server.limiter.history import LimitHistory
-from server.limiter.limiter import Limiting
+from server.limiter.limiter import ServerLimiter
 from server.logs import log
 from server.metrics import Metrics, Sample, process_samples
 from server.process import data_folder, jobs, notify, samples
-from server.process.lazy_store import open_or_later
+from server.process.journals import MIB, holds_hits, open_journal, open_owner, take_journal
 from server.process.schedule import Schedule
 from server.process.supervisor import ParentProcess
 from server.settings import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
 
-MIB = 1024 * 1024
+BACKLOG = 2_048  # connections that wait to be accepted
+KEEP_ALIVE_S = 75  # without a request
+DRAIN_S = 5  # for requests under way at a stop
+FIRST_FLUSH_S = 20  # at a start; then requests are answered
+LAST_FLUSH_S = 10  # at a stop
 LATER = "the next start flushes the journal"
 
 
 class Uvicorn(uvicorn.Server):
-    """uvicorn, which here ends with exit code 0 when it was told to stop, and says when it listens."""
+    """uvicorn, which here ends with exit code 0 after a stop, and calls `listening` when it listens."""
 
     def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
         super().__init__(config)
@@ -60,18 +62,18 @@ class Uvicorn(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Whoever runs this has its own handlers."""
+        """Leaves the signals to `run`."""
         yield
 
 
-class Told:
-    """Whether this process was told to stop, or to read the limiter's rules again. If it runs, it does so at once."""
+class Signals:
+    """The signals that came: to stop, or to read the limiter's rules again. The parts follow as soon as they run."""
 
     def __init__(self) -> None:
         self.to_stop = False
         self.to_reload = False
         self.server: Uvicorn | None = None
-        self.limiting: Limiting | None = None
+        self.limiter: ServerLimiter | None = None
 
     def stop(self) -> None:
         self.to_stop = True
@@ -80,53 +82,12 @@ class Told:
 
     def reload(self) -> None:
         self.to_reload = True
-        if self.limiting is not None:
-            self.limiting.reload()
-
-
-def take_journal(settings: Settings) -> tuple[int, Journal]:
-    """The first journal that nobody holds, and its number. Raises JournalHeld, JournalDamaged, JournalFull."""
-    for number in range(1, settings.workers + 1):
-        with suppress(JournalHeld):
-            return number, open_journal(settings, number)
-    raise JournalHeld(f"all {settings.workers} journals in {settings.data} are held by other processes")
-
-
-def open_journal(settings: Settings, number: int) -> Journal:
-    return Journal.open(
-        data_folder.journal_folder(settings.data, number),
-        max_bytes=settings.journal_mib * MIB,
-        sync="always" if settings.sync else "off",
-        clock=clock.monotonic,
-    )
-
-
-def holds_hits(settings: Settings, number: int) -> bool:
-    """Does journal `number` hold anything that is not in the store? Raises JournalHeld, JournalDamaged."""
-    journal = open_journal(settings, number)
-    try:
-        return journal.state.flush is not None or next(journal.frames(), None) is not None
-    finally:
-        journal.close()
-
-
-def open_owner(settings: Settings, journal: Journal, store: Store, ladder: Ladder, alone: bool) -> Owner:
-    """An owner over a journal, with what the journal holds in its buffer. Needs a running event loop."""
-    return Owner(
-        journal,
-        store,
-        ladder,
-        clock.now,
-        token=lambda: secrets.token_hex(16),
-        pace=Pace(clock.pause, settings.flush_s),
-        place=f"{socket.gethostname()}:{journal.folder.absolute()}",
-        alone=alone,
-        flushed=lambda status: jobs.tell_flush(journal.folder.name, status),
-    )
+        if self.limiter is not None:
+            self.limiter.reload()
 
 
 def today() -> int:
-    """The fold day of now."""
+    """Returns the fold day of now."""
     return fold_day(int(clock.now()))
 
 
@@ -141,7 +102,7 @@ class Worker:
         self.ladder = ladder
         self.owner = open_owner(settings, journal, store, ladder, self._alone())
         self.stopping = False
-        self.limiting = Limiting(settings, clock.now, clock.monotonic)
+        self.limiter = ServerLimiter(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
         self.recovered = 0  # hits that were found in the journal
         self.limit_history = self._limit_history()
@@ -160,7 +121,7 @@ class Worker:
                 lambda: samples.of_jobs(self.schedule.status),
                 lambda: samples.of_requests(counting.problems, gate, self.front.answers),
                 lambda: samples.of_connections(self.connections_refused),
-                self.limiting.samples,
+                self.limiter.samples,
                 lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
                 lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
                 lambda: iter([Sample("clickcurve_journals_set_aside", data_folder.journals_set_aside(settings.data))]),
@@ -169,7 +130,7 @@ class Worker:
             ],
             data_folder.samples_folder(settings.data) if settings.workers > 1 else None,
         )
-        self.front = app.create(
+        self.front = app.create_app(
             self.owner,
             store,
             ladder,
@@ -178,22 +139,22 @@ class Worker:
             counting,
             self.metrics,
             readiness,
-            self.limiting,
+            self.limiter,
             self.limit_history,
         )
 
     def _limit_history(self) -> LimitHistory:
-        """What the limiter decides is heard by it, and so it knows which events there are and how callers are named."""
-        limiting, secret = self.limiting, data_folder.callers_secret(self.settings.data)
+        """Makes a history that hears every decision of the limiter, and knows its events and names of callers."""
+        limiter, secret = self.limiter, data_folder.callers_secret(self.settings.data)
         history = LimitHistory(
-            self.owner.accept, clock.now, secret, events=limiting.limiter.events.rules, address=limiting.addresses.name
+            self.owner.accept, clock.now, secret, events=limiter.limiter.events.rules, address=limiter.addresses.name
         )
-        limiting.listeners.append(history.heard)
-        limiting.caller_listeners.append(history.heard_of_caller)
+        limiter.listeners.append(history.heard)
+        limiter.caller_listeners.append(history.heard_of_caller)
         return history
 
     def _alone(self) -> bool:
-        """Is there no other journal whose hits could carry the same ids? Then an id is judged when it comes."""
+        """Returns whether no other journal's hits could carry the same ids. Then an id is judged when it comes."""
         if self.store.shared or self.settings.workers > 1:
             return False
         return not any(holds_hits(self.settings, number) for number in self._former_journals())
@@ -213,7 +174,7 @@ class Worker:
         if self.settings.workers > 1:
             functions["publish_metrics"] = self._publish
         phase = (self.number - 1) / self.settings.workers
-        return Schedule(jobs.table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
+        return Schedule(jobs.job_table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
 
     def _former_owner(self, number: int) -> Owner:
         return open_owner(self.settings, open_journal(self.settings, number), self.store, self.ladder, alone=False)
@@ -222,15 +183,15 @@ class Worker:
         self.metrics.publish()
 
     async def close(self) -> None:
-        """Flushes and lets go of everything, within seconds; what the store does not take stays in the journal."""
-        until = clock.monotonic() + limits.LAST_FLUSH_S.value
-        await self.schedule.stop(limits.LAST_FLUSH_S.value / 2)
-        await self.limiting.close()
+        """Flushes and closes everything, within seconds. What the store does not take stays in the journal."""
+        until = clock.monotonic() + LAST_FLUSH_S
+        await self.schedule.stop(LAST_FLUSH_S / 2)
+        await self.limiter.close()
         closing = asyncio.ensure_future(self._close_owner())
         await asyncio.wait({closing}, timeout=max(0.0, until - clock.monotonic()))
         if not closing.done():
-            # A thread hangs in the store and would keep the process from ending. All it holds is in the journal.
-            log.warning("last flush unfinished", extra={"after_s": limits.LAST_FLUSH_S.value, "then": LATER})
+            # A thread hangs in the store and would keep the process from ending. All its hits are in the journal.
+            log.warning("last flush unfinished", extra={"after_s": LAST_FLUSH_S, "then": LATER})
             logging.shutdown()
             os._exit(0)
         try:
@@ -249,32 +210,19 @@ class Worker:
 
 
 @asynccontextmanager
-async def owning(settings: Settings, number: int) -> AsyncIterator[Owner]:
-    """The owner of journal `number` without a server, for commands: flushed when the block begins and when it ends.
+async def running(settings: Settings) -> AsyncIterator[Worker]:
+    """Runs a worker with its journal and its jobs, and flushes when the block ends.
 
-    The caller holds the data folder. Raises ClickcurveError, StoreUnavailable as well: nobody waits for hits here.
+    Raises ClickcurveError when it must not start.
     """
     ladder = Ladder.parse(settings.ladder)
-    store = open_store(settings.store, str(ladder))
-    owner = open_owner(settings, open_journal(settings, number), store, ladder, alone=False)
-    try:
-        await owner.flush()  # claims the owner: imports ask the store for their place
-        yield owner
-    finally:
-        try:
-            await owner.close()
-        finally:
-            store.close()
-
-
-@asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[Worker]:
-    """A worker with its journal and its jobs, flushed when the block ends. ClickcurveError: it must not start."""
-    ladder = Ladder.parse(settings.ladder)
-    store = open_or_later(
-        lambda: open_store(settings.store, str(ladder), tell=lambda said: log.warning("store", extra={"said": said})),
-        settings.store.startswith("cassandra:"),
-        lambda error: log.warning("store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}),
+    store = open_store(
+        settings.store,
+        str(ladder),
+        warn=lambda said: log.warning("store", extra={"said": said}),
+        later=lambda error: log.warning(
+            "store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}
+        ),
     )
     worker = await _take_up(settings, store, ladder)
     worker.schedule.start()
@@ -286,10 +234,10 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
 
 
 async def _take_up(settings: Settings, store: Store, ladder: Ladder) -> Worker:
-    """A worker with the first free journal, whose hits are in the store before the first request comes, if it can be.
+    """Makes a worker with the first free journal, and flushes that before the first request, if the store answers.
 
-    So answers are whole from the start: what waits for the claim of an id, or belongs to a link that was erased, is
-    settled by a flush. A journal that is superseded is set aside, for a person to judge, and the next one taken.
+    So answers are whole from the start: a flush settles the claims of ids and the hits of erased links. A superseded
+    journal is set aside for a person to judge, and the next one is taken.
     """
     number, journal = take_journal(settings)
     if journal.recovered.torn_bytes:
@@ -297,16 +245,16 @@ async def _take_up(settings: Settings, store: Store, ladder: Ladder) -> Worker:
     worker = Worker(settings, number, journal, store, ladder)
     worker.recovered = worker.owner.status.buffered_hits
     flushing = asyncio.ensure_future(worker.owner.flush())
-    await asyncio.wait({flushing}, timeout=limits.FIRST_FLUSH_S.value)
+    await asyncio.wait({flushing}, timeout=FIRST_FLUSH_S)
     if not flushing.done():
-        log.warning("first flush unfinished", extra={"after_s": limits.FIRST_FLUSH_S.value, "then": "it goes on"})
+        log.warning("first flush unfinished", extra={"after_s": FIRST_FLUSH_S, "then": "it goes on"})
         flushing.add_done_callback(_ended_late)
         return worker
     try:
         flushing.result()
     except JournalSuperseded as error:
-        place = data_folder.set_aside(journal.folder)
-        log.error("journal set aside", extra={"reason": error.detail, "hits": worker.recovered, "moved_to": str(place)})
+        aside = data_folder.set_aside(journal.folder)
+        log.error("journal set aside", extra={"reason": error.detail, "hits": worker.recovered, "moved_to": str(aside)})
         await worker.owner.close()
         return await _take_up(settings, store, ladder)
     except ClickcurveError as error:
@@ -319,7 +267,7 @@ def _first_flush_failed(error: ClickcurveError, then: str) -> None:
 
 
 def _ended_late(flushing: asyncio.Future[None]) -> None:
-    """Requests are answered already, so nobody waits for this flush any more."""
+    """Logs how a first flush ended that went on after requests were answered."""
     if flushing.cancelled():
         return
     try:
@@ -336,22 +284,23 @@ def run(settings: Settings, listener: socket.socket, parent: ParentProcess | Non
     """Serves on the socket until a signal, or until the parent is gone, if there is one. Returns the exit code."""
 
     async def main() -> None:
-        # From the first moment to the last: a stop while the journal is flushed at the start ends in order, too, and a
+        # Set before the first flush and kept until the end: a stop during the first flush ends in order too, and a
         # second signal does not cut off the last flush.
-        told = Told()
+        signals = Signals()
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: told.stop())
+            signal.signal(number, lambda *_: signals.stop())
         loop = asyncio.get_running_loop()
-        signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(told.reload))
+        signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(signals.reload))
         async with running(settings) as worker:
-            told.limiting = worker.limiting
-            # A worker that replaces another one has the settings of its parent's start, and others may hold by now.
-            if told.to_reload or (parent is not None and settings.config is not None):
-                told.reload()
-            told.server = server = _uvicorn(worker, listener, notify.ready if parent is None else parent.tell_listening)
+            signals.limiter = worker.limiter
+            # A worker that replaces another one has the settings of its parent's start; the rules may differ by now.
+            if signals.to_reload or (parent is not None and settings.config is not None):
+                signals.reload()
+            listening = notify.ready if parent is None else parent.tell_listening
+            signals.server = server = _uvicorn(worker, listener, listening)
             if parent is not None:
                 loop.add_reader(parent.gone, _orphaned, parent.gone, server)
-            if not told.to_stop:
+            if not signals.to_stop:
                 # Requests leave no cycles behind, so the collector need not look every 700 objects: some 3 % of a hit.
                 gc.freeze()
                 gc.set_threshold(20_000, 20, 100)
@@ -365,7 +314,7 @@ def run(settings: Settings, listener: socket.socket, parent: ParentProcess | Non
 
 
 def _orphaned(gone: int, server: Uvicorn) -> None:
-    """The parent is gone, and nobody would replace this worker or tell it to stop."""
+    """Stops this worker because its parent is gone: no other process would replace or stop it."""
     asyncio.get_running_loop().remove_reader(gone)
     log.error("parent gone", extra={"then": "this worker flushes and ends"})
     server.stop()
@@ -384,9 +333,9 @@ def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], No
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=limits.BACKLOG.value,
-        timeout_keep_alive=limits.KEEP_ALIVE_S.value,
-        timeout_graceful_shutdown=limits.DRAIN_S.value,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=DRAIN_S,
     )
     hits = worker.recovered
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import settings
 
+from clickcurve.asgi import Message
 from ingest.batch import Batch, Counts
 from ingest.hit import Moment
+from ingest.reading.body import PIECE_BYTES, Media, read_hits
 from ingest.reading.bots import bot_judge
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.request_sums import RequestSums
@@ -136,12 +138,12 @@ class Client:
             for number, piece in enumerate(pieces, 1)
         ]
         feed = iter(messages)
-        sent: list[dict[str, Any]] = []
+        sent: list[Message] = []
 
         async def receive() -> dict[str, Any]:
             return next(feed)
 
-        async def send(message: dict[str, Any]) -> None:
+        async def send(message: Message) -> None:
             sent.append(message)
 
         scope = {"type": "http", "method": method, "raw_path": raw_path, "path": "", "headers": headers}
@@ -153,7 +155,7 @@ class Client:
         return Reply(start["status"], named, b"".join(message["body"] for message in bodies))
 
 
-def tally_of(pauses: Iterable[None], tally: RequestSums) -> RequestSums:
-    for _ in pauses:
-        pass
-    return tally
+def summed(body: bytes, media: Media, sums: RequestSums, piece_bytes: int = PIECE_BYTES) -> RequestSums:
+    for hits in read_hits(body, media, piece_bytes):
+        sums.add(hits, is_bot)
+    return sums

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from clickcurve.limiter.backend import Backend, Question, Settled, lapses_us
-from clickcurve.limiter.backends.counters import Counter, decide
+from clickcurve.limiter.backends.counters import Counter, decide_by_counters
 from clickcurve.limiter.backends.memcached import MemcachedBackend
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.backends.redis import RedisBackend
@@ -22,7 +22,7 @@ from clickcurve.limiter.decision import is_admitted
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import SUPPORTED, parse_rules
-from tests.servers import shared_memcached, shared_redis
+from testing.backend_servers import shared_memcached, shared_redis
 
 # The machines of tests are shared, and no answer is late there for want of a server.
 PATIENCE_S = 20.0
@@ -42,7 +42,7 @@ class CounterBackend:
         self._costs: dict[str, int] = {}
 
     def decide(self, question: Question) -> tuple[Quota, ...]:
-        deciding = decide(question)
+        deciding = decide_by_counters(question)
         wanted = next(deciding)
         self.rounds.append(1)
         try:

@@ -16,12 +16,12 @@ from clickcurve.limiter.backend import Settled
 from clickcurve.limiter.backends.redis import AsyncRedisBackend, RedisBackend
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
+from testing.backend_servers import Served, redis_server, shared_redis
+from testing.server import free_port
 from tests.limiter.backends import PATIENCE_S, Place, memory, on
 from tests.limiter.given import ANN, BEN, MIDNIGHT, T, hits, ten
 from tests.limiter.test_same_answers import numbers
 from tests.limiter.together import together
-from tests.running import free_port
-from tests.servers import Served, redis_server, shared_redis
 
 ON_REDIS = ("redis",)
 

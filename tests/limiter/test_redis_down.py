@@ -18,7 +18,7 @@ from clickcurve.limiter.backends.redis import AsyncRedisBackend, RedisBackend
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import FAILURES, Rule, parse_rules
-from tests.servers import Served, redis_server
+from testing.backend_servers import Served, redis_server
 
 ANN = {"ip": "10.0.0.1"}
 LIMIT = 1_000_000_000

@@ -16,9 +16,9 @@ from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.backends.threaded import Threaded
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import parse_rules
+from testing.backend_servers import shared_memcached
 from tests.limiter.backends import PATIENCE_S
 from tests.limiter.given import ANN, BEN, T
-from tests.servers import shared_memcached
 
 TEN = {"by": "ip", "rates": "10/m"}
 

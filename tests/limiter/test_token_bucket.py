@@ -16,7 +16,7 @@ from clickcurve.limiter.token_bucket import (
     given_back,
     holds_at,
     trimmed,
-    weigh,
+    weigh_tokens,
 )
 
 SECOND_US = 1_000_000
@@ -102,11 +102,11 @@ def test_a_change_of_rate_and_burst_keeps_the_tokens_that_are_there(
 def test_the_numbers_of_a_standing() -> None:
     flow = flow_of(60, 60, 10)
     at_us = 1_000 * SECOND_US
-    full = weigh(flow, 60, flow.full, at_us, at_us, 3, True)
+    full = weigh_tokens(flow, 60, flow.full, at_us, at_us, 3, True)
     assert (full.fits, full.limit, full.remaining, full.retry_after_s, full.reset_at) == (True, 10, 7, 0.0, 1_003)
-    low = weigh(flow, 60, flow.token * 3 // 2, at_us, at_us, 4, True)
+    low = weigh_tokens(flow, 60, flow.token * 3 // 2, at_us, at_us, 4, True)
     assert (low.fits, low.remaining, low.retry_after_s, low.reset_at) == (False, 1, 2.5, 1_009)
-    never = weigh(flow, 60, flow.full, at_us, at_us, 11, True)
+    never = weigh_tokens(flow, 60, flow.full, at_us, at_us, 11, True)
     assert (never.fits, never.retry_after_s) == (False, None)
 
 

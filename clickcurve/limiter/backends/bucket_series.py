@@ -12,11 +12,12 @@ from array import array
 from bisect import bisect_left, bisect_right
 
 from clickcurve.buckets.cover import Run
-from clickcurve.limiter.backends.memory_budget import Space
+from clickcurve.limiter.backends.memory_budget import MemoryBudget
 from clickcurve.limiter.quota import Quota, longest, new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Reach, Rule
-from clickcurve.limiter.sliding_window import SECOND_US, pieces, refusal
+from clickcurve.limiter.sliding_window import pieces, refused_quota
+from clickcurve.times import SECOND_US
 
 BUCKET_BYTES = 8
 # The arrays hold numbers below 2^32. Hits that still count are at most MAX_LIMIT; the others are cut off at this sum.
@@ -28,11 +29,11 @@ class Series:
     """sums[i + 1] - sums[i] hits are in the bucket that begins at starts[i]. latest: the second of the latest hit that
     was charged; no time before it is believed."""
 
-    __slots__ = ("latest", "room", "rule", "space", "starts", "sums")
+    __slots__ = ("budget", "latest", "room", "rule", "starts", "sums")
 
-    def __init__(self, rule: Rule, at_us: int, space: Space) -> None:
+    def __init__(self, rule: Rule, at_us: int, budget: MemoryBudget) -> None:
         self.rule = rule
-        self.space = space
+        self.budget = budget
         self.latest = at_us // SECOND_US
         self.room = _ROOM
         self.starts = array("I")
@@ -89,8 +90,8 @@ class Series:
             self._trim(rule)
         starts, sums = self.starts, self.sums
         if not starts:
-            self.space.add(BUCKET_BYTES)  # without one it could not count at all
-        elif not self.space.take(BUCKET_BYTES):
+            self.budget.add(BUCKET_BYTES)  # without one it could not count at all
+        elif not self.budget.take(BUCKET_BYTES):
             # The newest bucket's hits count as if they had come now: never too few.
             starts[-1] = start
             sums[-1] += cost
@@ -101,24 +102,24 @@ class Series:
     def _trim(self, rule: Rule) -> None:
         """Cut off the buckets that no window reaches, and let the sums begin at 0 again."""
         gone = bisect_right(self.starts, self.latest - rule.keep_s)
-        self.space.give(gone * BUCKET_BYTES)
+        self.budget.give(gone * BUCKET_BYTES)
         del self.starts[:gone]
         base = self.sums[gone]
         self.sums = array("I", [each - base for each in self.sums[gone:]])
         self.room = max(_ROOM, 2 * len(self.starts))
 
-    def refund(self, rule: Rule, at_us: int, mark: int, cost: int, caller: str) -> None:
+    def refund(self, rule: Rule, at_us: int, handle: int, cost: int, caller: str) -> None:
         """Take a hit, or a part of its cost, out of the bucket that it went into, if that is still there."""
         starts, sums = self.starts, self.sums
-        place = bisect_left(starts, mark)
-        if place == len(starts) or starts[place] != mark:
+        place = bisect_left(starts, handle)
+        if place == len(starts) or starts[place] != handle:
             return
         cost = min(cost, sums[place + 1] - sums[place])
         for later in range(place + 1, len(sums)):
             sums[later] -= cost
         if sums[place + 1] == sums[place]:
             del starts[place], sums[place + 1]
-            self.space.give(BUCKET_BYTES)
+            self.budget.give(BUCKET_BYTES)
 
     def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
         """The same quota with the pieces of its window."""
@@ -158,4 +159,4 @@ class Series:
             passes_at = starts[last] + reach.decided_s
         other = sums[-1] - sums[bisect_right(starts, second - reach.other_s)]
         bounds = min(used, other), max(used, other)
-        return refusal(rule, reach, bounds, self.latest, second, at_us, passes_at)
+        return refused_quota(rule, reach, bounds, self.latest, second, at_us, passes_at)

@@ -20,6 +20,7 @@ unknown. So is one of a backend that cannot be reached now; its hit stays counte
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -34,8 +35,7 @@ from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.events import Clock
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import FAILURES, Rule
-
-SECOND_US = 1_000_000
+from clickcurve.times import SECOND_US
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,8 @@ class Guarded(_Guard):
         self,
         backend: Backend,
         *,
-        clock: Clock,
-        timer: Clock,
+        clock: Clock = time.time,
+        timer: Clock = time.monotonic,
         patience: Patience = PATIENCE,
         local: MemoryBackend | None = None,
     ) -> None:
@@ -199,8 +199,8 @@ class AsyncGuarded(_Guard):
         self,
         backend: AsyncBackend,
         *,
-        clock: Clock,
-        timer: Clock,
+        clock: Clock = time.time,
+        timer: Clock = time.monotonic,
         patience: Patience = PATIENCE,
         local: MemoryBackend | None = None,
     ) -> None:

@@ -32,8 +32,8 @@ from clickcurve.limiter import backend
 from clickcurve.limiter.backend import Question, Settled
 from clickcurve.limiter.backends import memcached_connection as memcached
 from clickcurve.limiter.backends.counters import Verdict
-from clickcurve.limiter.backends.memcached_connection import CONNECTIONS, DONE, NOT_SET, TIMEOUT_S, Server, lives
-from clickcurve.limiter.backends.memcached_keys import GRACE_S, Seat, Seats, base_of, own_life_s, take_back
+from clickcurve.limiter.backends.memcached_connection import CONNECTIONS, DONE, NOT_SET, TIMEOUT_S, Server, expiry
+from clickcurve.limiter.backends.memcached_keys import GRACE_S, KeyState, QuestionKeys, base_name, own_life_s, take_back
 from clickcurve.limiter.decision import is_admitted
 from clickcurve.limiter.key import memcached_key
 from clickcurve.limiter.quota import Quota
@@ -78,19 +78,19 @@ class MemcachedBackend:
         assert question.at_us is not None, "memcached has no clock that it tells"
         raced: list[int] = []
         for _ in range(TRIES):
-            seats = Seats(question, self._seat)
-            verdict = seats.decide()
+            keys = QuestionKeys(question, self._key_state)
+            verdict = keys.decide()
             if not question.take or not is_admitted(question.rules, verdict.quotas):
                 return verdict.quotas
-            others = seats.charge(verdict)
+            others = keys.charge(verdict)
             raced = _without_room(question, verdict.quotas, others) if others else []
             if not raced:
                 if question.reservation is not None:
-                    self._hold(question, seats, verdict)
-                return _beside(question, verdict.quotas, others) if others else verdict.quotas
+                    self._note(question, keys, verdict)
+                return _with_others(question, verdict.quotas, others) if others else verdict.quotas
             with self._lock:
                 self._taken_back += 1
-            seats.take_back(verdict)
+            keys.take_back(verdict)
         return self._refused(question, raced)
 
     def _refused(self, question: Question, raced: Sequence[int]) -> Sequence[Quota]:
@@ -98,65 +98,67 @@ class MemcachedBackend:
         with self._lock:
             self._gave_up += 1
         question = question._replace(take=False)
-        quotas = list(Seats(question, self._seat).decide().quotas)
+        quotas = list(QuestionKeys(question, self._key_state).decide().quotas)
         if is_admitted(question.rules, quotas):
             for n in raced:
                 quotas[n] = quotas[n]._replace(fits=False, retry_after_s=RACED_RETRY_S)
         return quotas
 
-    def _seat(self, key: str) -> Seat:
+    def _key_state(self, key: str) -> KeyState:
         base = self._prefix + memcached_key(key)
-        return Seat(self._server(base), base)
+        return KeyState(self._server(base), base)
 
     def _server(self, base: str) -> Server:
-        """The server on which a key lives: of all, the one for which the highest number is drawn."""
+        """The server on which a key expiry: of all, the one for which the highest number is drawn."""
         if len(self._servers) == 1:
             return self._servers[0]
         return max(self._servers, key=lambda server: blake2b((server.address + base).encode(), digest_size=8).digest())
 
     # --- reservations -------------------------------------------------------------------------------------------------
-    def _hold(self, question: Question, seats: Seats, verdict: Verdict) -> None:
+    def _note(self, question: Question, keys: QuestionKeys, verdict: Verdict) -> None:
         """Note what was charged, after it was: who is told the token may use it."""
         at_us = question.at_us or 0
         held = [f"{backend.lapses_us(question.rules, at_us)} {question.cost}"]
-        held += [seats.name(counter) for counter, _ in verdict.add]
-        ttl = lives(max(rule.keep_s for rule in question.rules) + GRACE_S, at_us)
-        name = self._reservation(question.reservation or "")
+        held += [keys.name(counter) for counter, _ in verdict.add]
+        ttl = expiry(max(rule.keep_s for rule in question.rules) + GRACE_S, at_us)
+        name = self._note_name(question.reservation or "")
         server = self._server(name)
-        answer = server.ask(memcached.put(name, " ".join(held), ttl, None))
+        answer = server.ask(memcached.put_command(name, " ".join(held), ttl, None))
         if answer.strip() != DONE:
-            raise server.refused(answer)
+            raise server.unexpected(answer)
 
-    def _reservation(self, reservation: str) -> str:
+    def _note_name(self, reservation: str) -> str:
         """The name of its note. A key begins with a digit or #."""
         return self._prefix + "held:" + memcached_key(reservation)
 
     def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
         assert at_us is not None, "memcached has no clock that it tells"
-        name = self._reservation(reservation)
+        name = self._note_name(reservation)
         server = self._server(name)
-        lapses_us, cost, names = server.told(_held, server.ask(memcached.get_value(name)))
+        lapses_us, cost, names = server.parse(_parse_note, server.ask(memcached.value_command(name)))
         left_us = lapses_us - at_us
         if left_us <= 0:
             return Settled.unknown
         # Of several who end it at once, one is the first to say so. It is gone only after what was held.
-        ttl = lives(left_us // 1_000_000 + 2 * GRACE_S, at_us)
-        answer = server.ask(memcached.put(name + "|ended", "", ttl, None))
+        ttl = expiry(left_us // 1_000_000 + 2 * GRACE_S, at_us)
+        answer = server.ask(memcached.put_command(name + "|ended", "", ttl, None))
         if answer.strip() in NOT_SET:
             return Settled.ended
         if answer.strip() != DONE:
-            raise server.refused(answer)
+            raise server.unexpected(answer)
         back = 0 if keep is None else max(0, cost - keep)
         if back:
-            take_back(((self._server(base_of(each)), each) for each in names), back)
+            take_back(((self._server(base_name(each)), each) for each in names), back)
         return Settled.done
 
     def reset(self, question: Question) -> None:
         for rule, key in zip(question.rules, question.keys, strict=True):
-            seat = self._seat(key)
-            answer = seat.server.ask(memcached.add_and_tell(seat.own, 1, lives(own_life_s(rule), question.at_us or 0)))
+            state = self._key_state(key)
+            answer = state.server.ask(
+                memcached.add_and_get_command(state.own, 1, expiry(own_life_s(rule), question.at_us or 0))
+            )
             if not answer.startswith("VA "):
-                raise seat.server.refused(answer)
+                raise state.server.unexpected(answer)
 
     # --- the rest -----------------------------------------------------------------------------------------------------
     def measures(self) -> Mapping[str, float]:
@@ -172,10 +174,10 @@ class MemcachedBackend:
             server.close()
 
 
-def _held(answer: str) -> tuple[int, int, list[str]]:
+def _parse_note(answer: str) -> tuple[int, int, list[str]]:
     """What is noted of a reservation: when it lapses, its cost, and the counts that it was added to. One of which
     nothing is known has lapsed long ago."""
-    lapses, cost, *names = (memcached.value(answer) or "0 0").split()
+    lapses, cost, *names = (memcached.parse_value(answer) or "0 0").split()
     return int(lapses), int(cost), names
 
 
@@ -189,7 +191,7 @@ def _without_room(question: Question, quotas: Sequence[Quota], others: Mapping[s
     ]
 
 
-def _beside(question: Question, quotas: Sequence[Quota], others: Mapping[str, int]) -> Sequence[Quota]:
+def _with_others(question: Question, quotas: Sequence[Quota], others: Mapping[str, int]) -> Sequence[Quota]:
     """The quotas of a hit that was admitted, with those others that were charged meanwhile."""
     told = []
     for key, quota in zip(question.keys, quotas, strict=True):

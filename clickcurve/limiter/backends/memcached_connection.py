@@ -29,7 +29,7 @@ _END = b"\r\nMN\r\n"
 # What it answers: done; there is no such thing; it was there, or was another, so nothing was set.
 DONE, NOT_THERE, NOT_SET = "HD", "NF", ("NS", "EX", "NF")
 
-Told = TypeVar("Told")
+Parsed = TypeVar("Parsed")
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -94,17 +94,17 @@ class Server:
         answer = self.ask(first + second + third)
         pieces = answer.split("END\r\n", 2)
         if len(pieces) != 3:
-            raise self.refused(answer)
+            raise self.unexpected(answer)
         return pieces[0], pieces[1], pieces[2]
 
-    def told(self, read: Callable[[str], Told], answer: str) -> Told:
+    def parse(self, read: Callable[[str], Parsed], answer: str) -> Parsed:
         """What an answer says, in the reading of one of the functions below."""
         try:
             return read(answer)
         except (ValueError, IndexError):
-            raise self.refused(answer) from None
+            raise self.unexpected(answer) from None
 
-    def refused(self, answer: str) -> BackendUnavailable:
+    def unexpected(self, answer: str) -> BackendUnavailable:
         """What to raise when the server answers what it should not."""
         return BackendUnavailable(f"memcached at {self.address} answered {answer[:100]!r}")
 
@@ -137,12 +137,12 @@ def _read(talking: socket.socket) -> str:
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
-def lives(life_s: int, at_us: int) -> int:
+def expiry(life_s: int, at_us: int) -> int:
     """A time to live as memcached takes it: seconds up to 30 days, the date when it ends above that."""
     return life_s if life_s <= MAX_RELATIVE_S else at_us // 1_000_000 + life_s
 
 
-def get(names: Sequence[str]) -> str:
+def get_command(names: Sequence[str]) -> str:
     """The values of these names, in their order, in one command or, if they are many, several."""
     if len(names) <= _NAMES_EACH:
         return "get " + " ".join(names) + "\r\n" if names else ""
@@ -150,7 +150,7 @@ def get(names: Sequence[str]) -> str:
     return "".join("get " + " ".join(piece) + "\r\n" for piece in pieces)
 
 
-def numbers(answer: str) -> dict[str, int]:
+def parse_numbers(answer: str) -> dict[str, int]:
     """The answer to `get`: the numbers that there are. ValueError for anything else."""
     # VALUE <name> <flags> <length>, and in the next line the number; an END after each command.
     words = answer.replace("END\r\n", "").split()
@@ -159,44 +159,44 @@ def numbers(answer: str) -> dict[str, int]:
     return dict(zip(words[1::5], map(int, words[4::5]), strict=True))
 
 
-def get_with_marks(names: Sequence[str]) -> str:
+def gets_command(names: Sequence[str]) -> str:
     """The same in one command, each with the mark by which it can be replaced if nobody else does."""
     return "gets " + " ".join(names) + "\r\n"
 
 
-def numbers_and_marks(answer: str) -> dict[str, tuple[int, int]]:
+def parse_numbers_and_cas(answer: str) -> dict[str, tuple[int, int]]:
     words = answer.replace("END\r\n", "").split()
     if words[::6].count("VALUE") * 6 != len(words):
         raise ValueError("no numbers")
     return dict(zip(words[1::6], zip(map(int, words[5::6]), map(int, words[4::6]), strict=True), strict=True))
 
 
-def add(name: str, number: int, ttl: int) -> str:
+def add_command(name: str, number: int, ttl: int) -> str:
     """Add to a number; where there is none, begin one that lives so long."""
     return f"ma {name} N{ttl} J{number} D{number}\r\n"
 
 
-def add_and_tell(name: str, number: int, ttl: int) -> str:
+def add_and_get_command(name: str, number: int, ttl: int) -> str:
     """The same, and tell the sum; it lives so long from now on in any case."""
     return f"ma {name} N{ttl} T{ttl} J{number} D{number} v\r\n"
 
 
-def subtract(names: Iterable[str], number: int) -> str:
+def subtract_command(names: Iterable[str], number: int) -> str:
     """Subtract from those numbers that there are, down to 0."""
     return "".join([f"ma {name} MD D{number}\r\n" for name in names])
 
 
-def put(name: str, value: str, ttl: int, mark: int | None) -> str:
+def put_command(name: str, value: str, ttl: int, cas: int | None) -> str:
     """Replace the value that had this mark when it was read; None: set it if there is none."""
-    condition = "ME" if mark is None else f"C{mark}"
+    condition = "ME" if cas is None else f"C{cas}"
     return f"ms {name} {len(value)} T{ttl} {condition}\r\n{value}\r\n"
 
 
-def get_value(name: str) -> str:
+def value_command(name: str) -> str:
     return f"mg {name} v\r\n"
 
 
-def value(answer: str) -> str | None:
+def parse_value(answer: str) -> str | None:
     """The answer to `get_value`: None if there is none. For values of one line."""
     if answer == "EN\r\n":
         return None

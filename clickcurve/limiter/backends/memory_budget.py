@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Space:
+class MemoryBudget:
     """Bytes that are taken and given back. Guarded by the backend's lock. denied: how often there was none."""
 
     __slots__ = ("denied", "max_bytes", "used_bytes")

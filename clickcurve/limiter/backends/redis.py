@@ -125,14 +125,14 @@ class RedisBackend(_Counted):
         self._connection()  # a wrong address is told at once
 
     def decide(self, question: Question) -> list[Quota]:
-        return self._codec.told(question, self._run(DECIDE, self._codec.asked(question)))
+        return self._codec.decode_quotas(question, self._run(DECIDE, self._codec.encode_question(question)))
 
     def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
-        return SETTLED[self._run(SETTLE, self._codec.settling(reservation, keep, at_us))]
+        return SETTLED[self._run(SETTLE, self._codec.encode_settlement(reservation, keep, at_us))]
 
     def reset(self, question: Question) -> None:
         with self._lent() as connection:
-            self._ask(connection, command(b"DEL", *self._codec.names(question)))
+            self._ask(connection, command(b"DEL", *self._codec.store_keys(question)))
 
     def close(self) -> None:
         with suppress(IndexError):  # until none is left; others take some meanwhile
@@ -305,13 +305,13 @@ class AsyncRedisBackend(_Counted):
         self._connection()  # a wrong address is told at once
 
     async def decide(self, question: Question) -> list[Quota]:
-        return self._codec.told(question, await self._run(DECIDE, self._codec.asked(question)))
+        return self._codec.decode_quotas(question, await self._run(DECIDE, self._codec.encode_question(question)))
 
     async def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
-        return SETTLED[await self._run(SETTLE, self._codec.settling(reservation, keep, at_us))]
+        return SETTLED[await self._run(SETTLE, self._codec.encode_settlement(reservation, keep, at_us))]
 
     async def reset(self, question: Question) -> None:
-        await self._in_time(command(b"DEL", *self._codec.names(question)))
+        await self._in_time(command(b"DEL", *self._codec.store_keys(question)))
 
     async def close(self) -> None:
         pipe, self._pipe = self._pipe, None

@@ -21,18 +21,18 @@ from clickcurve.limiter import fixed_window, sliding_window, token_bucket
 from clickcurve.limiter.backend import Question, Settled
 from clickcurve.limiter.quota import Piece, Quota, longest, tightest
 from clickcurve.limiter.rule import Rule
+from clickcurve.times import SECOND_US
 
 PREFIX = "clickcurve:limit:"
 SETTLED = (Settled.unknown, Settled.ended, Settled.done)
-SECOND_US = 1_000_000
 # No life is longer: a script's clock ends somewhere.
 MAX_TTL_MS = 10**15
 MAX_PLANS = 1_000
 
 _FOLDER = Path(__file__).parent / "scripts"
 _KINDS = {"tiered": 1, "fixed": 2, "per_second": 2, "single_counter": 3, "list": 4, "token_bucket": 5}
-_ASKED = Struct(">qqBBqq")
-_SETTLING = Struct(">qq")
+_QUESTION = Struct(">qqBBqq")
+_SETTLEMENT = Struct(">qq")
 _SERIES_HEAD = Struct(">qII")
 _BUCKET = Struct(">II")
 
@@ -66,18 +66,18 @@ class ScriptCodec:
         # Tells keys that begin anew from what they were before. Two processes hardly ever draw the same.
         self._lives = count(secrets.randbits(52))
 
-    def asked(self, question: Question) -> tuple[list[bytes], list[bytes]]:
+    def encode_question(self, question: Question) -> tuple[list[bytes], list[bytes]]:
         """KEYS and ARGV of `decide`."""
         rules, keys, _, cost, at_us, take, explain, caller, reservation = question
         plan = self.plan(rules)
         prefix = self._prefix
         named = [(prefix + key).encode() for key in keys]
         if reservation is not None:
-            named.append(self.held(reservation))
-        asked = _ASKED.pack(-1 if at_us is None else at_us, cost, take, explain, next(self._lives), plan.lasts_us)
+            named.append(self.reservation_key(reservation))
+        asked = _QUESTION.pack(-1 if at_us is None else at_us, cost, take, explain, next(self._lives), plan.lasts_us)
         return named, [asked, plan.packed, caller.encode(errors="surrogatepass")]
 
-    def told(self, question: Question, answer: bytes | Sequence[object]) -> list[Quota]:
+    def decode_quotas(self, question: Question, answer: bytes | Sequence[object]) -> list[Quota]:
         """The quotas, from what `decide` answered."""
         plan = self.plan(question.rules)
         numbers, more = (answer, ()) if isinstance(answer, bytes) else (answer[0], answer[1:])
@@ -91,20 +91,22 @@ class ScriptCodec:
                 for rule, span, tell in zip(plan.rules, plan.spans, plan.tell, strict=True)
             ]
         return [
-            _explained(rule, facts[span], at_us, tell(rule, facts[span], at_us, cost, taken), kept)
+            _with_kept(rule, facts[span], at_us, tell(rule, facts[span], at_us, cost, taken), kept)
             for rule, span, tell, kept in zip(plan.rules, plan.spans, plan.tell, more, strict=True)
         ]
 
-    def settling(self, reservation: str, keep: int | None, at_us: int | None) -> tuple[list[bytes], list[bytes]]:
+    def encode_settlement(
+        self, reservation: str, keep: int | None, at_us: int | None
+    ) -> tuple[list[bytes], list[bytes]]:
         """KEYS and ARGV of `settle`."""
-        arguments = _SETTLING.pack(-1 if keep is None else keep, -1 if at_us is None else at_us)
-        return [self.held(reservation)], [arguments]
+        arguments = _SETTLEMENT.pack(-1 if keep is None else keep, -1 if at_us is None else at_us)
+        return [self.reservation_key(reservation)], [arguments]
 
-    def names(self, question: Question) -> list[bytes]:
+    def store_keys(self, question: Question) -> list[bytes]:
         """Everything that is kept under the question's keys."""
         return [(self._prefix + key).encode() for key in question.keys]
 
-    def held(self, reservation: str) -> bytes:
+    def reservation_key(self, reservation: str) -> bytes:
         # No key of a rule begins like this: those begin with a digit or a #.
         return f"{self._prefix}held:{reservation}".encode(errors="surrogatepass")
 
@@ -162,14 +164,18 @@ def _tell_tiered(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) 
         left = reach.limit - used
         if left < cost:
             passes_at = start + reach.decided_s if cost <= reach.limit else None
-            refused.append(sliding_window.refusal(rule, reach, _bounds(used, other), latest, second, at_us, passes_at))
+            refused.append(
+                sliding_window.refused_quota(rule, reach, _bounds(used, other), latest, second, at_us, passes_at)
+            )
         elif n == 0 or left < least:
             tight, least = n, left
     if refused:
         return longest(refused)
     used, other = facts[3 * tight + 1 : 3 * tight + 3]
     newest = second if taking else latest
-    return sliding_window.quota(rule, rule.reaches[tight], _bounds(used, other), cost if taking else 0, newest, second)
+    return sliding_window.admitted_quota(
+        rule, rule.reaches[tight], _bounds(used, other), cost if taking else 0, newest, second
+    )
 
 
 def _bounds(used: int, other: int) -> tuple[int, int]:
@@ -184,7 +190,7 @@ def _tell_windows(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool)
         end, used = facts[2 * n : 2 * n + 2]
         if second >= end:
             end, used = fixed_window.turn(second, window_s), 0
-        told.append(fixed_window.weigh(limit, window_s, used, end * SECOND_US, at_us, cost, taking))
+        told.append(fixed_window.weigh_count(limit, window_s, used, end * SECOND_US, at_us, cost, taking))
     refused = [quota for quota in told if not quota.fits]
     return longest(refused) if refused else tightest(told)
 
@@ -193,12 +199,14 @@ def _tell_opened(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) 
     """Facts: the microsecond at which the window opened, or opens now; its count."""
     limit, window_s, _, _ = rule.reaches[0]
     opened_us, used = facts
-    return fixed_window.weigh(limit, window_s, used, fixed_window.closes_us(opened_us, window_s), at_us, cost, taking)
+    return fixed_window.weigh_count(
+        limit, window_s, used, fixed_window.closes_us(opened_us, window_s), at_us, cost, taking
+    )
 
 
 def _tell_tokens(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
     """Facts: the drops, and the microsecond as of which."""
-    return token_bucket.weigh(rule.flow, rule.rates[0].window_s, facts[0], facts[1], at_us, cost, taking)
+    return token_bucket.weigh_tokens(rule.flow, rule.rates[0].window_s, facts[0], facts[1], at_us, cost, taking)
 
 
 _TELLING: Mapping[str, Telling] = {
@@ -211,13 +219,13 @@ _TELLING: Mapping[str, Telling] = {
 }
 
 
-def _explained(rule: Rule, facts: Facts, at_us: int, quota: Quota, kept: object) -> Quota:
+def _with_kept(rule: Rule, facts: Facts, at_us: int, quota: Quota, kept: object) -> Quota:
     """The quota with its pieces and callers. kept: what the script sent beside the facts."""
     second, window_s = at_us // SECOND_US, quota.window_s
     at = [reach.window_s for reach in rule.reaches].index(window_s)
     if rule.strategy == "tiered":
         assert isinstance(kept, bytes)
-        hits = _hits(kept)
+        hits = _hits_in(kept)
         return quota._replace(pieces=sliding_window.pieces(rule, rule.reaches[at], max(second, facts[0]), hits))
     if rule.strategy in ("fixed", "per_second"):
         start = max(fixed_window.turn(second, window_s), facts[2 * at]) - window_s
@@ -229,7 +237,7 @@ def _explained(rule: Rule, facts: Facts, at_us: int, quota: Quota, kept: object)
     return quota._replace(pieces=(piece,), callers=callers)
 
 
-def _hits(series: bytes) -> Callable[[Run], int]:
+def _hits_in(series: bytes) -> Callable[[Run], int]:
     """What counts the hits of a run, by a series as it is kept."""
     if not series:
         return lambda run: 0

@@ -29,7 +29,7 @@ from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.events import Attempt
 from clickcurve.limiter.http.address import Addresses
 from clickcurve.limiter.http.fallback import Verb, decide_anyway, settle_anyway
-from clickcurve.limiter.http.headers import HttpRefusal, check_dialect, fields, http_refusal, may_tell, sentence
+from clickcurve.limiter.http.headers import HttpRefusal, check_dialect, fields, http_refusal, may_carry_limits, sentence
 from clickcurve.limiter.http.middleware import WRITES, Given
 
 
@@ -124,4 +124,4 @@ def _redirects(route: Any) -> bool:
     kind = getattr(route, "response_class", None)
     if isinstance(kind, type) and issubclass(kind, RedirectResponse):
         return True
-    return not may_tell(getattr(route, "status_code", None) or 200)
+    return not may_carry_limits(getattr(route, "status_code", None) or 200)

@@ -17,17 +17,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from math import ceil
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.rule import Rule
+from clickcurve.problem import MEDIA_TYPE, problem_body
 
 Fields: TypeAlias = list[tuple[str, str]]
 
 CURRENT_DRAFT = "ietf-11"
 DIALECTS = ("x", "github", "ietf", CURRENT_DRAFT, "none")
-PROBLEM = "application/problem+json"
 
 
 class HttpRefusal(NamedTuple):
@@ -45,13 +45,13 @@ def check_dialect(dialect: str) -> str:
     return dialect
 
 
-def may_tell(status: int) -> bool:
+def may_carry_limits(status: int) -> bool:
     """May an answer of this status say how much is left? A redirect may not: it is kept by caches, and it is the main
     answer of a shortener."""
     return not 300 <= status < 400
 
 
-def retry_after_s(decision: Decision) -> int | None:
+def whole_retry_after_s(decision: Decision) -> int | None:
     """Whole seconds for Retry-After; None if the hit is allowed, or never will be."""
     wait_s = decision.retry_after_s
     return None if decision.allowed or wait_s is None else max(1, ceil(wait_s))
@@ -68,7 +68,7 @@ def fields(dialect: str, decision: Decision, rules: Sequence[Rule], now: float |
             if dialect == "github":
                 told.append(("X-RateLimit-Used", str(max(0, decision.limit - decision.remaining))))
                 told.append(("X-RateLimit-Resource", decision.rule.event))
-    wait_s = retry_after_s(decision)
+    wait_s = whole_retry_after_s(decision)
     return told if wait_s is None else [*told, ("Retry-After", str(wait_s))]
 
 
@@ -76,15 +76,13 @@ def http_refusal(
     dialect: str, decision: Decision, rules: Sequence[Rule], now: float | None, documentation_url: str = ""
 ) -> HttpRefusal:
     """The answer to a hit that is not allowed. It must not be kept by a cache (RFC 6585)."""
-    body: dict[str, Any]
     if dialect == "github":
         media = "application/json"
         body = {"message": sentence(decision), "documentation_url": documentation_url}
+        content = json.dumps(body, separators=(",", ":")).encode()
     else:
-        media = PROBLEM
-        body = {"title": "rate limit exceeded", "status": decision.rule.status, "detail": sentence(decision)}
-        body["rule"] = decision.rule.name
-    content = json.dumps(body).encode()
+        media, title = MEDIA_TYPE, "rate limit exceeded"
+        content = problem_body(decision.rule.status, title, sentence(decision), rule=decision.rule.name)
     told = fields(dialect, decision, rules, now)
     told += [("Cache-Control", "no-store"), ("Content-Type", media), ("Content-Length", str(len(content)))]
     return HttpRefusal(decision.rule.status, told, content)
@@ -97,7 +95,7 @@ def sentence(decision: Decision) -> str:
         return f"{event}: the limiter cannot tell now, and the rule {decision.rule.name} refuses meanwhile"
     if decision.never:
         return f"{event}: this costs more than the {limit} that are ever free at once"
-    again = f"again in {retry_after_s(decision)} s"
+    again = f"again in {whole_retry_after_s(decision)} s"
     return f"{event}: API rate limit exceeded: {limit} in {window_s} s, {decision.remaining} left; {again}"
 
 
@@ -148,7 +146,7 @@ def _within_s(decision: Decision, now: float | None) -> int | None:
     all is free again, but at least so many that who divides the one by the other gets no faster rate than the rule's
     own: a window that is nearly over would promise ten thousand a second."""
     if not decision.allowed:
-        return retry_after_s(decision)
+        return whole_retry_after_s(decision)
     share_s = ceil(decision.remaining * _window_s(decision.rule, decision.window_s) / max(1, decision.limit))
     until_s = 0 if now is None else decision.reset_at - int(now)
     return max(share_s, until_s, 0)

@@ -22,7 +22,7 @@ _EDGES = {width_s: name for name, width_s in EDGES_S.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ServiceQuestion:
     """A question's body. caller: who hits, for a rule that is a list."""
 
     features: Mapping[str, str]
@@ -35,7 +35,7 @@ class Asked:
         return self.features.get("caller")
 
 
-def read_question(body: bytes) -> Asked:
+def read_question(body: bytes) -> ServiceQuestion:
     """The question in a body; an empty body has no features. ParameterInvalid names the field that is wrong. A field
     that is null counts as left out."""
     given = _object(body)
@@ -47,7 +47,7 @@ def read_question(body: bytes) -> Asked:
             "peek counts nothing, so there is nothing to reserve", field="reserve", value=True, rule="peek or reserve"
         )
     features = {name: _feature(name, value) for name, value in given.items() if name not in RESERVED}
-    return Asked(features, cost, "peek" if peek else "reserve" if reserve else "hit", explain)
+    return ServiceQuestion(features, cost, "peek" if peek else "reserve" if reserve else "hit", explain)
 
 
 def read_commit(body: bytes) -> int | None:

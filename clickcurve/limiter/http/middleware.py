@@ -13,22 +13,18 @@ A backend that cannot answer never makes a 5xx: see `clickcurve.limiter.http.fal
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from inspect import isawaitable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from clickcurve.asgi import Application, Message, Receive, Scope, Send
 from clickcurve.buckets.errors import EventUnknown, ParameterInvalid
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.http.address import Addresses
 from clickcurve.limiter.http.fallback import Verb, decide_anyway, settle_anyway
-from clickcurve.limiter.http.headers import PROBLEM, Fields, HttpRefusal, check_dialect, fields, http_refusal, may_tell
+from clickcurve.limiter.http.headers import Fields, HttpRefusal, check_dialect, fields, http_refusal, may_carry_limits
+from clickcurve.problem import MEDIA_TYPE, problem_body
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Given: TypeAlias = Mapping[str, str]
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -144,7 +140,7 @@ def _telling(send: Send, told: Fields) -> Send:
     """A `send` that adds these fields to an answer that may have them; those that it has by itself stay."""
 
     async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start" and may_tell(message["status"]):
+        if message["type"] == "http.response.start" and may_carry_limits(message["status"]):
             own = list(message.get("headers", ()))
             taken = {bytes(name).lower() for name, _ in own}
             more = [(name, value) for name, value in encoded(told) if name not in taken]
@@ -167,6 +163,5 @@ def encoded(told: Fields) -> list[tuple[bytes, bytes]]:
 
 def _unnamed(error: ParameterInvalid) -> HttpRefusal:
     """The answer to who cannot be told apart from others."""
-    body = {"title": error.title, "status": error.status, "detail": error.detail, "field": error.field}
-    content = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
-    return HttpRefusal(error.status, [("Content-Type", PROBLEM), ("Content-Length", str(len(content)))], content)
+    content = problem_body(error.status, error.title, error.detail, field=error.field)
+    return HttpRefusal(error.status, [("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(content)))], content)

@@ -49,11 +49,11 @@ def _table(text: str) -> Mapping[str, Any]:
                 value=word,
                 rule=TEXT_RULE,
             )
-        table[name] = _value(name, value)
+        table[name] = _setting_value(name, value)
     return table
 
 
-def _value(name: str, text: str) -> object:
+def _setting_value(name: str, text: str) -> object:
     if name == "by":
         return [choice.split("+") for choice in text.split(",")]
     if name in _WHOLE and text.isascii() and text.isdigit():
@@ -119,7 +119,7 @@ class Replay:
         self.refused.add(call.cost)
         caller = _caller(decision.rule.by, call.features)
         self.refused_by[caller] += call.cost
-        return f"{_number(call.at)} {caller} refused by {_why(decision, len(self.rules) > 1)}"
+        return f"{_shown_seconds(call.at)} {caller} refused by {_why(decision, len(self.rules) > 1)}"
 
     @property
     def crowded(self) -> int:
@@ -143,8 +143,8 @@ def _why(decision: Decision, several: bool) -> str:
     shadow = " (shadow: admitted all the same)" if decision.shadow else ""
     if decision.retry_after_s is None:
         return f"{name}{rate}: it costs more than can ever pass{shadow}"
-    return f"{name}{rate}: again after {_number(decision.retry_after_s)} s{shadow}"
+    return f"{name}{rate}: again after {_shown_seconds(decision.retry_after_s)} s{shadow}"
 
 
-def _number(seconds: float) -> str:
+def _shown_seconds(seconds: float) -> str:
     return f"{seconds:.3f}".rstrip("0").rstrip(".")

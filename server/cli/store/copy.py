@@ -21,7 +21,7 @@ from storage.tools.compare import Sums
 from storage.tools.copy import Copied, CopiedOwner, copy
 from storage.tools.copy_owner import refuse_open
 
-TOLD_EVERY = 50_000  # keys
+REPORT_EVERY = 50_000  # keys
 
 
 @click.command("copy")
@@ -48,8 +48,8 @@ def copy_command(settings: Settings, source: str, target: str) -> None:
     with _opened(source, ladder, read_only=True) as here:
         refuse_open(here.owners())  # before a target is made
         with _opened(target, ladder) as there:
-            copied = asyncio.run(copy(here, there, ladder, since_us, window_us, _teller()))
-    _report(copied)
+            copied = asyncio.run(copy(here, there, ladder, since_us, window_us, _progress()))
+    _print_report(copied)
     if copied.compared.rows_differing:
         raise SystemExit(FAILED)
 
@@ -62,24 +62,24 @@ def _opened(uri: str, ladder: Ladder, read_only: bool = False) -> Iterator[Store
         yield store
 
 
-def _teller() -> Callable[[int], None]:
-    """Says on standard error, now and then, how many keys were written or read back."""
-    due = TOLD_EVERY
+def _progress() -> Callable[[int], None]:
+    """Returns a callback that prints every 50,000 keys how many were written or read back."""
+    due = REPORT_EVERY
 
-    def tell(keys: int) -> None:
+    def report(keys: int) -> None:
         nonlocal due
         if keys >= due:
             click.echo(f"{keys:,} keys written or read back", err=True)
-            due = keys + TOLD_EVERY
+            due = keys + REPORT_EVERY
 
-    return tell
+    return report
 
 
-def _report(copied: Copied) -> None:
+def _print_report(copied: Copied) -> None:
     for sentence in (*copied.compared.differing, *copied.compared.erased, *copied.kept):
         click.echo(sentence)
     for owner in copied.owners:
-        click.echo(_owner(owner))
+        click.echo(_owner_line(owner))
     rows = sum(here.rows for here, _ in copied.compared.sums.values())
     if copied.compared.rows_differing:
         click.echo(
@@ -94,14 +94,14 @@ def _report(copied: Copied) -> None:
         click.echo("nothing to copy: " + ("all of it was copied before" if copied.owners else "the source is empty"))
 
 
-def _owner(owner: CopiedOwner) -> str:
+def _owner_line(owner: CopiedOwner) -> str:
     if owner.sums is None:
         return f"owner {owner.owner} was copied before, as owner {owner.number}"
     here, there = owner.sums
     if here == there:
-        return f"owner {owner.owner}, there {owner.number}: {_sums(here)}, the same in both"
-    return f"owner {owner.owner}, there {owner.number}: {_sums(here)}; there {_sums(there)}"
+        return f"owner {owner.owner}, there {owner.number}: {_sums_text(here)}, the same in both"
+    return f"owner {owner.owner}, there {owner.number}: {_sums_text(here)}; there {_sums_text(there)}"
 
 
-def _sums(sums: Sums) -> str:
+def _sums_text(sums: Sums) -> str:
     return f"{sums.rows:,} rows, {sums.people:,} hits of people, {sums.bots:,} of bots"

@@ -14,7 +14,7 @@ from server.settings import LADDER
 from storage.contract import CLOSED, COPIED, OPEN, RETIRED, OwnerRecord
 from storage.from_uri import open_store
 from storage.sqlite.store import SqliteStore
-from tests.client import Clickcurve
+from testing.client import Clickcurve
 from tests.conftest import Serve
 from tests.server.cli.test_cli import said
 from tests.server.conftest import events, wait_until
@@ -126,7 +126,7 @@ def test_retiring_twice_says_so(store: str) -> None:
 
 def test_an_owner_that_goes_on_meanwhile_is_not_retired(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SqliteStore, "claim", lambda *_: False)
-    assert "owner 3 has just gone on" in said("owners", "retire", "3", "--store", store, code=1)
+    assert "owner 3 has flushed just now" in said("owners", "retire", "3", "--store", store, code=1)
 
 
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client import Clickcurve
+from testing.client import Clickcurve
 from tests.conftest import Serve
 from tests.server.conftest import events
 
