@@ -10,14 +10,16 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 from unittest import mock
 
 from clickcurve.buckets import codec
 from clickcurve.buckets.row import apply
-from ingest import claim, flush, owner
+from ingest import claim, claim_table, flush, owner
+from ingest.claim_table import Claimant, Relation
+from ingest.journal.journal import Identity
 from query.reader import Reader
 from storage.cassandra import store
 from storage.cassandra.erasures import Erasures
@@ -209,21 +211,20 @@ MUTANTS = [
         owner.Owner, "_check_replay", lambda *_: None), OLD_JOURNALS),
     Mutant("every process with the same token", lambda: replaced(
         simulation, "token_of", lambda *_: lambda: "token"), COPIES),
-    Mutant("a claim won by the epoch alone", lambda: rewritten(
-        owner, "claim", "(stored.epoch, stored.holder) != (after.epoch, after.holder)",
-        "stored.epoch != after.epoch"), COPIES),
-    Mutant("attempts to claim forgotten", lambda: rewritten(
-        owner, "claim", "attempts=(*identity.attempts, (after.epoch, after.holder))", "attempts=()"), CLAIMS),
-    Mutant("a journal not asked whether it is the latest", lambda: replaced(
-        claim, "_is_superseded", lambda *_: False), COPIES),
-    Mutant("a journal not asked for the last flush", lambda: rewritten(
-        claim, "_has_overtaken", "return stored.begun > _newest_flush(journal)", "return False"), RESTORED),
+    Mutant("a claim won by the epoch alone", lambda: replaced(
+        claim, "_has_won", lambda after, stored: stored is not None and stored.epoch == after.epoch), COPIES),
+    Mutant("attempts to claim forgotten", lambda: replaced(
+        claim, "_with_attempt", lambda identity, after: replace(identity, attempts=())), CLAIMS),
+    Mutant("a journal not asked whether it is the latest", lambda: mock.patch.dict(
+        claim_table.TABLE, {Relation.AHEAD: claim_table.TABLE[Relation.OURS]}), COPIES),
+    Mutant("a journal not asked for the last flush", lambda: replaced(
+        Claimant, "_lacks_a_flush_of", lambda *_: False), RESTORED),
     Mutant("flush numbers without the epoch", lambda: replaced(
         owner, "first_flush", lambda epoch: 0), TAKEN_OVER),
-    Mutant("a number taken that was not closed", lambda: rewritten(
-        claim, "_next_attempt", "if other.state == CLOSED and", "if"), TAKEN_OVER),
-    Mutant("a number kept after a clean stop", lambda: rewritten(
-        owner.Owner, "_let_go_of", "held.epoch, \"\", ", "held.epoch, held.holder, "), TAKEN_OVER, seeds=120),
+    Mutant("a number taken that was not closed", lambda: replaced(
+        claim_table, "_is_free", lambda record: True), TAKEN_OVER),
+    Mutant("a number kept after a clean stop", lambda: replaced(
+        owner, "given_back", lambda held: Identity(held.owner, held.epoch, held.holder, ())), TAKEN_OVER, seeds=120),
     Mutant("own hits added after the rows were read", lambda: replaced(
         Reader, "row", row_before_buffer), READS),
     Mutant("cached rows not dropped when others erase", lambda: rewritten(
