@@ -1,7 +1,7 @@
 """The ids table: which flush an id belongs to.
 
 A row holds all claims of its id, so one conditional update decides: the first claim is an insert, a later one replaces
-the list that was read by a longer one. Rows expire once neither a repeat nor a late journal can ask for them.
+the list that was read by a longer one. A row expires when neither a repeated hit nor a late journal can need it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ Claim: TypeAlias = tuple[int, int, int]  # owner, flush, accepted_us
 DAY_US = 86_400_000_000
 REPLAY_US = 5 * DAY_US  # a journal that is older is not flushed by itself
 MARGIN_US = DAY_US  # for clocks that differ, and for a flush that takes long
-ATTEMPTS = 8  # rounds; each that changed nothing for an id was overtaken by another claim of it
+ATTEMPTS = 8  # of a claim; one that changed nothing was overtaken by another claim of the same id
 ASKED_AT_ONCE = 32
-# Decided together, and remembered together: a failure costs no more than these.
-DECIDED_AT_ONCE = 64
+DECIDED_AT_ONCE = 64  # and noted together: a failure costs no more than these
 
 
 @dataclass(slots=True)
 class Decided:
-    """What a flush under way knows already: ids that are its own, and others by how they were asked for."""
+    """What a flush under way knows already: its own ids, and others' ids with the accept stamp and window asked for."""
 
     flush: int
     mine: set[str] = field(default_factory=set)
@@ -43,9 +42,9 @@ class IdsTable:
         self._decided: dict[int, Decided] = {}  # by owner
 
     def claim(self, owner: int, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
-        """Claims the ids ({id: accepted_us}) for a flush; those that are somebody else's.
+        """Claims the ids ({id: accepted_us}) for a flush; returns those that belong to another one.
 
-        What is decided is kept when the rest fails, so that a flush which is tried again goes on from there.
+        Keeps what is decided when the rest fails, so that the next attempt of the flush goes on from there.
         """
         decided = self._decided.get(owner)
         if decided is None or decided.flush != flush:
@@ -65,7 +64,7 @@ class IdsTable:
         known: dict[str, list[Claim]] = {id_: [] for id_ in ids}  # the claims that each is thought to have
         for _ in range(ATTEMPTS):
             wanted = {id_: (owner, flush, ids[id_]) for id_ in known}
-            left = self._try(known, wanted, kept_us)
+            left = self._add_claims(known, wanted, kept_us)
             known = {}
             for id_, claims in zip(left, self._stored(left), strict=True):
                 if any(claim[:2] == (owner, flush) for claim in claims):
@@ -76,17 +75,17 @@ class IdsTable:
                     known[id_] = claims
             if not known:
                 return taken
-        raise StoreUnavailable(f"{len(known)} ids could not be claimed in {ATTEMPTS} rounds")
+        raise StoreUnavailable(f"{len(known)} ids could not be claimed in {ATTEMPTS} attempts")
 
-    def _try(self, known: Mapping[str, list[Claim]], wanted: Mapping[str, Claim], kept_us: int) -> list[str]:
-        """Adds a claim to each id; those where that was not plainly done."""
+    def _add_claims(self, known: Mapping[str, list[Claim]], wanted: Mapping[str, Claim], kept_us: int) -> list[str]:
+        """Adds a claim to each id; returns the ids for which it was refused or its outcome is unknown."""
         ttl_s = kept_us // 1_000_000
         new = [id_ for id_, claims in known.items() if not claims]
         again = [id_ for id_, claims in known.items() if claims]
         inserted = self._cql.apply_each_if(CLAIM_ID, [(id_, [wanted[id_]], ttl_s) for id_ in new])
         updates = []
         for id_ in again:
-            # What no repeat can meet any more goes, so that an id which is used for ever keeps few claims.
+            # Claims that no repeat can meet any more are dropped, so that an id which is used for ever keeps few.
             kept = [claim for claim in known[id_] if claim[2] >= wanted[id_][2] - kept_us]
             updates.append((ttl_s, [*kept, wanted[id_]], id_, known[id_]))
         updated = self._cql.apply_each_if(CLAIM_ID_AGAIN, updates)
@@ -98,7 +97,7 @@ class IdsTable:
             yield _claims(rows[0][0]) if rows else []
 
     async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
-        """Those with a claim accepted at or after since_us; a few are asked for at once."""
+        """Returns those with a claim accepted at or after since_us; reads ASKED_AT_ONCE at once."""
         found: set[str] = set()
         failed: list[ClickcurveError] = []
         waiting = iter(ids)
@@ -121,7 +120,7 @@ class IdsTable:
         return found
 
     def page(self, after: str | None, limit: int) -> list[tuple[str, int]]:
-        """Up to `limit` ids after `after`, each with the newest accept stamp of its claims."""
+        """Returns up to `limit` ids after `after`, each with the newest accept stamp of its claims."""
         found = partitions(self._cql, IDS_FIRST, IDS_FROM, after, limit + 1)
         return [(id_, max(at for _, _, at in _claims(rows[0][2]))) for id_, rows in islice(found, limit)]
 

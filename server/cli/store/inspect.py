@@ -138,5 +138,5 @@ def backup_command(settings: Settings, file: Path, partial: bool) -> None:
         clock.pause(LOOK_S)
         return next(looks, None) is not None
 
-    included = backup(Path(path), file, partial=partial, again=again)
+    included = backup(Path(path), file, partial=partial, look_again=again)
     click.echo(f"{file}: {file.stat().st_size:,} bytes, all flushes of {len(included)} owners so far")
