@@ -212,12 +212,12 @@ TABLE: tuple[Setting, ...] = (
         "limits_headers", "x", _choice(DIALECTS), "What answers tell of limits: " + ", ".join(DIALECTS) + ".", "NAME"
     ),
     Setting(
-        "trusted_proxies", "", _networks, "Networks of your own proxies, which are believed who calls.", "NETWORKS"
+        "trusted_proxies", "", _networks, "Networks of your own proxies: only they may name the client.", "NETWORKS"
     ),
     Setting("proxy_header", HEADERS[0], _choice(HEADERS), "The header in which your proxies name the client.", "NAME"),
     Setting("ipv6_prefix", "64", _whole_number(1, 128), "IPv6 addresses count by networks of so many bits.", "BITS"),
     Setting("url", "http://127.0.0.1:8080", _url, "The server to ask.", "URL", side="client"),
-    Setting("token", "", _maybe, "The token to show it.", "TOKEN", side="client", secret=True),
+    Setting("token", "", _maybe, "The token to send to it.", "TOKEN", side="client", secret=True),
 )
 _BY_NAME = {setting.name: setting for setting in TABLE}
 

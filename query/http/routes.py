@@ -30,22 +30,6 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Li
     """The router. erase is the owner's: the link is gone from the store when it returns, or it raises."""
     router = APIRouter(route_class=RawPathRoute, tags=["reading"])
 
-    @router.get("/v1/links/{key}/total", **openapi.TOTAL)
-    async def link_total(request: Request) -> Response:
-        return _answer(await queries.total(_key(request), _query(request)))
-
-    @router.get("/v1/links/{key}/curve", **openapi.CURVE)
-    async def link_curve(request: Request) -> Response:
-        return _answer(await queries.curve(_key(request), _query(request), _csv(request)))
-
-    @router.get("/v1/total", **openapi.TOTAL_OF_ALL)
-    async def all_total(request: Request) -> Response:
-        return _answer(await queries.total(None, _query(request)))
-
-    @router.get("/v1/curve", **openapi.CURVE_OF_ALL)
-    async def all_curve(request: Request) -> Response:
-        return _answer(await queries.curve(None, _query(request), _csv(request)))
-
     @router.get("/v1/links/{key}", **openapi.SUMMARY)
     async def link_summary(request: Request) -> Response:
         return _answer(await queries.summary(_key(request), _query(request)))

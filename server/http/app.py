@@ -30,7 +30,7 @@ from server.http.openapi import describe
 from server.http.problems import Problems
 from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics
-from server.process.samples import program_version
+from server.version import program_version
 from storage.contract import Store
 
 ABOUT = """Counts the hits of short links and answers their totals and curves.

@@ -13,27 +13,10 @@ from starlette.exceptions import HTTPException
 from clickcurve.buckets.errors import (
     ClickcurveError,
     JournalUnknown,
-    NotAllowed,
-    NotAuthenticated,
     ParameterInvalid,
 )
-from clickcurve.problem import MEDIA_TYPE, problem_body, retry_after_s
+from clickcurve.problem import MEDIA_TYPE, error_body, error_headers, problem_body
 from server.logs import log
-
-
-def _response(
-    status: int,
-    title: str,
-    detail: str,
-    *,
-    field: str | None = None,
-    value: object = None,
-    rule: str | None = None,
-    headers: dict[str, str] | None = None,
-) -> Response:
-    """Makes a problem document the framework's answer; members that are None are left out."""
-    content = problem_body(status, title, detail, field=field, value=value, rule=rule)
-    return Response(content, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
 class Problems:
@@ -71,19 +54,10 @@ class Problems:
 
 
 def _ours(error: ClickcurveError) -> Response:
-    headers: dict[str, str] = {}
-    retry_s = retry_after_s(error)
-    if retry_s is not None:
-        headers["Retry-After"] = str(retry_s)
-    elif isinstance(error, NotAuthenticated):
-        headers["WWW-Authenticate"] = "Bearer"
-    elif isinstance(error, NotAllowed):
-        headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{error.rule}"'
     if error.status >= 500:
         log.warning("request failed", extra={"title": error.title, "reason": error.detail})
-    return _response(
-        error.status, error.title, error.detail, field=error.field, value=error.value, rule=error.rule, headers=headers
-    )
+    headers = {name.decode(): value.decode() for name, value in error_headers(error)}
+    return Response(error_body(error), status_code=error.status, media_type=MEDIA_TYPE, headers=headers)
 
 
 def _phrase(error: HTTPException) -> str:
@@ -96,7 +70,11 @@ def _http(error: HTTPException, request: Request) -> Response:
         detail = f"there is no {request.url.path} here; /docs lists what there is"
     elif error.status_code == 405:
         detail = f"{request.method} is not possible at {request.url.path}"
-    return _response(error.status_code, _phrase(error), detail, headers=dict(error.headers or {}))
+    return _response(error.status_code, _phrase(error), detail, dict(error.headers or {}))
+
+
+def _response(status: int, title: str, detail: str, headers: dict[str, str] | None = None) -> Response:
+    return Response(problem_body(status, title, detail), status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
 def _validation(error: RequestValidationError) -> ParameterInvalid:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from importlib.metadata import PackageNotFoundError, version
 
 from ingest.owner_status import OwnerStatus
 from ingest.reading.counters import IngestCounters
@@ -12,14 +11,7 @@ from server.http.auth import Gate
 from server.http.problems import Problems
 from server.metrics import Sample
 from server.process.schedule import JobStatus
-
-
-def program_version() -> str:
-    """Returns the installed version, or `unknown` for a source tree that is not installed."""
-    try:
-        return version("clickcurve")
-    except PackageNotFoundError:
-        return "unknown"
+from server.version import program_version
 
 
 def of_ingest(counters: IngestCounters) -> Iterator[Sample]:

@@ -67,7 +67,7 @@ class IdsTable:
             left = self._add_claims(known, wanted, kept_us)
             known = {}
             for id_, claims in zip(left, self._stored(left), strict=True):
-                if any(claim[:2] == (owner, flush) for claim in claims):
+                if _is_claimed_by(owner, flush, claims):
                     continue
                 if any(abs(ids[id_] - accepted_us) <= window_us for _, _, accepted_us in claims):
                     taken.add(id_)
@@ -123,6 +123,10 @@ class IdsTable:
         """Returns up to `limit` ids after `after`, each with the newest accept stamp of its claims."""
         found = partitions(self._cql, IDS_FIRST, IDS_FROM, after, limit + 1)
         return [(id_, max(at for _, _, at in _claims(rows[0][2]))) for id_, rows in islice(found, limit)]
+
+
+def _is_claimed_by(owner: int, flush: int, claims: Sequence[Claim]) -> bool:
+    return any(claim[:2] == (owner, flush) for claim in claims)
 
 
 def _claims(stored: Sequence[Claim] | None) -> list[Claim]:
