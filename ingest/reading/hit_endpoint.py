@@ -142,7 +142,7 @@ class HitRoutes:
                 if not _ODD.isdisjoint(headers):
                     pass
                 elif len(path) > len(HIT):
-                    if headers.get(b"content-length", b"0") == b"0" and _PLAIN_PATH(path):
+                    if headers.get(b"content-length", b"0") == b"0" and _PLAIN_PATH(path) and not scope["query_string"]:
                         counting = self.intake.accept_one(path[len(HIT) :].decode("ascii"))
                 elif len(path) == len(HITS) and _is_short_json(headers):
                     first = await receive()
@@ -244,6 +244,9 @@ class HitRoutes:
             return await self._take_body(request, receive)
         if b"/" in raw_path[len(HIT) :]:
             return problem_answer(404, "not found", "a slash in a key is written %2F")
+        if scope["query_string"]:
+            detail = "one hit by path has no query parameters; a hit with time, count or id is sent to /v1/hits"
+            raise ParameterInvalid(detail, field="query", value=shown(scope["query_string"]), rule="no query")
         return await self._take_path(raw_path[len(HIT) :], request, receive)
 
     async def _take_path(self, raw: bytes, request: _Request, receive: Receive) -> Answer:

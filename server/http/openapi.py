@@ -194,7 +194,7 @@ _HIT_PATHS: dict[str, Schema] = {
             "responses": {
                 "200": _receipt(one_hit=ONE_RECEIPT),
                 **_error_answers(400, 429, 503),
-                "422": _NONE_GOOD,
+                "422": {"description": "The key is none, and the body the receipt; or a query parameter was given."},
             },
         }
     },

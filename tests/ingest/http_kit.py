@@ -146,7 +146,9 @@ class Client:
         async def send(message: Message) -> None:
             sent.append(message)
 
+        raw_path, _, query = raw_path.partition(b"?")
         scope = {"type": "http", "method": method, "raw_path": raw_path, "path": "", "headers": headers}
+        scope["query_string"] = query
         await self.routes(scope, receive, send)
         if not sent:
             return Reply(0, {}, b"")

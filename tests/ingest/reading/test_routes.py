@@ -100,6 +100,17 @@ def test_one_hit_by_path_has_no_body() -> None:
     assert client.intake.singles == {"a": 4}
 
 
+@pytest.mark.parametrize("query", ["ts=1", "count=5", "x", "%00"])
+def test_one_hit_by_path_refuses_query_parameters_instead_of_counting_something_else(query: str) -> None:
+    client = Client()
+    for headers in ({}, {"idempotency_key": "x"}):
+        reply = client.post(f"/v1/hits/a?{query}", **headers)
+        assert (reply.status, reply.headers["content-type"]) == (422, "application/problem+json")
+        assert (reply.json["field"], reply.json["value"]) == ("query", query)
+    assert client.post("/v1/hits/a?").status == 200
+    assert (client.intake.total, client.routes.counters.rejected) == (1, {422: 2})
+
+
 def test_one_hit_by_path_may_have_a_name() -> None:
     client = Client()
     assert client.post("/v1/hits/a%2Fb", idempotency_key="x").body == ONE_COUNTED

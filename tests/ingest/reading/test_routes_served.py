@@ -98,7 +98,7 @@ def post(path: bytes, body: bytes = b"", *headers: bytes) -> bytes:
 def test_one_connection_serves_many_requests(http: Http) -> None:
     async def scenario(served: Served) -> None:
         connection = await served.connect()
-        for path in (b"/v1/hits/a", b"/v1/hits/a%2Fb", b"/v1/hits/%252F?x=1"):
+        for path in (b"/v1/hits/a", b"/v1/hits/a%2Fb", b"/v1/hits/%252F?"):
             connection.send(post(path))
             assert await connection.answer() == (200, ANY, ONE_COUNTED)
         connection.send(b"POST /v1/hits/plain HTTP/1.1\r\nHost: x\r\n\r\n")
