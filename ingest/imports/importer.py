@@ -20,7 +20,7 @@ import msgspec
 
 from clickcurve.buckets.errors import ImportOutOfStep
 from ingest.batch import SourceStep
-from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, LogSums
+from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, LogSums, count_fields
 from ingest.imports.chunk import Chunk
 from ingest.imports.fingerprint import PREFIX_BYTES, Likeness
 from ingest.imports.retry import Sender
@@ -231,15 +231,24 @@ class Importer:
     async def _send_last(self, cutter: Cutter, stream: Stream, name: str, summary: ImportSummary) -> None:
         """Sends a last line without a newline, if nothing can follow it or if it is whole."""
         last = cutter.last() if summary.damage is None else None
-        if last is not None and (stream.reader.final or self._is_whole(last, summary)):
+        if last is not None and (stream.reader.final or self._is_whole(last, stream, summary)):
             await self._send(name, last, summary)
             summary.left_bytes = 0
 
-    def _is_whole(self, lines: SourceLines, summary: ImportSummary) -> bool:
+    def _is_whole(self, lines: SourceLines, stream: Stream, summary: ImportSummary) -> bool:
+        """Tells whether a line that has no newline yet has all the same all that its writer will put there.
+
+        Programs that write through stdio put out 4,096 bytes at a time: what is there of a combined line can look like
+        a whole common one, and a bot's visit like a person's. So text must have as many fields as the line before it.
+        """
         if lines.too_long:
             return False
         if summary.kind is SourceKind.log:
-            return self._log.read(lines.data).bad == 0
+            if self._log.read(lines.data).bad:
+                return False
+            fields = count_fields(lines.data)
+            is_json = lines.data.startswith(b"{")  # it was read, so its brace is closed
+            return is_json or (fields > 0 and fields == count_fields(stream.reader.line_before(lines.start)))
         try:
             return isinstance(msgspec.json.decode(lines.data), dict)
         except (msgspec.DecodeError, UnicodeDecodeError):

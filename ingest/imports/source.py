@@ -97,6 +97,11 @@ class PlainSource:
         """Tells whether `last` still are the bytes before byte `at`."""
         return not self._regular or os.pread(self._raw.fileno(), len(last), at - len(last)) == last
 
+    def line_before(self, at: int) -> bytes:
+        """Returns the line that ends just before byte `at` of a file; only its end if it is longer than 64 KiB."""
+        start = max(0, at - _RAW_BYTES)
+        return os.pread(self._raw.fileno(), at - start, start).removesuffix(b"\n").rpartition(b"\n")[2]
+
     def is_at(self, path: Path) -> bool:
         """Tells whether this still is the file of that name, and no other one is there."""
         try:
@@ -180,6 +185,10 @@ class PackedSource:
 
     def still_has(self, at: int, last: bytes) -> bool:
         return True
+
+    def line_before(self, at: int) -> bytes:
+        """Returns nothing: where no line can go on later, none is compared."""
+        return b""
 
     def is_at(self, path: Path) -> bool:
         return True

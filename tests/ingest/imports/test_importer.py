@@ -125,6 +125,36 @@ def test_a_last_line_that_is_cut_waits_for_its_end(tmp_path: Path, target: Memor
     assert target.people == expected(3)
 
 
+BOT_LINE = log_line(1, agent="Googlebot/2.1 (+http://www.google.com/bot.html)")
+
+
+@pytest.mark.parametrize("at", range(1, len(BOT_LINE), 3))
+def test_a_bot_whose_line_is_half_written_never_counts_as_a_person(
+    tmp_path: Path, target: MemoryTarget, at: int
+) -> None:
+    path = file(tmp_path, BOT_LINE * 3 + BOT_LINE[:-at])
+    run(target, path)
+    path.write_bytes(BOT_LINE * 4)
+    summary = run(target, path)
+    assert (target.bots.total(), target.people.total(), summary.bad) == (4, 0, 0)
+
+
+@pytest.mark.parametrize("first", [b"", b"\n", b'{"status":302}\n'])
+def test_a_last_line_with_no_line_like_it_before_waits_for_its_end(
+    tmp_path: Path, target: MemoryTarget, first: bytes
+) -> None:
+    path = file(tmp_path, first + BOT_LINE[:-1])
+    assert (run(target, path).left_bytes, target.bots.total()) == (len(BOT_LINE) - 1, 0)
+
+
+def test_a_json_line_is_whole_when_its_brace_is_closed(tmp_path: Path, target: MemoryTarget) -> None:
+    line = b'{"ts":1760000000,"status":302,"request":"GET /k HTTP/1.1"}'
+    path = file(tmp_path, b"\n" + line[:-1])
+    assert run(target, path).left_bytes == len(line) - 1
+    path.write_bytes(b"\n" + line)
+    assert (run(target, path).left_bytes, target.people) == (0, {"k": 1})
+
+
 def test_a_last_line_that_is_cut_in_a_packed_log_is_bad(tmp_path: Path, target: MemoryTarget) -> None:
     summary = run(target, file(tmp_path, gzip.compress(log_lines(3)[:-30])))
     assert (summary.bad, summary.left_bytes, target.people) == (1, 0, expected(2))
