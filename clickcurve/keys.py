@@ -50,6 +50,18 @@ def require_key(value: object, error: type[ClickcurveError]) -> str:
     return value
 
 
+def is_key(value: object) -> bool:
+    """Tells whether `require_key` returns the value; makes no error and no text."""
+    if not isinstance(value, str):
+        return False
+    if 0 < len(value) <= KEY_BYTES // 4 and value.isprintable():
+        return True
+    try:
+        return 0 < len(value.encode()) <= KEY_BYTES
+    except UnicodeEncodeError:
+        return False
+
+
 def key_in_path(raw: bytes, error: type[ClickcurveError]) -> str:
     """Returns the key that a raw path segment names, percent-decoded exactly once.
 

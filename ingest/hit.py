@@ -21,7 +21,7 @@ from msgspec import Meta, Struct
 
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.buckets.ladder import MINUTE_S
-from clickcurve.keys import KEY_BYTES, require_key
+from clickcurve.keys import KEY_BYTES, is_key, require_key
 from clickcurve.problem import shown
 from clickcurve.times import iso_seconds
 
@@ -37,6 +37,7 @@ COUNT_RULE = f"an integer from 1 to {COUNT_MAX:,}"
 ID_RULE = f"1 to {ID_CHARACTERS} visible ASCII characters"
 UA_RULE = "a string"
 BOT_RULE = "true or false"
+FUTURE = "future"  # what breaks FUTURE_RULE is told apart from other times: a wrong clock
 HIT_RULE = "a JSON object with a key"
 
 NO_TIME = -1
@@ -84,11 +85,15 @@ class AnyHit(Struct, eq=False):
 
 
 class RawHits(Struct, frozen=True, eq=False):
-    """Some hits as read, in the order of the body: one of the three is filled."""
+    """Some hits as read, in the order of the body: one of the four is filled.
+
+    no_objects: so many values that are no hits, when enough of those were explained.
+    """
 
     plain: Sequence[PlainHit] = ()
     full: Sequence[FullHit] = ()
     odd: Sequence[AnyHit] = ()
+    no_objects: int = 0
 
 
 # --- hits that count --------------------------------------------------------------------------------------------------
@@ -140,6 +145,44 @@ def hit_of(raw: FullHit | AnyHit, moment: Moment, is_bot: Judge) -> Hit:
     return Hit(key, minute_start(ts), count, id_, bot, sent_id)
 
 
+def broken_rule(raw: FullHit | AnyHit, moment: Moment) -> str | None:
+    """Returns the field for which `hit_of` would refuse a hit, FUTURE for its time; None for a good one.
+
+    Makes no error and no text: of a million refused hits only the first thousand are explained.
+    """
+    if isinstance(raw, AnyHit):
+        if raw.rejected is not None:
+            return raw.rejected.field
+        if raw.event is not None:
+            return _broken_rule(raw.key, raw.ts, raw.count, None, raw.ua, raw.bot, moment)
+    return _broken_rule(raw.key, raw.ts, raw.count, raw.id, raw.ua, raw.bot, moment)
+
+
+def _broken_rule(
+    key: object, ts: object, count: object, id_: object, ua: object, bot: object, moment: Moment
+) -> str | None:
+    if not is_key(key):
+        return "key"
+    if ts is not None and (broken := _broken_time(ts, moment)):
+        return broken
+    if count is not None and not (type(count) is int and 1 <= count <= COUNT_MAX):
+        return "count"
+    if id_ is not None and not (isinstance(id_, str) and is_id(id_)):
+        return "id"
+    if not isinstance(ua, str | None):
+        return "ua"
+    return None if isinstance(bot, bool | None) else "bot"
+
+
+def _broken_time(value: object, moment: Moment) -> str | None:
+    seconds = _seconds_or_none(value)
+    if seconds is None or seconds < 0:
+        return "ts"
+    if seconds <= moment.latest:
+        return None
+    return "ts" if _smaller_unit(seconds) else FUTURE
+
+
 def minute_start(ts: int) -> int:
     return ts - ts % MINUTE_S
 
@@ -162,17 +205,21 @@ def ts_of(value: object, moment: Moment) -> int:
     return ts
 
 
-def _ts_seconds(value: object) -> int:
+def _seconds_or_none(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, float):
-        if math.isfinite(value):
-            return math.floor(value)
+        return math.floor(value) if math.isfinite(value) else None
+    return iso_seconds(value) if isinstance(value, str) else None
+
+
+def _ts_seconds(value: object) -> int:
+    seconds = _seconds_or_none(value)
+    if seconds is not None:
+        return seconds
+    if isinstance(value, float):
         raise HitRejected("ts is not a finite number", field="ts", value=shown(value), rule=TS_RULE)
     if isinstance(value, str):
-        seconds = iso_seconds(value)
-        if seconds is not None:
-            return seconds
         hint = "is a number in quotes: send it without" if value.isdecimal() else "is not a time in ISO 8601"
         raise HitRejected(f"ts {hint}", field="ts", value=shown(value), rule=TS_RULE)
     raise HitRejected("ts is neither a readable number nor a string", field="ts", value=shown(value), rule=TS_RULE)

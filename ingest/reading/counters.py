@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from clickcurve.buckets.errors import HitRejected
-from ingest.hit import FUTURE_RULE
+from ingest.hit import FUTURE, FUTURE_RULE
 
 # Why a hit is refused: the field to blame. A time that is only too far ahead (a wrong clock) has a class of its own.
 REFUSAL_CLASSES = ("key", "ts", "future", "count", "id", "ua", "bot", "hit", "event")
 
 
 def refusal_class(error: HitRejected) -> str:
-    if error.rule == FUTURE_RULE:
-        return "future"
-    return error.field if error.field in REFUSAL_CLASSES else "event"
+    return class_of_rule(FUTURE if error.rule == FUTURE_RULE else error.field)
+
+
+def class_of_rule(broken: str | None) -> str:
+    """Returns the class of a rule that `broken_rule` names."""
+    return broken if broken in REFUSAL_CLASSES else "event"
 
 
 @dataclass(slots=True)

@@ -134,7 +134,7 @@ def _fields(value: bytes, decoder: msgspec.json.Decoder[_Shape]) -> dict[str, ob
         detail, rule = f"the hit has {len(value):,} bytes", f"at most {HIT_BYTES:,} bytes"
         raise HitRejected(detail, field="hit", value=shown(value), rule=rule)
     if not value.startswith(b"{"):
-        _check_json(value)
+        check_json(value)
         raise _no_object(value)
     try:
         shape = decoder.decode(value)
@@ -144,15 +144,19 @@ def _fields(value: bytes, decoder: msgspec.json.Decoder[_Shape]) -> dict[str, ob
         return _fields_with_half_pairs(value, decoder.type.__struct_fields__)
     except RecursionError:
         raise NotJson("it is nested too deeply") from None
-    pairs = ((name, _python_value(bytes(getattr(shape, name)))) for name in decoder.type.__struct_fields__)
-    return {name: found for name, found in pairs if found is not None}
+    given: dict[str, object] = {}
+    for name in decoder.type.__struct_fields__:
+        raw = getattr(shape, name)
+        if raw is not _ABSENT and (found := _python_value(bytes(raw))) is not None:
+            given[name] = found
+    return given
 
 
 def _no_object(value: bytes) -> HitRejected:
     return HitRejected("a hit is a JSON object", field="hit", value=shown(value), rule=HIT_RULE)
 
 
-def _check_json(value: bytes) -> None:
+def check_json(value: bytes) -> None:
     """Raises NotJson unless the bytes are one JSON value."""
     try:
         _ANY_JSON.decode(value)

@@ -23,17 +23,20 @@ from ingest.hit import (
     Moment,
     PlainHit,
     RawHits,
+    broken_rule,
     hit_of,
     is_id,
     minute_start,
     refused_count,
     ts_of,
 )
-from ingest.reading.counters import IngestCounters, refusal_class
+from ingest.reading.counters import IngestCounters, class_of_rule, refusal_class
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
 IDENTIFIED_HITS = 100_000
+# Values in one body. 4 kB of gzip can hold two million, each of which takes a microsecond and more to judge.
+BODY_VALUES = 1_000_000
 
 
 class RequestSums:
@@ -48,7 +51,9 @@ class RequestSums:
         name: str | None = None,
         identified_hits: int = IDENTIFIED_HITS,
         receipt_items: int = RECEIPT_ITEMS,
+        body_values: int = BODY_VALUES,
     ) -> None:
+        self._body_values = body_values
         self.moment = moment
         self._receipt_items = receipt_items
         self._name = name
@@ -74,6 +79,12 @@ class RequestSums:
             self._add_full(raw.full, is_bot)
         for hit in raw.odd:
             self._add_odd(hit, is_bot)
+        if raw.no_objects:
+            self._count_refused("hit", raw.no_objects, raw.no_objects)
+            self._hits += raw.no_objects
+        if self._hits > self._body_values:
+            rule = f"at most {self._body_values:,} values in one request"
+            raise BodyTooLarge("too many values; send them in several requests", rule=rule)
 
     def _add_plain(self, hits: Sequence[PlainHit]) -> None:
         # The loop only sums: the decoder has checked each hit, but for its time, which is checked with a new minute.
@@ -90,7 +101,7 @@ class RequestSums:
                 if ts == NO_TIME:
                     minute, start, end = minute_start(self.moment.now), NO_TIME, NO_TIME + 1
                 elif ts >= limit:
-                    self._refuse_ahead(hit, self._hits + hits.index(hit))  # found by identity, in C
+                    self._refuse_ahead(hit, hits)
                     continue
                 found = people.get(minute)
                 cell = people.setdefault(minute, {}) if found is None else found
@@ -128,6 +139,12 @@ class RequestSums:
         self._hits += len(hits)
 
     def _add_odd(self, raw: AnyHit, is_bot: Judge) -> None:
+        if self._explains_no_more():
+            broken = broken_rule(raw, self.moment)
+            if broken is not None:
+                self._count_refused(class_of_rule(broken), refused_count(raw.count))
+                self._hits += 1
+                return
         try:
             hit = hit_of(raw, self.moment, is_bot)
         except HitRejected as error:
@@ -166,13 +183,20 @@ class RequestSums:
             self._openings[key] = self._openings.get(key, 0) + opening
         self._hits += 1
 
-    def _refuse_ahead(self, hit: PlainHit, index: int) -> None:
+    def _refuse_ahead(self, hit: PlainHit, hits: Sequence[PlainHit]) -> None:
+        if self._explains_no_more():
+            raw = AnyHit(hit.key, hit.ts, hit.count)
+            self._count_refused(class_of_rule(broken_rule(raw, self.moment)), hit.count)
+            return
         try:
             ts_of(hit.ts, self.moment)
         except HitRejected as error:
-            self._note(error, hit.count, index)
+            self._note(error, hit.count, self._hits + hits.index(hit))  # found by identity, in C
 
     def _refuse_full(self, hit: FullHit, is_bot: Judge, index: int) -> None:
+        if self._explains_no_more():
+            self._count_refused(class_of_rule(broken_rule(hit, self.moment)), hit.count or 1)
+            return
         try:
             hit_of(hit, self.moment, is_bot)
         except HitRejected as error:
@@ -186,10 +210,15 @@ class RequestSums:
         self._hits += 1
 
     def _note(self, error: HitRejected, count: int, index: int, reason: str | None = None) -> None:
-        if len(self._refused) < self._receipt_items:
+        if not self._explains_no_more():
             self._refused.append(Item.refused(index, error))
-        self._refused_hits += 1
-        reason = reason or refusal_class(error)
+        self._count_refused(reason or refusal_class(error), count)
+
+    def _explains_no_more(self) -> bool:
+        return len(self._refused) >= self._receipt_items
+
+    def _count_refused(self, reason: str, count: int, hits: int = 1) -> None:
+        self._refused_hits += hits
         self._refused_sums[reason] = self._refused_sums.get(reason, 0) + count
 
     # --- when all is read ---------------------------------------------------------------------------------------

@@ -14,9 +14,10 @@ from hypothesis import settings
 from clickcurve.asgi import Message
 from ingest.batch import Batch, Counts
 from ingest.hit import Moment
-from ingest.reading.body import PIECE_BYTES, Media, read_hits
+from ingest.reading.body import Media, read_hits
 from ingest.reading.bots import bot_judge
 from ingest.reading.hit_endpoint import HitRoutes
+from ingest.reading.json_array import PIECE_BYTES
 from ingest.reading.request_sums import RequestSums
 
 NOW = 1_767_225_600 + 12 * 3600 + 34  # 2026-01-01T12:00:34Z
