@@ -129,7 +129,7 @@ def hit_of(raw: FullHit | AnyHit, moment: Moment, is_bot: Judge) -> Hit:
     event = None
     if isinstance(raw, AnyHit):
         if raw.rejected is not None:
-            raise raw.rejected
+            raise raw.rejected.with_traceback(None)  # some are raised many times: else each raise would make it longer
         event = raw.event
     key = require_key(raw.key, HitRejected)
     ts = ts_of(raw.ts, moment)

@@ -13,7 +13,7 @@ from clickcurve import keys
 from clickcurve.limiter.backends import memory
 from clickcurve.limiter.http import json_shapes
 from ingest import hit, owner
-from ingest.reading import content_encoding, hit_endpoint, json_hit, receipt, request_sums
+from ingest.reading import body_room, content_encoding, json_hit, receipt, request_sums
 from query import grid, parameters
 from server import settings
 from server.http import auth, connection, health_routes
@@ -46,8 +46,11 @@ LIMITS: Mapping[str, Limit] = {
     "future_s": Limit(hit.FUTURE_S, "seconds ahead of now", _HIT_REFUSED),
     "body_bytes": Limit(content_encoding.BODY_BYTES, "bytes, decompressed", _REQUEST_REFUSED),
     "waiting_bytes": Limit(
-        hit_endpoint.WAITING_BYTES, "bytes of large bodies at once", "further ones are answered 429"
+        body_room.WAITING_BYTES,
+        "bytes of bodies at once, beyond the first 16 KiB of each",
+        "slow ones are answered 429, or the newest if none is slow",
     ),
+    "body_values": Limit(request_sums.BODY_VALUES, "hits or lines of a request", _REQUEST_REFUSED),
     "receipt_items": Limit(receipt.RECEIPT_ITEMS, "items in a receipt", "the rest is only counted, in items_omitted"),
     "ids_window_s": Limit(owner.ID_WINDOW_S, "seconds that an id is remembered", "a repeat counts again"),
     "points": Limit(

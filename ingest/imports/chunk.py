@@ -11,24 +11,38 @@ What breaks a rule is refused one by one, with the reason; the rest counts, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Raw
 
 from clickcurve.buckets.errors import BodyUnreadable, HitRejected
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.keys import require_key
+from clickcurve.keys import is_key
 from clickcurve.problem import shown
 from ingest.batch import Counts, SourceStep
 from ingest.hit import COUNT_MAX, HIT_RULE, AnyHit, FullHit, RawHits
-from ingest.imports.history_line import Wide, history_of
+from ingest.imports.history_line import Wide, history_steps
+from ingest.reading.json_array import (
+    PIECE_BYTES,
+    SLOW_VALUES,
+    UNREADABLE,
+    WINDOW_PIECES,
+    array_steps,
+    not_json,
+    one_a_line,
+    skip_space,
+)
+from ingest.reading.json_hit import ABSENT, HIT_BYTES, NotJson, check_json, object_fields
 from ingest.reading.request_sums import RequestSums
 
-_READ_BYTES = 48 * 1024  # decoded at once: more falls out of the processor's cache
-_VALUES_PER_PAUSE = 128
+_LONGEST_PIECE = PIECE_BYTES * WINDOW_PIECES
+_LINE_COST = PIECE_BYTES // SLOW_VALUES  # what a line costs in time, in bytes, however short it is
+_SPACES = b" \t\r\n"
+_OF_HISTORY = frozenset(("total", "opening", "buckets"))  # the fields that history alone has tell it from hits
+_NO_TS = HitRejected("ts is missing", field="ts", value=None, rule="imported hits say when they were")
 
 
 @dataclass(slots=True)
@@ -64,29 +78,23 @@ class _DatedHit(FullHit, forbid_unknown_fields=True, omit_defaults=True, kw_only
     bot: bool = False
 
 
-_ABSENT = msgspec.Raw(b"")
+class _ObjectFields(msgspec.Struct, gc=False, eq=False):
+    """Any object of a body."""
 
-
-class _AnyObject(msgspec.Struct):
-    """Any object of a body; the fields that history alone has tell it from hits."""
-
-    key: object = None
-    ts: object = None
-    count: object = None
-    bot: object = None
-    total: object = None
-    opening: object = None
-    buckets: msgspec.Raw = _ABSENT
-
-    def is_history(self) -> bool:
-        return self.ts is None and (self.buckets is not _ABSENT or (self.total, self.opening) != (None, None))
+    key: Raw = ABSENT
+    ts: Raw = ABSENT
+    count: Raw = ABSENT
+    bot: Raw = ABSENT
+    total: Raw = ABSENT
+    opening: Raw = ABSENT
+    buckets: Raw = ABSENT
 
 
 _encoder = msgspec.json.Encoder()
 _dated_decoder = msgspec.json.Decoder(_DatedHit)
-_object_decoder = msgspec.json.Decoder(_AnyObject)
-_raws_decoder = msgspec.json.Decoder(list[msgspec.Raw])
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_dated_list_decoder = msgspec.json.Decoder(list[_DatedHit])
+_object_decoder = msgspec.json.Decoder(_ObjectFields)
+_Decoded = TypeVar("_Decoded")
 
 
 class ChunkReader:
@@ -106,67 +114,107 @@ class ChunkReader:
 
         Raises BodyUnreadable if an array as a whole is not JSON; a line that is not JSON is refused.
         """
-        if is_array:
-            for number, value in enumerate(_array(body), 1):
-                self._read_value(value, sums)
-                if number % _VALUES_PER_PAUSE == 0:
-                    yield
-            return
-        start = 0
-        while start < len(body):
-            end = body.find(b"\n", start + _READ_BYTES) + 1 or len(body)
-            self._read_lines(body[start:end], sums)
-            start = end
+        return self._array_steps(body, sums) if is_array else self._line_steps(body, sums)
+
+    # --- an array -----------------------------------------------------------------------------------------------
+    def _array_steps(self, body: bytes, sums: RequestSums) -> Iterator[None]:
+        def read_piece(piece: bytes) -> Iterator[Iterator[None]] | None:
+            hits = _decoded(_dated_list_decoder.decode, piece)
+            return None if hits is None else iter((_sum_dated(hits, sums),))
+
+        def read_values(values: list[bytes]) -> Iterator[None]:
+            for value in values:
+                try:
+                    yield from self._read_value(value, sums)
+                except NotJson as error:
+                    raise not_json(str(error)) from None
             yield
 
-    def _read_lines(self, lines: bytes, sums: RequestSums) -> None:
-        try:
-            hits = _dated_decoder.decode_lines(lines)
-        except _UNREADABLE:
-            for line in lines.split(b"\n"):
-                if line.strip():
-                    self._read_value(line, sums)
-        else:
-            sums.add(RawHits(full=hits), _is_bot)
+        start = skip_space(body, 0)
+        if not body.startswith(b"[", start):
+            raise BodyUnreadable("the body is not a JSON array", rule="one object a line is NDJSON")
+        for steps in array_steps(body, start + 1, read_piece, read_values):
+            yield from steps
 
-    def _read_value(self, value: bytes, sums: RequestSums) -> None:
+    # --- lines --------------------------------------------------------------------------------------------------
+    def _line_steps(self, body: bytes, sums: RequestSums) -> Iterator[None]:
+        start = 0
+        while start < len(body):
+            end = body.find(b"\n", start + PIECE_BYTES) + 1 or len(body)
+            lines = body[start:end].strip(_SPACES)
+            start = end
+            hits = _decoded(_dated_decoder.decode_lines, lines)
+            if hits is not None and one_a_line(lines, len(hits)):
+                yield from _sum_dated(hits, sums)
+            else:
+                yield from self._odd_line_steps(lines, sums)
+
+    def _odd_line_steps(self, lines: bytes, sums: RequestSums) -> Iterator[None]:
+        size = 0
+        for line in lines.split(b"\n"):
+            if value := line.strip(_SPACES):
+                yield from self._read_line(value, sums)
+            size += len(line) + _LINE_COST
+            if size > PIECE_BYTES:
+                size = 0
+                yield
+        yield
+
+    def _read_line(self, line: bytes, sums: RequestSums) -> Iterator[None]:
         try:
-            found = _object_decoder.decode(value)
-        except _UNREADABLE as error:
-            sums.refuse(HitRejected(f"not an object: {error}", field="hit", value=shown(value), rule=HIT_RULE))
+            yield from self._read_value(line, sums)
+        except NotJson as error:
+            if sums.explains_no_more():
+                sums.refuse_unexplained("hit")
+            else:
+                sums.refuse(HitRejected(f"not an object: {error}", field="hit", value=shown(line), rule=HIT_RULE))
+
+    # --- a value ------------------------------------------------------------------------------------------------
+    def _read_value(self, value: bytes, sums: RequestSums) -> Iterator[None]:
+        """Adds or refuses one value; yields within a long history; raises NotJson."""
+        if not value.startswith(b"{") and len(value) <= HIT_BYTES and sums.explains_no_more():
+            check_json(value)
+            sums.refuse_unexplained("hit")
             return
-        if found.is_history():
-            self._read_history(value, found.total, sums)
+        try:
+            found = object_fields(value, _object_decoder)
+        except HitRejected as error:
+            sums.refuse(error)
+            return
+        if "ts" not in found and not _OF_HISTORY.isdisjoint(found):
+            yield from self._read_history(value, found.get("total"), sums)
         else:
             sums.add(RawHits(odd=[_dated_hit(found)]), _is_bot)
 
-    def _read_history(self, value: bytes, total: object, sums: RequestSums) -> None:
+    def _read_history(self, value: bytes, total: object, sums: RequestSums) -> Iterator[None]:
         try:
-            history = history_of(value, sums.moment, self._ladder, self._wide)
+            history = yield from history_steps(value, sums.moment, self._ladder, self._wide)
         except HitRejected as error:
             sums.refuse(error, total if isinstance(total, int) and total > 0 else 1, "history")
         else:
             sums.add_history(history.key, history.people, history.bots, history.opening)
 
 
-def _dated_hit(found: _AnyObject) -> AnyHit:
-    hit = AnyHit(found.key, found.ts, found.count, bot=found.bot)
-    if found.ts is None:
-        try:
-            require_key(found.key, HitRejected)  # a bad key is named first
-        except HitRejected:
-            return hit
-        hit.rejected = HitRejected("ts is missing", field="ts", value=None, rule="imported hits say when they were")
+def _decoded(decode: Callable[[bytes], _Decoded], piece: bytes) -> _Decoded | None:
+    """Returns what a decoder finds in a piece of the usual size; None if it finds anything odd."""
+    try:
+        return decode(piece) if len(piece) <= _LONGEST_PIECE else None
+    except UNREADABLE:
+        return None
+
+
+def _sum_dated(hits: list[_DatedHit], sums: RequestSums) -> Iterator[None]:
+    sums.add(RawHits(full=hits), _is_bot)
+    yield
+
+
+def _dated_hit(found: Mapping[str, object]) -> AnyHit:
+    hit = AnyHit(found.get("key"), found.get("ts"), found.get("count"), bot=found.get("bot"))
+    if hit.ts is None and is_key(hit.key):  # a bad key is named first
+        hit.rejected = _NO_TS
     return hit
 
 
 def _is_bot(agent: str) -> bool:
     """Returns False: imported hits say themselves whether they are bots' and have no agent."""
     return False
-
-
-def _array(body: bytes) -> Sequence[bytes]:
-    try:
-        return [bytes(value) for value in _raws_decoder.decode(body)]
-    except _UNREADABLE as error:
-        raise BodyUnreadable(f"the body is not a JSON array: {error}", rule="one object a line is NDJSON") from None

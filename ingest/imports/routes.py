@@ -7,12 +7,12 @@ hits, in one journal record. So a chunk counts once, however often it is sent an
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Protocol
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
+from starlette.requests import ClientDisconnect
 
 from clickcurve.buckets.errors import MediaTypeUnsupported, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
@@ -21,7 +21,8 @@ from ingest.hit import Moment
 from ingest.imports.chunk import ChunkReader
 from ingest.imports.history_line import Wide
 from ingest.reading.body import Media, media_of
-from ingest.reading.content_encoding import BODY_BYTES, coding_of, decoded, too_large
+from ingest.reading.body_room import BodyRoom, ClientGone, HeldBody
+from ingest.reading.content_encoding import coding_of
 from ingest.reading.counters import IngestCounters
 from ingest.reading.request_sums import RequestSums
 from storage.contract import Source
@@ -53,9 +54,9 @@ def import_routes(
     moment: Callable[[], Moment],
     ladder: Ladder,
     counters: IngestCounters,
-    body_bytes: int = BODY_BYTES,
+    room: BodyRoom,
 ) -> APIRouter:
-    """Returns the router. `moment` is now, as for any hit."""
+    """Returns the router. `moment` is now, as for any hit; `room` is that of all bodies of this worker."""
     router = APIRouter(tags=["importing"])
 
     @router.get("/v1/import/{source}", summary="How far a source was counted")
@@ -79,12 +80,24 @@ def import_routes(
             raise ParameterInvalid("a chunk ends after its beginning", field="to", value=to, rule=f"more than {start}")
         is_array = _is_array(request)
         sums = RequestSums(moment())
-        body = await _decoded_body(request, body_bytes)
-        for _ in ChunkReader(ladder, wide).read_body(body, sums, is_array):
-            await asyncio.sleep(0)
+        coding = coding_of(request.headers.get("content-encoding", ""))
+
+        def steps(body: bytes) -> Iterator[None]:
+            if coding is not None:
+                body = yield from room.decode(held, body, coding)
+            yield from ChunkReader(ladder, wide).read_body(body, sums, is_array)
+            counters.body_bytes += len(body)
+
+        held = HeldBody()
+        try:
+            await room.run(steps(await room.receive(held, request.receive)))
+        except ClientGone:
+            counters.disconnected += 1
+            raise ClientDisconnect from None
+        finally:
+            room.release(held)
         await intake.accept(sums.batch_with(SourceStep(source, start, to, tail)))
         receipt = sums.receipt()
-        counters.body_bytes += len(body)
         sums.count_into(counters, receipt)
         return Response(b'{"position":%d,' % to + receipt.encode()[1:], media_type="application/json")
 
@@ -100,24 +113,3 @@ def _is_array(request: Request) -> bool:
     if media is Media.events:
         raise MediaTypeUnsupported("an import is no batch of events", field="Content-Type", rule="JSON or NDJSON")
     return media is Media.json
-
-
-async def _decoded_body(request: Request, limit: int) -> bytes:
-    """Returns the body, decoded; raises BodyTooLarge as soon as it is too large."""
-    coding = coding_of(request.headers.get("content-encoding", ""))
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise too_large(limit)
-        chunks.append(chunk)
-    body = b"".join(chunks)
-    if coding is None:
-        return body
-    chunks = []
-    for number, block in enumerate(decoded(body, coding, limit)):
-        chunks.append(block)
-        if number % 16 == 15:
-            await asyncio.sleep(0)
-    return b"".join(chunks)

@@ -98,7 +98,7 @@ class PlainSource:
         return not self._regular or os.pread(self._raw.fileno(), len(last), at - len(last)) == last
 
     def line_before(self, at: int) -> bytes:
-        """Returns the line that ends just before byte `at` of a file; only its end if it is longer than 64 KiB."""
+        """Returns the line that ends just before byte `at` of a file; of a long one the last 64 KiB."""
         start = max(0, at - _RAW_BYTES)
         return os.pread(self._raw.fileno(), at - start, start).removesuffix(b"\n").rpartition(b"\n")[2]
 

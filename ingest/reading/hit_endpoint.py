@@ -10,9 +10,8 @@ summed (`request_sums.py`), the sums become a batch for the owner, and its answe
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 from clickcurve.asgi import Answer, Message, Receive, Scope, Send, answer, close_unanswered
@@ -20,7 +19,6 @@ from clickcurve.buckets.errors import (
     BodyUnreadable,
     ClickcurveError,
     HitRejected,
-    JournalBehind,
     JournalUnknown,
     ParameterInvalid,
 )
@@ -28,19 +26,15 @@ from clickcurve.keys import key_in_path
 from clickcurve.problem import problem, problem_answer, shown
 from ingest.batch import Batch, Counts, Identified
 from ingest.hit import ID_RULE, NO_TIME, FullHit, Hit, Judge, Moment, PlainHit, hit_of, is_id, minute_start
-from ingest.reading.body import media_of, read_hits, read_one
-from ingest.reading.content_encoding import BODY_BYTES, coding_of, decoded, too_large
+from ingest.reading.body import Media, media_of, read_hits, read_one
+from ingest.reading.body_room import BodyRoom, ClientGone, HeldBody
+from ingest.reading.content_encoding import coding_of, too_large
 from ingest.reading.counters import IngestCounters
 from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, Item, Receipt
 from ingest.reading.request_sums import RequestSums
 
 HITS = b"/v1/hits"
 HIT = b"/v1/hits/"
-
-# Bytes of large bodies in memory at once, over all requests. Beyond it further ones are asked to come again.
-WAITING_BYTES = 256 * 1024 * 1024
-_SMALL_BODY = 1024 * 1024
-_STEP_BYTES = 256 * 1024
 
 # With one of these headers a request is more than one plain hit.
 _ODD = frozenset((b"transfer-encoding", b"content-encoding", b"idempotency-key", b"expect"))
@@ -58,18 +52,8 @@ class HitIntake(Protocol):
     def accept_one(self, key: str) -> Awaitable[None]: ...
 
 
-class BodiesBusy(JournalBehind):
-    """Too many bytes of large bodies are being read at once: nothing of this one was counted."""
-
-    title = "too many large bodies"
-
-
-class _ClientGone(Exception):
-    """The client closed the connection in the middle of its body."""
-
-
 class _Request:
-    """The headers that matter here, the part of the body that was received already, and the bytes held for it."""
+    """The headers that matter here, the part of the body that was received already, and what is held of it."""
 
     def __init__(self, scope: Scope, first: Message | None) -> None:
         self.first = first
@@ -83,7 +67,7 @@ class _Request:
         self.names = [value for name, value in pairs if name == b"idempotency-key"]
         self.expects = b"expect" in headers
         self.unread = first is None
-        self.held = 0
+        self.body = HeldBody()
 
     @property
     def name(self) -> str | None:
@@ -112,19 +96,16 @@ class HitRoutes:
         is_bot: Judge,
         counters: IngestCounters | None = None,
         *,
-        body_bytes: int = BODY_BYTES,
+        room: BodyRoom | None = None,
         receipt_items: int = RECEIPT_ITEMS,
-        waiting_bytes: int = WAITING_BYTES,
     ) -> None:
         self.intake = intake
         self.counters = counters if counters is not None else IngestCounters()
         self._clock = clock
         self._minutes_since = minutes_since
         self._is_bot = is_bot
-        self._body_bytes = body_bytes
+        self._room = room if room is not None else BodyRoom(clock)
         self._receipt_items = receipt_items
-        self._waiting_bytes = waiting_bytes
-        self._held = 0
         self._now = Moment.at(clock(), minutes_since)
 
     @staticmethod
@@ -164,7 +145,7 @@ class HitRoutes:
     def _count_one(self, message: Message) -> Counting | None:
         """Starts to count a body that is one plain or full hit; returns None for any other."""
         body = message.get("body", b"")
-        if message.get("more_body", False) or not body.startswith(b"{") or len(body) > self._body_bytes:
+        if message.get("more_body", False) or not body.startswith(b"{") or len(body) > self._room.body_bytes:
             return None
         hit = read_one(body)
         if not isinstance(hit, PlainHit):
@@ -210,14 +191,14 @@ class HitRoutes:
         request = _Request(scope, first)
         try:
             found = await self._take(scope, request, receive)
-        except _ClientGone:
+        except ClientGone:
             self.counters.disconnected += 1
             return
         except ClickcurveError as error:
             await self._fail(error, send, request)
             return
         finally:
-            self._held -= request.held
+            self._room.release(request.body)
         if found.status in (404, 405):
             self._count_rejected(found.status)
         await found.send(send)
@@ -271,16 +252,24 @@ class HitRoutes:
         name = request.name
         media = media_of(request.type)
         coding = coding_of(request.coding)
-        body = await self._body(request, receive)
-        if coding is not None:
-            body = await self._decode(request, body, coding)
+        if request.length > self._room.body_bytes:
+            raise too_large(self._room.body_bytes)
+        request.unread = False
+        first, request.first = request.first, None
+        body = await self._room.receive(request.body, receive, first)
         sums = self._sums(name)
-        for number, hits in enumerate(read_hits(body, media)):
-            if number:
-                await asyncio.sleep(0)
-            sums.add(hits, self._is_bot)
-        self.counters.body_bytes += len(body)
+        await self._room.run(self._steps(request, body, coding, media, sums))
         return await self._settle(sums)
+
+    def _steps(
+        self, request: _Request, body: bytes, coding: str | None, media: Media, sums: RequestSums
+    ) -> Iterator[None]:
+        if coding is not None:
+            body = yield from self._room.decode(request.body, body, coding)
+        for hits in read_hits(body, media, explained=self._receipt_items):
+            sums.add(hits, self._is_bot)
+            yield
+        self.counters.body_bytes += len(body)
 
     def _sums(self, name: str | None) -> RequestSums:
         return RequestSums(self._moment(), name, receipt_items=self._receipt_items)
@@ -290,45 +279,6 @@ class HitRoutes:
         receipt: Receipt = sums.receipt(await self.intake.accept(batch) if batch is not None else frozenset())
         sums.count_into(self.counters, receipt)
         return answer(receipt.status, receipt.encode())
-
-    # --- bodies -------------------------------------------------------------------------------------------------
-    async def _body(self, request: _Request, receive: Receive) -> bytes:
-        """Returns the body as sent, still encoded."""
-        if request.length > self._body_bytes:
-            raise too_large(self._body_bytes)
-        request.unread = False
-        chunks: list[bytes] = []
-        size = 0
-        while True:
-            message, request.first = request.first or await receive(), None
-            if message["type"] != "http.request":
-                raise _ClientGone
-            chunk: bytes = message.get("body", b"")
-            size += len(chunk)
-            if size > self._body_bytes:
-                raise too_large(self._body_bytes)
-            self._hold(request, len(chunk))
-            chunks.append(chunk)
-            if not message.get("more_body", False):
-                return b"".join(chunks)
-
-    async def _decode(self, request: _Request, body: bytes, coding: str) -> bytes:
-        blocks = []
-        step = 0
-        for block in decoded(body, coding, self._body_bytes):
-            self._hold(request, len(block))
-            blocks.append(block)
-            step += len(block) + 1024  # empty blocks take time, too
-            if step > _STEP_BYTES:
-                step = 0
-                await asyncio.sleep(0)
-        return b"".join(blocks)
-
-    def _hold(self, request: _Request, size: int) -> None:
-        self._held += size
-        request.held += size
-        if self._held > self._waiting_bytes and request.held > _SMALL_BODY:
-            raise BodiesBusy(f"more than {self._waiting_bytes:,} bytes of bodies are being read; send this one again")
 
 
 def _is_short_json(headers: dict[bytes, bytes]) -> bool:
@@ -341,7 +291,7 @@ async def _has_no_body(receive: Receive) -> bool:
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            raise _ClientGone
+            raise ClientGone
         if message.get("body", b""):
             return False
         if not message.get("more_body", False):

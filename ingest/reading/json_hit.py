@@ -25,7 +25,7 @@ HIT_BYTES = 1024 * 1024
 SPECVERSION = "1.0"
 EVENT_TEXT_RULE = "a string that is not empty"
 
-_ABSENT = Raw(b"")
+ABSENT = Raw(b"")
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 _VISIBLE = re.compile(r"[!-~]+")
 
@@ -35,22 +35,22 @@ class NotJson(ValueError):
 
 
 class _HitFields(Struct, gc=False, eq=False):
-    key: Raw = _ABSENT
-    ts: Raw = _ABSENT
-    count: Raw = _ABSENT
-    id: Raw = _ABSENT
-    ua: Raw = _ABSENT
-    bot: Raw = _ABSENT
+    key: Raw = ABSENT
+    ts: Raw = ABSENT
+    count: Raw = ABSENT
+    id: Raw = ABSENT
+    ua: Raw = ABSENT
+    bot: Raw = ABSENT
 
 
 class _EventFields(Struct, gc=False, eq=False):
-    specversion: Raw = _ABSENT
-    source: Raw = _ABSENT
-    id: Raw = _ABSENT
-    subject: Raw = _ABSENT
-    time: Raw = _ABSENT
-    data: Raw = _ABSENT
-    data_base64: Raw = _ABSENT
+    specversion: Raw = ABSENT
+    source: Raw = ABSENT
+    id: Raw = ABSENT
+    subject: Raw = ABSENT
+    time: Raw = ABSENT
+    data: Raw = ABSENT
+    data_base64: Raw = ABSENT
 
 
 _HIT = msgspec.json.Decoder(_HitFields)
@@ -59,7 +59,7 @@ _ANY_JSON = msgspec.json.Decoder(Raw)
 _NUMBER: msgspec.json.Decoder[int | float] = msgspec.json.Decoder(int | float)
 _TEXT = msgspec.json.Decoder(str)
 
-_Shape = TypeVar("_Shape", _HitFields, _EventFields)
+_Shape = TypeVar("_Shape", bound=Struct)
 
 
 def read_hit(value: bytes) -> AnyHit:
@@ -78,7 +78,7 @@ def read_event(value: bytes) -> AnyHit:
     """
     hit = AnyHit()
     try:
-        event = _fields(value, _EVENT)
+        event = object_fields(value, _EVENT)
         data = event.get("data")
         if isinstance(data, bytes) and data.startswith(b"{"):
             hit = _any_hit(data)
@@ -99,7 +99,7 @@ def read_event(value: bytes) -> AnyHit:
 
 
 def _any_hit(value: bytes) -> AnyHit:
-    given = _fields(value, _HIT).get
+    given = object_fields(value, _HIT).get
     return AnyHit(given("key"), given("ts"), given("count"), given("id"), given("ua"), given("bot"))
 
 
@@ -128,8 +128,11 @@ def _event_rejected(name: str, value: object, rule: str) -> HitRejected:
     return HitRejected(f"{name} of the event {what}", field=name, value=shown(value), rule=rule)
 
 
-def _fields(value: bytes, decoder: msgspec.json.Decoder[_Shape]) -> dict[str, object]:
-    """Returns the fields of one object that the decoder's shape knows, without those that are null."""
+def object_fields(value: bytes, decoder: msgspec.json.Decoder[_Shape]) -> dict[str, object]:
+    """Returns the fields of one object that the decoder's shape, all of it Raw, knows, without those that are null.
+
+    Objects and lists stay bytes. Raises HitRejected for JSON that is no object or too long, NotJson for anything else.
+    """
     if len(value) > HIT_BYTES:
         detail, rule = f"the hit has {len(value):,} bytes", f"at most {HIT_BYTES:,} bytes"
         raise HitRejected(detail, field="hit", value=shown(value), rule=rule)
@@ -147,7 +150,7 @@ def _fields(value: bytes, decoder: msgspec.json.Decoder[_Shape]) -> dict[str, ob
     given: dict[str, object] = {}
     for name in decoder.type.__struct_fields__:
         raw = getattr(shape, name)
-        if raw is not _ABSENT and (found := _python_value(bytes(raw))) is not None:
+        if raw is not ABSENT and (found := _python_value(bytes(raw))) is not None:
             given[name] = found
     return given
 

@@ -82,6 +82,9 @@ class RequestSums:
         if raw.no_objects:
             self._count_refused("hit", raw.no_objects, raw.no_objects)
             self._hits += raw.no_objects
+        self._check_values()
+
+    def _check_values(self) -> None:
         if self._hits > self._body_values:
             rule = f"at most {self._body_values:,} values in one request"
             raise BodyTooLarge("too many values; send them in several requests", rule=rule)
@@ -139,7 +142,7 @@ class RequestSums:
         self._hits += len(hits)
 
     def _add_odd(self, raw: AnyHit, is_bot: Judge) -> None:
-        if self._explains_no_more():
+        if self.explains_no_more():
             broken = broken_rule(raw, self.moment)
             if broken is not None:
                 self._count_refused(class_of_rule(broken), refused_count(raw.count))
@@ -182,9 +185,10 @@ class RequestSums:
         if opening:
             self._openings[key] = self._openings.get(key, 0) + opening
         self._hits += 1
+        self._check_values()
 
     def _refuse_ahead(self, hit: PlainHit, hits: Sequence[PlainHit]) -> None:
-        if self._explains_no_more():
+        if self.explains_no_more():
             raw = AnyHit(hit.key, hit.ts, hit.count)
             self._count_refused(class_of_rule(broken_rule(raw, self.moment)), hit.count)
             return
@@ -194,7 +198,7 @@ class RequestSums:
             self._note(error, hit.count, self._hits + hits.index(hit))  # found by identity, in C
 
     def _refuse_full(self, hit: FullHit, is_bot: Judge, index: int) -> None:
-        if self._explains_no_more():
+        if self.explains_no_more():
             self._count_refused(class_of_rule(broken_rule(hit, self.moment)), hit.count or 1)
             return
         try:
@@ -208,13 +212,21 @@ class RequestSums:
         """Notes the next hit as one that breaks a rule; `reason`: its class in the counters, if not the field's."""
         self._note(error, count, self._hits, reason)
         self._hits += 1
+        self._check_values()
+
+    def refuse_unexplained(self, reason: str, count: int = 1) -> None:
+        """Counts the next hit as one that breaks a rule, where the receipt can hold no further explanation."""
+        self._count_refused(reason, count)
+        self._hits += 1
+        self._check_values()
 
     def _note(self, error: HitRejected, count: int, index: int, reason: str | None = None) -> None:
-        if not self._explains_no_more():
+        if not self.explains_no_more():
             self._refused.append(Item.refused(index, error))
         self._count_refused(reason or refusal_class(error), count)
 
-    def _explains_no_more(self) -> bool:
+    def explains_no_more(self) -> bool:
+        """Tells whether the receipt holds all the explanations that it can."""
         return len(self._refused) >= self._receipt_items
 
     def _count_refused(self, reason: str, count: int, hits: int = 1) -> None:

@@ -13,6 +13,7 @@ from clickcurve.limiter.http.routes import limit_routes
 from ingest.hit import Moment
 from ingest.imports.routes import import_routes
 from ingest.owner import Owner
+from ingest.reading.body_room import BodyRoom
 from ingest.reading.bots import bot_judge
 from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
@@ -21,6 +22,7 @@ from query.http.routes import routes as query_routes
 from query.queries import Limits, Queries
 from query.reader import Reader
 from query.top import TopLinks
+from server.clock import monotonic
 from server.http.auth import Gate
 from server.http.docs_page import docs_page
 from server.http.front_door import FrontDoor
@@ -63,7 +65,8 @@ def create_app(
     limit_history: Limits,
 ) -> FrontDoor:
     """Joins the parts into the application that uvicorn runs."""
-    hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest)
+    room = BodyRoom(monotonic)
+    hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, room=room)
 
     def moment() -> Moment:
         return Moment.at(clock(), minutes_since)
@@ -79,7 +82,7 @@ def create_app(
     )
     counting.problems.install(app)
     app.include_router(query_routes(queries, owner.erase, limit_history))
-    app.include_router(import_routes(owner, moment, ladder, counting.ingest))
+    app.include_router(import_routes(owner, moment, ladder, counting.ingest, room))
     app.include_router(limit_routes(limiter.limiter, limiter.addresses, limiter.dialect))
     app.include_router(server_routes(readiness, metrics))
     describe(app)

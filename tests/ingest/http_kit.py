@@ -15,9 +15,11 @@ from clickcurve.asgi import Message
 from ingest.batch import Batch, Counts
 from ingest.hit import Moment
 from ingest.reading.body import Media, read_hits
+from ingest.reading.body_room import BodyRoom
 from ingest.reading.bots import bot_judge
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.json_array import PIECE_BYTES
+from ingest.reading.receipt import RECEIPT_ITEMS
 from ingest.reading.request_sums import RequestSums
 
 NOW = 1_767_225_600 + 12 * 3600 + 34  # 2026-01-01T12:00:34Z
@@ -102,9 +104,12 @@ class Reply:
 class Client:
     """Calls the routes as a server would."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, room: BodyRoom | None = None, receipt_items: int = RECEIPT_ITEMS, **options: Any) -> None:
         self.intake = MemoryIntake()
-        self.routes = HitRoutes(self.intake, lambda: NOW + 0.9, minutes_since, is_bot, **options)
+        room = room or BodyRoom(lambda: 0.0, **options)
+        self.routes = HitRoutes(
+            self.intake, lambda: NOW + 0.9, minutes_since, is_bot, room=room, receipt_items=receipt_items
+        )
 
     def post(
         self, path: str = "/v1/hits", body: bytes | Sequence[bytes] = b"", method: str = "POST", **headers: str

@@ -12,7 +12,21 @@ from hypothesis import strategies as st
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.keys import require_key
 from clickcurve.problem import shown
-from ingest.hit import AnyHit, Hit, bot_of, count_of, hit_of, id_of, is_id, minute_start, ts_of, ua_of
+from ingest.hit import (
+    FUTURE,
+    FUTURE_RULE,
+    AnyHit,
+    Hit,
+    bot_of,
+    broken_rule,
+    count_of,
+    hit_of,
+    id_of,
+    is_id,
+    minute_start,
+    ts_of,
+    ua_of,
+)
 from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, is_bot, law
 
 
@@ -187,3 +201,24 @@ def test_a_shown_value_is_short_and_can_be_sent(value: object) -> None:
     sent = msgspec.json.encode(shown(value))
     assert len(sent) < 3000
     assert msgspec.json.decode(sent) == shown(value)
+
+
+anything = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=3)
+keys = st.sampled_from(["a", "", "x" * 1025, "\ud800", "ä" * 600]) | anything
+times = st.sampled_from([NOW, NOW + 300, NOW + 301, NOW * 1000, -1, "2026-01-01", "x", 10**25]) | anything
+ids = st.sampled_from(["1", "", "x" * 129, "a b"]) | anything
+counts = st.sampled_from([1, 0, 10**9, 10**9 + 1]) | anything
+
+
+@law
+@given(keys, times, counts, ids, anything, anything)
+def test_what_counts_a_refused_hit_finds_the_rule_that_explains_it(
+    key: object, ts: object, count: object, id_: object, ua: object, bot: object
+) -> None:
+    raw = AnyHit(key, ts, count, id_, ua, bot)
+    try:
+        hit_of(raw, MOMENT, is_bot)
+    except HitRejected as error:
+        assert broken_rule(raw, MOMENT) == (FUTURE if error.rule == FUTURE_RULE else error.field)
+    else:
+        assert broken_rule(raw, MOMENT) is None

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import HitRejected
-from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, Row, add, apply, check, fold
 from ingest.hit import Moment
-from ingest.imports.history_line import MAX_COUNT, LinkHistory, Wide, history_of
+from ingest.imports.history_line import MAX_COUNT, LinkHistory, Wide, history_steps
 
 NOW = 1_760_000_000 // DAY_S * DAY_S + 12 * 3600  # 2025-10-09 12:00
 DAY = fold_day(NOW)
@@ -21,8 +21,18 @@ TODAY = DAY * DAY_S
 MOMENT = Moment(NOW, TODAY, NOW + 300)
 
 
+def read(line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.refuse) -> LinkHistory:
+    steps = history_steps(line, moment, ladder, wide)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            assert isinstance(done.value, LinkHistory)
+            return done.value
+
+
 def past_of(line: dict[str, Any], wide: Wide = Wide.refuse) -> LinkHistory:
-    return history_of(json.dumps(line).encode(), MOMENT, CLICKS, wide)
+    return read(json.dumps(line).encode(), MOMENT, CLICKS, wide)
 
 
 def refusal(line: dict[str, Any]) -> HitRejected:
@@ -143,7 +153,7 @@ def test_a_line_that_does_not_agree_is_refused_whole_with_its_reason(name: str) 
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b"null", b"\xff", b'{"key": "a", "total": 1} x'])
 def test_what_is_no_object_is_refused(line: bytes) -> None:
     with pytest.raises(HitRejected):
-        history_of(line, MOMENT, CLICKS)
+        read(line, MOMENT, CLICKS)
 
 
 minutes = st.dictionaries(
@@ -159,6 +169,6 @@ def test_an_export_comes_back_as_it_was(
     row = apply(EMPTY, Delta(people, bots, opening), 1, DAY, 0, CLICKS)
     line = json.dumps(exported(row, "a")).encode()
     now = NOW + later_days * DAY_S
-    back = history_of(line, Moment(now, fold_day(now) * DAY_S, now + 300), CLICKS)
+    back = read(line, Moment(now, fold_day(now) * DAY_S, now + 300), CLICKS)
     again = apply(EMPTY, Delta(back.people, back.bots, back.opening), 1, fold_day(now), 0, CLICKS)
     assert again == fold(row, fold_day(now), CLICKS)

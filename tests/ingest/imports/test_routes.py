@@ -31,6 +31,7 @@ from ingest.imports.importer import Importer
 from ingest.imports.retry import Sender
 from ingest.imports.routes import import_routes
 from ingest.imports.target import HttpTarget, ImportRefused, KeptOffset, Taken
+from ingest.reading.body_room import BodyRoom
 from ingest.reading.counters import IngestCounters
 from server.http.problems import Problems
 from storage.contract import Source
@@ -75,8 +76,9 @@ class Imports:
         self.counters = IngestCounters()
         app = FastAPI()
         Problems().install(app)
+        self.room = BodyRoom(lambda: 0.0, body_bytes=100_000)
         moment = Moment(NOW, TODAY, NOW + 300)
-        app.include_router(import_routes(self.intake, lambda: moment, CLICKS, self.counters, body_bytes=100_000))
+        app.include_router(import_routes(self.intake, lambda: moment, CLICKS, self.counters, self.room))
         self.app = app
 
     def client(self) -> httpx.AsyncClient:

@@ -221,7 +221,7 @@ def test_large_bodies_share_a_bound() -> None:
     client = Client(waiting_bytes=2 << 20)
     body = b"[" + HIT + b"]" + b" " * (1 << 20)
     assert client.post("/v1/hits", body).status == 200
-    reply = client.post("/v1/hits", gzip.compress(body + b" " * (1 << 20)), content_encoding="gzip")
+    reply = client.post("/v1/hits", gzip.compress(body + b" " * (1 << 21)), content_encoding="gzip")
     assert (reply.status, reply.headers["retry-after"]) == (429, "1")
     assert client.post("/v1/hits", body).status == 200
 

@@ -14,6 +14,7 @@ import pytest
 import uvicorn
 
 from clickcurve.buckets.errors import JournalBehind, JournalUnknown
+from ingest.reading.body_room import BodyRoom
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.receipt import ONE_COUNTED
 from tests.ingest.http_kit import NOW, MemoryIntake, is_bot, minutes_since
@@ -47,7 +48,8 @@ class Connection:
 class Served:
     def __init__(self, port: int, **options: Any) -> None:
         self.intake = MemoryIntake()
-        self.routes = HitRoutes(self.intake, lambda: float(NOW), minutes_since, is_bot, **options)
+        room = BodyRoom(lambda: 0.0, **options)
+        self.routes = HitRoutes(self.intake, lambda: float(NOW), minutes_since, is_bot, room=room)
         self.port = port
         self._writers: list[asyncio.StreamWriter] = []
 

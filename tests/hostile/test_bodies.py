@@ -1,0 +1,282 @@
+"""Bodies that are small on the wire and large inside: what they may cost, at both doors that read them."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+
+from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from ingest.imports.routes import import_routes
+from ingest.reading.body_room import FREE_BYTES, BodyRoom
+from ingest.reading.counters import IngestCounters
+from ingest.reading.hit_endpoint import HitRoutes
+from ingest.reading.json_hit import HIT_BYTES
+from ingest.reading.request_sums import BODY_VALUES
+from server.http.problems import Problems
+from storage.contract import Source
+from tests.ingest.http_kit import MOMENT, NOW, MemoryIntake, is_bot, minutes_since
+
+MIB = 1 << 20
+TODAY = fold_day(NOW) * DAY_S
+JSON, LINES = "application/json", "application/x-ndjson"
+
+
+class Intake(MemoryIntake):
+    async def source(self, source: str) -> Source:
+        return Source(1, 0, "")
+
+
+class Doors:
+    """Both doors of one worker, over one room."""
+
+    def __init__(self, **options: Any) -> None:
+        self.now = 0.0
+        self.room = BodyRoom(lambda: self.now, **options)
+        self.intake = Intake()
+        self.counters = IngestCounters()
+        self.hits = HitRoutes(self.intake, lambda: NOW, minutes_since, is_bot, self.counters, room=self.room)
+        self.app = FastAPI()
+        Problems().install(self.app)
+        self.app.include_router(import_routes(self.intake, lambda: MOMENT, CLICKS, self.counters, self.room))
+
+    async def post(self, door: str, pieces: asyncio.Queue[bytes | None], media: str, coding: str = "") -> Reply:
+        """Sends the pieces as they come; None ends the body."""
+        headers = [(b"content-type", media.encode()), (b"transfer-encoding", b"chunked")]
+        headers += [(b"content-encoding", coding.encode())] if coding else []
+        path = "/v1/hits" if door == "hits" else "/v1/import/s"
+        scope = {
+            "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "headers": headers,
+            "query_string": b"" if door == "hits" else b"from=0&to=1", "root_path": "", "http_version": "1.1",
+            "scheme": "http", "server": ("h", 80), "client": ("127.0.0.1", 1),
+        }  # fmt: skip
+        reply = Reply()
+
+        async def receive() -> dict[str, Any]:
+            piece = await pieces.get()
+            return {"type": "http.request", "body": piece or b"", "more_body": piece is not None}
+
+        async def send(message: Any) -> None:
+            reply.status = message.get("status", reply.status)
+            reply.headers |= dict(message.get("headers", ()))
+            reply.body += message.get("body", b"")
+
+        await (self.hits if door == "hits" else self.app)(scope, receive, send)
+        return reply
+
+
+class Reply:
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: dict[bytes, bytes] = {}
+        self.body = b""
+
+
+def whole(*pieces: bytes) -> asyncio.Queue[bytes | None]:
+    queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+    for piece in (*pieces, None):
+        queue.put_nowait(piece)
+    return queue
+
+
+both = pytest.mark.parametrize("door", ["hits", "import"])
+
+BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
+    "zeros in an array": (lambda: b"[" + b"0," * 80_000 + b"0]", JSON),
+    "objects without a key": (lambda: b"[" + b"{}," * 20_000 + b"{}]", JSON),
+    "values on one line": (lambda: b"{}" * 80_000, LINES),
+    "lines that are zero": (lambda: b"0\n" * 20_000, LINES),
+    "a key of lists": (lambda: b'{"key":[' + b"[]," * 60_000 + b"[]]}", LINES),
+    "a key of lists in an array": (lambda: b'[{"key":[' + b"[]," * 60_000 + b"[]]}]", JSON),
+    "opening lists": (lambda: b"[" * 200_000, JSON),
+    "empty lines": (lambda: b"\n" * 200_000, LINES),
+    "lines of broken objects": (lambda: b'{"key":\n' * 20_000, LINES),
+    "history without sense": (lambda: b'{"key":"a","buckets":[[],[]]}\n' * 2_000, LINES),
+}
+
+
+@both
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_small_packed_body_takes_little_memory_and_lets_others_run(door: str, name: str) -> None:
+    make, media = BOMBS[name]
+    body = make()
+    packed = gzip.compress(body)
+    assert len(packed) < len(body) // 50
+    turns = 0
+
+    async def ticking() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def run() -> Reply:
+        ticker = asyncio.create_task(ticking())
+        reply = await Doors().post(door, whole(packed), media, "gzip")
+        ticker.cancel()
+        return reply
+
+    tracemalloc.start()
+    try:
+        reply = asyncio.run(run())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert reply.status in (200, 400, 413, 422)
+    assert peak < 2 * len(body) + 3 * MIB  # packed, unpacked in blocks and whole, and a piece of it as values
+    refused = json.loads(reply.body).get("refused", 0)
+    assert turns > refused / 400  # never more than some hundred values at once
+
+
+@both
+def test_a_body_of_too_many_values_is_refused_with_413_that_says_how_many_fit(door: str) -> None:
+    doors = Doors()
+    body = b'{"key":"a","ts":%d}\n' % TODAY * (BODY_VALUES + 1)
+    reply = asyncio.run(doors.post(door, whole(gzip.compress(body, 1)), LINES, "gzip"))
+    assert (reply.status, doors.intake.total) == (413, 0)
+    assert "1,000,000" in json.loads(reply.body)["rule"]
+
+
+@both
+def test_refused_values_after_the_thousandth_are_counted_exactly(door: str) -> None:
+    odd = [b"0", b"null", b'"x"', b"[]"]
+    odd += [b'{"key":"","ts":5}', b'{"key":"a","ts":-1,"count":7}', b'{"key":"a","ts":"x"}']
+    odd += [b'{"key":"a","ts":9999999999,"count":3}', b'{"key":"a","ts":5,"count":0}', b'{"key":"a","ts":5,"bot":1}']
+    good = b'{"key":"a","ts":%d,"count":2}' % TODAY
+    values = [*odd, good] * 300
+    for body, media in ((b"[" + b",".join(values) + b"]", JSON), (b"\n".join(values), LINES)):
+        doors = Doors()
+        answer = json.loads(asyncio.run(doors.post(door, whole(body), media)).body)
+        assert (answer["counted"], answer["refused"]) == (600, 300 * (8 + 7 + 3))
+        assert (len(answer["items"]), answer["items_omitted"]) == (1000, 2000)
+        assert [item["index"] for item in answer["items"][:11]] == [*range(10), 11]
+        refused = {reason: count for reason, count in doors.counters.refused.items() if count}
+        assert refused == {"hit": 1200, "key": 300, "ts": 300 * 8, "future": 900, "count": 300, "bot": 300}
+
+
+def test_a_value_of_an_import_that_is_longer_than_a_hit_may_be_is_refused_unread() -> None:
+    long = b'{"key":"a","ts":%d,"x":"%s"}' % (TODAY, b"x" * HIT_BYTES)
+    good = b'{"key":"b","ts":%d}' % TODAY
+    for body, media in ((b"[" + long + b"," + good + b"]", JSON), (long + b"\n" + good, LINES)):
+        doors = Doors()
+        answer = json.loads(asyncio.run(doors.post("import", whole(body), media)).body)
+        assert (answer["counted"], answer["refused"], answer["items"][0]["field"]) == (1, 1, "hit")
+
+
+def test_a_long_history_lets_others_run_within_one_line() -> None:
+    buckets = b",".join(b"[%d,%d,1,0]" % (at * 60, at * 60 + 60) for at in range(20_000))
+    line = b'{"key":"a","buckets":[' + buckets + b"]}"
+    turns = 0
+
+    async def run() -> Reply:
+        async def ticking() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        ticker = asyncio.create_task(ticking())
+        reply = await Doors().post("import", whole(line), LINES)
+        ticker.cancel()
+        return reply
+
+    assert json.loads(asyncio.run(run()).body)["counted"] == 20_000
+    assert turns > 60
+
+
+# --- what clients hold ------------------------------------------------------------------------------------------------
+HIT = b'{"key":"a"}'
+PADDED = b"[" + b" " * MIB + HIT
+
+
+@both
+def test_bodies_that_hold_memory_without_sending_make_room_for_one_that_sends(door: str) -> None:
+    async def run() -> None:
+        doors = Doors(waiting_bytes=16 * MIB)
+        slow: list[tuple[asyncio.Queue[bytes | None], asyncio.Task[Reply]]] = []
+        for _ in range(60):
+            pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+            pieces.put_nowait(PADDED)
+            slow.append((pieces, asyncio.create_task(doors.post("hits", pieces, JSON))))
+            await asyncio.sleep(0)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        refused = [task.result() for _, task in slow if task.done()]
+        assert {reply.status for reply in refused} == {429}  # none was slow yet: the newest are refused
+        assert all(int(reply.headers[b"retry-after"]) >= 1 for reply in refused)
+        assert 10 * MIB < doors.room.used <= 16 * MIB
+        small = await doors.post(door, whole(b'[{"key":"a","ts":%d}' % TODAY, b" " * (FREE_BYTES - 40), b"]"), JSON)
+        assert small.status == 200  # the first 16 KiB of a body are always free
+
+        doors.now += 30.0
+        large = b"[" + b" " * (5 * MIB // 2) + b'{"key":"a","ts":%d}]' % TODAY
+        honest = await doors.post(door, whole(large[:MIB], large[MIB:]), JSON)
+        assert honest.status == 200
+        for pieces, _ in slow:
+            pieces.put_nowait(b"]")
+            pieces.put_nowait(None)
+        replies = [await task for _, task in slow]
+        assert {reply.status for reply in replies} == {200, 429}
+        assert doors.intake.people.total() + doors.intake.singles.total() == 2 + [r.status for r in replies].count(200)
+        assert doors.room.used == 0
+
+    asyncio.run(run())
+
+
+def test_a_body_that_comes_at_a_fair_rate_is_never_refused_for_a_newer_one() -> None:
+    async def run() -> None:
+        doors = Doors(waiting_bytes=4 * MIB)
+        pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+        steady = asyncio.create_task(doors.post("hits", pieces, JSON))
+        pieces.put_nowait(b"[")
+        for second in range(30):
+            doors.now = float(second)
+            pieces.put_nowait(b" " * (100 * 1024))
+            while not pieces.empty():
+                await asyncio.sleep(0)
+        newer = await doors.post("hits", whole(b"[" + b" " * (2 * MIB) + HIT + b"]"), JSON)
+        assert newer.status == 429
+        pieces.put_nowait(HIT + b"]")
+        pieces.put_nowait(None)
+        assert (await steady).status == 200
+
+    asyncio.run(run())
+
+
+def test_a_body_in_pieces_of_one_byte_is_held_as_bytes_not_as_pieces() -> None:
+    async def run() -> int:
+        pieces = whole(*(b" " for _ in range(20_000)), HIT)
+        tracemalloc.start()
+        try:
+            assert (await Doors().post("hits", pieces, JSON)).status == 200
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert asyncio.run(run()) < MIB // 2
+
+
+def test_many_long_bodies_take_turns_and_a_small_one_passes_them() -> None:
+    async def run() -> None:
+        doors = Doors()
+        order: list[int] = []
+
+        async def post(number: int, body: bytes) -> None:
+            assert (await doors.post("hits", whole(body), JSON)).status in (200, 422)
+            order.append(number)
+
+        long = b"[" + b"0," * 20_000 + b"0]"
+        tasks = [asyncio.create_task(post(number, long)) for number in range(12)]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        tasks.append(asyncio.create_task(post(99, b"[" + HIT + b"," + HIT + b"]")))
+        await asyncio.gather(*tasks)
+        assert order[0] == 99
+
+    asyncio.run(run())
