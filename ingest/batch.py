@@ -1,7 +1,7 @@
 """What one request asks to be counted, and its form in the journal.
 
 A batch is valid by the time it exists: times are floored to the starts of their minutes, counts are positive and
-summed. Hits without an id are only counts; what stands under an id is kept apart, because it counts only for the
+summed. Hits without an id are only counts; hits with an id are kept apart, because they count only for the
 owner that claims the id first.
 """
 
@@ -15,7 +15,7 @@ Counts = dict[int, dict[str, int]]  # minute start -> link (or stored key) -> co
 
 
 class Identified(msgspec.Struct, array_like=True):
-    """What one id stands for: one hit, or all hits of a batch sent under an `Idempotency-Key`."""
+    """The hits that have one id: one hit, or all hits of a batch sent under an `Idempotency-Key`."""
 
     id: str
     people: Counts

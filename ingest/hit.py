@@ -129,7 +129,10 @@ def hit_of(raw: FullHit | AnyHit, moment: Moment, is_bot: Judge) -> Hit:
     key = require_key(raw.key, HitRejected)
     ts = ts_of(raw.ts, moment)
     count = count_of(raw.count)
-    id_, sent_id = event or (id_of(raw.id), None)
+    if event is None:
+        id_, sent_id = id_of(raw.id), None
+    else:
+        id_, sent_id = event
     ua = ua_of(raw.ua)
     bot = bot_of(raw.bot)
     if bot is None:

@@ -2,7 +2,7 @@
 
 memory://                          nothing survives the process
 sqlite:///clickcurve.db            a path from the working folder
-sqlite:////var/lib/clickcurve.db   a path from the root; what follows the third slash is the path as it stands
+sqlite:////var/lib/clickcurve.db   a path from the root: all that follows the third slash
 cassandra://h1,h2:9042/keyspace    some nodes of a cluster, then parameters: see cassandra/uri.py
 """
 

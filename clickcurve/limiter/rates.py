@@ -36,13 +36,15 @@ class Rate:
 
 
 def parse_rates(text: str) -> tuple[Rate, ...]:
-    """The rates of `2/s, 5/m, 10/h, 100/d`, shortest window first. RuleInvalid names the one that is wrong and why."""
+    """Parses rates such as `2/s, 5/m, 10/h, 100/d`; shortest window first. RuleInvalid names the wrong one and why."""
     return in_order(_parse_rate(part.strip()) for part in text.split(","))
 
 
 def in_order(rates: Iterable[Rate]) -> tuple[Rate, ...]:
-    """The rates, shortest window first. RuleInvalid if there is none, or one that can never refuse anything because a
-    longer window allows no more."""
+    """Returns the rates, shortest window first.
+
+    RuleInvalid if there is none, or one that can never refuse anything because a longer window allows no more.
+    """
     ordered = tuple(sorted(rates, key=lambda rate: rate.window_s))
     if not ordered:
         raise RuleInvalid("a rule needs a rate", field="rates", value="", rule=RATES_RULE)

@@ -1,4 +1,4 @@
-"""A rule: which callers of an event share a limit, the limit, and how it is kept. Refused with its reason when wrong.
+"""A rule: which callers of an event share a limit, the limit, and how it is kept. RuleInvalid says what is wrong.
 
 A settings file has one table `[limits.EVENT]`, or several `[[limits.EVENT]]` that are decided together.
 """
@@ -19,13 +19,13 @@ EDGES_S = {"second": 1, "minute": 60, "hour": 3_600}
 SIDES = ("strict", "lenient")
 FAILURES = ("open", "closed", "local")
 HISTORIES = ("event", "callers")
-# What a list remembers, it remembers caller by caller.
+# A list remembers each caller by name.
 MAX_LIST = 10_000
 # Fields of a question that are not features.
 RESERVED = ("cost", "peek", "explain", "reserve")
 
 _STRATEGIES = ("tiered", "fixed", "token_bucket", "per_second", "single_counter", "list")
-# Which strategy runs where. What is not here is refused when the rules are read.
+# Which strategy runs where. Another combination is refused when the rules are read.
 SUPPORTED: Mapping[str, tuple[str, ...]] = {
     "memory": _STRATEGIES,
     "redis": _STRATEGIES,
@@ -37,8 +37,11 @@ _FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 class Reach(NamedTuple):
-    """A rate in the numbers that a decision needs: of the buckets of the edge's width, those that begin less than
-    `decided_s` before now are held against the limit, those less than `other_s` give the other end of the bound."""
+    """A rate in the numbers that a decision needs.
+
+    Of the buckets of the edge's width, those that begin less than `decided_s` before now are held against the limit;
+    those that begin less than `other_s` before now give the other end of the bound.
+    """
 
     limit: int
     window_s: int
@@ -52,8 +55,8 @@ class Rule:
 
     by: the alternatives, each the features that name a caller together; the first that a question has all of is taken.
     edge_s and side only mean something to `tiered`, burst only to `token_bucket` (0: the rate's limit).
-    ttl_s: how long a backend keeps what it counted (0: as long as it needs). history: is what is asked and admitted
-    told of the event alone, or of its callers too?
+    ttl_s: how long a backend keeps what it counted (0: as long as it needs). history: whether listeners hear of the
+    event alone, or of its callers too.
     """
 
     event: str
@@ -126,8 +129,10 @@ class Rule:
 
 
 def parse_rules(limits: Mapping[str, Any]) -> tuple[Rule, ...]:
-    """The rules of a settings file's `limits`: each event's table, or list of tables. RuleInvalid for the first wrong
-    one. All rules of an event live on one backend, since they are decided together."""
+    """Parses a settings file's `limits`: each event's table, or list of tables. RuleInvalid for the first wrong one.
+
+    All rules of an event live on one backend, since they are decided together.
+    """
     return tuple(rule for event, tables in limits.items() for rule in _parse_event(event, tables))
 
 
@@ -145,7 +150,7 @@ def _parse_event(event: str, tables: object) -> Sequence[Rule]:
 
 
 def check_together(rules: Sequence[Rule]) -> None:
-    """RuleInvalid unless these rules of one event can be decided together: names of their own, one backend."""
+    """Raises RuleInvalid unless these rules of one event can be decided together: distinct names, one backend."""
     names = [rule.name for rule in rules]
     for name in names:
         if names.count(name) > 1:
@@ -160,7 +165,7 @@ def _parse_table(event: str, name: str, table: Mapping[str, Any]) -> Rule:
     for setting in table:
         if setting not in known:
             raise RuleInvalid(
-                f"{setting!r} is no setting of a rule",
+                f"{setting!r} is not a setting of a rule",
                 field=setting,
                 value=table[setting],
                 rule=", ".join(sorted(known)),
@@ -184,7 +189,7 @@ def _parse_by(by: object) -> tuple[tuple[str, ...], ...]:
 
 
 def _check_fit(table: Mapping[str, Any], strategy: object) -> None:
-    """Settings that the strategy would ignore are refused: somebody believes in them."""
+    """Refuses settings that the strategy would ignore, since the author of the rule relies on them."""
     for name, only in (("edge", "tiered"), ("side", "tiered"), ("burst", "token_bucket")):
         if name in table and strategy != only:
             raise RuleInvalid(
@@ -273,7 +278,7 @@ def _rule_error(name: str, value: object, rule: str) -> RuleInvalid:
 
 
 def _with_event(error: RuleInvalid, event: str) -> RuleInvalid:
-    """The same refusal, with the event in its sentence once."""
+    """Returns the same refusal, with the event in its sentence once."""
     start = f"limits.{event}: "
     detail = error.detail if error.detail.startswith(start) else start + error.detail
     return RuleInvalid(detail, field=error.field, value=error.value, rule=error.rule)

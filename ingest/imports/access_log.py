@@ -1,7 +1,7 @@
 """Access logs of web servers as hits: the combined and the common format, and the JSON lines of nginx and of Caddy.
 
-Pure: bytes in, counts out. The format is told apart line by line. A line ends in one of three ways, and a `Reading`
-adds up: it is a hit (a person's or a bot's), it is skipped with a reason (another status, another method, no key), or
+Pure: bytes in, counts out. The format is recognised line by line. A line ends in one of three ways, and `LogSums` add
+up: it is a hit (a person's or a bot's), it is skipped with a reason (another status, another method, no key), or
 it is bad (not a line of any known format).
 
 The text formats are those of `clickcurve.access_log`. Most lines need no regular expression: a line without a
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from clickcurve.buckets.ladder import END_OF_TIME, MINUTE_S
 from clickcurve.keys import KEY_BYTES
 from clickcurve.times import iso_seconds
 from ingest.batch import Counts, sum_counts
+from ingest.hit import Judge
 
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 SHOWN_BAD_LINES = 5
@@ -52,8 +53,8 @@ class BadLine:
 
 
 @dataclass(slots=True)
-class Reading:
-    """What some lines come to. `lines == people_hits + bot_hits + sum of skipped + bad`."""
+class LogSums:
+    """What some lines add up to. `lines == people_hits + bot_hits + sum of skipped + bad`."""
 
     people: Counts = field(default_factory=dict)
     bots: Counts = field(default_factory=dict)
@@ -74,16 +75,16 @@ class Reading:
 class AccessLog:
     """Reads one log. `is_bot` judges an agent; `statuses` are those that count."""
 
-    def __init__(self, is_bot: Callable[[str], bool], statuses: Collection[int] = REDIRECTS) -> None:
+    def __init__(self, is_bot: Judge, statuses: Collection[int] = REDIRECTS) -> None:
         self._is_bot = is_bot
         self._wanted = {f" {status:03} ": status in statuses for status in range(1000)}
         self._minutes: dict[str, int] = {}
         self._keys: dict[str, str] = {}
         self._agents: dict[str, bool] = {}
 
-    def read(self, data: bytes) -> Reading:
+    def read(self, data: bytes) -> LogSums:
         """Reads whole lines, each ended by a newline (the last need not be)."""
-        reading = Reading()
+        reading = LogSums()
         if data:
             # Bytes that are not UTF-8 become lone surrogates, which no key may hold: only their own line is lost.
             text = data.decode("utf-8", "surrogateescape")
@@ -91,7 +92,7 @@ class AccessLog:
             reading.people_hits, reading.bot_hits = sum_counts(reading.people), sum_counts(reading.bots)
         return reading
 
-    def _read_lines(self, lines: list[str], unescaped: bool, reading: Reading) -> None:
+    def _read_lines(self, lines: list[str], unescaped: bool, reading: LogSums) -> None:
         minutes, wanted, keys, agents = self._minutes, self._wanted, self._keys, self._agents
         people, bots = reading.people, reading.bots
         reading.lines += len(lines)
@@ -116,7 +117,7 @@ class AccessLog:
                         continue
             self._read_odd(number, line, reading)
 
-    def _read_odd(self, number: int, line: str, reading: Reading) -> None:
+    def _read_odd(self, number: int, line: str, reading: LogSums) -> None:
         try:
             found = self.parse(line)
         except LineBad as bad:
@@ -246,7 +247,7 @@ def _minute_of(when: str | float | None) -> int:
         when = _seconds_of_text(when)
     if when is None:
         raise LineBad("no time")
-    for unit in (1, 1_000, 1_000_000_000):  # seconds; Caddy can be told to write milliseconds or nanoseconds
+    for unit in (1, 1_000, 1_000_000_000):  # seconds; Caddy can be configured to write milliseconds or nanoseconds
         at = when / unit
         if 0 <= at < 100_000_000_000:
             break

@@ -93,11 +93,11 @@ def history_of(line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.re
     seen = [bucket for bucket in buckets if bucket.people or bucket.bots]
     first, last = _when("first_hit", values.first_hit), _when("last_hit", values.last_hit)
     for bucket in seen:
-        _place(history, bucket, first if bucket is seen[0] else None, last if bucket is seen[-1] else None)
+        _add_bucket(history, bucket, first if bucket is seen[0] else None, last if bucket is seen[-1] else None)
     return history
 
 
-def _place(history: LinkHistory, bucket: _Bucket, first: int | None, last: int | None) -> None:
+def _add_bucket(history: LinkHistory, bucket: _Bucket, first: int | None, last: int | None) -> None:
     """Adds a bucket at minutes inside it such that the link's first and last hit come out as they were."""
     ends = [minute_start(t) for t in (first, last) if t is not None and bucket.holds(t)]
     at = max(ends[0] if ends else 0, minute_start(bucket.start))

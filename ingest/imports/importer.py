@@ -20,9 +20,9 @@ import msgspec
 
 from clickcurve.buckets.errors import ImportOutOfStep
 from ingest.batch import SourceStep
-from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, Reading
+from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, LogSums
 from ingest.imports.chunk import Chunk
-from ingest.imports.fingerprint import MARKED_BYTES, Likeness
+from ingest.imports.fingerprint import PREFIX_BYTES, Likeness
 from ingest.imports.retry import Sender
 from ingest.imports.source import CHUNK_BYTES, Cutter, SourceChanged, SourceLines, SourceUnreadable, Stream, open_reader
 from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, KeptOffset, Taken
@@ -31,7 +31,7 @@ POLL_S = 1.0  # how often a followed log is looked at
 FAMILY_MEMBERS = 1000  # sources that begin alike
 MOVES = 20  # how often another import of the same source may come between, in one run
 
-Opened = Path | io.BufferedReader
+Openable = Path | io.BufferedReader
 
 
 class SourceKind(StrEnum):
@@ -64,10 +64,10 @@ class ImportSummary:
     from_byte: int = 0
     to_byte: int = 0
     left_bytes: int = 0
-    behind: bool = False  # the source ends before the offset that was counted already: a part of a known one
+    is_part: bool = False  # of a known source: it ends before the offset that was counted already
     damage: str | None = None  # why a packed source could not be read to its end
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: LogSums) -> None:
         for bad in reading.first_bad[: SHOWN_BAD_LINES - len(self.first_bad)]:
             self.first_bad.append(BadLine(self.lines + bad.line, bad.reason, bad.text))
         self.lines += reading.lines
@@ -113,7 +113,7 @@ class Importer:
         self._poll_s = poll_s
         self._chunk_bytes = chunk_bytes
 
-    async def run(self, source: Opened) -> ImportSummary:
+    async def run(self, source: Openable) -> ImportSummary:
         """Imports what is there now; raises ImportRefused, SourceUnreadable, and what the sender gives up with."""
         summary = ImportSummary()
         stream = await self._open(source)
@@ -172,12 +172,12 @@ class Importer:
             # A file that was moved away is looked at once more: its writer may have it open a little longer.
             moved = not stream.reader.is_at(path)
             await self._wait(self._poll_s)
-            if not stream.reader.stands(stream.at, stream.last):
+            if not stream.reader.still_has(stream.at, stream.last):
                 raise SourceChanged(f"{path} was truncated")
             if cutter is None:
                 await asyncio.to_thread(stream.rewind)
 
-    async def _open(self, source: Opened) -> Stream:
+    async def _open(self, source: Openable) -> Stream:
         return Stream(await asyncio.to_thread(open_reader, source), self._label)
 
     async def _run_once(self, stream: Stream, summary: ImportSummary) -> None:
@@ -190,9 +190,9 @@ class Importer:
     # --- the offset -----------------------------------------------------------------------------------------------
     async def _find(self, stream: Stream, summary: ImportSummary) -> str:
         """Returns the name of the source, with the stream at its offset; "" if there is nothing to do (yet)."""
-        begin = await asyncio.to_thread(stream.look, MARKED_BYTES[-1])
+        begin = await asyncio.to_thread(stream.look, PREFIX_BYTES[-1])
         summary.kind = self._kind or kind_of(begin)
-        summary.behind = False
+        summary.is_part = False
         free = ""
         for family in stream.beginning.families():
             for member in range(FAMILY_MEMBERS):
@@ -203,9 +203,9 @@ class Importer:
                     break
                 likeness = await asyncio.to_thread(_likeness, stream, kept)
                 if likeness is not Likeness.other:
-                    summary.behind = likeness is Likeness.shorter
+                    summary.is_part = likeness is Likeness.shorter
                     summary.from_byte = kept.offset
-                    return "" if summary.behind else name
+                    return "" if summary.is_part else name
         if not stream.beginning.families():
             summary.left_bytes = len(begin)  # too little to be told from other sources
             return ""
@@ -229,7 +229,7 @@ class Importer:
         summary.damage = stream.reader.damage
 
     async def _send_last(self, cutter: Cutter, stream: Stream, name: str, summary: ImportSummary) -> None:
-        """Sends a last line without a newline, if nothing can follow it or if it is whole as it stands."""
+        """Sends a last line without a newline, if nothing can follow it or if it is whole."""
         last = cutter.last() if summary.damage is None else None
         if last is not None and (stream.reader.final or self._is_whole(last, summary)):
             await self._send(name, last, summary)
@@ -251,7 +251,7 @@ class Importer:
             reading = self._log.read(lines.data)
             chunk = Chunk(step, reading.people, reading.bots)
         else:
-            reading = Reading(lines=lines.data.count(b"\n") + (bool(lines.data) and not lines.ended))
+            reading = LogSums(lines=lines.data.count(b"\n") + (bool(lines.data) and not lines.ended))
             chunk = Chunk(step, history=lines.data)
         for _ in range(lines.too_long):
             reading.lines += 1
@@ -272,7 +272,7 @@ def kind_of(begin: bytes) -> SourceKind:
 
 
 def _likeness(stream: Stream, kept: KeptOffset) -> Likeness:
-    """Compares a kept offset with the stream, which stands there afterwards if it is the same source."""
+    """Compares a kept offset with the stream, which is there afterwards if it is the same source."""
     beginning = stream.beginning
     if beginning.likeness(kept.offset, kept.tail, None) is Likeness.other:
         return Likeness.other

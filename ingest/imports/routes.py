@@ -34,7 +34,7 @@ SourceName = Annotated[
     Path(pattern="^[!-.0-~]+$", max_length=SOURCE_CHARS, description="Visible ASCII without a slash"),
 ]
 From = Annotated[int, Query(alias="from", ge=0, lt=2**62, description="The byte that the chunk begins at")]
-To = Annotated[int, Query(ge=0, lt=2**62, description="The byte behind its last one")]
+To = Annotated[int, Query(ge=0, lt=2**62, description="The byte after its last one")]
 Tail = Annotated[
     str, Query(pattern="^[!-~]*$", max_length=TAIL_CHARS, description="Kept with the offset for the client")
 ]
@@ -76,7 +76,7 @@ def import_routes(
         A receipt with the new `position`. 409: the source stands elsewhere, at `value`. 421: another worker keeps it.
         """
         if to <= start:
-            raise ParameterInvalid("a chunk ends behind its beginning", field="to", value=to, rule=f"more than {start}")
+            raise ParameterInvalid("a chunk ends after its beginning", field="to", value=to, rule=f"more than {start}")
         is_array = _is_array(request)
         sums = RequestSums(moment())
         body = await _decoded_body(request, body_bytes)

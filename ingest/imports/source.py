@@ -52,7 +52,7 @@ _PACKED: tuple[tuple[bytes, str, Callable[[], Unpacker]], ...] = (
 )
 
 
-class Plain:
+class PlainSource:
     """A file or pipe as it is."""
 
     damage: str | None = None  # why the source could not be read to its end
@@ -93,7 +93,7 @@ class Plain:
         self.raw_at = to
         return True
 
-    def stands(self, at: int, last: bytes) -> bool:
+    def still_has(self, at: int, last: bytes) -> bool:
         """Tells whether `last` still are the bytes before byte `at`."""
         return not self._regular or os.pread(self._raw.fileno(), len(last), at - len(last)) == last
 
@@ -109,7 +109,7 @@ class Plain:
         self._raw.close()
 
 
-class Packed:
+class PackedSource:
     """gzip members or zstd frames, one after the other, unpacked. Anything after the last one is damage."""
 
     final = True
@@ -178,7 +178,7 @@ class Packed:
     def jump(self, to: int) -> bool:
         return False
 
-    def stands(self, at: int, last: bytes) -> bool:
+    def still_has(self, at: int, last: bytes) -> bool:
         return True
 
     def is_at(self, path: Path) -> bool:
@@ -188,10 +188,10 @@ class Packed:
         self._raw.close()
 
 
-Reader = Plain | Packed
+SourceReader = PlainSource | PackedSource
 
 
-def open_reader(source: Path | io.BufferedReader) -> Reader:
+def open_reader(source: Path | io.BufferedReader) -> SourceReader:
     """Opens a source and tells by its first bytes how it is packed; raises SourceUnreadable with the reason."""
     try:
         opened = source.open("rb") if isinstance(source, Path) else source
@@ -200,14 +200,14 @@ def open_reader(source: Path | io.BufferedReader) -> Reader:
         raise SourceUnreadable(f"{source}: {error.strerror}", value=str(source)) from None
     for begin, coding, unpacker in _PACKED:
         if magic.startswith(begin):
-            return Packed(opened, coding, unpacker)
-    return Plain(opened)
+            return PackedSource(opened, coding, unpacker)
+    return PlainSource(opened)
 
 
 class Stream:
     """The bytes of a reader in order. `at`: the next byte; `last`: up to TAIL_BYTES before it."""
 
-    def __init__(self, reader: Reader, label: str = "") -> None:
+    def __init__(self, reader: SourceReader, label: str = "") -> None:
         self.reader = reader
         self.beginning = Beginning(label)
         self.at = 0
@@ -234,7 +234,7 @@ class Stream:
         else:
             data = self.reader.read(size)
             # Asked after reading: what was read was there while the bytes before it still were.
-            if not self.reader.stands(self.at, self.last):
+            if not self.reader.still_has(self.at, self.last):
                 raise SourceChanged("the file was truncated and written anew")
             self.beginning.feed(self.at, data)
         self.at += len(data)
@@ -276,7 +276,7 @@ class SourceLines:
 
 
 class Cutter:
-    """Cuts a stream, from where it stands, into stretches of whole lines."""
+    """Cuts a stream, from its next byte on, into stretches of whole lines."""
 
     def __init__(self, stream: Stream, chunk_bytes: int = CHUNK_BYTES, longest_line: int = LONGEST_LINE) -> None:
         self._stream = stream

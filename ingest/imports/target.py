@@ -4,8 +4,8 @@ For both, `send` returns a receipt or raises an error that says whether the chun
 
 - JournalError, StoreUnavailable: certainly not counted; the same chunk again, later.
 - ImportElsewhere: another worker keeps this source; the same chunk again, over a new connection.
-- JournalUnknown: nobody knows; ask for the offset.
-- ImportOutOfStep: the source stands elsewhere, at `value`.
+- JournalUnknown: unknown; ask for the offset.
+- ImportOutOfStep: the source is at another offset, `value`.
 - ImportRefused: it will never work.
 """
 
@@ -140,7 +140,7 @@ def _checked(answer: httpx.Response) -> Mapping[str, Any]:
         error = JournalBehind(detail) if answer.status_code == 429 else JournalFull(detail)
         after = answer.headers.get("Retry-After", "")
         error.retry_after_s = int(after) if after.isascii() and after.isdigit() else 1
-        # A proxy's 502 or 504 says nothing about the server behind it.
+        # A proxy's 502 or 504 says nothing about the server after it.
         raise error if answer.status_code in (429, 503) else JournalUnknown(detail)
     raise ImportRefused(f"the server says: {detail}", value=answer.status_code)
 
@@ -184,7 +184,7 @@ class OwnerTarget:
         try:
             await self._owner.accept(batch)
         except (JournalBehind, JournalFull):
-            await self._owner.flush()  # nobody else makes room here
+            await self._owner.flush()  # nothing else makes room here
             await self._owner.accept(batch)
 
     async def reconnect(self) -> None:

@@ -1,7 +1,7 @@
 """From the bytes of a body to hits as read: JSON (an object or an array), NDJSON, and CloudEvents batches.
 
 Decoding 100,000 objects at once falls out of the processor's cache and takes twice as long as decoding them 1,400 at
-a time, so a body is cut into pieces of about 48 KB. NDJSON is cut at newlines. A JSON array is cut where `},{` stands
+a time, so a body is cut into pieces of about 48 KB. NDJSON is cut at newlines. A JSON array is cut at `},{`,
 and each piece is read as an array of its own: a cut that hit the inside of a string or of a nested array leaves a
 piece that cannot be read, since a quote or a brace stays open in it; so what can be read was cut rightly. A piece
 that cannot is split exactly, token by token.

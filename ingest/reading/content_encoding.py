@@ -1,6 +1,6 @@
 """Content-Encoding: gzip and zstd, decoded in steps, with a bound that is enforced while decoding.
 
-A body of some kilobytes can stand for gigabytes. No step here makes more than a bounded number of bytes, and decoding
+A body of some kilobytes can hold gigabytes. No step here makes more than a bounded number of bytes, and decoding
 stops at the first byte over the limit.
 """
 

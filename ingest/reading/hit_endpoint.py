@@ -3,6 +3,9 @@
 A web framework's routing and validation cost more than a hit, so the server calls `HitRoutes` in front of it for
 every path that `serves` says yes to; all methods of those paths are answered here. One hit now, by path or by a JSON
 object with nothing but a key, goes to the owner without a batch and is answered with constant bytes.
+
+All others take one way: the bytes of a body become hits as read (`body.py`), these are judged (`ingest/hit.py`) and
+summed (`request_sums.py`), the sums become a batch for the owner, and its answer makes the receipt (`receipt.py`).
 """
 
 from __future__ import annotations

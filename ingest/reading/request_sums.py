@@ -6,7 +6,6 @@ has counted nothing.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 from operator import itemgetter
@@ -63,7 +62,7 @@ class RequestSums:
         self._ids: dict[str, int] = {} if name is None else {name: -1}  # the index of the first hit that has it
         self._refused: list[Item] = []  # the first ones
         self._refused_hits = 0
-        self._refused_sums: Counter[str] = Counter()
+        self._refused_sums: dict[str, int] = {}  # by class
         self._hits = 0  # so far: the index of the next
 
     # --- adding -------------------------------------------------------------------------------------------------
@@ -190,7 +189,8 @@ class RequestSums:
         if len(self._refused) < self._receipt_items:
             self._refused.append(Item.refused(index, error))
         self._refused_hits += 1
-        self._refused_sums[reason or refusal_class(error)] += count
+        reason = reason or refusal_class(error)
+        self._refused_sums[reason] = self._refused_sums.get(reason, 0) + count
 
     # --- when all is read ---------------------------------------------------------------------------------------
     def batch(self) -> Batch | None:
@@ -203,7 +203,7 @@ class RequestSums:
         return Batch({}, {}, [whole, *self._identified], {}, None)
 
     def batch_with(self, step: SourceStep) -> Batch:
-        """Returns the batch that moves an import's offset together with the hits, be they none."""
+        """Returns the batch that moves an import's offset together with the hits, if any."""
         return Batch(self._people, self._bots, self._identified, self._openings, step)
 
     def receipt(self, counted_before: frozenset[str] = frozenset()) -> Receipt:
@@ -219,7 +219,7 @@ class RequestSums:
                 counted += hit.count
                 late += hit.count if hit.minute < self.moment.late_before else 0
         duplicate += sum(hit.count for hit in duplicates.values())
-        refused = self._refused_sums.total()
+        refused = sum(self._refused_sums.values())
         if not (refused or duplicate):
             return Receipt(counted, 0, late, 0)
         items, omitted = self._items(duplicates, whole_again)

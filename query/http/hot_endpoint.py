@@ -65,7 +65,7 @@ def hot_target(scope: Scope) -> tuple[bytes | None, bytes] | None:
 
 
 def accepts_csv(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Does the caller prefer CSV to JSON? In doubt, no."""
+    """Returns whether the caller prefers CSV to JSON; in doubt, no."""
     for name, value in headers:
         if name == b"accept":
             return b"text/csv" in value.lower() and _prefers_csv(value.decode("latin-1").lower())
@@ -73,7 +73,7 @@ def accepts_csv(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 
 def _prefers_csv(accept: str) -> bool:
-    """By quality; between equals by which stands first, and a type that is named beats a `*`."""
+    """Compares by quality, equals by which stands first; a type that is named beats a `*`."""
     qualities: dict[str, float] = {}
     for part in accept.split(","):
         media, *parameters = (piece.strip() for piece in part.split(";"))

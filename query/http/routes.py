@@ -1,5 +1,7 @@
-"""The read routes, and the one that erases a link. Paths are matched raw, so that a key may hold an encoded slash or be
-called `total`; parameters are read by `query.parameters`, so that a misspelt one is refused and not ignored.
+"""The read routes that the framework answers, and the one that erases a link.
+
+Paths are matched raw, so that a key may hold an encoded slash or be called `total`; parameters are read by
+`query.parameters`, so that a misspelt one is refused and not ignored. Totals and curves: `query.http.hot_endpoint`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ class RawPathRoute(APIRoute):
 
 
 def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Limits) -> APIRouter:
-    """The router. erase is the owner's: the link is gone from the store when it returns, or it raises."""
+    """Makes the router. erase is the owner's: the link is gone from the store when it returns, or it raises."""
     router = APIRouter(route_class=RawPathRoute, tags=["reading"])
 
     @router.get("/v1/links/{key}", **openapi.SUMMARY)
@@ -48,9 +50,9 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Li
 
     @router.delete("/v1/links/{key}", status_code=204, **openapi.DELETE)
     async def erase_link(request: Request) -> Response:
-        queries.nothing_asked(_query(request))
+        queries.refuse_parameters(_query(request))
         await erase(_key(request))
-        queries.erased()
+        queries.link_erased()
         return Response(status_code=204)
 
     return router

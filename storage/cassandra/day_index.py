@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import TypeAlias
 
+from clickcurve.buckets.ladder import DAY_S
 from storage.cassandra.cql import Cql, Statement
 from storage.cassandra.partition_key import SHARDS, partition_key, shard_of
 from storage.cassandra.statements import (
@@ -25,9 +26,10 @@ from storage.cassandra.statements import (
 )
 from storage.contract import Held
 
-DAY_MS = 86_400_000
-DAYS_BY_TOUCHED = 31  # a walk that reaches no further back goes by touched; once begun, it may do so for
-DAYS_TOUCHED = 38  # days: entries live for 40
+DAY_MS = DAY_S * 1_000
+# A walk since a day at most 31 days ago goes by touched, and goes on so until that day is 38 days ago: entries live for
+# 40 days.
+DAYS_BY_TOUCHED, DAYS_TOUCHED = 31, 38
 
 KeyOnDay: TypeAlias = tuple[str, int]  # partition key, day
 
@@ -42,9 +44,8 @@ class DayIndex:
         # By owner: the epoch, and the days that due_days has with a stamp of this process and epoch.
         self._noted: dict[int, tuple[int, set[int]]] = {}
         self._by_touched: dict[int, bool] = {}  # since_day -> does a walk go by touched?
-        self._passes: dict[
-            tuple[int, int], int
-        ] = {}  # (owner, fold day) -> the start of the pass, as a stamp of epoch 0
+        # (owner, fold day) -> when the pass began, as a stamp of epoch 0
+        self._passes: dict[tuple[int, int], int] = {}
 
     # --- due ------------------------------------------------------------------------------------------------------
     def note_due(self, owner: int, epoch: int, stamp: int, due: Sequence[KeyOnDay]) -> None:

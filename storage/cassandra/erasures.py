@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clickcurve.buckets.errors import StoreUnavailable
+from clickcurve.buckets.ladder import HOUR_S, MINUTE_S
+from clickcurve.times import SECOND_US
 from storage.cassandra.cql import Cql
 from storage.cassandra.statements import ADD_ERASURE, ERASE, ERASURES, NOW_MS
 
 ATTEMPTS = 3
-MINUTE_US = 60_000_000
-HOUR_US = 60 * MINUTE_US
+MINUTE_US = MINUTE_S * SECOND_US
+HOUR_US = HOUR_S * SECOND_US
 # A look goes back MARGIN_US before the look before it. An erasure that takes longer than SLOW_US is logged again, since
 # a look may have missed it: with clocks up to 5 minutes apart 8 minutes may be 13, and end up to 5 further back.
 MARGIN_US = 20 * MINUTE_US

@@ -13,13 +13,15 @@ from itertools import islice
 from typing import TypeAlias
 
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
+from clickcurve.buckets.ladder import DAY_S
+from clickcurve.times import SECOND_US
 from storage.cassandra.cql import Cql
 from storage.cassandra.scan import partitions
 from storage.cassandra.statements import CLAIM_ID, CLAIM_ID_AGAIN, CLAIMED, CLAIMS, IDS_FIRST, IDS_FROM
 
 Claim: TypeAlias = tuple[int, int, int]  # owner, flush, accepted_us
 
-DAY_US = 86_400_000_000
+DAY_US = DAY_S * SECOND_US
 REPLAY_US = 5 * DAY_US  # a journal that is older is not flushed by itself
 MARGIN_US = DAY_US  # for clocks that differ, and for a flush that takes long
 ATTEMPTS = 8  # of a claim; one that changed nothing was overtaken by another claim of the same id
@@ -29,7 +31,7 @@ DECIDED_AT_ONCE = 64  # and noted together: a failure costs no more than these
 
 @dataclass(slots=True)
 class Decided:
-    """What a flush under way knows already: its own ids, and others' ids with the accept stamp and window asked for."""
+    """What a flush under way knows already: its own ids, and others' ids, each with accept stamp and window."""
 
     flush: int
     mine: set[str] = field(default_factory=set)
@@ -79,7 +81,7 @@ class IdsTable:
 
     def _add_claims(self, known: Mapping[str, list[Claim]], wanted: Mapping[str, Claim], kept_us: int) -> list[str]:
         """Adds a claim to each id; returns the ids for which it was refused or its outcome is unknown."""
-        ttl_s = kept_us // 1_000_000
+        ttl_s = kept_us // SECOND_US
         new = [id_ for id_, claims in known.items() if not claims]
         again = [id_ for id_, claims in known.items() if claims]
         inserted = self._cql.apply_each_if(CLAIM_ID, [(id_, [wanted[id_]], ttl_s) for id_ in new])

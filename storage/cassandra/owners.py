@@ -45,12 +45,13 @@ class OwnersTable:
 
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
         new = (after.epoch, after.holder, after.journal, after.place, after.state, after.begun, after.begun_at)
-        looked = False
+        tried = False
 
         def decide(stored: OwnerRecord | None) -> bool | None:
-            nonlocal looked
-            tried, looked = looked, True
-            if stored is None or (stored.state in FINAL and not (tried and stored == after)):
+            nonlocal tried
+            # A final record stays. But this claim may make it final: after an attempt, `after` may be its work.
+            may_be_ours, tried = tried and stored == after, True
+            if stored is None or (stored.state in FINAL and not may_be_ours):
                 return False
             if stored == after:
                 return True

@@ -1,4 +1,4 @@
-"""How keys stand in tables."""
+"""Keys as the tables have them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _EMPTY = "\0"  # not a stored key: links' keys begin with two NULs or none, name
 
 
 def partition_key(key: str) -> str:
-    """Returns how a stored key stands in tables: the empty one, of the row of all links, cannot be a partition key."""
+    """Returns a stored key as tables have it: the empty one, of the row of all links, cannot be a partition key."""
     return key or _EMPTY
 
 

@@ -24,9 +24,7 @@ from storage.cassandra.cql import Rows, Statement, StatementKind, Values
 
 SERIAL_IN_FLIGHT = 32  # conditional updates and serial reads: each is several rounds of the replicas
 ATTEMPTS = 3  # of what may be repeated
-PAUSE_S = (
-    1.0  # before another attempt: by then the driver knows which nodes are gone, and has found those that are back
-)
+PAUSE_S = 1.0  # before another attempt: by then the driver knows which nodes are gone and which are back
 MOST_FAILURES = 16  # of an attempt; after so many no more is sent
 WRITES_PER_REQUEST = 40  # to one partition: with keys of 1,024 bytes below the 50 KiB that Cassandra takes
 

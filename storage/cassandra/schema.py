@@ -26,8 +26,6 @@ REPLICATION = 3
 ATTEMPTS = 3  # to note something in meta
 NOTES = {"version", "ladder", "dc", "uuid"}  # the names in meta
 
-_TEN_DAYS_S = 10 * DAY_S
-
 # Rows with traffic are rewritten in every flush, so most of what is on disk is older versions. Levels (L) of fan-out 4
 # merge these soon and keep a partition in few files: the number of files is the cost of reading a cold row.
 _REWRITTEN = {"class": "UnifiedCompactionStrategy", "scaling_parameters": "L4"}
@@ -49,7 +47,7 @@ class Table:
     columns: Mapping[str, str]
     key: str
     compaction: Mapping[str, str] = field(default_factory=lambda: _REWRITTEN)
-    gc_grace_s: int = _TEN_DAYS_S
+    gc_grace_s: int = 10 * DAY_S
     ttl_s: int = 0
 
     def create(self, keyspace: str) -> str:

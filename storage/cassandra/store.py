@@ -53,7 +53,7 @@ class CassandraStore:
         self._days = DayIndex(cql, pinned_stamp)
         self._erasures = Erasures(cql)
         self._cache = RowCache(cache_bytes)
-        self._looking = Lock()
+        self._look_lock = Lock()
         self._looked: set[int] = set()  # owners whose flush under way has looked for erasures
         self._erased_at: dict[int, dict[str, int]] = {}  # of the keys that an owner loaded last
 
@@ -78,7 +78,7 @@ class CassandraStore:
         return self._owners.claim(before, after)
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
-        with self._looking:
+        with self._look_lock:
             self._looked.discard(held.owner)
         return self._owners.begin(held, previous, flush, at)
 
@@ -106,9 +106,8 @@ class CassandraStore:
                 missing.append(key)
             else:
                 found[key] = OwnRow(kept.data, kept.erased_at)
-        for key, rows in zip(
-            missing, self._cql.run_each(LOAD_OWN, [(partition_key(key), owner) for key in missing]), strict=True
-        ):
+        partitions_read = self._cql.run_each(LOAD_OWN, [(partition_key(key), owner) for key in missing])
+        for key, rows in zip(missing, partitions_read, strict=True):
             link = _link(rows)
             erased_at[key] = link.erased_at
             if link.rows:
@@ -121,7 +120,7 @@ class CassandraStore:
 
     def _look_for_erasures(self, owner: int) -> None:
         """Drops cached rows of links that were erased; once in each flush, before its first row."""
-        with self._looking:  # so that no owner's flush goes on with rows that another one's is about to drop
+        with self._look_lock:  # so that no owner's flush goes on with rows that another one's is about to drop
             if owner in self._looked:
                 return
             erased = self._erasures.look()
@@ -207,8 +206,8 @@ class CassandraStore:
         return found
 
     def _walk(self, after: str | None, size: int) -> Iterator[tuple[str, StoredLink]]:
-        stored_after = None if after is None else partition_key(after)
-        for key, rows in partitions(self._cql, WALK_FIRST, WALK_FROM, stored_after, size):
+        last = None if after is None else partition_key(after)
+        for key, rows in partitions(self._cql, WALK_FIRST, WALK_FROM, last, size):
             link = _link([row[2:] for row in rows])
             if link.rows:
                 yield stored_key_of(key), link

@@ -114,7 +114,7 @@ def _hosts(uri: str, nodes: str) -> tuple[tuple[str, ...], int]:
     for each in nodes.split(","):
         found = _HOST.fullmatch(each)
         if found is None or not 0 < int(found["port"] or PORT) < 65_536:
-            raise _invalid(uri, f"has {each!r} where a host, or host:port, must stand")
+            raise _invalid(uri, f"has {each!r} where a host, or host:port, must be")
         hosts.append(found["host"].strip("[]"))
         if found["port"]:
             ports.add(int(found["port"]))

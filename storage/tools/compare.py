@@ -11,9 +11,7 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.row import EMPTY
 from clickcurve.keys import link_of
 from storage.contract import Store, StoredLink
-from storage.tools.verify import row_name
-
-SENTENCES = 1_000  # of each kind; the rest is only counted
+from storage.tools.verify import SENTENCES, row_name
 
 Page = list[tuple[str, StoredLink]]
 

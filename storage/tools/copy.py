@@ -33,7 +33,16 @@ from clickcurve.buckets.row import next_due
 from clickcurve.keys import ALL_LINKS, kept_days
 from storage.contract import SavedRow, Source, Store, View
 from storage.tools.compare import Compared, Page, Sums, as_saved, compare, erasure_known
-from storage.tools.copy_owner import PREFIX, CopyRefused, Part, Progress, give_over, is_of_an_owner, refuse, take_up
+from storage.tools.copy_owner import (
+    PREFIX,
+    CopyRefused,
+    Part,
+    Progress,
+    give_over,
+    is_of_an_owner,
+    refuse_conflicts,
+    take_up,
+)
 from storage.tools.verify import row_name
 
 KEYS_PER_PAGE = 500
@@ -98,7 +107,7 @@ class _Copying:
         self._keys = 0
 
     async def run(self, since_us: int, window_us: int) -> Copied:
-        refuse(self._uuid, self._owners, self._sources, self._target)
+        refuse_conflicts(self._uuid, self._owners, self._sources, self._target)
         parts = [take_up(origin, self._owners, self._uuid, self._target) for origin in self._owners]
         todo = [part for part in parts if part.under_way]
         done = Copied()
@@ -222,7 +231,7 @@ class _Copying:
             assert found is not None
             if (found.owner, found.position) != (wanted.owner, wanted.position):
                 yield (
-                    f"import {name} stands at byte {wanted.position:,} in the source; in the target owner"
+                    f"import {name} is at byte {wanted.position:,} in the source; in the target owner"
                     f" {found.owner} keeps it, at byte {found.position:,}"
                 )
 

@@ -14,7 +14,7 @@ ATTEMPTS = 20
 
 
 class CopyRefused(ClickcurveError):
-    """These two stores, as they stand, must not be brought together."""
+    """The source must not be copied into the target, in the state of the two."""
 
     title = "copy refused"
 
@@ -76,7 +76,7 @@ def refuse_open(owners: Collection[OwnerRecord]) -> None:
         raise CopyRefused("; ".join(reasons))
 
 
-def refuse(uuid: str, owners: Collection[OwnerRecord], sources: Mapping[str, Source], target: Store) -> None:
+def refuse_conflicts(uuid: str, owners: Collection[OwnerRecord], sources: Mapping[str, Source], target: Store) -> None:
     """Raises CopyRefused if a copy of the store of this uuid would miss hits, or count them twice."""
     if target.uuid() == uuid:
         raise CopyRefused("both are one and the same store")

@@ -9,6 +9,7 @@ from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import DAY_S, Ladder
 from clickcurve.buckets.row import Cells, Row, check
+from clickcurve.times import SECOND_US
 from storage.contract import OwnerRecord, Store, StoredLink, StoredRow
 
 
@@ -25,7 +26,7 @@ async def dump(store: Store, key: str, ladder: Ladder, write: Callable[[str], ob
 def _link_lines(key: str, link: StoredLink, owners: dict[int, OwnerRecord], ladder: Ladder) -> Iterator[str]:
     yield f"key {key!r}: rows of {len(link.rows)} owners"
     if link.erased_at:
-        yield f"erased at {_utc(link.erased_at // 1_000_000)}: rows that do not know of it count for nothing"
+        yield f"erased at {_utc(link.erased_at // SECOND_US)}: rows that do not know of it count for nothing"
     for stored in link.rows:
         yield ""
         yield _whose_row(stored, owners.get(stored.owner))
@@ -54,7 +55,7 @@ def _header_lines(row: Row) -> Iterator[str]:
     if row.first is not None and row.last is not None:
         yield f"  first hit {_utc(row.first)}, last hit {_utc(row.last)}"
     if row.erased_at:
-        yield f"  erased at {_utc(row.erased_at // 1_000_000)}: people {row.erased}, bots {row.erased_bots} until then"
+        yield f"  erased at {_utc(row.erased_at // SECOND_US)}: people {row.erased}, bots {row.erased_bots} until then"
 
 
 def _tier_lines(name: str, bucket: Callable[[int], tuple[int, int]], cells: Cells) -> Iterator[str]:

@@ -23,7 +23,7 @@ from clickcurve.keys import ALL_LINKS, link_of
 from storage.contract import Store, StoredLink, View
 
 LINKS_PER_PAGE = 1_000
-SENTENCES = 1_000  # of broken rows; the rest is only counted
+SENTENCES = 1_000  # of each kind in a report; the rest is only counted
 
 
 @dataclass(slots=True)

@@ -144,7 +144,7 @@ def test_what_can_never_pass_says_so(dialect: str) -> None:
 
 def test_an_unknown_dialect_is_refused() -> None:
     assert check_dialect("ietf-11") == "ietf-11"
-    with pytest.raises(ParameterInvalid, match="is no dialect"):
+    with pytest.raises(ParameterInvalid, match="is not a dialect"):
         check_dialect("kong")
 
 

@@ -77,13 +77,13 @@ def test_a_missing_feature_is_said(features: dict[str, str]) -> None:
 @pytest.mark.parametrize("value", [5, 5.5, ["x"], b"x", True])
 def test_a_value_that_is_no_text_is_said(value: Any) -> None:
     for made in (keys("ip"), PAIR):
-        with pytest.raises(ParameterInvalid, match="ip of the event login is no text"):
+        with pytest.raises(ParameterInvalid, match="ip of the event login is not text"):
             made.key({"ip": value, "endpoint": "x"})
 
 
-def test_a_lone_surrogate_is_no_text() -> None:
+def test_a_lone_surrogate_is_not_text() -> None:
     for made in (keys("ip"), PAIR):
-        with pytest.raises(ParameterInvalid, match="no text that UTF-8 can hold"):
+        with pytest.raises(ParameterInvalid, match="not text that UTF-8 can hold"):
             made.key({"ip": "\ud800", "endpoint": "x"})
 
 

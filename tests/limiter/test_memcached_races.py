@@ -15,7 +15,7 @@ import pytest
 
 from clickcurve.limiter.backend import Settled
 from clickcurve.limiter.backends.counters import Verdict
-from clickcurve.limiter.backends.memcached import TRIES, MemcachedBackend
+from clickcurve.limiter.backends.memcached import MAX_ATTEMPTS, MemcachedBackend
 from clickcurve.limiter.backends.memcached_keys import QuestionKeys
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
@@ -192,7 +192,7 @@ def test_who_is_raced_every_time_is_refused_in_the_end(monkeypatch: pytest.Monke
         refused = limiter.hit("e", ANN, now=T)
         assert (refused.allowed, refused.retry_after_s) == (False, 0.001)
         assert backend.measures()["memcached_gave_up_total"] == 1
-        assert backend.measures()["memcached_taken_back_total"] == TRIES
+        assert backend.measures()["memcached_taken_back_total"] == MAX_ATTEMPTS
         assert free(limiter, T) == 1
 
 

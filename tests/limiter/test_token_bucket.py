@@ -13,9 +13,9 @@ from clickcurve.limiter.token_bucket import (
     converted,
     drops_at,
     flow_of,
-    given_back,
+    give_back,
     holds_at,
-    trimmed,
+    trim_claims,
     weigh_tokens,
 )
 
@@ -120,7 +120,7 @@ class Bucket:
     def see(self, at_us: int) -> None:
         self.drops = drops_at(self.flow, self.drops, self.at_us, at_us)
         self.at_us = at_us
-        self._keep(trimmed(list(self.open.values()), self.flow.full - self.drops))
+        self._keep(trim_claims(list(self.open.values()), self.flow.full - self.drops))
 
     def take(self, cost: int, name: int) -> bool:
         if cost * self.flow.token > self.drops:
@@ -131,7 +131,7 @@ class Bucket:
 
     def cancel(self, name: int, cost: int) -> None:
         which = list(self.open).index(name)
-        back, claims = given_back(list(self.open.values()), which, cost * self.flow.token)
+        back, claims = give_back(list(self.open.values()), which, cost * self.flow.token)
         self.drops += back
         self._keep(claims)
 

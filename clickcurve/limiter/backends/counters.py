@@ -1,4 +1,4 @@
-"""Decisions over named counters: for a store that can only read many numbers at once and add to many at once.
+"""Decisions over named counters, for a store that reads many numbers at once, and adds to many at once.
 
 `decide_by_counters` is a generator without I/O. It yields the counters that it must know, is sent their values, and
 returns what to answer and what to add: one round of reading and one of writing for any number of rules and rates. A
@@ -10,7 +10,7 @@ refused hit writes nothing; to tell when it would pass, it reads up to two round
         wanted = deciding.send(store.get_many(wanted))   # until it returns, in StopIteration.value
 
 A counter is named by its key, the width of its bucket and the bucket's start. Width 0 is the second of the key's latest
-hit: a number to be set, not added to. What the store does not have is 0.
+hit: a number to be set, not added to. A counter that the store does not have is 0.
 
 Between the reading and the writing others may write. A store without a step that does both admits too much then; how
 much is for that backend to say.
@@ -52,7 +52,7 @@ Deciding: TypeAlias = Generator[list[Counter], Mapping[Counter, int], Verdict]
 
 
 def decide_by_counters(question: Question) -> Deciding:
-    """The question, decided by named counters; for the strategies `tiered`, `fixed` and `per_second`."""
+    """Decides the question by named counters; for the strategies `tiered`, `fixed` and `per_second`."""
     assert question.at_us is not None, "counters have no clock"
     second = question.at_us // SECOND_US
     rules, keys = question.rules, question.keys
@@ -80,19 +80,19 @@ def decide_by_counters(question: Question) -> Deciding:
 
 
 def latest_of(key: str) -> Counter:
-    """The name of the second of a key's latest hit."""
+    """Returns the name of the second of a key's latest hit."""
     return Counter(key, 0, 0)
 
 
 def buckets_counted(rule: Rule, second: int) -> list[Bucket]:
-    """The buckets that a decision of this rule reads."""
+    """Returns the buckets that a decision of this rule reads."""
     if rule.strategy == "tiered":
         return sliding_window.buckets_read(rule, second)
     return [(rate.window_s, fixed_window.turn(second, rate.window_s) - rate.window_s) for rate in rule.rates]
 
 
 def counters_charged(rule: Rule, key: str, second: int) -> list[tuple[Counter, int]]:
-    """The counters that a hit at this second is added to (or taken back from), and how long each may matter."""
+    """Returns the counters that a hit at this second is added to, or taken back from, and each one's life."""
     if rule.strategy == "tiered":
         return [
             (Counter(key, *bucket), sliding_window.life_s(rule, bucket[0]))
@@ -109,7 +109,7 @@ def _counters(key: str, buckets: Iterable[Bucket]) -> list[Counter]:
 def _weigh(
     question: Question, latest: Sequence[int], known: dict[Counter, int], taking: bool
 ) -> Generator[list[Counter], Mapping[Counter, int], list[Quota]]:
-    """All rules side by side: what several of them do not know yet is asked for in one round."""
+    """Weighs all rules together: the counters that several of them need are read in one round."""
     assert question.at_us is not None
     second, cost = question.at_us // SECOND_US, question.cost
     readings = [
@@ -135,14 +135,14 @@ def _weigh(
 
 def _weigh_fixed(rule: Rule, second: int, latest: int, at_us: int, cost: int, taking: bool) -> Reading:
     counts = yield buckets_counted(rule, second)
-    told = [
+    quotas = [
         fixed_window.weigh_count(
             limit, window_s, counts[bucket], fixed_window.turn(second, window_s) * SECOND_US, at_us, cost, taking
         )
         for (limit, window_s, _, _), bucket in zip(rule.reaches, buckets_counted(rule, second), strict=True)
     ]
-    refused = [quota for quota in told if not quota.fits]
-    return longest(refused) if refused else tightest(told)
+    refused = [quota for quota in quotas if not quota.fits]
+    return longest(refused) if refused else tightest(quotas)
 
 
 _READINGS: Mapping[str, Callable[[Rule, int, int, int, int, bool], Reading]] = {

@@ -1,8 +1,8 @@
 """The keys of one question on memcached: where they live, what is read of them, and what is written.
 
-Beside its counts a key has a number of its own, the sum of all that was ever charged under it and, in the lowest bits,
-how often it was reset. It is read before the counts, and added to after them by a command that tells the sum: what it
-grew by beyond the own hit is what others were charged in between, wherever they counted it.
+Apart from its counts a key has a number of its own: the sum of all that was ever charged under it and, in the lowest
+bits, how often it was reset. It is read before the counts, and added to after them by a command that returns the sum:
+its growth beyond the own hit is what others were charged in between, wherever they counted it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from clickcurve.limiter.backends.counters import Counter, Verdict, decide_by_cou
 from clickcurve.limiter.backends.memcached_connection import DONE, NOT_THERE, Server, expiry
 from clickcurve.limiter.rule import EDGES_S, Rule
 
-# Everything is kept so much longer than it matters, so that callers whose clocks differ by less see no difference.
+# Everything is kept so much longer than it counts, so that callers whose clocks differ by less see no difference.
 GRACE_S = 60
 # In a key's own number.
 RESET_BITS = 12
 _RESETS = (1 << RESET_BITS) - 1
-# More than any hit leaves: what a key's own number grew by cannot be told, since it was reset or forgotten meanwhile.
+# More than any limit: the growth of a key's own number is unknown, since it was reset or forgotten meanwhile.
 UNKNOWN_GROWTH = 1 << 62
-_TRIES = 5
+_READ_ATTEMPTS = 5
 
 
 class KeyState:
-    """One key in one question."""
+    """One key of a question: its server, its own number, and how its counts are named."""
 
     __slots__ = ("base", "cas", "number", "own", "server")
 
@@ -36,12 +36,12 @@ class KeyState:
         self.base = base
         self.own = base + "|n"
         self.number = 0
-        # By which the second of the latest hit can be replaced if nobody else does.
+        # By name the second of the latest hit, and the CAS number by which it is replaced unless another process did.
         self.cas: dict[str, tuple[int, int]] = {}
 
     @property
     def start(self) -> str:
-        """What the names of its counts begin with: a key that was reset has others than before."""
+        """What the names of its counts begin with: after a reset they are others than before."""
         return f"{self.base}|{self.number & _RESETS}|"
 
     def name(self, counter: Counter) -> str:
@@ -50,17 +50,17 @@ class KeyState:
 
 
 def base_name(name: str) -> str:
-    """The key that a counter's name was made of."""
+    """Returns the key that a counter's name was made of."""
     return name.rsplit("|", 3)[0]
 
 
 def own_life_s(rule: Rule) -> int:
-    """A key's own number outlives all of its counts."""
+    """Returns the life of a key's own number, which outlives all of its counts."""
     return rule.ttl_s + max(EDGES_S.values()) + GRACE_S
 
 
 class QuestionKeys:
-    """All keys of one question. Its methods raise BackendUnavailable; a charge that did may have been counted."""
+    """All keys of one question. Its methods raise BackendUnavailable; a charge that does may have been counted."""
 
     def __init__(self, question: Question, state: Callable[[str], KeyState]) -> None:
         self._question = question
@@ -73,7 +73,7 @@ class QuestionKeys:
 
     # --- reading ------------------------------------------------------------------------------------------------------
     def decide(self) -> Verdict:
-        """The verdict, by one round of reading, or up to three where it is refused."""
+        """Reads and decides, in one round, or up to three where the hit is refused."""
         deciding = decide_by_counters(self._question)
         known = self._read_first(next(deciding))
         try:
@@ -84,9 +84,8 @@ class QuestionKeys:
         return verdict
 
     def _read_first(self, wanted: Sequence[Counter]) -> Mapping[Counter, int]:
-        """Each key's own number, before its counts. A key that was reset is looked up again: its counts are named
-        otherwise."""
-        for _ in range(_TRIES):
+        """Reads each key's own number, then its counts; again if a key was reset, since its counts have other names."""
+        for _ in range(_READ_ATTEMPTS):
             resets = self._resets()
             known: dict[Counter, int] = {}
             for server, named in self._names_by_server(wanted):
@@ -116,15 +115,15 @@ class QuestionKeys:
     def _read_more(self, wanted: Sequence[Counter]) -> Mapping[Counter, int]:
         known: dict[Counter, int] = {}
         for server, named in self._names_by_server(wanted):
-            told = server.parse(memcached.parse_numbers, server.ask(memcached.get_command(list(named))))
-            known.update((named[name], count) for name, count in told.items())
+            counts = server.parse(memcached.parse_numbers, server.ask(memcached.get_command(list(named))))
+            known.update((named[name], count) for name, count in counts.items())
         return known
 
     def _resets(self) -> list[int]:
         return [state.number & _RESETS for state in self._keys.values()]
 
     def _names_by_server(self, wanted: Sequence[Counter]) -> Iterable[tuple[Server, dict[str, Counter]]]:
-        """The names of what is wanted, by server. Written out, since a decision may have hundreds of them."""
+        """Yields the names of what is wanted, by server. Written out, since a decision may have hundreds of them."""
         starts = {key: state.start for key, state in self._keys.items()}
         if len(self._servers) == 1:
             yield self._servers[0], {f"{starts[each[0]]}{each[1]}|{each[2]}": each for each in wanted}
@@ -135,16 +134,20 @@ class QuestionKeys:
 
     # --- writing ------------------------------------------------------------------------------------------------------
     def charge(self, verdict: Verdict) -> Mapping[str, int]:
-        """Write what was decided. Returns, by key, what others were charged since its counts were read, where that is
-        not 0; UNKNOWN_GROWTH where that is not known."""
+        """Writes what was decided; returns, by key, what others were charged since its counts were read.
+
+        Keys where that is 0 are left out; UNKNOWN_GROWTH where it is not known.
+        """
         others: dict[str, int] = {}
         for server in self._servers:
             others.update(self._charge(server, verdict))
         return others
 
     def _charge(self, server: Server, verdict: Verdict) -> Mapping[str, int]:
-        """In this order: the counts, the second of the latest hit, the key's own number. Who reads a number that has
-        this hit in it then finds the others as well."""
+        """Writes in this order: the counts, the second of the latest hit, the key's own number.
+
+        So a process that reads an own number with this hit in it finds the rest of it as well.
+        """
         states, cost, at_us = self._keys, self._question.cost, self._at_us
         adds = [each for each in verdict.add if states[each[0].key].server is server]
         puts = [each for each in verdict.put if states[each[0].key].server is server]
@@ -166,24 +169,24 @@ class QuestionKeys:
         if lines[: len(adds)].count(DONE) != len(adds) or len(own) != 2 * len(charged):
             raise server.unexpected(answer)
         others = {key: server.parse(self._growth(key), own[2 * n + 1]) for n, key in enumerate(charged)}
-        for (counter, second, _), told in zip(puts, latest[2::3], strict=True):
-            # Somebody else has set it: it must not be before this hit.
-            if server.parse(int, told) < second:
+        for (counter, second, _), stored in zip(puts, latest[2::3], strict=True):
+            # Another process has set it: it must not be before this hit.
+            if server.parse(int, stored) < second:
                 others[counter.key] = UNKNOWN_GROWTH
         return {key: more for key, more in others.items() if more}
 
     def _growth(self, key: str) -> Callable[[str], int]:
-        """By how much more than this hit a key's own number has grown."""
+        """Returns what parses a key's new own number into its growth beyond this hit."""
         before, cost = self._keys[key].number, self._question.cost
 
-        def grown(told: str) -> int:
-            others = (int(told) >> RESET_BITS) - (before >> RESET_BITS) - cost
-            return others if others >= 0 and (int(told) ^ before) & _RESETS == 0 else UNKNOWN_GROWTH
+        def growth(answer: str) -> int:
+            others = (int(answer) >> RESET_BITS) - (before >> RESET_BITS) - cost
+            return others if others >= 0 and (int(answer) ^ before) & _RESETS == 0 else UNKNOWN_GROWTH
 
-        return grown
+        return growth
 
     def _put(self, counter: Counter, second: int, life_s: int) -> str:
-        """Set the second of the latest hit if nobody has since it was read; tell what it is then."""
+        """Returns what sets the second of the latest hit, unless another process did, and reads it."""
         name = self.name(counter)
         seen = self._keys[counter.key].cas.get(name)
         ttl = expiry(life_s + GRACE_S, self._at_us)
@@ -198,7 +201,7 @@ class QuestionKeys:
 
 
 def take_back(names: Iterable[tuple[Server, str]], cost: int) -> None:
-    """Subtract from counts, where they are still there. The keys' own numbers only ever grow."""
+    """Subtracts from counts, where they still exist. The keys' own numbers only ever grow."""
     of_server: dict[Server, list[str]] = {}
     for server, name in names:
         of_server.setdefault(server, []).append(name)

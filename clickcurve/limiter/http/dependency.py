@@ -12,7 +12,7 @@ failed. An exception that leaves the route, an HTTPException too, is a failure b
     @app.post("/login")
     async def login(attempt: Annotated[Attempt | None, Depends(Limited(limiter, "login", only_failures=True))]): ...
 
-FastAPI gives a place back after the answer is sent; `Depends(..., scope="function")` gives it back before.
+FastAPI cancels a reservation after the answer is sent; with `Depends(..., scope="function")` it does so before.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ from clickcurve.limiter.http.middleware import WRITES, Given
 
 
 class Refused(HTTPException):
-    """A hit that is not allowed. Without `install` it is answered as FastAPI answers, with the same status and headers
-    but another body."""
+    """A hit that is not allowed.
+
+    Without `install` FastAPI answers it, with the same status and headers but another body.
+    """
 
     def __init__(self, refused: HttpRefusal, detail: str) -> None:
         headers = {name: value for name, value in refused.fields if not name.startswith("Content-")}

@@ -36,7 +36,7 @@ _ASKED: dict[str, Any] = {
                 "schema": {
                     "type": "object",
                     "properties": {
-                        "ip": {"type": "string", "description": "An address; what is none is taken as text."},
+                        "ip": {"type": "string", "description": "An address; another text is taken as it is."},
                         "user": {"type": "string"},
                         "email": {"type": "string"},
                         "cost": {"type": "integer", "minimum": 1, "default": 1},
@@ -72,7 +72,7 @@ _DECISION = {
 }
 _SAID: dict[int | str, dict[str, Any]] = {
     200: {"description": "It may pass.", "content": {"application/json": {"example": _DECISION}}},
-    404: {"description": "No rule is for this event; the answer names those that there are."},
+    404: {"description": "No rule is for this event; the answer names the events that have one."},
     413: {"description": f"A body of more than {BODY_BYTES} bytes."},
     429: {"description": "It may not pass now. The status is that of the rule; the body is the decision."},
 }
@@ -87,7 +87,7 @@ _ENDED: dict[int | str, dict[str, Any]] = {
 def limit_routes(
     limiter: AsyncLimiter, addresses: Addresses, dialect: str, documentation_url: str = "/docs"
 ) -> APIRouter:
-    """The router. The dialect is that of the headers; GitHub's puts its two fields into refusals as well."""
+    """Makes the router. dialect: of the headers; GitHub's puts its two fields into refusals as well."""
     router = APIRouter(tags=["limits"])
 
     @router.post("/v1/limit/{event}", summary="May this pass?", responses=_SAID, openapi_extra=_ASKED)

@@ -1,4 +1,4 @@
-"""Traces: lines that say when somebody asked, and who. Pure.
+"""Traces: lines that say which caller asked, and when. Pure.
 
     1772000040.5 ip=203.0.113.7 user=ann cost=2
     2026-02-25T06:14:00Z ip=203.0.113.7
@@ -22,7 +22,7 @@ LINE_RULE = "a time (epoch seconds or ISO 8601), then feature=value pairs and pe
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One line: who asked when (epoch seconds), for how much."""
+    """One line: when a caller asked (epoch seconds), its features, and for how much."""
 
     at: float
     features: dict[str, str]
@@ -30,7 +30,7 @@ class Call:
 
 
 def parse_line(text: str) -> Call | None:
-    """None for a blank line and a comment (#). ParameterInvalid says what is wrong."""
+    """Parses a line; None for a blank line and a comment (#). ParameterInvalid says what is wrong."""
     if not text or text.isspace() or text.startswith("#"):
         return None
     line = parse_log_line(text)

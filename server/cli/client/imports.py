@@ -18,7 +18,7 @@ from clickcurve.buckets.ladder import Ladder, minutes_since
 from ingest.hit import Moment
 from ingest.imports.access_log import REDIRECTS, AccessLog
 from ingest.imports.history_line import Wide
-from ingest.imports.importer import Importer, ImportSummary, Opened, SourceKind
+from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind
 from ingest.imports.retry import TRIES, Sender
 from ingest.imports.target import TIMEOUT_S, HttpTarget, OwnerTarget, Target
 from ingest.reading.bots import bot_judge
@@ -105,7 +105,7 @@ async def _import(
                 if follow:
                     await _until_interrupted(importer.follow(file, summary))
                 else:
-                    opened: Opened = sys.stdin.buffer if file == STDIN else file  # type: ignore[assignment]
+                    opened: Openable = sys.stdin.buffer if file == STDIN else file  # type: ignore[assignment]
                     summary = await importer.run(opened)
             except ClickcurveError as error:
                 click.echo(f"{file}: {error.detail}", err=True)
@@ -184,7 +184,7 @@ class _Bar:
 
 def source_lines(name: str, summary: ImportSummary) -> list[str]:
     """Reports for people what came of one source."""
-    if summary.behind:
+    if summary.is_part:
         return [f"{name}: a part of a source that was counted further already; nothing new"]
     again = f" (bytes up to {summary.from_byte:,} were counted before)" if summary.from_byte else ""
     read = f"{name}: {summary.lines:,} lines read{again}"

@@ -80,7 +80,7 @@ def test_bad_lines_are_told_with_their_numbers_and_counted(monkeypatch: pytest.M
     assert "asked for 2 in 2 lines" in found.stdout
     assert found.stderr.splitlines() == [
         "line 3 is bad: trace 'nonsense' is not a time",
-        "line 5 is bad: ip of the event trace is no text that UTF-8 can hold",
+        "line 5 is bad: ip of the event trace is not text that UTF-8 can hold",
         "bad lines, which are in no sum: 3",
     ]
 

@@ -40,7 +40,7 @@ def test_an_address_says_what_it_says(rest: str, expected: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("rest", "sentence"),
     [
-        ("", "has '' where a host, or host:port, must stand"),
+        ("", "has '' where a host, or host:port, must be"),
         ("h1", "must name a keyspace after the hosts"),
         ("h1/", "must name a keyspace"),
         ("h1/Clicks", "of a to z, 0 to 9 and _"),
