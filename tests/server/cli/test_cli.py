@@ -126,6 +126,14 @@ def test_a_refused_question_is_told_in_the_servers_words(shared: RunningServer) 
     assert text.startswith("Error: the server says: invalid parameter: ")
 
 
+def test_a_time_means_the_same_in_a_flag_and_in_a_hit(shared: RunningServer) -> None:
+    with Clickcurve(shared.url) as client:
+        client.send([{"key": "dated", "ts": "20251001", "count": 4}, {"key": "dated", "ts": "2025-09-30T23:59"}])
+    for since in ("20251001", "2025-10-01", "2025-09-30T24:00", "2025-10-01T02:00+02:00", "1759276800"):
+        assert said("total", "dated", "--from", since, "--url", shared.url) == "4\n", since
+    assert "milliseconds?" in said("total", "dated", "--from", "1759276800000", "--url", shared.url, code=1)
+
+
 def test_no_server_ends_with_three(port: int) -> None:
     text = said("total", "--url", f"http://127.0.0.1:{port}", code=3)
     assert text.startswith(f"Error: no server answers at http://127.0.0.1:{port}")
