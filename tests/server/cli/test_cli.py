@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from server.cli.main import COMMANDS, main
+from testing.client import Clickcurve
 from testing.server import RunningServer
 from tests.conftest import Serve
 
