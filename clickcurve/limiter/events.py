@@ -31,18 +31,20 @@ COST_RULE = f"a whole number from 1 to {MAX_LIMIT}"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a hit is decided under together: its rules, what makes the key of each, and the backend of them all."""
+    """What a hit is decided under together: its rules, what makes the key of each, and the backend of them all.
+
+    keeps_time: whether that backend has a clock of its own. remembers: what makes the keys of the rule that is a list,
+    if one is. callers: of the rules that keep a history of callers, once for each `by`; () without a listener.
+    """
 
     name: str
     rules: tuple[Rule, ...]
     keys: tuple[KeyMaker, ...]
     overflow: tuple[str, ...]
     backend: str
-    keeps_time: bool  # whether that backend has a clock of its own
-    remembers: KeyMaker | None  # of the rule that is a list, if one is
-    callers: tuple[
-        KeyMaker, ...
-    ]  # of the rules that keep a history of callers, once for each `by`; () if nobody listens
+    keeps_time: bool
+    remembers: KeyMaker | None
+    callers: tuple[KeyMaker, ...]
 
 
 class Attempt:
