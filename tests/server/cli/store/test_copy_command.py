@@ -17,7 +17,7 @@ from testing.cassandra.node import Node
 from testing.client import Clickcurve
 from testing.server import RunningServer
 from tests.conftest import Serve
-from tests.server.cli.test_cli import said
+from tests.server.commands import said
 
 LINKS = 4_000
 
