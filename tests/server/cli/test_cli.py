@@ -11,8 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from server.cli.main import COMMANDS, main
-from testing.client import Clickcurve
-from testing.server import RunningServer, run
+from testing.server import RunningServer
 from tests.conftest import Serve
 
 Env = Mapping[str, str]
@@ -147,12 +146,13 @@ def test_commands_that_make_no_sense_end_with_two(arguments: tuple[str, ...]) ->
 
 # --- a store without a server ---------------------------------------------------------------------------------------
 @pytest.fixture
-def counted(serve: Serve, data: Path) -> Path:
-    """A data folder in which a server has counted, and which none holds."""
-    server = serve(data=data)
-    with Clickcurve(server.url) as client:
-        client.send([{"key": "launch", "count": 5}, {"key": "old", "ts": 1_600_000_000}, {"key": "b", "bot": True}])
-    server.stop()
+def counted(data: Path, tmp_path: Path) -> Path:
+    """A data folder in which hits were counted, and which no server holds."""
+    counts = {"launch": (1_750_000_020, 5, 0), "old": (1_600_000_020, 1, 0), "b": (1_750_000_020, 0, 1)}
+    lines = [{"key": key, "buckets": [[t, t + 60, people, bots]]} for key, (t, people, bots) in counts.items()]
+    history = tmp_path / "counted.ndjson"
+    history.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "counted 7," in said("import", str(history), "--data", str(data))
     return data
 
 
@@ -186,10 +186,9 @@ def test_folding_is_shown_and_done_and_keeps_totals(counted: Path) -> None:
 
 
 def test_fold_refuses_while_a_server_holds_the_folder(shared: RunningServer) -> None:
-    ended = run("fold", "--data", str(shared.data))
-    assert ended.returncode == 4
-    assert ended.stderr == f"Error: the data folder {shared.data} is held by clickcurve serve (process {shared.pid})\n"
-    assert run("fold", "--dry-run", "--data", str(shared.data)).returncode == 0
+    sentence = f"Error: the data folder {shared.data} is held by clickcurve serve (process {shared.pid})\n"
+    assert said("fold", "--data", str(shared.data), code=4) == sentence
+    said("fold", "--dry-run", "--data", str(shared.data))
 
 
 def test_reading_commands_work_beside_a_server(shared: RunningServer) -> None:
