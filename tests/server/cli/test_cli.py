@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from server.cli.main import COMMANDS, main
+from server.cli.main import COMMANDS
+from testing.client import Clickcurve
 from testing.server import RunningServer
 from tests.conftest import Serve
-
-Env = Mapping[str, str]
-NONE: Env = {}
-
-
-def ask(*arguments: str, stdin: str | None = None, env: Env = NONE) -> Result:
-    clean = {"CLICKCURVE_URL": None, "CLICKCURVE_TOKEN": None, "COLUMNS": "80"}
-    return CliRunner().invoke(main, list(arguments), input=stdin, env={**clean, **env})
-
-
-def said(*arguments: str, stdin: str | None = None, code: int = 0, env: Env = NONE) -> str:
-    """What a command printed, both streams, after ending with the code that is expected."""
-    found = ask(*arguments, stdin=stdin, env=env)
-    assert found.exit_code == code, (found.output, found.exception)
-    return found.output
+from tests.server.commands import ask, said
 
 
 # --- help -----------------------------------------------------------------------------------------------------------
@@ -123,6 +108,14 @@ def test_a_file_of_hits_is_sent_and_refusals_are_told(shared: RunningServer) -> 
 def test_a_refused_question_is_told_in_the_servers_words(shared: RunningServer) -> None:
     text = said("curve", "--last", "7x", "--url", shared.url, code=1)
     assert text.startswith("Error: the server says: invalid parameter: ")
+
+
+def test_a_time_means_the_same_in_a_flag_and_in_a_hit(shared: RunningServer) -> None:
+    with Clickcurve(shared.url) as client:
+        client.send([{"key": "dated", "ts": "20251001", "count": 4}, {"key": "dated", "ts": "2025-09-30T23:59"}])
+    for since in ("20251001", "2025-10-01", "2025-09-30T24:00", "2025-10-01T02:00+02:00", "1759276800"):
+        assert said("total", "dated", "--from", since, "--url", shared.url) == "4\n", since
+    assert "milliseconds?" in said("total", "dated", "--from", "1759276800000", "--url", shared.url, code=1)
 
 
 def test_no_server_ends_with_three(port: int) -> None:
