@@ -14,14 +14,14 @@ from unittest import mock
 
 from clickcurve.buckets import codec
 from clickcurve.buckets.row import apply
-from ingest import claim, flush, owner
-from ingest.journal.journal import Identity, Journal
+from ingest import claim, claim_table, flush, owner
+from ingest.claim_table import Claimant, Relation
+from ingest.journal.journal import Identity
 from query.reader import Reader
 from storage.cassandra import ids, store
 from storage.cassandra.erasures import Erasures
 from storage.cassandra.ids import MARGIN_US, REPLAY_US, Claim, IdsTable
 from storage.cassandra.store import CassandraStore
-from storage.contract import CLOSED, OPEN, Held, OwnerRecord, Store
 from tests.simulated import cluster, simulation
 from tests.simulated.cells import Cell, Partition, Partitions, absorb
 from tests.simulated.cluster import ROWS, Answer, Cluster, Exchange, Faults
@@ -96,74 +96,6 @@ def look_in_vain(self: Erasures) -> Sequence[str] | None:
 
 
 LOOK = Erasures.look
-
-
-async def record_with_holder(self: owner.Owner, identity: Identity) -> None:
-    """Keeps the holder in the identity of a clean stop."""
-    await RECORD(self, replace(identity, holder=identity.holder or identity.attempts[-1][1]))
-
-
-RECORD = owner.Owner._record_identity
-
-
-class EpochStore:
-    """The store of a claim that is won by the epoch alone: it answers that the holder is the one that tried last."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._tried: OwnerRecord | None = None
-
-    def create_owner(self, after: OwnerRecord) -> bool:
-        self._tried = after
-        return self._store.create_owner(after)
-
-    def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        self._tried = after
-        return self._store.claim(before, after)
-
-    def owner(self, number: int) -> OwnerRecord | None:
-        stored, tried, self._tried = self._store.owner(number), self._tried, None
-        if stored is not None and tried is not None and stored.epoch == tried.epoch:
-            return replace(stored, holder=tried.holder)
-        return stored
-
-    def owners(self) -> Sequence[OwnerRecord]:
-        return self._store.owners()
-
-
-class AllClosedStore:
-    """The store of a claim that takes every owner's number for one that was given back."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._open: dict[int, OwnerRecord] = {}
-        self.create_owner = store.create_owner
-        self.owner = store.owner
-
-    def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        return self._store.claim(self._open.get(before.owner, before), after)
-
-    def owners(self) -> Sequence[OwnerRecord]:
-        found = self._store.owners()
-        self._open = {record.owner: record for record in found if record.state == OPEN}
-        return [replace(record, state=CLOSED) if record.state == OPEN else record for record in found]
-
-
-def claim_over(seen: Callable[[Store], Any]) -> Callable[..., Held]:
-    """A claim that sees another store than there is."""
-
-    def claim_it(journal: Journal, record: Record, store: Store, *rest: Any) -> Held:
-        return CLAIM(journal, record, seen(store), *rest)
-
-    return claim_it
-
-
-def claim_without_attempts(journal: Journal, record: Record, *rest: Any) -> Held:
-    return CLAIM(journal, lambda identity: record(replace(identity, attempts=())), *rest)
-
-
-CLAIM = claim.claim
-Record = Callable[[Identity], None]
 
 
 async def _answered(answer: Any) -> Any:
@@ -265,7 +197,10 @@ OLD_JOURNALS = Plot(
     faults=calm, ids=0.9, waits_s=(60, 9 * DAY_S),
     weights={**ONLY, "to_two": 25.0, "kill": 12.0, "start": 8.0, "wait": 8.0},
 )  # fmt: skip
-ERASED = Plot(faults=calm, links=2, ids=0.0, weights={**ONLY, "erase": 12.0, "flush": 40.0, "kill": 1.0})
+ERASED = Plot(
+    faults=calm, links=2, ids=0.0,
+    weights={**ONLY, "read": 1.0, "wait": 0.2, "post": 40.0, "erase": 12.0, "flush": 40.0, "kill": 1.0},
+)  # fmt: skip
 READS = Plot(faults=slow, links=2, ids=0.0, weights={**ONLY, "read": 60.0, "flush": 40.0, "kill": 1.0})
 
 MUTANTS = [
@@ -291,23 +226,23 @@ MUTANTS = [
     Mutant("every process with the same token", lambda: replaced(
         simulation, "token_of", lambda *_: lambda: "token"), COPIES),
     Mutant("a claim won by the epoch alone", lambda: replaced(
-        owner, "claim", claim_over(EpochStore)), COPIES),
+        claim, "_has_won", lambda after, stored: stored is not None and stored.epoch == after.epoch), COPIES),
     Mutant("attempts to claim forgotten", lambda: replaced(
-        owner, "claim", claim_without_attempts), CLAIMS),
-    Mutant("a journal not asked whether it is the latest", lambda: replaced(
-        claim, "_is_superseded", lambda *_: False), COPIES),
+        claim, "_with_attempt", lambda identity, after: replace(identity, attempts=())), CLAIMS),
+    Mutant("a journal not asked whether it is the latest", lambda: mock.patch.dict(
+        claim_table.TABLE, {Relation.AHEAD: claim_table.TABLE[Relation.OURS]}), COPIES),
     Mutant("a journal not asked for the last flush", lambda: replaced(
-        claim, "_newest_flush", lambda journal: 2**62), RESTORED),
+        Claimant, "_lacks_a_flush_of", lambda *_: False), RESTORED),
     Mutant("flush numbers without the epoch", lambda: replaced(
         owner, "first_flush", lambda epoch: 0), TAKEN_OVER),
     Mutant("a number taken that was not closed", lambda: replaced(
-        owner, "claim", claim_over(AllClosedStore)), TAKEN_OVER),
+        claim_table, "_is_free", lambda record: True), TAKEN_OVER),
     Mutant("a number kept after a clean stop", lambda: replaced(
-        owner.Owner, "_record_identity", record_with_holder), TAKEN_OVER, seeds=120),
+        owner, "given_back", lambda held: Identity(held.owner, held.epoch, held.holder, ())), TAKEN_OVER, seeds=120),
     Mutant("own hits added after the rows were read", lambda: replaced(
         Reader, "row", row_before_buffer), READS),
     Mutant("cached rows not dropped when others erase", lambda: replaced(
-        Erasures, "look", look_in_vain), ERASED),
+        Erasures, "look", look_in_vain), ERASED, seeds=80),
     Mutant("erasures not looked at in a flush", lambda: replaced(
         flush.Flush, "_cut_by_erasure", lambda *_: {}), ERASED),
     Mutant("writes that one replica has", lambda: replaced(cluster, "QUORUM", 1), LOSSES),
