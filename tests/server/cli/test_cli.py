@@ -97,7 +97,7 @@ def test_hits_are_sent_and_asked_for(server: RunningServer) -> None:
     assert json.loads(said("curve", "--json", env=url))["total"] == 5
 
 
-def test_a_file_of_hits_is_sent_and_refusals_are_told(shared: RunningServer) -> None:
+def test_a_file_of_hits_is_sent_and_refusals_are_printed(shared: RunningServer) -> None:
     lines = '{"key": "a", "count": 3}\n{"key": ""}\nnonsense\n{"key": "b"}\n'
     text = said("send", "--file", "-", "--url", shared.url, stdin=lines, code=1)
     assert "counted 4, duplicate 0, late 0, refused 2" in text
@@ -105,7 +105,7 @@ def test_a_file_of_hits_is_sent_and_refusals_are_told(shared: RunningServer) -> 
     assert said("total", "a", "--last", "1h", "--url", shared.url) == "3\n"
 
 
-def test_a_refused_question_is_told_in_the_servers_words(shared: RunningServer) -> None:
+def test_a_refused_question_is_printed_in_the_servers_words(shared: RunningServer) -> None:
     text = said("curve", "--last", "7x", "--url", shared.url, code=1)
     assert text.startswith("Error: the server says: invalid parameter: ")
 
@@ -165,7 +165,7 @@ def test_the_store_is_verified_dumped_exported_and_backed_up(counted: Path, tmp_
     assert len(out.read_text().splitlines()) == 3
 
 
-def test_a_store_that_is_not_there_is_told_and_not_made(tmp_path: Path) -> None:
+def test_a_missing_store_is_reported_and_not_made(tmp_path: Path) -> None:
     text = said("verify", "--data", str(tmp_path / "none"), code=3)
     assert text.startswith("Error: there is no database at")
     assert not (tmp_path / "none").exists()
@@ -184,5 +184,5 @@ def test_fold_refuses_while_a_server_holds_the_folder(shared: RunningServer) -> 
     said("fold", "--dry-run", "--data", str(shared.data))
 
 
-def test_reading_commands_work_beside_a_server(shared: RunningServer) -> None:
+def test_reading_commands_work_while_a_server_runs(shared: RunningServer) -> None:
     assert "0 rows break a law" in said("verify", "--data", str(shared.data))

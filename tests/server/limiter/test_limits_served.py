@@ -172,7 +172,7 @@ def test_a_body_that_is_refused_is_not_read(limited: Start) -> None:
         assert connection.recv(65_536).startswith(b"HTTP/1.1 429")
 
 
-def test_tokens_are_told_apart_and_without_one_nothing_is_asked(limited: Start, tmp_path: Path) -> None:
+def test_each_token_has_its_own_limit_and_an_unknown_one_is_not_counted(limited: Start, tmp_path: Path) -> None:
     data = tmp_path / "guarded"
     data.mkdir()
     ann, ben = (auth.add_token(data / "tokens.json", name, (Scope.write,), 0) for name in ("ann", "ben"))
@@ -186,7 +186,7 @@ def test_tokens_are_told_apart_and_without_one_nothing_is_asked(limited: Start, 
     assert write(ben) == 200
 
 
-def test_callers_behind_a_trusted_proxy_are_told_apart(limited: Start) -> None:
+def test_each_caller_of_a_trusted_proxy_has_its_own_limit(limited: Start) -> None:
     client = limited(WRITE.replace("3/d", "1/d"), "--trusted-proxies", "127.0.0.1")
 
     def write(forwarded: str) -> int:

@@ -1,4 +1,4 @@
-"""What systemd is told, on a socket as systemd gives it: ready when all listen, stopping when the end has begun."""
+"""What systemd reads from a socket as it makes it: ready when all listen, stopping when the end has begun."""
 
 from __future__ import annotations
 
