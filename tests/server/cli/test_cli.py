@@ -11,7 +11,6 @@ import pytest
 from server.cli.main import COMMANDS
 from testing.client import Clickcurve
 from testing.server import RunningServer
-from tests.conftest import Serve
 from tests.server.commands import ask, said
 
 
@@ -121,13 +120,6 @@ def test_a_time_means_the_same_in_a_flag_and_in_a_hit(shared: RunningServer) -> 
 def test_no_server_ends_with_three(port: int) -> None:
     text = said("total", "--url", f"http://127.0.0.1:{port}", code=3)
     assert text.startswith(f"Error: no server answers at http://127.0.0.1:{port}")
-
-
-def test_commands_show_their_token(serve: Serve, data: Path) -> None:
-    token = said("token", "create", "me", "--scope", "admin", "--data", str(data)).strip()
-    server = serve(data=data, settings={})
-    assert "token missing or unknown" in said("total", "--url", server.url, code=1)
-    assert said("total", "--url", server.url, env={"CLICKCURVE_TOKEN": token}) == "0\n"
 
 
 @pytest.mark.parametrize(
