@@ -19,7 +19,7 @@ BUDGETS_S: Mapping[str, float] = {
     "examples": 120.0,
     "ingest": 240.0,
     "install": 480.0,
-    "ratelimit": 420.0,
+    "limiter": 420.0,
     "server": 300.0,
     "simulated": 300.0,
     "storage": 420.0,
