@@ -8,7 +8,7 @@ STAMP := .venv/.installed
 CASSANDRA_SYSTEM := mvn:maven java:openjdk-17-jre-headless
 TEST_SYSTEM := nginx curl faketime redis-server memcached $(CASSANDRA_SYSTEM)
 BENCH_SYSTEM := wrk redis-server memcached $(CASSANDRA_SYSTEM)
-SOURCES := clickcurve ingest storage query retention server tests bench examples
+SOURCES := clickcurve ingest storage query retention server testing tests bench examples
 ARGS ?=
 
 .PHONY: help install serve cassandra test chaos test-system cassandra-system check format bench bench-system lock clean
@@ -39,7 +39,7 @@ serve: install
 	exec $(BIN)/clickcurve serve $(ARGS)
 
 cassandra: install cassandra-system
-	exec $(BIN)/python -m tests.cassandra
+	exec $(BIN)/python -m testing.cassandra
 
 test: install test-system
 	$(BIN)/python -m tests $(ARGS)
@@ -61,13 +61,13 @@ bench: install bench-system
 	$(BIN)/python -m bench $(ARGS)
 
 cassandra-system:
-	@sh tests/system.sh $(CASSANDRA_SYSTEM)
+	@sh testing/system.sh $(CASSANDRA_SYSTEM)
 
 test-system:
-	@sh tests/system.sh $(TEST_SYSTEM)
+	@sh testing/system.sh $(TEST_SYSTEM)
 
 bench-system:
-	@sh tests/system.sh $(BENCH_SYSTEM)
+	@sh testing/system.sh $(BENCH_SYSTEM)
 
 # Resolved on Python 3.11, the oldest that is supported, with a tool that lives in an environment of its own.
 # No option, address or path is written into the file.

@@ -14,11 +14,11 @@ from time import time
 from bench import cassandra, ingest, limiter, reads, rows, servers
 from bench.table import Line, render
 from bench.workload import Workload
-from tests.running import ROOT
+from testing.server import ROOT
 
 PARTS = ("rows", "ingest", "reads", "limiter", "cassandra")
 # A loaded store is kept for later runs as long as the code that writes it and the hour stay the same.
-WRITERS = ("buckets", "ingest", "storage", "bench/workload.py")
+WRITERS = ("clickcurve/buckets", "ingest", "storage", "bench/workload.py")
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from bench.cassandra_node import one_node
 from bench.cassandra_reads import reads
 from bench.cassandra_writes import writes
 from bench.table import Line, render
-from tests.cassandra.node import Node
+from testing.cassandra.node import Node
 
 # Each has a keyspace of its own.
 PARTS: dict[str, Callable[[Node, Path, int, int], list[Line]]] = {

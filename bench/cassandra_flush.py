@@ -23,9 +23,8 @@ from clickcurve.buckets.row import EMPTY, Delta, apply
 from ingest.batch import Batch
 from storage.cassandra.uri import Address, parse
 from storage.from_uri import open_store
-from tests.cassandra.node import Node
-from tests.ingest.world import Node as OwnerNode
-from tests.ingest.world import TrackedDisk
+from testing.cassandra.node import Node
+from testing.owner_process import OwnerProcess, TrackedDisk
 
 KEYS = 30_000
 WRITE = "UPDATE rows USING TIMESTAMP ? SET data = ? WHERE short_key = ? AND owner = 1"
@@ -90,7 +89,7 @@ async def _flushes(
     """The first flush of an owner after its start; then the bare driver and another flush of these links, in turn."""
     moment = float(now)
     store = open_store(uri, str(CLICKS))
-    owner = OwnerNode(folder / "flushes", store, lambda: moment, alone=False, disk=TrackedDisk()).owner
+    owner = OwnerProcess(folder / "flushes", store, lambda: moment, alone=False, disk=TrackedDisk()).owner
 
     async def flush() -> Flushed:
         nonlocal moment

@@ -21,9 +21,8 @@ from query.reader import Reader
 from query.top import TopLinks
 from storage.contract import Store
 from storage.from_uri import open_store
-from tests.cassandra.node import Node
-from tests.ingest.world import Node as OwnerNode
-from tests.ingest.world import TrackedDisk
+from testing.cassandra.node import Node
+from testing.owner_process import OwnerProcess, TrackedDisk
 
 OWNERS = 10
 HOT, QUIET = "hot", "single"  # counted by all owners, and by the first alone; rows of both are full
@@ -56,7 +55,7 @@ async def _hot_link(uri: str, folder: Path, rounds: int) -> list[Line]:
 
 
 def _open(folder: Path, store: Store, now: int) -> Owner:
-    return OwnerNode(folder, store, lambda: now, alone=False, disk=TrackedDisk()).owner
+    return OwnerProcess(folder, store, lambda: now, alone=False, disk=TrackedDisk()).owner
 
 
 async def _fill(owners: Sequence[Owner], now: int) -> None:

@@ -10,10 +10,10 @@ from bench.cassandra_node import make_keyspace, session
 from bench.table import Line
 from clickcurve.keys import link_key
 from storage.cassandra.store import CassandraStore
-from tests.cassandra.counted import Counted
-from tests.cassandra.month import VIRAL, Month, Plan
-from tests.cassandra.node import Node
-from tests.cassandra.tables import TableStats, table_stats, tables_with_deletions
+from testing.cassandra.counted import Counted
+from testing.cassandra.month import VIRAL, Month, Plan
+from testing.cassandra.node import Node
+from testing.cassandra.tables import TableStats, table_stats, tables_with_deletions
 
 KEYSPACE = "month"
 PLAN = Plan()

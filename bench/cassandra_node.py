@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from clickcurve.buckets.ladder import CLICKS
-from storage.cassandra.schema import apply
+from storage.cassandra.schema import apply_schema
 from storage.cassandra.session import Session, connect
 from storage.cassandra.statements import STATEMENTS
 from storage.cassandra.uri import parse
-from tests.cassandra.node import Node
-from tests.cassandra.prepare import prepare
-from tests.cassandra.ring import place_one, running
+from testing.cassandra.node import Node
+from testing.cassandra.prepare import prepare
+from testing.cassandra.ring import place_one, running
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def make_keyspace(node: Node, name: str) -> str:
     uri = f"cassandra://{node.address}:{node.port}/{name}"
     session = connect(parse(uri))
     try:
-        apply(session, str(CLICKS), replication=1)
+        apply_schema(session, str(CLICKS), replication=1)
     finally:
         session.close()
     return uri

@@ -12,8 +12,8 @@ from bench.reads import QUERIES, post
 from bench.table import Line, spread
 from bench.workload import Workload
 from bench.wrk import Requests, Round, drive
-from tests.cassandra.node import Node
-from tests.client import Clickcurve
+from testing.cassandra.node import Node
+from testing.client import Clickcurve
 
 LINKS, HITS = 10_000, 1_000_000  # a tenth of what the other reads are measured with
 LOADED_WITHIN_S = 300

@@ -19,22 +19,20 @@ from typing import Any
 
 from bench.cassandra_node import make_keyspace, session
 from bench.table import Line
-from clickcurve.buckets.ladder import fold_day
+from clickcurve.buckets.ladder import HOUR_S, fold_day
 from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Batch
 from ingest.flush import ROWS_PER_SAVE
-from storage.cassandra.cql import Kind, Rows, Statement, Values
+from storage.cassandra.cql import Rows, Statement, StatementKind, Values
 from storage.cassandra.statements import BEGIN, CREATE_OWNER, NOW_MS, OWNER, SAVE, STATEMENTS
 from storage.cassandra.store import CassandraStore
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow
-from tests.cassandra.counted import Counted
-from tests.cassandra.node import Node
-from tests.ingest.world import Node as OwnerNode
-from tests.ingest.world import TrackedDisk
+from testing.cassandra.counted import Counted
+from testing.cassandra.node import Node
+from testing.owner_process import OwnerProcess, TrackedDisk
 
 LINKS = 100_000
 HITS_PER_S = 2_000
-HOUR_S = 3_600
 SKEW = 1.0
 SEED = 11
 ROW = bytes(60)
@@ -56,7 +54,9 @@ def _hour(flush_s: int, now: int) -> Iterator[Line]:
         flusher.flush(keys)
     hits = HITS_PER_S * HOUR_S
     sent = cql.sent
-    written = sum(sent[name] for name, each in STATEMENTS.items() if each.kind in (Kind.WRITE, Kind.CONDITION))
+    written = sum(
+        sent[name] for name, each in STATEMENTS.items() if each.kind in (StatementKind.WRITE, StatementKind.CONDITION)
+    )
     rows = sent[SAVE.name]
     hints = sent["ADD_DUE"] + sent["ADD_TOUCHED"]
     what = f"an hour of {HITS_PER_S:,} hits/s on {LINKS:,} links, Zipf {SKEW}, a flush every {flush_s} s"
@@ -159,7 +159,7 @@ def _check_against_an_owner(uri: str, folder: Path, hits: Mapping[str, int], now
 
 
 async def _owner_flush(store: CassandraStore, folder: Path, hits: Mapping[str, int], now: int) -> None:
-    owner = OwnerNode(folder, store, lambda: now, alone=False, disk=TrackedDisk()).owner
+    owner = OwnerProcess(folder, store, lambda: now, alone=False, disk=TrackedDisk()).owner
     await owner.accept(Batch(people={now: dict(hits)}))
     await owner.flush()
     await owner.close()

@@ -13,8 +13,8 @@ from bench import servers
 from bench.table import Line, rate, spread
 from bench.workload import Workload, batch
 from bench.wrk import Requests, Round, drive
-from tests.client import Clickcurve
-from tests.running import RunningServer
+from testing.client import Clickcurve
+from testing.server import RunningServer
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"

@@ -23,10 +23,10 @@ from pymemcache.client.base import Client
 from bench import limiter_bytes
 from bench.limiter_contenders import GROUPS, OURS, Hit, Place, Rates, contenders
 from bench.table import Line, rate, render, spread
-from tests.servers import memcached_server, redis_server
+from clickcurve.buckets.ladder import DAY_S
+from testing.backend_servers import memcached_server, redis_server
 
 KEYS = 10_000
-DAY_S = 86_400
 # No hit of a run is refused: what a decision costs that admits.
 CASES: Mapping[str, Rates] = {
     "100/d": [(100, DAY_S)],

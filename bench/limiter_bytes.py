@@ -12,9 +12,9 @@ import redis
 
 from bench.limiter_contenders import GROUPS, OURS, Place, Rates, contenders, limiter_at
 from bench.table import Line
+from clickcurve.buckets.ladder import DAY_S
 from clickcurve.limiter.backends.memcached_connection import Server
 
-DAY_S = 86_400
 # How many keys, and how many hits of each: all that its limit allows.
 CASES: Mapping[str, tuple[int, Rates]] = {"100/d": (200, [(100, DAY_S)]), "70,000/d": (1, [(70_000, DAY_S)])}
 STRATEGIES = {"fixed window": "fixed", "exact sliding window": "tiered", "token bucket": "token_bucket"}

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ingest.hit import Moment
 from ingest.reading.body import Media, read
 from ingest.reading.bots import bot_judge
-from ingest.reading.request_sums import Tally
+from ingest.reading.request_sums import RequestSums
 
 NOW = 1_767_268_800
 MOMENT = Moment(NOW, NOW - 43_200, NOW + 300)
@@ -67,7 +67,7 @@ def rate(body: bytes, media: Media, hits: int, is_bot: Callable[[str], bool]) ->
     """Million hits a second, the best of the rounds that fit in the time."""
     best, began = 0.0, time.process_time()
     while (start := time.process_time()) - began < SECONDS:
-        tally = Tally(MOMENT)
+        tally = RequestSums(MOMENT)
         for _ in read(body, media, tally, is_bot):
             pass
         receipt = tally.receipt()

@@ -14,8 +14,8 @@ from bench.connection import Connection, Sample, request
 from bench.table import Line, spread
 from bench.workload import Workload, batch
 from bench.wrk import Requests, drive
-from tests.client import Clickcurve
-from tests.running import RunningServer
+from testing.client import Clickcurve
+from testing.server import RunningServer
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 QUERIES = {

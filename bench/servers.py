@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.running import ROOT, RunningServer, free_port, plain_environment
+from testing.server import ROOT, RunningServer, free_port, plain_environment
 
 # What Clickcurve runs uvicorn with, as options of its command line.
 UVICORN = (

@@ -1,6 +1,19 @@
-"""Stored keys: under which key a row of a link, of a rule's history or of all links together is stored."""
+"""Keys of links, and stored keys: under which key a store keeps a row.
+
+A link's key is what a shortener sends: 1 to 1,024 bytes of UTF-8, kept as given. A stored key names a row of a link, of
+a rule's history, or of all links together.
+"""
 
 from __future__ import annotations
+
+import re
+from urllib.parse import unquote_to_bytes
+
+from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.problem import shown
+
+KEY_BYTES = 1024
+KEY_RULE = f"a string of 1 to {KEY_BYTES:,} bytes of UTF-8"
 
 # The row of all links together. Keys have at least one byte, so the empty key is free.
 ALL_LINKS = ""
@@ -14,34 +27,75 @@ CALLER_DAYS = 30
 _CALLERS = "callers"
 _OF_CALLERS = f"\0{_CALLERS}:"
 
+_BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
+
+# --- keys of links ----------------------------------------------------------------------------------------------------
+def require_key(value: object, error: type[ClickcurveError]) -> str:
+    """Returns the value if it is a key of a link; raises `error` with field, value and rule if it is not."""
+    if not isinstance(value, str):
+        what = "is missing" if value is None else "must be a string"
+        raise error(f"key {what}", field="key", value=shown(value), rule=KEY_RULE)
+    if 0 < len(value) <= KEY_BYTES // 4 and value.isprintable():
+        return value  # nothing printable is a surrogate, and no character takes more than 4 bytes
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        detail = "key is not Unicode text: it holds half of a surrogate pair, or bytes that are not UTF-8"
+        raise error(detail, field="key", value=shown(value), rule=KEY_RULE) from None
+    if size == 0:
+        raise error("key is empty", field="key", value="", rule=KEY_RULE)
+    if size > KEY_BYTES:
+        raise error(f"key has {size:,} bytes", field="key", value=shown(value), rule=KEY_RULE)
+    return value
+
+
+def key_in_path(raw: bytes, error: type[ClickcurveError]) -> str:
+    """Returns the key that a raw path segment names, percent-decoded exactly once.
+
+    Raises `error` if the segment is not percent-encoded UTF-8, or not a key.
+    """
+    decoded = raw
+    if b"%" in raw:
+        if broken := _BROKEN_ESCAPE.search(raw):
+            detail = f"the path has a % that two hexadecimal digits do not follow (byte {broken.start()} of the key)"
+            raise error(detail, field="key", value=shown(raw), rule="a percent sign itself is %25")
+        decoded = unquote_to_bytes(raw)
+    try:
+        return require_key(decoded.decode(), error)
+    except UnicodeDecodeError:
+        detail = "the key in the path is not percent-encoded UTF-8"
+        raise error(detail, field="key", value=shown(raw), rule=KEY_RULE) from None
+
+
+# --- stored keys ------------------------------------------------------------------------------------------------------
 def link_key(key: str) -> str:
-    """The stored key of a link: the key itself, but a leading NUL is doubled, which keeps namespaces apart."""
+    """Returns the stored key of a link: the key itself, but a leading NUL is doubled, which keeps namespaces apart."""
     return "\0" + key if key.startswith("\0") else key
 
 
+def link_of(stored: str) -> str | None:
+    """Returns the link that a stored key belongs to; None for the all-links row and for other namespaces."""
+    if stored.startswith("\0\0"):
+        return stored[1:]
+    return None if stored == ALL_LINKS or stored.startswith("\0") else stored
+
+
 def namespace_key(namespace: str, key: str) -> str:
-    """The stored key of a row that is not a link's, such as a rule's history. `namespace` is a plain word."""
+    """Returns the stored key of a row that is not a link's, such as a rule's history. `namespace` is a plain word."""
     return f"\0{namespace}:{key}"
 
 
 def limit_key(event: str, outcome: str) -> str:
-    """The stored key of what a limiter's event was asked, or admitted: one of OUTCOMES. Event names hold no colon."""
+    """Returns the stored key of the hits of a limiter's event, by outcome: one of OUTCOMES. Events hold no colon."""
     return namespace_key("limits", f"{event}:{outcome}")
 
 
 def caller_key(event: str, outcome: str, digest: str) -> str:
-    """The stored key of what one caller asked for in an event, or was admitted; `digest` stands for the caller."""
+    """Returns the stored key of one caller's hits of an event, by outcome; `digest` stands for the caller."""
     return namespace_key(_CALLERS, f"{event}:{outcome}:{digest}")
 
 
 def kept_days(stored: str) -> int | None:
-    """For how many days the counts of a stored key may be kept; None = for ever."""
+    """Returns for how many days the counts of a stored key may be kept; None = for ever."""
     return CALLER_DAYS if stored.startswith(_OF_CALLERS) else None
-
-
-def link_of(stored: str) -> str | None:
-    """The link a stored key belongs to; None for the all-links row and for other namespaces."""
-    if stored.startswith("\0\0"):
-        return stored[1:]
-    return None if stored == ALL_LINKS or stored.startswith("\0") else stored

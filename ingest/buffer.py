@@ -20,7 +20,7 @@ from ingest.batch import Batch, Counts, Identified, SourceStep, decode, keys_of
 from ingest.journal.segment_format import Frame
 
 
-class Tally:
+class MinuteCounts:
     """One series (people, bots, or what is no link's) of many keys."""
 
     __slots__ = ("entries", "late", "minutes", "sums")
@@ -94,7 +94,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Waiting:
+class UndecidedId:
     """Something under an id whose claim is not decided yet. `visible`: already counted in answers."""
 
     identified: Identified
@@ -117,11 +117,11 @@ class Buffer:
     """What one flush moves. `late_before`: minutes before this lie per key."""
 
     late_before: int
-    people: Tally = field(default_factory=Tally)
-    bots: Tally = field(default_factory=Tally)
-    others: Tally = field(default_factory=Tally)  # by stored key; in no sum of links
+    people: MinuteCounts = field(default_factory=MinuteCounts)
+    bots: MinuteCounts = field(default_factory=MinuteCounts)
+    others: MinuteCounts = field(default_factory=MinuteCounts)  # by stored key; in no sum of links
     openings: Counter[str] = field(default_factory=Counter)
-    waiting: dict[str, Waiting] = field(default_factory=dict)  # by id
+    undecided: dict[str, UndecidedId] = field(default_factory=dict)  # by id
     sources: dict[str, SourceStep] = field(default_factory=dict)  # the last piece of each
     refused: set[str] = field(default_factory=set)  # ids that belong to somebody else
     gone: dict[str, Gone] = field(default_factory=dict)  # by link
@@ -130,8 +130,8 @@ class Buffer:
     until_us: int = 0  # the last
 
     def entries(self) -> int:
-        tallies = self.people.entries + self.bots.entries + self.others.entries
-        return tallies + len(self.waiting) + len(self.openings)
+        pairs = self.people.entries + self.bots.entries + self.others.entries
+        return pairs + len(self.undecided) + len(self.openings)
 
     def is_empty(self) -> bool:
         return self.since_us is None
@@ -157,7 +157,7 @@ class Buffer:
         self.others.add(batch.others, self.late_before)
         self.openings.update(batch.openings)
         for identified in batch.identified:
-            self.waiting[identified.id] = Waiting(identified, accepted_us, visible)
+            self.undecided[identified.id] = UndecidedId(identified, accepted_us, visible)
             if visible:
                 self._count(identified, 1)
         if batch.source is not None:
@@ -171,7 +171,7 @@ class Buffer:
         """All claims are decided: those of `refused` belong to somebody else and are left out, the others count."""
         others = set(refused)
         self.refused |= others
-        for id_, waiting in self.waiting.items():
+        for id_, waiting in self.undecided.items():
             if waiting.visible and id_ in others:
                 self._count(waiting.identified, -1)
             elif not waiting.visible and id_ not in others:
@@ -179,9 +179,9 @@ class Buffer:
                 self._erase_again(waiting)
             waiting.visible = id_ not in others
         for id_ in others:
-            self.waiting.pop(id_, None)
+            self.undecided.pop(id_, None)
 
-    def _erase_again(self, waiting: Waiting) -> None:
+    def _erase_again(self, waiting: UndecidedId) -> None:
         """Hits that were waiting when their link was erased go with it."""
         for key in keys_of(waiting.identified.people, waiting.identified.bots) & self.gone.keys():
             gone = self.gone[key]
@@ -229,8 +229,8 @@ class Buffer:
     def links(self) -> set[str]:
         """Links that were counted here, erased ones included."""
         found = set(self.openings)
-        for tally in (self.people, self.bots):
-            found.update(*tally.minutes.values(), tally.late)
+        for counts in (self.people, self.bots):
+            found.update(*counts.minutes.values(), counts.late)
         return found
 
     def all_links(self) -> Delta:

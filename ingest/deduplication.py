@@ -24,7 +24,7 @@ class Judged:
     settled: bool
 
 
-class Ids:
+class Deduplication:
     def __init__(
         self, store: Store, buffered: Callable[[str], int | None], alone: bool, window_us: int, stamp: Callable[[], int]
     ) -> None:

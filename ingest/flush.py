@@ -14,7 +14,7 @@ from clickcurve.buckets import codec
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import EMPTY, Delta, apply, forget, next_due
 from clickcurve.keys import ALL_LINKS, kept_days, link_key, link_of
-from ingest.buffer import Buffer, Tally
+from ingest.buffer import Buffer, MinuteCounts
 from storage.contract import Held, OwnRow, SavedRow, Source, Store
 
 ROWS_PER_SAVE = 500  # one short transaction each
@@ -46,7 +46,7 @@ class Flush:
 
     def write(self) -> int:
         """Read, add, fold and write back every row. Returns how many rows were written."""
-        counts = Counts.of(self.taken, self.pause)
+        counts = CountsByKey.of(self.taken, self.pause)
         keys = {*self.revisit, *map(link_key, counts.links()), *counts.others} - {ALL_LINKS}
         written = 0
         for some in _chunks(sorted(keys), ROWS_PER_SAVE):
@@ -103,7 +103,7 @@ class Flush:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class CountsByKey:
     """A taken buffer by link: link -> minute -> count, and `others` by stored key. Made in small steps, for nothing may
     hold the processor long."""
 
@@ -113,8 +113,8 @@ class Counts:
     others: Mapping[str, Mapping[int, int]]
 
     @classmethod
-    def of(cls, buffer: Buffer, pause: Callable[[], None]) -> Counts:
-        return cls(buffer, *(_by_key(tally, pause) for tally in (buffer.people, buffer.bots, buffer.others)))
+    def of(cls, buffer: Buffer, pause: Callable[[], None]) -> CountsByKey:
+        return cls(buffer, *(_by_key(counts, pause) for counts in (buffer.people, buffer.bots, buffer.others)))
 
     def links(self) -> set[str]:
         return {*self.people, *self.bots, *self.buffer.openings, *self.buffer.gone}
@@ -130,9 +130,9 @@ class Counts:
         return self.buffer.without_gone(link, people or NOTHING.people, bots or NOTHING.bots)
 
 
-def _by_key(tally: Tally, pause: Callable[[], None]) -> dict[str, dict[int, int]]:
+def _by_key(counts: MinuteCounts, pause: Callable[[], None]) -> dict[str, dict[int, int]]:
     grouped: dict[str, dict[int, int]] = {}
-    for piece in tally.pieces(ENTRIES_PER_PAUSE):
+    for piece in counts.pieces(ENTRIES_PER_PAUSE):
         for key, minute, count in piece:
             if not count:
                 continue  # taken back: its id belonged to somebody else

@@ -20,15 +20,15 @@ from typing import Protocol
 from msgspec import Struct
 
 from clickcurve.buckets.errors import HitRejected
-from ingest.timestamp import iso_seconds
+from clickcurve.buckets.ladder import MINUTE_S
+from clickcurve.keys import require_key
+from clickcurve.problem import shown
+from clickcurve.times import iso_seconds
 
-KEY_BYTES = 1024
 COUNT_MAX = 1_000_000_000
 ID_CHARACTERS = 128
 FUTURE_S = 300
-MINUTE_S = 60
 
-KEY_RULE = f"a string of 1 to {KEY_BYTES:,} bytes of UTF-8"
 TS_RULE = "epoch seconds as a number, or ISO 8601 as a string"
 TS_FLOOR_RULE = "not before 1970-01-01T00:00:00Z"
 TS_UNIT_RULE = "seconds, not smaller units"
@@ -38,8 +38,6 @@ ID_RULE = f"1 to {ID_CHARACTERS} visible ASCII characters"
 UA_RULE = "a string"
 BOT_RULE = "true or false"
 HIT_RULE = "a JSON object with a key"
-
-_SHOWN_CHARACTERS = 200
 
 
 class Values(Protocol):
@@ -68,9 +66,9 @@ class Moment:
     latest: int  # the last second that is not refused as too far ahead
 
     @classmethod
-    def at(cls, now: float, minutes_since: Callable[[int], int], future_s: int = FUTURE_S) -> Moment:
+    def at(cls, now: float, minutes_since: Callable[[int], int]) -> Moment:
         second = math.floor(now)
-        return cls(second, minutes_since(second), second + future_s)
+        return cls(second, minutes_since(second), second + FUTURE_S)
 
 
 # A Struct where other nouns are dataclasses: one is made for every hit that carries more than key, ts and count.
@@ -86,7 +84,7 @@ class Hit(Struct, frozen=True, gc=False):
 
 def hit_of(values: Values, moment: Moment, is_bot: Callable[[str], bool]) -> Hit:
     """The hit that these values mean; HitRejected for the first rule that they break."""
-    key = key_of(values.key)
+    key = require_key(values.key, HitRejected)
     ts = ts_of(values.ts, moment)
     count = count_of(values.count)
     id_ = id_of(values.id)
@@ -99,24 +97,6 @@ def hit_of(values: Values, moment: Moment, is_bot: Callable[[str], bool]) -> Hit
 
 def minute_start(ts: int) -> int:
     return ts - ts % MINUTE_S
-
-
-def key_of(value: object) -> str:
-    if not isinstance(value, str):
-        what = "is missing" if value is None else "must be a string"
-        raise HitRejected(f"key {what}", field="key", value=shown(value), rule=KEY_RULE)
-    if 0 < len(value) <= KEY_BYTES // 4 and value.isprintable():
-        return value  # nothing printable is a surrogate, and no character takes more than 4 bytes
-    try:
-        size = len(value.encode())
-    except UnicodeEncodeError:
-        detail = "key is not Unicode text: it holds half of a surrogate pair, or bytes that are not UTF-8"
-        raise HitRejected(detail, field="key", value=shown(value), rule=KEY_RULE) from None
-    if size == 0:
-        raise HitRejected("key is empty", field="key", value="", rule=KEY_RULE)
-    if size > KEY_BYTES:
-        raise HitRejected(f"key has {size:,} bytes", field="key", value=shown(value), rule=KEY_RULE)
-    return value
 
 
 def ts_of(value: object, moment: Moment) -> int:
@@ -198,18 +178,3 @@ def bot_of(value: object) -> bool | None:
     if value is None or isinstance(value, bool):
         return value
     raise HitRejected("bot must be true or false", field="bot", value=shown(value), rule=BOT_RULE)
-
-
-def shown(value: object) -> str | int | float | bool | None:
-    """The value as an answer may hold it: short, and valid in UTF-8 and JSON."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return value if -(2**63) <= value < 2**63 else shown(str(value))
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, bytes):
-        value = value[: 4 * _SHOWN_CHARACTERS].decode("utf-8", "replace")
-    text = str(value)
-    cut = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
-    return cut.encode("utf-8", "backslashreplace").decode()

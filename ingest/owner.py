@@ -39,9 +39,9 @@ from clickcurve.keys import link_key
 from ingest.batch import Batch
 from ingest.buffer import Buffer, replay
 from ingest.claim import claim, epoch_is_used_up, first_flush
-from ingest.deduplication import Ids
+from ingest.deduplication import Deduplication
 from ingest.flush import Flush, Pace
-from ingest.imports.offsets import Sources
+from ingest.imports.offsets import Offsets
 from ingest.journal.group_commit import Group, GroupCommit
 from ingest.journal.journal import FlushRecord, Identity, Journal
 from ingest.owner_status import OwnerStatus
@@ -88,8 +88,8 @@ class Owner:
         self._journal_thread = ThreadPoolExecutor(1, "journal")
         self._store_thread = ThreadPoolExecutor(1, "flush")
         self._commit = GroupCommit(journal, clock, self._stamp, self._committed, self._journal_thread)
-        self._ids = Ids(store, self._buffered_id, alone, ID_WINDOW_S * 1_000_000, self._stamp)
-        self._sources = Sources(store, lambda: self._held, self._in_store_reader)
+        self._deduplication = Deduplication(store, self._buffered_id, alone, ID_WINDOW_S * 1_000_000, self._stamp)
+        self._offsets = Offsets(store, lambda: self._held, self._in_store_reader)
         self._status = OwnerStatus()
         self._recover()
 
@@ -101,9 +101,9 @@ class Owner:
         if self._record is not None:
             self._taken = replay(self._journal.frames(self._record), {}, self._late_before())
             self._taken.flush = self._record.number
-            self._sources.buffered(self._taken.sources)
+            self._offsets.buffered(self._taken.sources)
         self._buffer = replay(self._journal.frames(), {}, self._late_before())
-        self._sources.buffered(self._buffer.sources)
+        self._offsets.buffered(self._buffer.sources)
         self._stamp_us = max(b.until_us for b in self._buffers())
 
     def _late_before(self) -> int:
@@ -137,14 +137,14 @@ class Owner:
         if self._buffer.entries() > self._buffer_entries:
             raise self._behind()
         if batch.source is not None:
-            async with self._sources.step(batch.source):
+            async with self._offsets.step(batch.source):
                 await self._join(batch, visible=False)
             return frozenset()
         if not batch.identified:
             if not batch.is_empty():
                 await self._join(batch, visible=False)
             return frozenset()
-        async with self._ids.under_way([identified.id for identified in batch.identified]) as judged:
+        async with self._deduplication.under_way([identified.id for identified in batch.identified]) as judged:
             batch.identified = [one for one in batch.identified if one.id not in judged.duplicates]
             if not batch.is_empty():
                 await self._join(batch, visible=judged.settled)
@@ -166,11 +166,11 @@ class Owner:
 
     def _buffered_id(self, id_: str) -> int | None:
         """The accept stamp of an id that is buffered here."""
-        return next((b.waiting[id_].accepted_us for b in self._buffers() if id_ in b.waiting), None)
+        return next((b.undecided[id_].accepted_us for b in self._buffers() if id_ in b.undecided), None)
 
     async def source(self, source: str) -> Source:
         """How far an import has come, unflushed pieces included."""
-        return await self._sources.where(source)
+        return await self._offsets.where(source)
 
     # --- reading -------------------------------------------------------------------------------------------------
     def pending(self, key: str) -> list[Pending]:
@@ -290,8 +290,8 @@ class Owner:
         started, held, taken, store = self._clock(), self._held, self._taken, self._store
         if not await self._in_store_thread(lambda: store.begin(held, record.previous, record.number, int(started))):
             raise OwnerFenced(f"another process has taken owner {held.owner} over; restart to go on as another owner")
-        if taken.waiting:
-            ids = {id_: waiting.accepted_us for id_, waiting in taken.waiting.items()}
+        if taken.undecided:
+            ids = {id_: waiting.accepted_us for id_, waiting in taken.undecided.items()}
             self._check_replay(min(ids.values()))
             claim_ids = partial(store.claim_ids, held, record.number, ids, ID_WINDOW_S * 1_000_000)
             taken.decide(await self._in_store_thread(claim_ids))

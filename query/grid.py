@@ -21,7 +21,7 @@ from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, Ladder, Tier
 from clickcurve.buckets.ranges import State
 from query.parameters import Window
-from query.times import STEPS, Step
+from query.steps import STEPS, Step
 
 MAX_POINTS = 10_000
 

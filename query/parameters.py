@@ -5,16 +5,19 @@ Two steps, because the first depends on the text alone and can be remembered: `A
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from urllib.parse import unquote_to_bytes
 
 from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.buckets.ladder import Ladder, fold_day
+from clickcurve.buckets.ladder import DAY_S, Ladder, fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.keys import OUTCOMES
-from query.times import AUTO, Last, Step, auto_step, moment, parse_last, parse_step
-from query.zones import UTC_ZONE, Zone, iso, zone
+from clickcurve.times import LATEST, parse_time, require_in_range
+from query.steps import AUTO, Last, Step, auto_step, parse_last, parse_step
+from query.zones import EPOCH, UTC_ZONE, Zone, iso, zone
 
 CURVE = ("from", "to", "last", "step", "tz", "bots", "format")
 TOTAL = ("from", "to", "last", "tz", "bots")
@@ -29,6 +32,9 @@ DEFAULT_LAST = parse_last("24h")
 FORMATS = ("json", "csv")
 SORTS = ("hits",)
 DEFAULT_OUTCOME = "asked"
+
+# `+05:30` in a query string that was not percent-encoded arrives as ` 05:30`.
+_LOST_PLUS = re.compile(r"([0-9-]{8,10}[Tt ][0-9:.,]+) ([0-9]{2}:?[0-9]{2})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +136,16 @@ def parse_asked(given: Mapping[str, str]) -> Asked:
         _one_of("outcome", given, OUTCOMES) or DEFAULT_OUTCOME,
         given.get("caller"),
     )
+
+
+def moment(field: str, text: str, zone: Zone) -> int:
+    """Returns the epoch seconds (floored) that a time in a query string means; without an offset it is in `zone`."""
+    lost_plus = _LOST_PLUS.fullmatch(text)
+    written = parse_time(field, f"{lost_plus[1]}+{lost_plus[2]}" if lost_plus else text)
+    t = written.utc_s
+    if written.offset_s is None and -DAY_S <= t <= LATEST + DAY_S:  # else it is out of range in every zone
+        t = zone.instant(EPOCH + timedelta(seconds=written.wall_s))
+    return require_in_range(field, text, t)
 
 
 def _one_of(field: str, given: Mapping[str, str], known: tuple[str, ...]) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from query.http.keys import csv_field
 from query.summary import Summary
 from query.top import Top
 from query.total import Total
@@ -44,7 +43,14 @@ def top_json(top: Top) -> bytes:
 
 def top_csv(top: Top) -> bytes:
     """`key,count`, and a line for each link; keys quoted as RFC 4180 says where they need it."""
-    return "".join(["key,count\n", *(f"{csv_field(key)},{count}\n" for key, count in top.links)]).encode()
+    return "".join(["key,count\n", *(f"{_csv_field(key)},{count}\n" for key, count in top.links)]).encode()
+
+
+def _csv_field(text: str) -> str:
+    """Quotes one field as RFC 4180 says. The text itself is kept: a key that begins with `=` keeps it."""
+    if any(sign in text for sign in ',"\r\n'):
+        return '"' + text.replace('"', '""') + '"'
+    return text
 
 
 def _text(key: str | None) -> str:

@@ -21,13 +21,10 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.ladder import DAY_S
 
-# One year before the calendar of `datetime` ends, so that the next edge after any allowed time can still be named.
-LATEST = 253_370_764_800  # 9999-01-01
-
-_EPOCH = datetime(1970, 1, 1)
+EPOCH = datetime(1970, 1, 1)
 _SECOND = timedelta(seconds=1)
-_DAY_S = 86_400
 _MONTH_S = 2_629_746  # on average
 # Not zones of places: these count leap seconds, or mean "whatever this machine is set to".
 _REFUSED = ("right/", "posix/", "localtime", "posixrules", "Factory")
@@ -45,15 +42,15 @@ class Zone:
         """Seconds that the local clock is ahead of UTC at t."""
         if self.is_utc:
             return 0
-        return (_wall(t, self.info) - _EPOCH) // _SECOND - t
+        return (_wall(t, self.info) - EPOCH) // _SECOND - t
 
     def wall(self, t: int) -> datetime:
         """What the local clock shows at t."""
-        return _EPOCH + timedelta(seconds=t) if self.is_utc else _wall(t, self.info)
+        return EPOCH + timedelta(seconds=t) if self.is_utc else _wall(t, self.info)
 
     def instant(self, wall: datetime) -> int:
         """The first instant at which the local clock is at or past `wall` (whole seconds); below 0 before 1970."""
-        plain = (wall - _EPOCH) // _SECOND
+        plain = (wall - EPOCH) // _SECOND
         if self.is_utc:
             return plain
         early = plain - self._offset_at(wall, fold=0)
@@ -138,7 +135,7 @@ class Fixed:
         width = self.width_s
         phase = zone.offset(low) % width
         while low < high:
-            until = high if zone.is_utc else min(high, low + _DAY_S)
+            until = high if zone.is_utc else min(high, low + DAY_S)
             later = zone.offset(until) % width
             if later == phase:
                 yield from range(low + width - (low + phase) % width, until + 1, width)
@@ -162,7 +159,7 @@ class Calendar:
 
     @property
     def average_s(self) -> int:
-        return self.days * _DAY_S + self.months * _MONTH_S
+        return self.days * DAY_S + self.months * _MONTH_S
 
     def start(self, t: int, zone: Zone) -> int:
         """The last edge at or before t; below 0 where the unit began before 1970."""

@@ -1,12 +1,23 @@
 """Every limit of the server, by name, with what happens at it.
 
-The parts that enforce a limit are told its value; this table is the one place that says what the limits are. The
-command `clickcurve settings --limits` prints it.
+Each number stands once, in the part that enforces it; this table reads it from there. `clickcurve settings --limits`
+prints the table.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from clickcurve import keys
+from clickcurve.limiter.backends import memory
+from clickcurve.limiter.http import json_shapes
+from ingest import hit, owner
+from ingest.reading import content_encoding, hit_endpoint, json_hit, receipt, request_sums
+from query import grid, parameters
+from server import settings
+from server.http import auth, connection, health_routes
+from server.process import worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,35 +29,77 @@ class Limit:
     over: str
 
 
-KEY_BYTES = Limit(1_024, "bytes of UTF-8", "the hit is refused with its reason, the rest of its batch counts")
-COUNT = Limit(1_000_000_000, "per hit", "the hit is refused with its reason, the rest of its batch counts")
-ID_BYTES = Limit(128, "visible ASCII characters", "a hit is refused; an Idempotency-Key is refused with 422")
-HIT_BYTES = Limit(1024 * 1024, "bytes, all fields", "the hit is refused unread, the rest of its batch counts")
-IDENTIFIED_HITS = Limit(
-    100_000, "hits with an id in a request", "the request is refused with 413, nothing of it counts"
-)
-FUTURE_S = Limit(300, "seconds ahead of now", "the hit is refused with its reason, the rest of its batch counts")
-BODY_BYTES = Limit(64 * 1024 * 1024, "bytes, decompressed", "the request is refused with 413, nothing of it counts")
-WAITING_BYTES = Limit(256 * 1024 * 1024, "bytes of large bodies at once", "further ones are answered 429")
-RECEIPT_ITEMS = Limit(1_000, "items in a receipt", "the rest is summed and told as items_omitted")
-IDS_WINDOW_S = Limit(48 * 3_600, "seconds that an id is remembered", "a repeat counts again")
-POINTS = Limit(10_000, "points in a curve", "the question is refused with 422, which names a step that fits")
-TOP_LINKS = Limit(1_000, "links in a list", "the question is refused with 422; without limit there are 20")
-JOURNAL_MIB = Limit(1_024, "MiB in a journal (setting journal_mib)", "hits are refused with 503 until a flush frees it")
-HEADER_BYTES = Limit(64 * 1024, "bytes of request line and headers", "the connection is closed with 400")
-BACKLOG = Limit(2_048, "connections that wait to be accepted", "the kernel refuses further ones")
-CONNECTIONS = Limit(10_000, "connections of a worker at once", "further ones are answered 503 and closed")
-STALL_S = Limit(60, "seconds without a byte in the middle of a request", "the connection is closed, nothing counts")
-KEEP_ALIVE_S = Limit(75, "seconds without a request", "the connection is closed")
-DRAIN_S = Limit(5, "seconds for requests under way at a stop", "they are cut off; what was not answered may not count")
-FIRST_FLUSH_S = Limit(20, "seconds for the flush at a start", "requests are answered; the flush goes on meanwhile")
-LAST_FLUSH_S = Limit(10, "seconds for the flush at a stop", "the hits stay in the journal; the next start flushes them")
-PROBE_S = Limit(2, "seconds for the store to answer /readyz?for=read", "the answer is 503")
-QUESTION_BYTES = Limit(64 * 1024, "bytes of a question to the limiter", "it is refused with 413")
-LIMIT_KEYS = Limit(1_000_000, "callers that the limiter counts in memory", "new ones share one limit for each rule")
-LIMIT_BYTES = Limit(512 * 1024 * 1024, "bytes that they take, roughly", "new ones share one limit for each rule")
-LIMIT_RESERVATIONS = Limit(100_000, "reservations that are remembered", "the oldest stay counted and cannot be ended")
-TOKENS = Limit(1_000, "tokens", "token create is refused")
-WORKERS = Limit(64, "worker processes", "the start is refused")
+_HIT_REFUSED = "the hit is refused with its reason, the rest of its batch counts"
+_REQUEST_REFUSED = "the request is refused with 413, nothing of it counts"
+_SHARED = "new ones share one limit for each rule"
 
-LIMITS: dict[str, Limit] = {name.lower(): value for name, value in dict(globals()).items() if isinstance(value, Limit)}
+LIMITS: Mapping[str, Limit] = {
+    "key_bytes": Limit(keys.KEY_BYTES, "bytes of UTF-8", _HIT_REFUSED),
+    "count": Limit(hit.COUNT_MAX, "per hit", _HIT_REFUSED),
+    "id_bytes": Limit(
+        hit.ID_CHARACTERS, "visible ASCII characters", "a hit is refused; an Idempotency-Key is refused with 422"
+    ),
+    "hit_bytes": Limit(
+        json_hit.HIT_BYTES, "bytes, all fields", "the hit is refused unread, the rest of its batch counts"
+    ),
+    "identified_hits": Limit(request_sums.IDENTIFIED_HITS, "hits with an id in a request", _REQUEST_REFUSED),
+    "future_s": Limit(hit.FUTURE_S, "seconds ahead of now", _HIT_REFUSED),
+    "body_bytes": Limit(content_encoding.BODY_BYTES, "bytes, decompressed", _REQUEST_REFUSED),
+    "waiting_bytes": Limit(
+        hit_endpoint.WAITING_BYTES, "bytes of large bodies at once", "further ones are answered 429"
+    ),
+    "receipt_items": Limit(receipt.RECEIPT_ITEMS, "items in a receipt", "the rest is only counted, in items_omitted"),
+    "ids_window_s": Limit(owner.ID_WINDOW_S, "seconds that an id is remembered", "a repeat counts again"),
+    "points": Limit(
+        grid.MAX_POINTS, "points in a curve", "the question is refused with 422, which names a step that fits"
+    ),
+    "top_links": Limit(
+        parameters.MAX_TOP,
+        "links in a list",
+        f"the question is refused with 422; without limit there are {parameters.DEFAULT_TOP}",
+    ),
+    "journal_mib": Limit(
+        settings.JOURNAL_MIB,
+        "MiB in a journal (setting journal_mib)",
+        "hits are refused with 503 until a flush frees it",
+    ),
+    "header_bytes": Limit(
+        connection.HEADER_BYTES, "bytes of request line and headers", "the connection is closed with 400"
+    ),
+    "backlog": Limit(worker.BACKLOG, "connections that wait to be accepted", "the kernel refuses further ones"),
+    "connections": Limit(
+        connection.CONNECTIONS, "connections of a worker at once", "further ones are answered 503 and closed"
+    ),
+    "stall_s": Limit(
+        connection.STALL_S,
+        "seconds without a byte in the middle of a request",
+        "the connection is closed, nothing counts",
+    ),
+    "keep_alive_s": Limit(worker.KEEP_ALIVE_S, "seconds without a request", "the connection is closed"),
+    "drain_s": Limit(
+        worker.DRAIN_S,
+        "seconds for requests under way at a stop",
+        "they are cut off; what was not answered may not count",
+    ),
+    "first_flush_s": Limit(
+        worker.FIRST_FLUSH_S,
+        "seconds for the flush at a start",
+        "requests are answered; the flush goes on meanwhile",
+    ),
+    "last_flush_s": Limit(
+        worker.LAST_FLUSH_S,
+        "seconds for the flush at a stop",
+        "the hits stay in the journal; the next start flushes them",
+    ),
+    "probe_s": Limit(health_routes.PROBE_S, "seconds for the store to answer /readyz?for=read", "the answer is 503"),
+    "question_bytes": Limit(json_shapes.BODY_BYTES, "bytes of a question to the limiter", "it is refused with 413"),
+    "limit_keys": Limit(memory.MAX_KEYS, "callers that the limiter counts in memory", _SHARED),
+    "limit_bytes": Limit(memory.MAX_BYTES, "bytes that they take, roughly", _SHARED),
+    "limit_reservations": Limit(
+        memory.MAX_RESERVATIONS,
+        "reservations that are remembered",
+        "the oldest stay counted and cannot be ended",
+    ),
+    "tokens": Limit(auth.MAX_TOKENS, "tokens", "token create is refused"),
+    "workers": Limit(settings.MAX_WORKERS, "worker processes", "the start is refused"),
+}

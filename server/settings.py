@@ -18,21 +18,24 @@ from pathlib import Path
 from typing import Any
 
 from clickcurve.buckets.errors import ClickcurveError, RuleInvalid, SettingInvalid
+from clickcurve.buckets.ladder import CLICKS
 from clickcurve.limiter.http.address import HEADERS, addresses
 from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import Rule, parse_rules
-from server import limits
+from ingest.journal.journal import MAX_BYTES
 from storage.cassandra import uri
 
 PREFIX = "CLICKCURVE_"
-LADDER = "60:1,300:1,3600:31,week:366,month"
+MAX_WORKERS = 64
+JOURNAL_MIB = MAX_BYTES // 1024 // 1024
+LADDER = str(CLICKS)
 
 
 class Broken(ValueError):
     """The rule that a value breaks, as the end of a sentence: "must be ..."."""
 
 
-def _text(text: str) -> str:
+def _not_empty(text: str) -> str:
     if not text.strip() or "\0" in text:
         raise Broken("must not be empty")
     return text
@@ -42,15 +45,15 @@ def _maybe(text: str) -> str:
     return text
 
 
-def _path(text: str) -> Path:
-    return Path(_text(text)).expanduser()
+def _file_path(text: str) -> Path:
+    return Path(_not_empty(text)).expanduser()
 
 
-def _maybe_path(text: str) -> Path | None:
-    return _path(text) if text else None
+def _maybe_file_path(text: str) -> Path | None:
+    return _file_path(text) if text else None
 
 
-def _whole(least: int, most: int) -> Callable[[str], int]:
+def _whole_number(least: int, most: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         rule = f"must be a whole number from {least} to {most}"
         try:
@@ -67,7 +70,7 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
 _WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
-def _switch(text: str) -> bool:
+def _on_or_off(text: str) -> bool:
     try:
         return _WORDS[text.strip().lower()]
     except KeyError:
@@ -82,13 +85,13 @@ def _store(text: str) -> str:
     return text
 
 
-def _redis(text: str) -> str:
+def _redis_url(text: str) -> str:
     if text and not text.startswith(("redis://", "rediss://", "unix://")):
         raise Broken("must begin with redis://, rediss:// or unix://")
     return text
 
 
-def _servers(text: str) -> str:
+def _memcached_servers(text: str) -> str:
     """`host:port,host:port`; an IPv6 address in brackets."""
     for part in text.split(",") if text else ():
         host, _, port = part.strip().rpartition(":")
@@ -105,7 +108,7 @@ def _networks(text: str) -> str:
     return text
 
 
-def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
+def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in choices:
             raise Broken("must be one of " + ", ".join(choices))
@@ -148,12 +151,20 @@ class Setting:
 
 TABLE: tuple[Setting, ...] = (
     Setting(
-        "data", "./clickcurve-data", _path, "Folder of the journal, the tokens and, by default, the database.", "DIR"
+        "data",
+        "./clickcurve-data",
+        _file_path,
+        "Folder of the journal, the tokens and, by default, the database.",
+        "DIR",
     ),
     Setting(
-        "host", "127.0.0.1", _text, "Address to listen on. Other than loopback needs tokens, or --insecure.", "ADDRESS"
+        "host",
+        "127.0.0.1",
+        _not_empty,
+        "Address to listen on. Other than loopback needs tokens, or --insecure.",
+        "ADDRESS",
     ),
-    Setting("port", "8080", _whole(0, 65_535), "Port to listen on; 0 takes a free one and says which.", "PORT"),
+    Setting("port", "8080", _whole_number(0, 65_535), "Port to listen on; 0 takes a free one and says which.", "PORT"),
     Setting(
         "store",
         "",
@@ -162,39 +173,49 @@ TABLE: tuple[Setting, ...] = (
         "Without one, clickcurve.db in the data folder.",
         "URI",
     ),
-    Setting("config", "", _maybe_path, "TOML file with settings under these names.", "FILE"),
-    Setting("workers", "1", _whole(1, limits.WORKERS.value), "Worker processes on one port; each is an owner.", "N"),
+    Setting("config", "", _maybe_file_path, "TOML file with settings under these names.", "FILE"),
+    Setting("workers", "1", _whole_number(1, MAX_WORKERS), "Worker processes on one port; each is an owner.", "N"),
     Setting(
-        "insecure", "off", _switch, "Listen beyond loopback though there are no tokens: anybody may write and read.", ""
+        "insecure",
+        "off",
+        _on_or_off,
+        "Listen beyond loopback though there are no tokens: anybody may write and read.",
+        "",
     ),
-    Setting("flush_s", "15", _whole(1, 3_600), "Seconds from one flush to the next.", "SECONDS"),
+    Setting("flush_s", "15", _whole_number(1, 3_600), "Seconds from one flush to the next.", "SECONDS"),
     Setting(
         "sync",
         "on",
-        _switch,
+        _on_or_off,
         "Sync the journal before an answer. Off: faster, but a crash of the machine loses what was accepted "
         "in the seconds before it; a crash of the program loses nothing.",
         "on|off",
     ),
+    Setting("journal_mib", str(JOURNAL_MIB), _whole_number(4, 1_048_576), "Most that one journal may hold.", "MIB"),
     Setting(
-        "journal_mib", str(limits.JOURNAL_MIB.value), _whole(4, 1_048_576), "Most that one journal may hold.", "MIB"
+        "ladder", LADDER, _not_empty, "Tiers, finest first: width in seconds (or week, month), then days kept.", "TIERS"
     ),
     Setting(
-        "ladder", LADDER, _text, "Tiers, finest first: width in seconds (or week, month), then days kept.", "TIERS"
-    ),
-    Setting("limits_redis", "", _redis, "Redis of the rules that name it: redis://host:6379/0.", "URL", secret=True),
-    Setting("limits_memcached", "", _servers, "memcached servers of the rules that name it.", "HOST:PORT,..."),
-    Setting(
-        "limits_timeout_ms", "100", _whole(1, 60_000), "Milliseconds that a limiter's backend has to answer.", "MS"
+        "limits_redis", "", _redis_url, "Redis of the rules that name it: redis://host:6379/0.", "URL", secret=True
     ),
     Setting(
-        "limits_headers", "x", _one_of(DIALECTS), "What answers tell of limits: " + ", ".join(DIALECTS) + ".", "NAME"
+        "limits_memcached", "", _memcached_servers, "memcached servers of the rules that name it.", "HOST:PORT,..."
+    ),
+    Setting(
+        "limits_timeout_ms",
+        "100",
+        _whole_number(1, 60_000),
+        "Milliseconds that a limiter's backend has to answer.",
+        "MS",
+    ),
+    Setting(
+        "limits_headers", "x", _choice(DIALECTS), "What answers tell of limits: " + ", ".join(DIALECTS) + ".", "NAME"
     ),
     Setting(
         "trusted_proxies", "", _networks, "Networks of your own proxies, which are believed who calls.", "NETWORKS"
     ),
-    Setting("proxy_header", HEADERS[0], _one_of(HEADERS), "The header in which your proxies name the client.", "NAME"),
-    Setting("ipv6_prefix", "64", _whole(1, 128), "IPv6 addresses count by networks of so many bits.", "BITS"),
+    Setting("proxy_header", HEADERS[0], _choice(HEADERS), "The header in which your proxies name the client.", "NAME"),
+    Setting("ipv6_prefix", "64", _whole_number(1, 128), "IPv6 addresses count by networks of so many bits.", "BITS"),
     Setting("url", "http://127.0.0.1:8080", _url, "The server to ask.", "URL", side="client"),
     Setting("token", "", _maybe, "The token to show it.", "TOKEN", side="client", secret=True),
 )
@@ -228,7 +249,7 @@ class Settings:
     origins: Mapping[str, str]
     rules: tuple[Rule, ...] = ()
     # Reads all of it once more: the file may say something else by now.
-    again: Callable[[], Settings] = field(default=lambda: read({}, {}), repr=False, compare=False)
+    again: Callable[[], Settings] = field(default=lambda: read_settings({}, {}), repr=False, compare=False)
 
     def listing(self) -> list[tuple[str, str, str]]:
         """(name, value as text, origin) of every setting, in the table's order; secrets are masked."""
@@ -243,14 +264,16 @@ class Settings:
         return rows
 
 
-def read(flags: Mapping[str, str | None], environ: Mapping[str, str]) -> Settings:
+def read_settings(flags: Mapping[str, str | None], environ: Mapping[str, str]) -> Settings:
     """Settings from flags (None = not given), the environment and the file that either names.
 
     Raises SettingInvalid or RuleInvalid, one sentence, for an unknown name or a value that breaks its rule.
     """
     given: dict[str, tuple[str, str]] = {setting.name: (setting.default, "default") for setting in TABLE}
     from_environ = _from_environ(environ)
-    from_flags = {name: (text, "flag " + _known(name, "flag").flag) for name, text in flags.items() if text is not None}
+    from_flags = {
+        name: (text, "flag " + _known_setting(name, "flag").flag) for name, text in flags.items() if text is not None
+    }
     config, _ = {**given, **from_environ, **from_flags}["config"]
     rules: tuple[Rule, ...] = ()
     if config:
@@ -258,17 +281,17 @@ def read(flags: Mapping[str, str | None], environ: Mapping[str, str]) -> Setting
         given.update(from_file)
     given.update(from_environ)
     given.update(from_flags)
-    values = {name: _parse(_BY_NAME[name], text, origin) for name, (text, origin) in given.items()}
+    values = {name: _parse_value(_BY_NAME[name], text, origin) for name, (text, origin) in given.items()}
     values["store"] = values["store"] or f"sqlite:///{values['data']}/clickcurve.db"
     origins = {name: origin for name, (_, origin) in given.items()}
-    return Settings(**values, origins=origins, rules=rules, again=lambda: read(flags, environ))
+    return Settings(**values, origins=origins, rules=rules, again=lambda: read_settings(flags, environ))
 
 
 def _from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     found = {}
     for variable, text in sorted(environ.items()):
         if variable.startswith(PREFIX):
-            setting = _known(variable.removeprefix(PREFIX).lower(), f"variable {variable}")
+            setting = _known_setting(variable.removeprefix(PREFIX).lower(), f"variable {variable}")
             if variable != setting.variable:
                 raise SettingInvalid(f"the variable {variable} must be written {setting.variable}", field=setting.name)
             found[setting.name] = (text, f"environment {variable}")
@@ -286,10 +309,10 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
         raise SettingInvalid(
             f"the settings file {path} is not TOML: {error}", field="config", value=str(path)
         ) from error
-    rules = _rules(document.pop("limits", {}), path)
+    rules = _rules_of_tables(document.pop("limits", {}), path)
     found = {}
     for name, value in document.items():
-        setting = _known(name, f"name in {path}")
+        setting = _known_setting(name, f"name in {path}")
         if name == "config":
             raise SettingInvalid(f"{path} names a further settings file; give it by --config instead", field="config")
         if not isinstance(value, str | int | bool):
@@ -302,7 +325,7 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
     return found, rules
 
 
-def _rules(tables: object, path: Path) -> tuple[Rule, ...]:
+def _rules_of_tables(tables: object, path: Path) -> tuple[Rule, ...]:
     try:
         if not isinstance(tables, dict):
             raise RuleInvalid("limits must be tables such as [limits.login]", field="limits", value=tables)
@@ -312,7 +335,7 @@ def _rules(tables: object, path: Path) -> tuple[Rule, ...]:
         raise RuleInvalid(detail, field=error.field, value=error.value, rule=error.rule) from None
 
 
-def _known(name: str, what: str) -> Setting:
+def _known_setting(name: str, what: str) -> Setting:
     setting = _BY_NAME.get(name)
     if setting is None:
         close = difflib.get_close_matches(name, _BY_NAME, n=1)
@@ -321,7 +344,7 @@ def _known(name: str, what: str) -> Setting:
     return setting
 
 
-def _parse(setting: Setting, text: str, origin: str) -> Any:
+def _parse_value(setting: Setting, text: str, origin: str) -> Any:
     try:
         return setting.parse(text)
     except Broken as broken:

@@ -62,7 +62,7 @@ class Held:
     holder: str
 
 
-def condition(record: OwnerRecord) -> tuple[int, str, str, int]:
+def claim_condition(record: OwnerRecord) -> tuple[int, str, str, int]:
     """What must still stand in the store for a `claim` to replace this record."""
     return record.epoch, record.holder, record.state, record.begun
 

@@ -9,39 +9,57 @@ cassandra://h1,h2:9042/keyspace    some nodes of a cluster, then parameters: see
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from clickcurve.buckets.errors import SettingInvalid
 from storage.cassandra import uri as cassandra_uri
+from storage.cassandra.cql import LazyConnection
 from storage.cassandra.schema import open_keyspace
 from storage.cassandra.statements import STATEMENTS
 from storage.cassandra.store import CassandraStore
 from storage.contract import Store
+from storage.first_use import Later
 from storage.memory_store import MemoryStore
 from storage.sqlite.store import SqliteStore
 
-Tell = Callable[[str], None]
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    ladder: str
+    read_only: bool
+    warn: Callable[[str], object]
+    later: Later | None
 
 
-def open_store(uri: str, ladder: str, *, read_only: bool = False, tell: Tell = lambda sentence: None) -> Store:
-    """Open the store that `uri` names, for rows of this ladder (its text). `tell` hears what is not right, if anything.
+def open_store(
+    uri: str,
+    ladder: str,
+    *,
+    read_only: bool = False,
+    warn: Callable[[str], object] = lambda sentence: None,
+    later: Later | None = None,
+) -> Store:
+    """Opens the store that `uri` names, for rows of this ladder (its text).
 
-    Raises SettingInvalid for a URI that names none, StoreUnavailable, StoreMismatch.
+    Calls `warn` with a sentence for each thing that is wrong with a store that can be used all the same. With `later`,
+    a store that cannot answer now is opened on first use, and `later` is called with the reason; without it raises
+    StoreUnavailable. Raises SettingInvalid for a URI that names no store, StoreMismatch.
     """
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme not in OPENERS:
         known = ", ".join(f"{scheme}://" for scheme in OPENERS)
         raise SettingInvalid(f"{uri!r} names no store; known are {known}", field="store", value=uri)
-    return OPENERS[scheme](uri, rest, ladder, read_only, tell)
+    return OPENERS[scheme](uri, rest, _Options(ladder, read_only, warn, later))
 
 
-def _memory(uri: str, rest: str, ladder: str, read_only: bool, tell: Tell) -> Store:
+def _memory_store(uri: str, rest: str, options: _Options) -> Store:
     if rest:
-        raise SettingInvalid(f"{uri!r}: memory:// takes nothing behind the slashes", field="store", value=uri)
+        raise SettingInvalid(f"{uri!r}: memory:// takes nothing after the slashes", field="store", value=uri)
     return MemoryStore()
 
 
-def _sqlite(uri: str, rest: str, ladder: str, read_only: bool, tell: Tell) -> Store:
+def _sqlite_store(uri: str, rest: str, options: _Options) -> Store:
     path = rest.removeprefix("/")
     if not rest.startswith("/") or not path or path.endswith("/"):
         raise SettingInvalid(
@@ -49,26 +67,29 @@ def _sqlite(uri: str, rest: str, ladder: str, read_only: bool, tell: Tell) -> St
             field="store",
             value=uri,
         )
-    return SqliteStore(Path(path), ladder, read_only=read_only)
+    return SqliteStore(Path(path), options.ladder, read_only=options.read_only, later=options.later)
 
 
-def _cassandra(uri: str, rest: str, ladder: str, read_only: bool, tell: Tell) -> Store:
+def _cassandra_store(uri: str, rest: str, options: _Options) -> Store:
     address = cassandra_uri.parse(uri)
     # The driver takes a third of a second to import, which commands on other stores are spared.
-    from storage.cassandra.session import connect
+    from storage.cassandra.session import Session, connect
 
-    session = connect(address)
-    try:
-        for sentence in open_keyspace(session, ladder, STATEMENTS.values()):
-            tell(sentence)
-    except BaseException:
-        session.close()
-        raise
-    return CassandraStore(session, address.row_cache_mib * 1024 * 1024)
+    def connect_to_keyspace() -> Session:
+        session = connect(address)
+        try:
+            for sentence in open_keyspace(session, options.ladder, STATEMENTS.values()):
+                options.warn(sentence)
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    return CassandraStore(LazyConnection(connect_to_keyspace, options.later), address.row_cache_mib * 1024 * 1024)
 
 
-OPENERS: dict[str, Callable[[str, str, str, bool, Tell], Store]] = {
-    "memory": _memory,
-    "sqlite": _sqlite,
-    "cassandra": _cassandra,
+OPENERS: dict[str, Callable[[str, str, _Options], Store]] = {
+    "memory": _memory_store,
+    "sqlite": _sqlite_store,
+    "cassandra": _cassandra_store,
 }

@@ -22,7 +22,7 @@ from storage.contract import (
     StoredLink,
     StoredRow,
     check_fence,
-    condition,
+    claim_condition,
     is_open,
 )
 
@@ -60,7 +60,7 @@ class MemoryStore:
             stored = self._owners.get(before.owner)
             if stored is None or stored.state in FINAL:
                 return False
-            if condition(stored) == condition(before):
+            if claim_condition(stored) == claim_condition(before):
                 self._owners[before.owner] = stored = after
             return stored == after
 

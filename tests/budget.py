@@ -18,6 +18,7 @@ BUDGETS_S: Mapping[str, float] = {
     "crash": 360.0,
     "examples": 120.0,
     "ingest": 240.0,
+    "install": 300.0,
     "ratelimit": 420.0,
     "server": 300.0,
     "simulated": 300.0,

@@ -9,10 +9,10 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from testing.client import Clickcurve
+from testing.server import RunningServer, free_port
 from tests.budget import Budget
 from tests.cassandra import fixtures as cassandra_nodes
-from tests.client import Clickcurve
-from tests.running import RunningServer, free_port
 
 Serve = Callable[..., RunningServer]
 

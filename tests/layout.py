@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 PARTS = ("clickcurve", "ingest", "storage", "query", "retention", "server")
-CODE = (*PARTS, "tests", "bench", "examples")
+CODE = (*PARTS, "testing", "tests", "bench", "examples")
 MAX_FILE_LINES = 400  # exclusive
 MAX_FUNCTION_LINES = 70  # exclusive
 MAX_FOLDER_FILES = 16
@@ -25,6 +25,9 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "clickcurve.limiter": ("clickcurve",),
     **dict.fromkeys(("ingest", "storage", "query", "retention"), _PROGRAM),
     "server": PARTS,
+    # What measures or tests the program may import all of it; what the two share imports neither.
+    "testing": PARTS,
+    "bench": (*PARTS, "testing"),
 }
 
 # Third-party packages that belong in few places: patterns of the paths where they may be imported.
@@ -37,6 +40,12 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "redis": (r"clickcurve/limiter/backends/redis\.py",),
 }
 CLOCK = "server/clock.py"
+# Where users of the library meet it: there a clock may be the default of a parameter, and nothing else.
+DEFAULT_CLOCKS = (
+    "clickcurve/limiter/limiter.py",
+    "clickcurve/limiter/async_limiter.py",
+    "clickcurve/limiter/backends/guard.py",
+)
 # A distribution whose import name differs.
 IMPORT_NAMES: Mapping[str, str] = {
     "cassandra-driver": "cassandra",
@@ -93,10 +102,10 @@ def _within(name: str, allowed: str) -> bool:
 def import_directions(root: Path) -> list[str]:
     """Parts import only what MAY_IMPORT lets them."""
     broken = []
-    for file, tree in _sources(root, *PARTS):
+    for file, tree in _sources(root, *PARTS, "testing", "bench"):
         part = _part_of(file)
         for line, name in _imports(tree):
-            ours = name.partition(".")[0] in (*PARTS, "tests", "bench", "examples")
+            ours = name.partition(".")[0] in CODE
             if ours and not any(_within(name, allowed) for allowed in (part, *MAY_IMPORT[part])):
                 broken.append(f"{file}:{line}: {part} must not import {name}")
     return broken
@@ -136,12 +145,12 @@ def _runtime_packages(root: Path) -> set[str]:
 
 
 def clock_use(root: Path) -> list[str]:
-    """Only server/clock.py reads a clock; tests never sleep."""
+    """Only server/clock.py reads a clock; the library names one as a default of its front only; tests never sleep."""
     broken = []
     for file, tree in _sources(root, *PARTS):
-        if file != CLOCK:
-            broken += [f"{file}:{line}: {name}: a clock is read in {CLOCK} only" for line, name in _clock_reads(tree)]
-    for file, tree in _sources(root, "tests"):
+        reads = () if file == CLOCK else _but_defaults(tree) if file in DEFAULT_CLOCKS else _clock_reads(tree)
+        broken += [f"{file}:{line}: {name}: a clock is read in {CLOCK} only" for line, name in reads]
+    for file, tree in _sources(root, "tests", "testing"):
         broken += [f"{file}:{line}: sleeps; wait for an event" for line in _sleeps(tree)]
     return broken
 
@@ -153,6 +162,20 @@ def _clock_reads(tree: ast.Module) -> Iterator[tuple[int, str]]:
             owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
             if owner in ("datetime", "date"):
                 yield node.lineno, f"{owner}.{node.attr}"
+
+
+def _but_defaults(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yields the uses of a clock that are no defaults of parameters; `import time` itself is none."""
+    defaults = {
+        id(default)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.arguments)
+        for default in (*node.defaults, *node.kw_defaults)
+    }
+    yield from ((line, name) for line, name in _clock_reads(tree) if name != "time")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "time" and id(node) not in defaults:
+            yield node.lineno, f"time.{node.attr}"
 
 
 def _sleeps(tree: ast.Module) -> Iterator[int]:
@@ -227,7 +250,7 @@ def addresses(root: Path) -> list[str]:
     broken = []
     for path in files(root):
         name = _name(root, path)
-        if not name.startswith("tests/") and name != "LICENSE":
+        if not name.startswith(("tests/", "testing/")) and name != "LICENSE":
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 hosts = (host for host in _ADDRESS.findall(line) if not _OWN_HOSTS.fullmatch(host))
                 broken += [f"{name}:{number}: address of {host}" for host in hosts]

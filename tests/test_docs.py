@@ -8,7 +8,7 @@ from functools import cache
 import httpx
 import pytest
 
-from tests.running import ROOT, RunningServer, run
+from testing.server import ROOT, RunningServer, run
 
 OWN_PAGES = {"/docs", "/openapi.json"}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from testing.server import ROOT
 from tests import layout
-from tests.running import ROOT
 
 Rule = Callable[[Path], list[str]]
 PYPROJECT = '[project]\ndependencies = ["fastapi>=0.1", "apscheduler", "cassandra-driver"]\n'
@@ -44,9 +44,12 @@ BREACHES: list[tuple[Rule, str, str, str]] = [
     (
         layout.import_directions,
         "server/http/app.py",
-        "from tests import running",
-        "server must not import tests.running",
+        "from testing import server",
+        "server must not import testing.server",
     ),
+    (layout.import_directions, "bench/reads.py", "from tests import audit", "bench must not import tests.audit"),
+    (layout.import_directions, "testing/server.py", "from tests import audit", "testing must not import tests.audit"),
+    (layout.import_directions, "testing/server.py", "from bench import wrk", "testing must not import bench.wrk"),
     (layout.third_party, "query/curves.py", "import fastapi", "fastapi may not be imported here"),
     (layout.third_party, "server/http/app.py", "import apscheduler.triggers", "apscheduler may not be imported here"),
     (layout.third_party, "storage/sqlite/store.py", "from cassandra import cluster", "cassandra may not be imported"),
@@ -56,6 +59,8 @@ BREACHES: list[tuple[Rule, str, str, str]] = [
     (layout.clock_use, "ingest/owner.py", "from time import monotonic", "time.monotonic"),
     (layout.clock_use, "ingest/owner.py", "x = datetime.now()", "datetime.now"),
     (layout.clock_use, "ingest/owner.py", "x = datetime.date.today()", "date.today"),
+    (layout.clock_use, layout.DEFAULT_CLOCKS[0], "import time\nx = time.time()", "limiter.py:2: time.time"),
+    (layout.clock_use, layout.DEFAULT_CLOCKS[0], "from time import monotonic", "time.monotonic"),
     (layout.clock_use, "tests/test_x.py", "import time\ntime.sleep(1)", "tests/test_x.py:2: sleeps"),
     (layout.sizes, "bench/long.py", "x = 1\n" * 400, "bench/long.py: 400 lines"),
     (layout.sizes, "query/long.py", "def f():\n" + "    x = 1\n" * 69, "f has 70 lines"),
@@ -96,6 +101,9 @@ def test_what_is_allowed_is_not_complained_of(tmp_path: Path) -> None:
         "server/http/app.py": "import fastapi\nimport query.routes",
         "server/process/schedule.py": "import apscheduler",
         "server/clock.py": "import time\nimport datetime\nnow = datetime.datetime.now()",
+        "clickcurve/__init__.py": "",
+        "clickcurve/limiter/__init__.py": "",
+        layout.DEFAULT_CLOCKS[0]: "import time\ndef f(*, clock=time.time, timer=time.monotonic): ...",
         "storage/cassandra/session.py": "import cassandra.cluster",
         "docs/a.md": "See [the other](b.md), http://127.0.0.1:8080/ and docs/b.md.",
         "docs/b.md": "Nothing.",

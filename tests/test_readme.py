@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from testing.server import ROOT, plain_environment
 from tests.conftest import Serve
-from tests.running import ROOT, plain_environment
 
 ADDRESS = "http://127.0.0.1:8080"
 README = ROOT / "README.md"

@@ -12,6 +12,7 @@ class ClickcurveError(Exception):
 
     status = 500
     title = "internal error"
+    retry_after_s = 5  # where the status is 429 or 503: after this time the same request may work
 
     def __init__(self, detail: str, *, field: str | None = None, value: object = None, rule: str | None = None) -> None:
         super().__init__(detail)
@@ -127,11 +128,10 @@ class StoreMismatch(ClickcurveError):
 
 # --- the journal's fault --------------------------------------------------------------------------------------------
 class JournalError(ClickcurveError):
-    """Parent of what a journal raises; `retry_after_s` where the same request may work later."""
+    """Parent of what a journal raises."""
 
     status = 503
     title = "journal error"
-    retry_after_s = 5
 
 
 class JournalBehind(JournalError):

@@ -37,8 +37,9 @@ from operator import mod
 from clickcurve.buckets.errors import LadderInvalid
 
 MINUTE_S = 60
+HOUR_S = 3_600
 DAY_S = 86_400
-GRACE_S = 3_600
+GRACE_S = HOUR_S
 END_OF_TIME = 253_402_300_800  # the year 10000: the calendar ends here, and no time at or after it is a time
 MAX_TIERS = 8
 MAX_KEPT_BUCKETS = 50_000  # of all tiers but the last: what keeps a row small enough to read and write as one value
@@ -48,7 +49,7 @@ MONTH = "month"
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _WEEKDAY_OF_EPOCH = 3  # a Thursday; Monday is 0
 _CUTS_CACHED = 64
-_NAMES = {60: "minute", 300: "five_minute", 3_600: "hour", DAY_S: "day"}
+_NAMES = {MINUTE_S: "minute", 300: "five_minute", HOUR_S: "hour", DAY_S: "day"}
 
 
 def fold_day(now: int) -> int:
@@ -196,7 +197,7 @@ def _parse_tier(part: str) -> Tier:
 
 def name_of(width_s: int) -> str:
     """The name of a fixed width: `five_minute`, `hour`, `15_minute`, `90_second`."""
-    for unit_s in (DAY_S, 3_600, 60):
+    for unit_s in (DAY_S, HOUR_S, MINUTE_S):
         if width_s % unit_s == 0:
             return _NAMES.get(width_s) or f"{width_s // unit_s}_{_NAMES[unit_s]}"
     return "second" if width_s == 1 else f"{width_s}_second"

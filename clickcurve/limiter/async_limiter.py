@@ -1,50 +1,68 @@
-"""The limiter for event loops: the verbs of `clickcurve.limiter.limiter`, awaited. No verb blocks the loop."""
+"""The limiter for event loops, and the verbs of both limiters: no verb blocks the loop.
+
+    limiter = AsyncLimiter(parse_rules({"login": {"by": ["user", "ip"], "rates": "5/m, 20/h"}}))
+    decision = await limiter.hit("login", {"user": "ann", "ip": "203.0.113.7"})
+    if not decision.allowed:
+        ...  # decision.retry_after_s, decision.limit, decision.remaining, decision.reset_at
+
+`events` makes the questions and `decision` reads the answers; a verb is what lies between: the call of the backend.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from clickcurve.limiter.backend import AsyncBackend, Immediate, Settled
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.decision import Decision, decide
 from clickcurve.limiter.events import (
-    Asking,
     Attempt,
     CallerListener,
     Clock,
     Event,
+    Events,
     Features,
     Listener,
-    kept,
     new_reservation,
+    parse_kept,
 )
 from clickcurve.limiter.rule import Rule
-from clickcurve.limiter.wait_queue import MAX_WAITING, Ask, Lines
+from clickcurve.limiter.wait_queue import MAX_WAITING, TaskTurn, Turn, WaitQueues
 
 
-class AsyncLimiter(Asking):
-    """Decides for coroutines of one event loop; everything as with `Limiter`."""
+class AsyncLimiter:
+    """Decides for the tasks of one event loop.
+
+    backends: by the name that rules give (default: memory). clock: epoch seconds, None if every backend keeps time.
+    timer: seconds that never step back, for deadlines (default: the clock). max_waiting: how many may wait at once.
+    listener: hears every decision but peeks. caller_listener: the same by caller, under rules that keep a history of
+    callers. pause: passes the seconds of a waiter, which pauses on what make_turn makes until it is the first.
+
+    `now` is for replays and tests. Every verb raises EventUnknown for an event without a rule, ParameterInvalid for
+    a missing feature or a wrong cost, and BackendUnavailable.
+    """
 
     def __init__(
         self,
         rules: Iterable[Rule],
         *,
-        clock: Clock | None,
+        clock: Clock | None = time.time,
         backends: Mapping[str, AsyncBackend] | None = None,
         timer: Clock | None = None,
         max_waiting: int = MAX_WAITING,
         listener: Listener | None = None,
         caller_listener: CallerListener | None = None,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        make_turn: Callable[[], Turn] = TaskTurn,
     ) -> None:
         self.backends: Mapping[str, AsyncBackend] = (
             {"memory": Immediate(MemoryBackend())} if backends is None else backends
         )
-        super().__init__(rules, self.backends, clock, timer, listener, caller_listener)
-        self._lines = Lines(max_waiting, asyncio.Event)
-        self._pause = pause
+        self.events = Events(rules, self.backends, clock, timer, listener, caller_listener)
+        self._queues = WaitQueues(max_waiting, make_turn, pause)
 
     async def hit(
         self,
@@ -56,15 +74,21 @@ class AsyncLimiter(Asking):
         explain: bool = False,
         now: float | None = None,
     ) -> Decision:
-        known = self.event(event)
+        """Decides whether this hit may pass, and counts it if so.
+
+        caller: the name that a rule that is a list remembers (default: the values that the key is made of). explain:
+        fills the decision's pieces and callers.
+        """
+        known = self.events[event]
         decision = await self._decide(known, features, cost, now, True, explain, caller)
-        self.tell(known, features, cost, decision)
+        self.events.report(known, features, cost, decision)
         return decision
 
     async def peek(
         self, event: str, features: Features, cost: int = 1, *, explain: bool = False, now: float | None = None
     ) -> Decision:
-        known = self.event(event)
+        """Decides whether this hit would pass, and counts nothing. Of a list the decision names the callers."""
+        known = self.events[event]
         return await self._decide(known, features, cost, now, False, explain or known.remembers is not None)
 
     async def reserve(
@@ -77,49 +101,56 @@ class AsyncLimiter(Asking):
         explain: bool = False,
         now: float | None = None,
     ) -> Decision:
-        known = self.event(event)
+        """Decides as `hit` does; `decision.reservation` is for `commit` or `cancel`. Not ended, the hit counts."""
+        known = self.events[event]
         decision = await self._decide(known, features, cost, now, True, explain, caller, new_reservation(cost))
-        self.tell(known, features, cost, decision)
+        self.events.report(known, features, cost, decision)
         return decision
 
     async def commit(
         self, event: str, reservation: str, cost: int | None = None, *, now: float | None = None
     ) -> Settled:
-        return await self._settle(self.event(event), reservation, kept(reservation, cost), now)
+        """Keeps the reserved hit; with a cost, so much of it. More than was reserved is ParameterInvalid."""
+        return await self.settle(self.events[event], reservation, parse_kept(reservation, cost), now)
 
     async def cancel(self, event: str, reservation: str, *, now: float | None = None) -> Settled:
-        return await self._settle(self.event(event), reservation, 0, now)
+        """Takes the reserved hit out of the very buckets that it was counted in."""
+        return await self.settle(self.events[event], reservation, 0, now)
+
+    async def settle(self, event: Event, reservation: str, keep: int | None, now: float | None = None) -> Settled:
+        """Ends a reservation where the event kept it: `keep` of its cost stays counted, None for all."""
+        return await self.backends[event.backend].settle(reservation, keep, self.events.at_us(event, now))
 
     async def reset(self, event: str, features: Features, *, now: float | None = None) -> None:
-        known = self.event(event)
-        await self.backends[known.backend].reset(self.ask(known, features, 1, now))
+        """Forgets what this caller has used up under the event's rules."""
+        known = self.events[event]
+        await self.backends[known.backend].reset(self.events.question(known, features, 1, now))
 
     async def wait(
         self, event: str, features: Features, cost: int = 1, *, wait_s: float, caller: str | None = None
     ) -> Decision:
-        known = self.event(event)
-        steps = self._lines.turns(self.ask(known, features, cost, None).keys, wait_s, self.timer)
-        try:
-            step = next(steps)
-            while True:
-                if isinstance(step, Ask):
-                    step = steps.send(await self._decide(known, features, cost, None, step.take, False, caller))
-                    continue
-                if step.turn is None:
-                    await self._pause(step.seconds)
-                else:
-                    await _turn_or_time(step.turn, step.seconds)
-                step = next(steps)
-        except StopIteration as ended:
-            decision: Decision = ended.value
-        finally:
-            steps.close()
-        self.tell(known, features, cost, decision)
+        """Waits up to wait_s until the hit fits, first come, first served.
+
+        Refuses at once if the wait would exceed wait_s, or if max_waiting callers already wait.
+        """
+        known = self.events[event]
+
+        async def ask(take: bool) -> Decision:
+            return await self._decide(known, features, cost, None, take, False, caller)
+
+        keys = self.events.question(known, features, cost, None).keys
+        decision = await self._queues.wait(keys, wait_s, self.events.timer, ask)
+        self.events.report(known, features, cost, decision)
         return decision
 
     @asynccontextmanager
     async def count_failures(self, event: str, features: Features, cost: int = 1) -> AsyncIterator[Attempt]:
-        known = self.event(event)
+        """Counts the block only if it says so (`fail`) or raises.
+
+        The hit is reserved meanwhile, so that a burst of concurrent attempts cannot pass together. A block that is not
+        `allowed` should do nothing.
+        """
+        known = self.events[event]
         attempt = Attempt(await self.reserve(event, features, cost))
         try:
             yield attempt
@@ -128,11 +159,16 @@ class AsyncLimiter(Asking):
             raise
         finally:
             if attempt.reservation is not None:
-                await self._settle(known, attempt.reservation, attempt.keep, None)
+                await self.settle(known, attempt.reservation, attempt.keep)
 
     @property
     def waiting(self) -> int:
-        return self._lines.waiting
+        """How many callers wait now."""
+        return self._queues.waiting
+
+    def replace(self, rules: Iterable[Rule]) -> None:
+        """Takes other rules from now on; RuleInvalid leaves the old. Counts go on where a rule counts as before."""
+        self.events.replace(rules)
 
     async def close(self) -> None:
         for backend in self.backends.values():
@@ -149,13 +185,5 @@ class AsyncLimiter(Asking):
         caller: str | None = None,
         reservation: str | None = None,
     ) -> Decision:
-        question = self.ask(event, features, cost, now, take, explain, caller, reservation)
+        question = self.events.question(event, features, cost, now, take, explain, caller, reservation)
         return decide(question.rules, await self.backends[event.backend].decide(question), reservation)
-
-    async def _settle(self, event: Event, reservation: str, keep: int | None, now: float | None) -> Settled:
-        return await self.backends[event.backend].settle(reservation, keep, self.at_us(event, now))
-
-
-async def _turn_or_time(turn: asyncio.Event, seconds: float) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(turn.wait(), seconds)

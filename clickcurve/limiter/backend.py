@@ -1,12 +1,12 @@
 """What every backend promises. A backend keeps counts; which rules, whose, and what to answer is decided above it.
 
 A decision is **data**: a `Question` names the rules of one event, one key for each, a cost and a moment. The backend
-decides all of it at once and answers one `Standing` per rule, in order:
+decides all of it at once and answers one `Quota` per rule, in order:
 
 - **All or nothing.** The hit is admitted when it fits under every rule that is not in shadow mode. Then, if `take` is
   set, every rule that it fits under is charged (a rule in shadow mode that would refuse is not). A hit that is not
   admitted charges none, writes nothing, and leaves no key behind; neither does a question without `take`.
-- **One moment, one snapshot.** All standings are of the same instant and of the same counts: after the charge where
+- **One moment, one snapshot.** All quotas are of the same instant and of the same counts: after the charge where
   there was one. Nothing is read a second time to describe what was decided.
 - **Time never steps back.** For each key the latest moment of a charged hit holds: an earlier one is taken for it.
 - **The numbers are those of `sliding_window`, `fixed_window` and `token_bucket`** in `clickcurve.limiter`, so that
@@ -34,7 +34,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from clickcurve.limiter.quota import Standing
+from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import Rule
 
 
@@ -90,8 +90,8 @@ class Backend(Protocol):
         """Does it have a clock of its own that all callers share?"""
         ...
 
-    def decide(self, question: Question) -> Sequence[Standing]:
-        """One standing for each rule of the question."""
+    def decide(self, question: Question) -> Sequence[Quota]:
+        """One quota for each rule of the question."""
         ...
 
     def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
@@ -118,7 +118,7 @@ class AsyncBackend(Protocol):
     @property
     def keeps_time(self) -> bool: ...
 
-    async def decide(self, question: Question) -> Sequence[Standing]: ...
+    async def decide(self, question: Question) -> Sequence[Quota]: ...
 
     async def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled: ...
 
@@ -139,7 +139,7 @@ class Immediate:
     def keeps_time(self) -> bool:
         return self._backend.keeps_time
 
-    async def decide(self, question: Question) -> Sequence[Standing]:
+    async def decide(self, question: Question) -> Sequence[Quota]:
         return self._backend.decide(question)
 
     async def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:

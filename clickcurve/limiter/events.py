@@ -15,6 +15,7 @@ from clickcurve.limiter.key import Keys, keys_of
 from clickcurve.limiter.quota import new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Rule, check_together
+from clickcurve.times import SECOND_US
 
 Clock: TypeAlias = Callable[[], float]
 Features: TypeAlias = Mapping[str, str]
@@ -23,7 +24,6 @@ Listener: TypeAlias = Callable[[str, int, Decision], None]
 # The same of each caller whose history a rule keeps; the second is the caller, as `identity_of` has it.
 CallerListener: TypeAlias = Callable[[str, str, int, Decision], None]
 
-SECOND_US = 1_000_000
 MAX_CALLER_CHARS = 256
 _RESERVATION = re.compile(r"([0-9]{1,10})-[0-9a-f]{32}")
 COST_RULE = f"a whole number from 1 to {MAX_LIMIT}"
@@ -67,7 +67,7 @@ class Attempt:
         return None if self.failed else 0
 
 
-class Asking:
+class Events:
     """The events of a limiter, its clocks and who listens. clock: epoch seconds; None if every backend keeps time, and
     not asked for the events of those that do. timer: seconds that never step back."""
 
@@ -85,30 +85,30 @@ class Asking:
         self._listener = listener
         self._caller_listener = caller_listener
         self._backends = backends
-        self._events = self._compiled(rules)
+        self._by_name = self._compiled(rules)
 
     def replace(self, rules: Iterable[Rule]) -> None:
         """Other rules from now on. Counts go on where a rule counts in the same way as before; RuleInvalid leaves the
         old ones."""
-        self._events = self._compiled(rules)
+        self._by_name = self._compiled(rules)
 
-    def event(self, name: str) -> Event:
+    def __getitem__(self, name: str) -> Event:
         try:
-            return self._events[name]
+            return self._by_name[name]
         except KeyError:
-            known = ", ".join(sorted(self._events)) or "none"
+            known = ", ".join(sorted(self._by_name)) or "none"
             raise EventUnknown(
                 f"no rule is for the event {name!r}; known: {known}", field="event", value=name, rule=known
             ) from None
 
-    def events(self) -> Mapping[str, tuple[Rule, ...]]:
-        return {name: event.rules for name, event in self._events.items()}
+    def rules(self) -> Mapping[str, tuple[Rule, ...]]:
+        return {name: event.rules for name, event in self._by_name.items()}
 
     def now(self) -> float | None:
         """Epoch seconds by the limiter's clock; None if it has none."""
         return None if self._clock is None else self._clock()
 
-    def ask(
+    def question(
         self,
         event: Event,
         features: Features,
@@ -130,7 +130,7 @@ class Asking:
             Question, (rules, named, overflow, cost, self.at_us(event, now), take, explain, caller or "", reservation)
         )
 
-    def tell(self, event: Event, features: Features, cost: int, decision: Decision) -> None:
+    def report(self, event: Event, features: Features, cost: int, decision: Decision) -> None:
         if self._listener is not None:
             self._listener(event.name, cost, decision)
         if event.callers and self._caller_listener is not None:
@@ -187,7 +187,7 @@ def new_reservation(cost: int) -> str:
     return f"{cost}-{secrets.token_hex(16)}"
 
 
-def kept(reservation: str, cost: int | None) -> int | None:
+def parse_kept(reservation: str, cost: int | None) -> int | None:
     """How much a commit keeps: None for all. ParameterInvalid if it is more than what was reserved."""
     if cost is None:
         return None

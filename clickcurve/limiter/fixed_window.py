@@ -10,9 +10,8 @@ A clock that steps back stays in the window in which the latest hit was counted.
 
 from __future__ import annotations
 
-from clickcurve.limiter.quota import Standing, new, pause_s
-
-SECOND_US = 1_000_000
+from clickcurve.limiter.quota import Quota, new, pause_s
+from clickcurve.times import SECOND_US
 
 
 def turn(second: int, window_s: int) -> int:
@@ -25,7 +24,7 @@ def closes_us(opened_us: int, window_s: int) -> int:
     return opened_us + window_s * SECOND_US
 
 
-def weigh(limit: int, window_s: int, used: int, closes_us: int, at_us: int, cost: int, taking: bool) -> Standing:
+def weigh(limit: int, window_s: int, used: int, closes_us: int, at_us: int, cost: int, taking: bool) -> Quota:
     """How a count stands in a window that closes at closes_us; after a hit of this cost if it fits and is to be taken.
     Where nothing is counted all of the limit is free now, and reset_at says so."""
     fits = used + cost <= limit
@@ -36,4 +35,4 @@ def weigh(limit: int, window_s: int, used: int, closes_us: int, at_us: int, cost
         used += cost
     reset_at = -(-closes_us // SECOND_US) if used else at_us // SECOND_US
     left = limit - used if limit > used else 0  # a limit that was lowered may be exceeded
-    return new(Standing, (fits, limit, window_s, left, wait_s, reset_at, used, used, (), (), False))
+    return new(Quota, (fits, limit, window_s, left, wait_s, reset_at, used, used, (), (), False))

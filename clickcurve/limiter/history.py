@@ -15,11 +15,10 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.ladder import DAY_S, MINUTE_S
 from clickcurve.keys import OUTCOMES, caller_key, limit_key
 from clickcurve.limiter.decision import Decision
 
-MINUTE_S = 60
-DAY_S = 86_400
 # Sums that may wait for a taker; when there are more the oldest minutes go, and are counted as lost. Without callers it
 # is the sums of fifty events in a week.
 MAX_SUMS = 1_000_000
@@ -28,7 +27,7 @@ MAX_CALLERS = 100_000
 CALLER_RULE = "feature=value, such as ip=203.0.113.7, or several with blanks between them"
 
 
-class History:
+class DecisionSums:
     """Sums of one thread's decisions. lost: hits asked for whose sums had to go."""
 
     def __init__(self, max_sums: int = MAX_SUMS, max_callers: int = MAX_CALLERS) -> None:

@@ -1,56 +1,61 @@
-"""The limiter for threads: events, their rules, and the verbs.
+"""The limiter for threads: the verbs of `AsyncLimiter`, each run to its end in the thread that calls it.
 
-    limiter = Limiter(parse_rules({"login": {"by": ["user", "ip"], "rates": "5/m, 20/h"}}), clock=time.time)
+    limiter = Limiter(parse_rules({"login": {"by": ["user", "ip"], "rates": "5/m, 20/h"}}))
     decision = limiter.hit("login", {"user": "ann", "ip": "203.0.113.7"})
     if not decision.allowed:
         ...  # decision.retry_after_s, decision.limit, decision.remaining, decision.reset_at
 
-`async_limiter` has the same verbs for event loops. The two put the same questions (`events`), read the answers in the
-same way (`decision`) and wait by the same steps (`wait_queue`); what is left here and there is the one call that
-blocks, or is awaited.
+What a verb awaits here blocks the thread and never suspends: backends for threads, pauses, turns. So its coroutine ends
+with its first step, and needs no event loop.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from clickcurve.limiter.backend import Backend, Settled
+from clickcurve.limiter.async_limiter import AsyncLimiter
+from clickcurve.limiter.backend import Backend, Immediate
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.decision import Decision, decide
-from clickcurve.limiter.events import (
-    Asking,
-    Attempt,
-    CallerListener,
-    Clock,
-    Event,
-    Features,
-    Listener,
-    kept,
-    new_reservation,
-)
+from clickcurve.limiter.events import Attempt, CallerListener, Clock, Features, Listener
 from clickcurve.limiter.rule import Rule
-from clickcurve.limiter.wait_queue import MAX_WAITING, Ask, Lines
+from clickcurve.limiter.wait_queue import MAX_WAITING, ThreadTurn
+
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
 
 
-class Limiter(Asking):
-    """Decides for threads; a call may block as long as its backend does.
+def _blocking(
+    verb: Callable[Concatenate[AsyncLimiter, Parameters], Coroutine[Any, Any, Answer]],
+) -> Callable[Concatenate[Limiter, Parameters], Answer]:
+    """Makes the method for threads of a verb that is awaited."""
 
-    backends: by the name that rules give (default: memory). clock: epoch seconds, None if every backend keeps time.
-    timer: seconds that never step back, for deadlines (default: the clock). max_waiting: how many may wait at once.
-    listener: told of every decision but peeks. caller_listener: the same by caller, under rules that keep a history of
-    callers. pause: how a waiter passes seconds.
+    @wraps(verb)
+    def run(limiter: Limiter, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:
+        coroutine = verb(limiter._verbs, *args, **kwargs)
+        try:
+            coroutine.send(None)
+        except StopIteration as ended:
+            answer: Answer = ended.value
+            return answer
+        raise RuntimeError("a backend for threads must block, not suspend")
 
-    `now` is for replays and tests. Every verb raises EventUnknown for an event without a rule, ParameterInvalid for
-    a missing feature or a wrong cost, and BackendUnavailable.
-    """
+    return run
+
+
+class Limiter:
+    """Decides for threads; a call may block as long as its backend does. Parameters and verbs as of `AsyncLimiter`."""
 
     def __init__(
         self,
         rules: Iterable[Rule],
         *,
-        clock: Clock | None,
+        clock: Clock | None = time.time,
         backends: Mapping[str, Backend] | None = None,
         timer: Clock | None = None,
         max_waiting: int = MAX_WAITING,
@@ -58,10 +63,24 @@ class Limiter(Asking):
         caller_listener: CallerListener | None = None,
         pause: Callable[[float], object] | None = None,
     ) -> None:
+        pause_thread = pause or threading.Event().wait
+
+        async def block(seconds: float) -> None:
+            pause_thread(seconds)
+
         self.backends: Mapping[str, Backend] = {"memory": MemoryBackend()} if backends is None else backends
-        super().__init__(rules, self.backends, clock, timer, listener, caller_listener)
-        self._lines = Lines(max_waiting, threading.Event)
-        self._pause = pause or threading.Event().wait
+        self._verbs = AsyncLimiter(
+            rules,
+            clock=clock,
+            backends={name: Immediate(backend) for name, backend in self.backends.items()},
+            timer=timer,
+            max_waiting=max_waiting,
+            listener=listener,
+            caller_listener=caller_listener,
+            pause=block,
+            make_turn=ThreadTurn,
+        )
+        self.events = self._verbs.events
 
     def hit(
         self,
@@ -73,79 +92,29 @@ class Limiter(Asking):
         explain: bool = False,
         now: float | None = None,
     ) -> Decision:
-        """May this hit pass? If so it is counted. caller: who hits, for a rule that is a list (default: the values that
-        the key is made of)."""
-        known = self.event(event)
-        question = self.ask(known, features, cost, now, True, explain, caller)
+        """Decides whether this hit may pass, and counts it if so: `AsyncLimiter.hit`.
+
+        Written out, since a coroutine would make the one verb that every request calls a third slower.
+        """
+        known = self.events[event]
+        question = self.events.question(known, features, cost, now, True, explain, caller)
         decision = decide(question.rules, self.backends[known.backend].decide(question))
-        if self._listener is not None or known.callers:
-            self.tell(known, features, cost, decision)
+        self.events.report(known, features, cost, decision)
         return decision
 
-    def peek(
-        self, event: str, features: Features, cost: int = 1, *, explain: bool = False, now: float | None = None
-    ) -> Decision:
-        """Would this hit pass? Nothing is counted. The callers of a list are told."""
-        known = self.event(event)
-        return self._decide(known, features, cost, now, False, explain or known.remembers is not None)
-
-    def reserve(
-        self,
-        event: str,
-        features: Features,
-        cost: int = 1,
-        *,
-        caller: str | None = None,
-        explain: bool = False,
-        now: float | None = None,
-    ) -> Decision:
-        """A hit that can be taken back: `decision.reservation` is for `commit` or `cancel`. Not ended, it counts."""
-        known = self.event(event)
-        decision = self._decide(known, features, cost, now, True, explain, caller, new_reservation(cost))
-        self.tell(known, features, cost, decision)
-        return decision
-
-    def commit(self, event: str, reservation: str, cost: int | None = None, *, now: float | None = None) -> Settled:
-        """The reserved hit stands; with a cost, so much of it. More than was reserved is ParameterInvalid."""
-        return self._settle(self.event(event), reservation, kept(reservation, cost), now)
-
-    def cancel(self, event: str, reservation: str, *, now: float | None = None) -> Settled:
-        """The reserved hit never was: it is taken out of the very buckets that it was counted in."""
-        return self._settle(self.event(event), reservation, 0, now)
-
-    def reset(self, event: str, features: Features, *, now: float | None = None) -> None:
-        """Forget what this caller has used up under the event's rules."""
-        known = self.event(event)
-        self.backends[known.backend].reset(self.ask(known, features, 1, now))
-
-    def wait(
-        self, event: str, features: Features, cost: int = 1, *, wait_s: float, caller: str | None = None
-    ) -> Decision:
-        """A hit that waits up to wait_s for its place, in order of arrival. Refused is who would wait longer, at once,
-        and who finds max_waiting others waiting."""
-        known = self.event(event)
-        line = self.ask(known, features, cost, None).keys
-        steps = self._lines.turns(line, wait_s, self.timer)
-        try:
-            step = next(steps)
-            while True:
-                if isinstance(step, Ask):
-                    step = steps.send(self._decide(known, features, cost, None, step.take, False, caller))
-                else:
-                    step.turn.wait(step.seconds) if step.turn is not None else self._pause(step.seconds)
-                    step = next(steps)
-        except StopIteration as ended:
-            decision: Decision = ended.value
-        finally:
-            steps.close()
-        self.tell(known, features, cost, decision)
-        return decision
+    peek = _blocking(AsyncLimiter.peek)
+    reserve = _blocking(AsyncLimiter.reserve)
+    commit = _blocking(AsyncLimiter.commit)
+    cancel = _blocking(AsyncLimiter.cancel)
+    settle = _blocking(AsyncLimiter.settle)
+    reset = _blocking(AsyncLimiter.reset)
+    wait = _blocking(AsyncLimiter.wait)
+    close = _blocking(AsyncLimiter.close)
 
     @contextmanager
     def count_failures(self, event: str, features: Features, cost: int = 1) -> Iterator[Attempt]:
-        """Counts the block only if it fails: it says so, or raises. The place is held meanwhile, so that a burst of
-        tries side by side cannot pass together. A block that is not `allowed` should do nothing."""
-        known = self.event(event)
+        """Counts the block only if it says so (`fail`) or raises: `AsyncLimiter.count_failures`."""
+        known = self.events[event]
         attempt = Attempt(self.reserve(event, features, cost))
         try:
             yield attempt
@@ -154,30 +123,13 @@ class Limiter(Asking):
             raise
         finally:
             if attempt.reservation is not None:
-                self._settle(known, attempt.reservation, attempt.keep, None)
+                self.settle(known, attempt.reservation, attempt.keep)
 
     @property
     def waiting(self) -> int:
-        """How many wait now."""
-        return self._lines.waiting
+        """How many callers wait now."""
+        return self._verbs.waiting
 
-    def close(self) -> None:
-        for backend in self.backends.values():
-            backend.close()
-
-    def _decide(
-        self,
-        event: Event,
-        features: Features,
-        cost: int,
-        now: float | None,
-        take: bool,
-        explain: bool = False,
-        caller: str | None = None,
-        reservation: str | None = None,
-    ) -> Decision:
-        question = self.ask(event, features, cost, now, take, explain, caller, reservation)
-        return decide(question.rules, self.backends[event.backend].decide(question), reservation)
-
-    def _settle(self, event: Event, reservation: str, keep: int | None, now: float | None) -> Settled:
-        return self.backends[event.backend].settle(reservation, keep, self.at_us(event, now))
+    def replace(self, rules: Iterable[Rule]) -> None:
+        """Takes other rules from now on; RuleInvalid leaves the old. Counts go on where a rule counts as before."""
+        self.events.replace(rules)

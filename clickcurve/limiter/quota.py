@@ -29,7 +29,7 @@ class Piece(NamedTuple):
     hits: int
 
 
-class Standing(NamedTuple):
+class Quota(NamedTuple):
     """How one key stands under one rule, in the words of the rate that matters: of those that refuse the one with the
     longest wait, else the tightest (least remaining, then least limit, then longest window).
 
@@ -48,27 +48,27 @@ class Standing(NamedTuple):
     at_most: int
     pieces: tuple[Piece, ...] = ()
     callers: tuple[str, ...] = ()
-    blind: bool = False
+    fallback: bool = False
 
 
-def longest(refusals: Sequence[Standing]) -> Standing:
+def longest(refusals: Sequence[Quota]) -> Quota:
     """The refusal with the longest wait, else of the tightest rate."""
     return refusals[0] if len(refusals) == 1 else max(refusals, key=by_wait)
 
 
-def tightest(standings: Sequence[Standing]) -> Standing:
-    return min(standings, key=by_room)
+def tightest(quotas: Sequence[Quota]) -> Quota:
+    return min(quotas, key=by_room)
 
 
-def by_room(standing: Standing) -> tuple[int, int, int]:
+def by_room(quota: Quota) -> tuple[int, int, int]:
     """Smallest for the tightest."""
-    return standing.remaining, standing.limit, -standing.window_s
+    return quota.remaining, quota.limit, -quota.window_s
 
 
-def by_wait(standing: Standing) -> tuple[float, int, int, int]:
+def by_wait(quota: Quota) -> tuple[float, int, int, int]:
     """Largest for the longest wait, and then for the tightest."""
-    wait_s = standing.retry_after_s
-    return inf if wait_s is None else wait_s, -standing.remaining, -standing.limit, standing.window_s
+    wait_s = quota.retry_after_s
+    return inf if wait_s is None else wait_s, -quota.remaining, -quota.limit, quota.window_s
 
 
 def pause_s(now_us: int, until_us: int) -> float:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from clickcurve.buckets.errors import RuleInvalid
-from clickcurve.limiter.rates import MAX_LIMIT, MAX_WINDOW_S, UNITS_S, Rate, in_order, parse_rates
+from clickcurve.buckets.ladder import DAY_S
+from clickcurve.limiter.rates import MAX_LIMIT, MAX_WINDOW_S, Rate, in_order, parse_rates
 from clickcurve.limiter.token_bucket import NO_FLOW, Flow, flow_of
 
 EDGES_S = {"second": 1, "minute": 60, "hour": 3_600}
 SIDES = ("strict", "lenient")
 FAILURES = ("open", "closed", "local")
 HISTORIES = ("event", "callers")
-DAY_S = UNITS_S["d"]
 # What a list remembers, it remembers caller by caller.
 MAX_LIST = 10_000
 # Fields of a question that are not features.

@@ -25,14 +25,14 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TypeAlias
 
 from clickcurve.buckets.cover import Run, cover
-from clickcurve.limiter.quota import Piece, Standing, longest, new, pause_s
+from clickcurve.limiter.quota import Piece, Quota, longest, new, pause_s
 from clickcurve.limiter.rule import Reach, Rule
+from clickcurve.times import SECOND_US
 
-SECOND_US = 1_000_000
 Bucket: TypeAlias = tuple[int, int]
 Counts: TypeAlias = Mapping[Bucket, int]
 # Yields the buckets whose counts it needs, is sent a mapping that has (at least) those, and returns its result.
-Reading: TypeAlias = Generator[list[Bucket], Counts, "Standing"]
+Reading: TypeAlias = Generator[list[Bucket], Counts, "Quota"]
 
 
 def bucket_start(second: int, width_s: int) -> int:
@@ -88,7 +88,7 @@ def weigh(rule: Rule, second: int, latest: int, at_us: int, cost: int, taking: b
     if not refusing:
         tight = min(range(len(decided)), key=lambda n: rule.reaches[n].limit - decided[n])
         newest = second if taking else latest
-        return standing(rule, rule.reaches[tight], sums[tight], cost if taking else 0, newest, second)
+        return quota(rule, rule.reaches[tight], sums[tight], cost if taking else 0, newest, second)
     told = []
     for n in refusing:
         reach = rule.reaches[n]
@@ -126,24 +126,24 @@ def _passes_at(
         counts = yield looked
 
 
-def standing(rule: Rule, reach: Reach, bounds: tuple[int, int], added: int, newest: int, second: int) -> Standing:
+def quota(rule: Rule, reach: Reach, bounds: tuple[int, int], added: int, newest: int, second: int) -> Quota:
     """Of a hit that fits. bounds are those without it; `added` is what it adds; newest is the second of the newest hit
     that counts."""
     at_least, at_most = bounds[0] + added, bounds[1] + added
     used = at_most if rule.is_strict else at_least
     resets = reset_at(rule, reach, used, newest, second)
-    return Standing(True, reach.limit, reach.window_s, reach.limit - used, 0.0, resets, at_least, at_most)
+    return Quota(True, reach.limit, reach.window_s, reach.limit - used, 0.0, resets, at_least, at_most)
 
 
 def refusal(
     rule: Rule, reach: Reach, bounds: tuple[int, int], newest: int, second: int, at_us: int, passes_at: int | None
-) -> Standing:
+) -> Quota:
     """Of a hit that one rate refuses until the second passes_at, None for ever."""
     used = bounds[rule.is_strict]
     wait_s = None if passes_at is None else pause_s(at_us, passes_at * SECOND_US)
     remaining = reach.limit - used if used < reach.limit else 0  # a limit that was lowered may be exceeded
     resets = reset_at(rule, reach, used, newest, second)
-    return new(Standing, (False, reach.limit, reach.window_s, remaining, wait_s, resets, *bounds, (), (), False))
+    return new(Quota, (False, reach.limit, reach.window_s, remaining, wait_s, resets, *bounds, (), (), False))
 
 
 def reset_at(rule: Rule, reach: Reach, used: int, newest: int, second: int) -> int:

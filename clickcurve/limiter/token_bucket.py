@@ -15,9 +15,9 @@ from math import gcd
 from typing import NamedTuple
 
 from clickcurve.buckets.errors import RuleInvalid
-from clickcurve.limiter.quota import Standing, new, pause_s
+from clickcurve.limiter.quota import Quota, new, pause_s
+from clickcurve.times import SECOND_US
 
-SECOND_US = 1_000_000
 EXACT = 1 << 53
 _TICKS_US = tuple(10**power for power in range(7))  # 1 us to 1 s
 _PARTS = 1_000  # of a token, that a change of rate keeps
@@ -82,7 +82,7 @@ def holds_at(flow: Flow, drops: int, at_us: int, wanted: int) -> int:
     return (at_us // flow.tick_us - -missing // flow.gain) * flow.tick_us
 
 
-def weigh(flow: Flow, window_s: int, drops: int, seen_us: int, at_us: int, cost: int, taking: bool) -> Standing:
+def weigh(flow: Flow, window_s: int, drops: int, seen_us: int, at_us: int, cost: int, taking: bool) -> Quota:
     """How a bucket stands that holds `drops` at seen_us, now or later; after a hit of this cost if it fits and is to be
     taken. The limit told is the burst, and the tokens that are missing are told as the hits that count."""
     burst, wanted = flow.full // flow.token, cost * flow.token
@@ -95,7 +95,7 @@ def weigh(flow: Flow, window_s: int, drops: int, seen_us: int, at_us: int, cost:
     remaining = drops // flow.token
     reset_at = -(-holds_at(flow, drops, seen_us, flow.full) // SECOND_US)
     used = burst - remaining
-    return new(Standing, (fits, burst, window_s, remaining, wait_s, reset_at, used, used, (), (), False))
+    return new(Quota, (fits, burst, window_s, remaining, wait_s, reset_at, used, used, (), (), False))
 
 
 # --- giving tokens back -----------------------------------------------------------------------------------------------

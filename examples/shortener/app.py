@@ -30,9 +30,10 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import AnyHttpUrl, BaseModel
 
+from clickcurve.asgi import Scope
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.http.address import addresses
-from clickcurve.limiter.http.middleware import RateLimit, Scope
+from clickcurve.limiter.http.middleware import RateLimit
 from clickcurve.limiter.rule import parse_rules
 from examples.redirector.app import Reporter
 

@@ -4,9 +4,9 @@ Pure: bytes in, counts out. The format is told apart line by line. A line ends i
 adds up: it is a hit (a person's or a bot's), it is skipped with a reason (another status, another method, no key), or
 it is bad (not a line of any known format).
 
-The rules of the text formats stand in `_LINE`. Most lines need no regular expression: a line without a backslash that
-splits at its quotes as expected is read by lookups in dicts of times, requests and agents seen before, ten times as
-quick; whatever a dict does not know is decided by the same functions that the slow path calls.
+The text formats are those of `clickcurve.access_log`. Most lines need no regular expression: a line without a
+backslash that splits at its quotes as expected is read by lookups in dicts of times, requests and agents seen before,
+ten times as quick; what a dict does not know is decided by the same functions that the slow path calls.
 """
 
 from __future__ import annotations
@@ -15,40 +15,24 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TypeVar
 
 import msgspec
 
+from clickcurve.access_log import STAMP_CHARS, parse_log_line, split_request, stamp_seconds, unescape
+from clickcurve.buckets.ladder import END_OF_TIME, MINUTE_S
+from clickcurve.keys import KEY_BYTES
+from clickcurve.times import iso_seconds
 from ingest.batch import Counts, sum_counts
 
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
-MAX_KEY_BYTES = 1024
 SHOWN_BAD_LINES = 5
 _SHOWN_CHARS = 200
 _PLAIN_CHARS = 256  # a key of so many ASCII characters needs no closer look
 _MAX_KNOWN = 65_536  # times, requests or agents kept; then the dict starts again
-_LATEST = 253_402_300_800  # the year 10000
 _METHODS = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND"])
-_MONTHS = {"JanFebMarAprMayJunJulAugSepOctNovDec"[3 * n : 3 * n + 3]: n + 1 for n in range(12)}
-_STAMP_CHARS = len("[17/May/2015:10:05:03 +0000] ")
-
-_STAMP = re.compile(
-    r"\[([0-9]{2})/([A-Z][a-z]{2})/([0-9]{4}):([0-9]{2}):([0-9]{2}):[0-6][0-9] ([+-])([0-9]{2})([0-9]{2})\] "
-)
-# Anything (address, user, a virtual host in front), the time, the request, the status; then perhaps size, referer and
-# agent. A quote that ends the agent may be missing: the last line of a log whose disk was full.
-_LINE = re.compile(
-    r"(?:[^\"\\]|\\.)*?(?P<stamp>\[[^\[\]\"\\]{26}\] )"
-    r"\"(?P<request>(?:[^\"\\]|\\.)*+)\" (?P<status>[0-9]{3})(?![^ ])[^\"]*+"
-    r"(?:\"(?:[^\"\\]|\\.)*+\" \"(?P<agent>(?:[^\"\\]|\\.)*+))?",
-    re.DOTALL,
-)
 _VERSIONS = frozenset((" HTTP/1.1", " HTTP/1.0", " HTTP/2.0", " HTTP/3.0"))
-_VERSION = re.compile(r" HTTP/[0-9](?:\.[0-9])?\Z")
 _AUTHORITY = re.compile(r"https?://[^/?]*", re.IGNORECASE)
-_ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
-_ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"b": b"\b", b"f": b"\f"}
 
 _T = TypeVar("_T")
 Hit = tuple[int, str, bool]  # start of the minute, key, whether it is a bot
@@ -115,7 +99,7 @@ class AccessLog:
             parts = line.split('"', 6)
             fields = len(parts)
             if (unescaped or "\\" not in line) and ((fields == 7 and parts[4] == " ") or fields == 3):
-                stamp, request, status = parts[0][-_STAMP_CHARS:], parts[1], parts[2][:5]
+                stamp, request, status = parts[0][-STAMP_CHARS:], parts[1], parts[2][:5]
                 minute = minutes.get(stamp) or self._minute(stamp)
                 if minute is not None:
                     counts = wanted.get(status)
@@ -150,21 +134,20 @@ class AccessLog:
         line = line.removesuffix("\r")
         if not line.strip():
             return "blank line"
-        match = _LINE.match(line)
-        if match is None:
+        parts = parse_log_line(line)
+        if parts is None:
             if line.startswith("{"):
                 return self._parse_json(line)
             raise LineBad("not a line of an access log")
-        minute = self._minute(match["stamp"])
+        minute = self._minute(parts.stamp)
         if minute is None:
-            raise LineBad(f"no such time: {match['stamp'].strip()}")
-        if not self._wanted[f" {match['status']} "]:
-            return f"status {match['status']}"
-        key, reason = _key_of_request(match["request"])
+            raise LineBad(f"no such time: {parts.stamp.strip()}")
+        if not self._wanted[f" {parts.status} "]:
+            return f"status {parts.status}"
+        key, reason = _key_of_request(parts.request)
         if key is None:
             return reason
-        agent = match["agent"]
-        return minute, key, agent is not None and self._agent(agent)
+        return minute, key, parts.agent is not None and self._agent(parts.agent)
 
     def _parse_json(self, line: str) -> Hit | str:
         try:
@@ -209,7 +192,7 @@ class AccessLog:
     def _agent(self, agent: str) -> bool:
         known = self._agents.get(agent)
         if known is None:
-            known = agent not in ("", "-") and self._is_bot(_unescape(agent))
+            known = agent not in ("", "-") and self._is_bot(unescape(agent))
             _remember(self._agents, agent, known)
         return known
 
@@ -223,13 +206,13 @@ def _remember(known: dict[str, _T], name: str, value: _T) -> None:
 # --- the request ------------------------------------------------------------------------------------------------------
 def _key_of_request(request: str) -> tuple[str | None, str]:
     """(key, "") of `GET /key?query HTTP/1.1`, or (None, the reason why it has none)."""
-    method, _, target = _unescape(request).partition(" ")
+    method, target = split_request(request)
     if not target:
         return None, "no request"  # "-" after a timeout, a TLS handshake on a plain port
-    return _key_of(method, _VERSION.sub("", target))
+    return _key_of_target(method, target)
 
 
-def _key_of(method: str, target: str) -> tuple[str | None, str]:
+def _key_of_target(method: str, target: str) -> tuple[str | None, str]:
     if method != "GET":
         return None, f"method {method}" if method in _METHODS else "method unknown"
     path, _, _ = target.partition("?")
@@ -245,40 +228,16 @@ def _key_of(method: str, target: str) -> tuple[str | None, str]:
         size = len(key.encode())
     except UnicodeEncodeError:
         return None, "key not UTF-8"
-    if size > MAX_KEY_BYTES:
+    if size > KEY_BYTES:
         return None, "key too long"
     return key, ""
 
 
-def _unescape(text: str) -> str:
-    r"""Undo what a log does to quotes, backslashes and bytes that do not print: `\"`, `\\`, `\n`, `\xC3`."""
-    if "\\" not in text:
-        return text
-    raw = _ESCAPE.sub(_unescape_one, text.encode("utf-8", "surrogateescape"))
-    return raw.decode("utf-8", "surrogateescape")
-
-
-def _unescape_one(match: re.Match[bytes]) -> bytes:
-    code = match[1]
-    if len(code) == 3:
-        return bytes.fromhex(code[1:].decode())
-    return _ESCAPES.get(code, code)
-
-
 # --- the time ---------------------------------------------------------------------------------------------------------
 def _minute_of_stamp(stamp: str) -> int | None:
-    """Start of the minute of `[17/May/2015:10:05:03 +0000] `; None if there is no such time."""
-    match = _STAMP.fullmatch(stamp)
-    if match is None or match[2] not in _MONTHS:
-        return None
-    day, _, year, hour, minute, sign, zone_hour, zone_minute = match.groups()
-    try:
-        local = datetime(int(year), _MONTHS[match[2]], int(day), int(hour), int(minute), tzinfo=UTC)
-    except ValueError:
-        return None
-    offset_s = int(zone_hour) * 3600 + int(zone_minute) * 60
-    at = int(local.timestamp()) - (offset_s if sign == "+" else -offset_s)
-    return at if at >= 0 else None
+    """Returns the start of the minute of a line's time; None if there is no such time."""
+    at = stamp_seconds(stamp)
+    return None if at is None else at - at % MINUTE_S
 
 
 def _minute_of(when: str | float | None) -> int:
@@ -291,24 +250,21 @@ def _minute_of(when: str | float | None) -> int:
         at = when / unit
         if 0 <= at < 100_000_000_000:
             break
-    if not 0 <= at < _LATEST:
+    if not 0 <= at < END_OF_TIME:
         raise LineBad(f"no such time: {when}")
-    return int(at) // 60 * 60
+    return int(at) // MINUTE_S * MINUTE_S
 
 
 def _seconds_of_text(when: str) -> float:
-    stamped = _minute_of_stamp(f"[{when}] ")
+    stamped = stamp_seconds(f"[{when}] ")
+    if stamped is None:
+        stamped = iso_seconds(when.replace("/", "-"))
     if stamped is not None:
         return stamped
     try:
         return float(when)  # nginx's $msec
     except ValueError:
-        pass
-    try:
-        moment = datetime.fromisoformat(when.replace("/", "-"))
-    except ValueError:
         raise LineBad(f"no such time: {when[:40]}") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 # --- JSON lines -------------------------------------------------------------------------------------------------------
@@ -356,10 +312,10 @@ class _JsonLine(msgspec.Struct):
 
     def key(self) -> tuple[str | None, str]:
         if isinstance(self.request, _CaddyRequest):
-            return _key_of(self.request.method, self.request.uri)
+            return _key_of_target(self.request.method, self.request.uri)
         if self.request is not None:
             return _key_of_request(self.request)
-        return _key_of(self.method or "", self.request_uri or self.uri or self.path or "")
+        return _key_of_target(self.method or "", self.request_uri or self.uri or self.path or "")
 
     def agent(self) -> str:
         if isinstance(self.request, _CaddyRequest):

@@ -1,4 +1,4 @@
-"""A piece of an import on its way to the owner: what a stretch of a source adds, and the body that carries it.
+"""A chunk of an import on its way to the owner: what a stretch of a source adds, and the body that carries it.
 
 A body is NDJSON, or a JSON array, of three kinds of objects, which may be mixed:
 
@@ -6,7 +6,7 @@ A body is NDJSON, or a JSON array, of three kinds of objects, which may be mixed
     {"key", "opening"}                a count without dates
     {"key", "total", "buckets", ...}  a link's past, see history.py
 
-What breaks a rule is refused one by one, with the reason; the rest counts, and the place in the source moves on.
+What breaks a rule is refused one by one, with the reason; the rest counts, and the offset in the source moves on.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from msgspec import Meta
 
 from clickcurve.buckets.errors import BodyUnreadable, HitRejected
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.keys import KEY_BYTES, require_key
+from clickcurve.problem import shown
 from ingest.batch import Batch, Counts, SourceStep, sum_counts
-from ingest.hit import COUNT_MAX, HIT_RULE, KEY_BYTES, Moment, bot_of, count_of, key_of, minute_start, shown, ts_of
+from ingest.hit import COUNT_MAX, HIT_RULE, Moment, bot_of, count_of, minute_start, ts_of
 from ingest.imports.history_line import Wide, history_of
 from ingest.reading.counters import IngestCounters, refusal_class
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt
 
-_PIECE_BYTES = 48 * 1024  # decoded at once: more falls out of the processor's cache
+_CHUNK_BYTES = 48 * 1024  # decoded at once: more falls out of the processor's cache
 _VALUES_PER_PAUSE = 128
 
 
 @dataclass(slots=True)
-class Piece:
+class Chunk:
     """Bytes [step.start, step.end) of a source as counts, or as lines of history that the other side reads."""
 
     step: SourceStep
@@ -75,7 +77,7 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Taking:
-    """Adds up what a piece brings; then the batch for the owner, and the receipt."""
+    """Adds up what a chunk brings; then the batch for the owner, and the receipt."""
 
     def __init__(self, moment: Moment, ladder: Ladder, wide: Wide = Wide.refuse) -> None:
         self._moment = moment
@@ -102,7 +104,7 @@ class Taking:
             return
         start = 0
         while start < len(body):
-            end = body.find(b"\n", start + _PIECE_BYTES) + 1 or len(body)
+            end = body.find(b"\n", start + _CHUNK_BYTES) + 1 or len(body)
             self._take_lines(body[start:end])
             start = end
             yield
@@ -164,7 +166,7 @@ class Taking:
             self._refuse(error, amount, index, is_history)
 
     def _take_one(self, values: _Values) -> None:
-        key = key_of(values.key)
+        key = require_key(values.key, HitRejected)
         if values.ts is None:
             raise HitRejected("ts is missing", field="ts", value=None, rule="imported hits say when they were")
         ts, count = ts_of(values.ts, self._moment), count_of(values.count)
@@ -202,7 +204,7 @@ class Taking:
         return Receipt(counted, 0, late, self._refused_sums.total(), tuple(self._refused), omitted)
 
     def count_into(self, counters: IngestCounters, receipt: Receipt, body_bytes: int) -> None:
-        """Add this piece, as its receipt has it, to the counters."""
+        """Add this chunk, as its receipt has it, to the counters."""
         counters.batches += 1
         counters.body_bytes += body_bytes
         counters.counted += receipt.counted
@@ -221,13 +223,13 @@ def _array(body: bytes) -> Sequence[bytes]:
 _encoder = msgspec.json.Encoder()
 
 
-def body_of(piece: Piece) -> bytes:
-    """The NDJSON that carries a piece."""
-    if piece.history:
-        return piece.history
+def body_of(chunk: Chunk) -> bytes:
+    """The NDJSON that carries a chunk."""
+    if chunk.history:
+        return chunk.history
     hits = [
         {"key": key, "ts": minute, "count": count, "bot": True} if bot else {"key": key, "ts": minute, "count": count}
-        for counts, bot in ((piece.people, False), (piece.bots, True))
+        for counts, bot in ((chunk.people, False), (chunk.bots, True))
         for minute, by_key in counts.items()
         for key, count in by_key.items()
     ]

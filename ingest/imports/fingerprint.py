@@ -1,11 +1,11 @@
-"""By what a source is known again: its first bytes, and the bytes before the place that an import has reached.
+"""By what a source is known again: its first bytes, and the bytes before the offset that an import has reached.
 
 A family is all sources that have their first 256 decompressed bytes in common (64 or 16 bytes while they are shorter),
 so a source is of the same family when it grows, is moved by a rotation, packed by gzip, or only a part of it is there.
 In a family sources are numbered: most have one member, but two servers' logs may begin with the same health check in
 the same second. `256-9f8e7d6c5b4a39281706f5e4d3c2b1a0-0` is the name of a family's first member.
 
-Which member a source is, the places tell. Each carries a tail: a hash of the 256 bytes before it, and a mark, a hash of
+Which member a source is, the offsets tell. Each has a tail: a hash of the 256 bytes before it, and a mark, a hash of
 all bytes up to there, for each rung of 16, 64, ... 1,048,576 bytes before it. A source whose bytes do not give the same
 tail is another member, or a new one.
 """
@@ -22,10 +22,10 @@ _MARK_CHARS = 8
 
 
 class Likeness(Enum):
-    """What a source is to a place that was kept under one of its names."""
+    """What a source is to an offset that was kept under one of its names."""
 
     same = "same"
-    shorter = "shorter"  # all that it has is alike, but the place lies behind its end
+    shorter = "shorter"  # all that it has is alike, but the offset lies behind its end
     other = "other"
 
 
@@ -55,14 +55,14 @@ class Beginning:
         digests = dict(zip(RUNGS, self._digests, strict=False))
         return [f"{size}-{digests[size]}" for size in FAMILY_BYTES if size in digests]
 
-    def tail(self, position: int, last: bytes) -> str:
-        """What is kept with a place: `last` are the bytes before it, TAIL_BYTES of them or all."""
-        return f"{_hash_of(last)}.{self._marks(position)}"
+    def tail(self, offset: int, last: bytes) -> str:
+        """What is kept with an offset: `last` are the bytes before it, TAIL_BYTES of them or all."""
+        return f"{_hash_of(last)}.{self._marks(offset)}"
 
-    def likeness(self, position: int, tail: str, last: bytes | None) -> Likeness:
-        """Compare a kept place. `last` are this source's bytes before it; None if it ends before."""
+    def likeness(self, offset: int, tail: str, last: bytes | None) -> Likeness:
+        """Compare a kept offset. `last` are this source's bytes before it; None if it ends before."""
         kept, _, marks = tail.partition(".")
-        mine = self._marks(position)
+        mine = self._marks(offset)
         common = min(len(mine), len(marks))
         if mine[:common] != marks[:common]:
             return Likeness.other
@@ -70,9 +70,9 @@ class Beginning:
             return Likeness.shorter
         return Likeness.same if _hash_of(last) == kept else Likeness.other
 
-    def _marks(self, position: int) -> str:
+    def _marks(self, offset: int) -> str:
         return "".join(
-            digest[:_MARK_CHARS] for rung, digest in zip(RUNGS, self._digests, strict=False) if rung <= position
+            digest[:_MARK_CHARS] for rung, digest in zip(RUNGS, self._digests, strict=False) if rung <= offset
         )
 
 

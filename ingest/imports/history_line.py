@@ -21,8 +21,10 @@ import msgspec
 
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.buckets.ladder import Ladder, fold_day
-from ingest.hit import Moment, key_of, minute_start, shown, ts_of
-from ingest.timestamp import iso_seconds
+from clickcurve.keys import require_key
+from clickcurve.problem import shown
+from clickcurve.times import iso_seconds
+from ingest.hit import Moment, minute_start, ts_of
 
 MAX_COUNT = 10**15  # of one number in a line
 BUCKETS_RULE = "a list of [start, end, people, bots], in order, without overlap"
@@ -50,7 +52,7 @@ class HistoryLine(msgspec.Struct):
 
 
 @dataclass(slots=True)
-class History:
+class LinkHistory:
     """What a line adds: minute start -> count (> 0) of people and of bots, and the opening."""
 
     key: str
@@ -79,15 +81,15 @@ class _Bucket:
 _decoder = msgspec.json.Decoder(HistoryLine)
 
 
-def history_of(line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.refuse) -> History:
+def history_of(line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.refuse) -> LinkHistory:
     """The past that a line tells; HitRejected with the reason if any part of it cannot be kept as it is."""
     try:
         values = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HitRejected(f"not a line of history: {error}", field="history", value=shown(line)) from None
-    key = key_of(values.key)
+    key = require_key(values.key, HitRejected)
     buckets = _buckets(values, moment, ladder, wide)
-    history = History(key, _opening(values, buckets))
+    history = LinkHistory(key, _opening(values, buckets))
     seen = [bucket for bucket in buckets if bucket.people or bucket.bots]
     first, last = _when("first_hit", values.first_hit), _when("last_hit", values.last_hit)
     for bucket in seen:
@@ -95,7 +97,7 @@ def history_of(line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.re
     return history
 
 
-def _place(history: History, bucket: _Bucket, first: int | None, last: int | None) -> None:
+def _place(history: LinkHistory, bucket: _Bucket, first: int | None, last: int | None) -> None:
     """Add a bucket at minutes inside it such that the link's first and last hit come out as they were."""
     ends = [minute_start(t) for t in (first, last) if t is not None and bucket.holds(t)]
     at = max(ends[0] if ends else 0, minute_start(bucket.start))

@@ -1,8 +1,8 @@
-"""An import from its source to its target: find the place, send piece after piece, go on after any failure.
+"""An import from its source to its target: find the offset, send chunk after chunk, go on after any failure.
 
-What makes it exact is that the place in the source moves with the hits, in one journal frame, on the other side. So
-nothing is kept here: an import may be killed at any moment and asks for the place when it is started again; and where
-the outcome of a piece is not known it asks as well. Waiting is passed in.
+What makes it exact is that the offset in the source moves with the hits, in one journal frame, on the other side. So
+nothing is kept here: an import may be killed at any moment and asks for the offset when it is started again; and where
+the outcome of a chunk is not known it asks as well. Waiting is passed in.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import msgspec
 from clickcurve.buckets.errors import ImportOutOfStep
 from ingest.batch import SourceStep
 from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, Reading
-from ingest.imports.chunk import Piece
+from ingest.imports.chunk import Chunk
 from ingest.imports.fingerprint import RUNGS, Likeness
 from ingest.imports.retry import Sender
-from ingest.imports.source import PIECE_BYTES, Cutter, Lines, SourceChanged, SourceUnreadable, Stream, open_reader
-from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, Place, Taken
+from ingest.imports.source import CHUNK_BYTES, Cutter, SourceChanged, SourceUnreadable, Stream, WholeLines, open_reader
+from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, KeptOffset, Taken
 
 POLL_S = 1.0  # how often a followed log is looked at
 FAMILY_MEMBERS = 1000  # sources that begin alike
@@ -34,28 +34,28 @@ MOVES = 20  # how often another import of the same source may come between, in o
 Opened = Path | io.BufferedReader
 
 
-class Kind(StrEnum):
+class SourceKind(StrEnum):
     log = "log"
     history = "history"
 
 
 @dataclass(slots=True)
-class Summary:
+class ImportSummary:
     """What one run did with one source.
 
     Of a log: `lines == people_hits + bot_hits + sum of skipped + bad`. `counted`, `late` and `refused` are what the
-    other side said, in hits; of `unanswered` pieces it is known that they count, but their receipt was lost. Bytes up
+    other side said, in hits; of `unanswered` chunks it is known that they count, but their receipt was lost. Bytes up
     to `from_byte` were counted before this run; `left_bytes` are a last line that has no end yet.
     """
 
-    kind: Kind | None = None
+    kind: SourceKind | None = None
     lines: int = 0
     people_hits: int = 0
     bot_hits: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     bad: int = 0
     first_bad: list[BadLine] = field(default_factory=list)
-    pieces: int = 0
+    chunks: int = 0
     unanswered: int = 0
     counted: int = 0
     late: int = 0
@@ -64,7 +64,7 @@ class Summary:
     from_byte: int = 0
     to_byte: int = 0
     left_bytes: int = 0
-    behind: bool = False  # the source ends before the place that was counted already: it is a part of a known one
+    behind: bool = False  # the source ends before the offset that was counted already: it is a part of a known one
     damage: str | None = None  # why a packed source could not be read to its end
 
     def add(self, reading: Reading) -> None:
@@ -77,7 +77,7 @@ class Summary:
         self.bad += reading.bad
 
     def add_taken(self, taken: Taken | None) -> None:
-        self.pieces += 1
+        self.chunks += 1
         if taken is None:
             self.unanswered += 1
             return
@@ -98,11 +98,11 @@ class Importer:
         sender: Sender,
         log: AccessLog,
         wait: Callable[[float], Awaitable[None]],
-        kind: Kind | None = None,
+        kind: SourceKind | None = None,
         label: str = "",
         progress: Callable[[int], None] = lambda raw_at: None,
         poll_s: float = POLL_S,
-        piece_bytes: int = PIECE_BYTES,
+        chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
         self._sender = sender
         self._log = log
@@ -111,11 +111,11 @@ class Importer:
         self._label = label
         self._progress = progress
         self._poll_s = poll_s
-        self._piece_bytes = piece_bytes
+        self._chunk_bytes = chunk_bytes
 
-    async def run(self, source: Opened) -> Summary:
+    async def run(self, source: Opened) -> ImportSummary:
         """Import what is there now. Raises ImportRefused, SourceUnreadable, and what the sender gives up with."""
-        summary = Summary()
+        summary = ImportSummary()
         stream = await self._open(source)
         try:
             for _ in range(MOVES):
@@ -132,7 +132,7 @@ class Importer:
         finally:
             stream.reader.close()
 
-    async def follow(self, path: Path, summary: Summary) -> None:
+    async def follow(self, path: Path, summary: ImportSummary) -> None:
         """Import a log and go on as it is written, through rotations and truncations, until cancelled."""
         while True:
             try:
@@ -151,7 +151,7 @@ class Importer:
             if stream.reader.final:
                 return
 
-    async def _follow_one(self, path: Path, stream: Stream, summary: Summary) -> None:
+    async def _follow_one(self, path: Path, stream: Stream, summary: ImportSummary) -> None:
         """Until another file stands at the path."""
         moved = False
         cutter: Cutter | None = None
@@ -180,16 +180,16 @@ class Importer:
     async def _open(self, source: Opened) -> Stream:
         return Stream(await asyncio.to_thread(open_reader, source), self._label)
 
-    async def _run_once(self, stream: Stream, summary: Summary) -> None:
+    async def _run_once(self, stream: Stream, summary: ImportSummary) -> None:
         name = await self._find(stream, summary)
         if name:
             cutter = self._cutter(stream)
             await self._send_all(cutter, stream, name, summary)
             await self._send_last(cutter, stream, name, summary)
 
-    # --- the place ------------------------------------------------------------------------------------------------
-    async def _find(self, stream: Stream, summary: Summary) -> str:
-        """The name of the source, with the stream at its place; "" if there is nothing to do (yet)."""
+    # --- the offset -----------------------------------------------------------------------------------------------
+    async def _find(self, stream: Stream, summary: ImportSummary) -> str:
+        """The name of the source, with the stream at its offset; "" if there is nothing to do (yet)."""
         begin = await asyncio.to_thread(stream.look, RUNGS[-1])
         summary.kind = self._kind or kind_of(begin)
         summary.behind = False
@@ -197,14 +197,14 @@ class Importer:
         for family in stream.beginning.families():
             for member in range(FAMILY_MEMBERS):
                 name = f"{family}-{member}"
-                place = await self._sender.place(name)
-                if place.position == 0:
+                kept = await self._sender.offset(name)
+                if kept.offset == 0:
                     free = free or name
                     break
-                likeness = await asyncio.to_thread(_likeness, stream, place)
+                likeness = await asyncio.to_thread(_likeness, stream, kept)
                 if likeness is not Likeness.other:
                     summary.behind = likeness is Likeness.shorter
-                    summary.from_byte = place.position
+                    summary.from_byte = kept.offset
                     return "" if summary.behind else name
         if not stream.beginning.families():
             summary.left_bytes = len(begin)  # too little to be told from other sources
@@ -216,73 +216,73 @@ class Importer:
         return free
 
     def _cutter(self, stream: Stream) -> Cutter:
-        return Cutter(stream, self._piece_bytes)
+        return Cutter(stream, self._chunk_bytes)
 
-    # --- the pieces -----------------------------------------------------------------------------------------------
-    async def _send_all(self, cutter: Cutter, stream: Stream, name: str, summary: Summary) -> None:
+    # --- the chunks -----------------------------------------------------------------------------------------------
+    async def _send_all(self, cutter: Cutter, stream: Stream, name: str, summary: ImportSummary) -> None:
         """All whole lines that there are now."""
-        async with aclosing(_ahead(cutter)) as pieces:
-            async for lines in pieces:
+        async with aclosing(_ahead(cutter)) as chunks:
+            async for lines in chunks:
                 await self._send(name, lines, summary)
                 self._progress(stream.reader.raw_at)
         summary.left_bytes = cutter.unfinished_bytes
         summary.damage = stream.reader.damage
 
-    async def _send_last(self, cutter: Cutter, stream: Stream, name: str, summary: Summary) -> None:
+    async def _send_last(self, cutter: Cutter, stream: Stream, name: str, summary: ImportSummary) -> None:
         """A last line without a newline: taken if nothing can follow it, or if it is whole as it stands."""
         last = cutter.last() if summary.damage is None else None
         if last is not None and (stream.reader.final or self._is_whole(last, summary)):
             await self._send(name, last, summary)
             summary.left_bytes = 0
 
-    def _is_whole(self, lines: Lines, summary: Summary) -> bool:
+    def _is_whole(self, lines: WholeLines, summary: ImportSummary) -> bool:
         if lines.too_long:
             return False
-        if summary.kind is Kind.log:
+        if summary.kind is SourceKind.log:
             return self._log.read(lines.data).bad == 0
         try:
             return isinstance(msgspec.json.decode(lines.data), dict)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return False
 
-    async def _send(self, name: str, lines: Lines, summary: Summary) -> None:
+    async def _send(self, name: str, lines: WholeLines, summary: ImportSummary) -> None:
         step = SourceStep(name, lines.start, lines.end, lines.tail)
-        if summary.kind is Kind.log:
+        if summary.kind is SourceKind.log:
             reading = self._log.read(lines.data)
-            piece = Piece(step, reading.people, reading.bots)
+            chunk = Chunk(step, reading.people, reading.bots)
         else:
             reading = Reading(lines=lines.data.count(b"\n") + (bool(lines.data) and not lines.ended))
-            piece = Piece(step, history=lines.data)
+            chunk = Chunk(step, history=lines.data)
         for _ in range(lines.too_long):
             reading.lines += 1
             reading.note_bad(reading.lines, "too long", "")
-        taken = await self._sender.send(piece)
+        taken = await self._sender.send(chunk)
         summary.add(reading)
         summary.add_taken(taken)
         summary.to_byte = lines.end
 
 
-def kind_of(begin: bytes) -> Kind:
+def kind_of(begin: bytes) -> SourceKind:
     """History if the first line is an object with a key, as no line of a log is."""
     try:
         first = msgspec.json.decode(begin.lstrip().partition(b"\n")[0])
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Kind.log
-    return Kind.history if isinstance(first, dict) and "key" in first else Kind.log
+        return SourceKind.log
+    return SourceKind.history if isinstance(first, dict) and "key" in first else SourceKind.log
 
 
-def _likeness(stream: Stream, place: Place) -> Likeness:
-    """Compare a kept place with the stream, which stands there afterwards if it is the same source."""
+def _likeness(stream: Stream, kept: KeptOffset) -> Likeness:
+    """Compare a kept offset with the stream, which stands there afterwards if it is the same source."""
     beginning = stream.beginning
-    if beginning.likeness(place.position, place.tail, None) is Likeness.other:
+    if beginning.likeness(kept.offset, kept.tail, None) is Likeness.other:
         return Likeness.other
-    if stream.at > place.position:
+    if stream.at > kept.offset:
         _require(stream.rewind(), "it looks like another one; a pipe cannot be read again")
-    reached = stream.skip(place.position)
-    return beginning.likeness(place.position, place.tail, stream.last if reached else None)
+    reached = stream.skip(kept.offset)
+    return beginning.likeness(kept.offset, kept.tail, stream.last if reached else None)
 
 
-async def _ahead(cutter: Cutter) -> AsyncGenerator[Lines, None]:
+async def _ahead(cutter: Cutter) -> AsyncGenerator[WholeLines, None]:
     """The lines, each read and unpacked in a thread while those before it are under way."""
     reading = asyncio.ensure_future(asyncio.to_thread(cutter.next))
     try:

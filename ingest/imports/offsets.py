@@ -1,4 +1,4 @@
-"""How far each import has come. A source belongs to one owner, which alone moves its position, with the hits."""
+"""How far each import has come. A source belongs to one owner, which alone moves its offset, with the hits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class InThread(Protocol):
     def __call__(self, call: Callable[[], T]) -> Awaitable[T]: ...
 
 
-class Sources:
+class Offsets:
     """`held` answers who this owner is, None while the store has not answered yet."""
 
     def __init__(self, store: Store, held: Callable[[], Held | None], in_thread: InThread) -> None:
@@ -32,15 +32,15 @@ class Sources:
         self._moving: dict[str, asyncio.Lock] = {}
 
     def buffered(self, steps: dict[str, SourceStep]) -> None:
-        """Positions that the journal still holds, after a restart."""
+        """Offsets that the journal still holds, after a restart."""
         for step in steps.values():
             self._known[step.source] = Source(0, step.end, step.tail)
 
     async def where(self, source: str) -> Source:
-        """The position of a source, unflushed pieces included; the source belongs to this owner afterwards."""
+        """The offset of a source, unflushed chunks included; the source belongs to this owner afterwards."""
         held = self._held()
         if held is None:
-            raise StoreUnavailable("the store has not answered yet, so the place in this import is not known")
+            raise StoreUnavailable("the store has not answered yet, so the offset in this import is not known")
         known = self._known.get(source)
         if known is None or (known.owner, known.epoch) != (held.owner, held.epoch):
             stored = await self._in_thread(lambda: self._adopt(source, held))
@@ -55,7 +55,7 @@ class Sources:
             keeper = self._store.owner(stored.owner)
             if keeper is not None and keeper.state not in (CLOSED, RETIRED):
                 raise ImportElsewhere(
-                    f"owner {stored.owner} at {keeper.place} keeps the place in this import; this is {held.owner}",
+                    f"owner {stored.owner} at {keeper.place} keeps the offset in this import; this is {held.owner}",
                     field="source",
                     value=source,
                 )
@@ -65,12 +65,12 @@ class Sources:
 
     @asynccontextmanager
     async def step(self, step: SourceStep) -> AsyncIterator[None]:
-        """Inside, nobody else moves this source. Raises ImportOutOfStep unless the step begins at the position."""
+        """Inside, nobody else moves this source. Raises ImportOutOfStep unless the step begins at the offset."""
         async with self._moving.setdefault(step.source, asyncio.Lock()):
             known = await self.where(step.source)
             if step.start != known.position or step.end < step.start:
                 raise ImportOutOfStep(
-                    f"the source stands at byte {known.position}, the piece begins at {step.start}",
+                    f"the source stands at byte {known.position}, the chunk begins at {step.start}",
                     field="from",
                     value=known.position,
                 )

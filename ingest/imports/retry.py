@@ -14,8 +14,8 @@ from clickcurve.buckets.errors import (
     OwnerFenced,
     StoreUnavailable,
 )
-from ingest.imports.chunk import Piece
-from ingest.imports.target import Place, Taken, Target
+from ingest.imports.chunk import Chunk
+from ingest.imports.target import KeptOffset, Taken, Target
 
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 15.0
@@ -27,47 +27,47 @@ T = TypeVar("T")
 
 
 class Sender:
-    """`wait` sleeps; `told` hears why it waits; `tries` None: for ever."""
+    """`wait` sleeps; `on_wait` hears why it waits; `tries` None: for ever."""
 
     def __init__(
         self,
         target: Target,
         wait: Callable[[float], Awaitable[None]],
-        told: Callable[[str], None] = lambda sentence: None,
+        on_wait: Callable[[str], None] = lambda sentence: None,
         tries: int | None = TRIES,
     ) -> None:
         self._target = target
         self._wait = wait
-        self._told = told
+        self._on_wait = on_wait
         self._tries = tries
 
-    async def place(self, source: str) -> Place:
+    async def offset(self, source: str) -> KeptOffset:
         """How far a source was counted."""
-        return await self._tried(lambda: self._target.place(source))
+        return await self._tried(lambda: self._target.offset(source))
 
-    async def send(self, piece: Piece) -> Taken | None:
-        """Until the piece counts; None if it does, but its receipt was lost. Raises ImportOutOfStep, ImportRefused."""
+    async def send(self, chunk: Chunk) -> Taken | None:
+        """Until the chunk counts; None if it does, but its receipt was lost. Raises ImportOutOfStep, ImportRefused."""
 
         async def once() -> Taken | None:
             try:
-                return await self._target.send(piece)
+                return await self._target.send(chunk)
             except JournalUnknown as error:
-                if await self._counts(piece):
+                if await self._counts(chunk):
                     return None
                 raise error
             except ImportOutOfStep as error:
-                if error.value == piece.step.end:
+                if error.value == chunk.step.end:
                     return None  # an earlier try had arrived
                 raise
 
         return await self._tried(once)
 
-    async def _counts(self, piece: Piece) -> bool:
-        """Whether a piece arrived whose answer did not."""
-        position = (await self.place(piece.step.source)).position
-        if position not in (piece.step.start, piece.step.end):
-            raise ImportOutOfStep(f"the source stands at byte {position}", value=position)
-        return position == piece.step.end
+    async def _counts(self, chunk: Chunk) -> bool:
+        """Whether a chunk arrived whose answer did not."""
+        offset = (await self.offset(chunk.step.source)).offset
+        if offset not in (chunk.step.start, chunk.step.end):
+            raise ImportOutOfStep(f"the source stands at byte {offset}", value=offset)
+        return offset == chunk.step.end
 
     async def _tried(self, call: Callable[[], Awaitable[T]]) -> T:
         tried = elsewhere = 0
@@ -92,5 +92,5 @@ class Sender:
         answered = isinstance(error, JournalError) and not isinstance(error, JournalUnknown)
         asked_s = float(getattr(error, "retry_after_s", 0)) if answered else 0.0
         if tried == 1:
-            self._told(f"{error.detail}; trying again")
+            self._on_wait(f"{error.detail}; trying again")
         await self._wait(max(pause_s, min(asked_s, LONGEST_PAUSE_S)))

@@ -1,8 +1,8 @@
-"""`/v1/import/{source}`: how far a source has come, and the next piece of it.
+"""`/v1/import/{source}`: how far a source has come, and the next chunk of it.
 
-A source is a name of the client's choice, best a fingerprint; its place is the number of its bytes that were counted.
-A piece says from which byte to which it goes, and is taken only if it begins at the place; the place moves with the
-hits, in one journal record. So a piece counts once, however often it is sent and whoever dies meanwhile.
+A source is a name of the client's choice, best a fingerprint; its offset is the number of its bytes that were counted.
+A chunk says from which byte to which it goes, and is taken only if it begins at the offset; the offset moves with the
+hits, in one journal record. So a chunk counts once, however often it is sent and whoever dies meanwhile.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ SourceName = Annotated[
     str,
     Path(pattern="^[!-.0-~]+$", max_length=SOURCE_CHARS, description="Visible ASCII without a slash"),
 ]
-From = Annotated[int, Query(alias="from", ge=0, lt=2**62, description="The byte that the piece begins at")]
+From = Annotated[int, Query(alias="from", ge=0, lt=2**62, description="The byte that the chunk begins at")]
 To = Annotated[int, Query(ge=0, lt=2**62, description="The byte behind its last one")]
 Tail = Annotated[
-    str, Query(pattern="^[!-~]*$", max_length=TAIL_CHARS, description="Kept with the place for the client")
+    str, Query(pattern="^[!-~]*$", max_length=TAIL_CHARS, description="Kept with the offset for the client")
 ]
 WideQuery = Annotated[Wide, Query(description="What becomes of buckets of history that are wider than what is kept")]
 
 
-class Intake(Protocol):
+class ImportIntake(Protocol):
     """What an import needs of the owner."""
 
     async def accept(self, batch: Batch) -> frozenset[str]: ...
@@ -48,7 +48,7 @@ class Intake(Protocol):
 
 
 def import_routes(
-    intake: Intake,
+    intake: ImportIntake,
     moment: Callable[[], Moment],
     ladder: Ladder,
     counters: IngestCounters,
@@ -58,16 +58,16 @@ def import_routes(
     router = APIRouter(tags=["importing"])
 
     @router.get("/v1/import/{source}", summary="How far a source was counted")
-    async def import_place(source: SourceName) -> Response:
+    async def import_offset(source: SourceName) -> Response:
         """`{"source", "position", "tail"}`; position 0 for an unknown source.
 
-        421: another worker keeps its place; ask again over a new connection.
+        421: another worker keeps its offset; ask again over a new connection.
         """
         kept = await intake.source(source)
         return _json({"source": source, "position": kept.position, "tail": kept.tail})
 
-    @router.post("/v1/import/{source}", summary="Count the next piece of a source")
-    async def import_piece(
+    @router.post("/v1/import/{source}", summary="Count the next chunk of a source")
+    async def import_chunk(
         request: Request, source: SourceName, start: From, to: To, tail: Tail = "", wide: WideQuery = Wide.refuse
     ) -> Response:
         """Body: NDJSON or a JSON array of `{"key", "ts", "count", "bot"}`, `{"key", "opening"}` or lines of an export.
@@ -75,7 +75,7 @@ def import_routes(
         A receipt with the new `position`. 409: the source stands elsewhere, at `value`. 421: another worker keeps it.
         """
         if to <= start:
-            raise ParameterInvalid("a piece ends behind its beginning", field="to", value=to, rule=f"more than {start}")
+            raise ParameterInvalid("a chunk ends behind its beginning", field="to", value=to, rule=f"more than {start}")
         is_array = _is_array(request)
         taking = Taking(moment(), ladder, wide)
         body = await _body(request, body_bytes)

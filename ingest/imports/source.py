@@ -1,6 +1,6 @@
 """Reading a source: a file that may be packed by gzip or zstd, a pipe, or a log that is still being written.
 
-A `Stream` gives the decompressed bytes in order and knows the place, the bytes before it and the beginning. `Cutter`
+A `Stream` gives the decompressed bytes in order and knows the offset, the bytes before it and the beginning. `Cutter`
 cuts it into stretches of whole lines. All of this blocks and runs in a thread; inflating lets other threads run.
 """
 
@@ -21,13 +21,13 @@ import zstandard
 from clickcurve.buckets.errors import ClickcurveError
 from ingest.imports.fingerprint import TAIL_BYTES, Beginning
 
-PIECE_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20
 LONGEST_LINE = 16 << 20  # a longer line is bad; it is passed over without being kept in memory
 _RAW_BYTES = 1 << 16
 
 
 class SourceChanged(ClickcurveError):
-    """The bytes before the place are no longer there: the file was truncated and written anew."""
+    """The bytes before the offset are no longer there: the file was truncated and written anew."""
 
     title = "source changed"
 
@@ -249,7 +249,7 @@ class Stream:
         if before > self.at + len(self._ahead) and self.reader.jump(before):
             self._ahead, self.at, self.last = b"", before, b""
         while self.at < to:
-            if not self.take(min(to - self.at, PIECE_BYTES)):
+            if not self.take(min(to - self.at, CHUNK_BYTES)):
                 return False
         return True
 
@@ -258,10 +258,10 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class WholeLines:
     """Bytes [start, end) of a source. `data` are whole lines, but without `ended` the last one has no newline.
 
-    `too_long` lines were passed over. `tail` is what is kept with the place `end`.
+    `too_long` lines were passed over. `tail` is what is kept with the offset `end`.
     """
 
     start: int
@@ -275,9 +275,9 @@ class Lines:
 class Cutter:
     """Cuts what a stream has from where it stands on."""
 
-    def __init__(self, stream: Stream, piece_bytes: int = PIECE_BYTES, longest_line: int = LONGEST_LINE) -> None:
+    def __init__(self, stream: Stream, chunk_bytes: int = CHUNK_BYTES, longest_line: int = LONGEST_LINE) -> None:
         self._stream = stream
-        self._piece_bytes = piece_bytes
+        self._chunk_bytes = chunk_bytes
         self._longest_line = longest_line
         self._start = stream.at
         self._before = stream.last  # the bytes before _start
@@ -289,11 +289,11 @@ class Cutter:
         """Bytes behind the last whole line."""
         return self._stream.at - self._start
 
-    def next(self) -> Lines | None:
+    def next(self) -> WholeLines | None:
         """The next whole lines; None where there are none for now."""
         while True:
             before = self._stream.last
-            data = self._stream.take(self._piece_bytes)
+            data = self._stream.take(self._chunk_bytes)
             if not data:
                 return None
             end = data.rfind(b"\n") + 1
@@ -307,7 +307,7 @@ class Cutter:
                 if len(self._rest) > self._longest_line:
                     self._passing, self._rest = True, b""
 
-    def last(self) -> Lines | None:
+    def last(self) -> WholeLines | None:
         """What is left at the end: a line without its newline."""
         if self._passing:
             self._passing = False
@@ -317,7 +317,7 @@ class Cutter:
         data, self._rest = self._rest, b""
         return self._lines(data, ended=False)
 
-    def _passed(self, data: bytes, before: bytes) -> Lines:
+    def _passed(self, data: bytes, before: bytes) -> WholeLines:
         """`data` holds the end of a line that is too long, and whole lines perhaps."""
         self._passing = False
         begin, end = data.index(b"\n") + 1, data.rfind(b"\n") + 1
@@ -325,10 +325,10 @@ class Cutter:
         at = self._stream.at - len(self._rest)
         return self._step(at, whole[begin:], (before + whole)[-TAIL_BYTES:], too_long=1)
 
-    def _lines(self, data: bytes, ended: bool = True) -> Lines:
+    def _lines(self, data: bytes, ended: bool = True) -> WholeLines:
         return self._step(self._start + len(data), data, (self._before + data[-TAIL_BYTES:])[-TAIL_BYTES:], ended)
 
-    def _step(self, end: int, data: bytes, last: bytes, ended: bool = True, too_long: int = 0) -> Lines:
-        lines = Lines(self._start, end, data, self._stream.tail(end, last), ended, too_long)
+    def _step(self, end: int, data: bytes, last: bytes, ended: bool = True, too_long: int = 0) -> WholeLines:
+        lines = WholeLines(self._start, end, data, self._stream.tail(end, last), ended, too_long)
         self._start, self._before = end, last
         return lines

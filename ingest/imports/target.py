@@ -1,10 +1,10 @@
 """Where an import goes: a server over HTTP, or an owner in this process.
 
-Both speak one language. `send` returns a receipt, or raises what says whether the piece counts:
+Both speak one language. `send` returns a receipt, or raises what says whether the chunk counts:
 
-- JournalError, StoreUnavailable: certainly not counted; the same piece again, later.
-- ImportElsewhere: another worker keeps this source; the same piece again, over a new connection.
-- JournalUnknown: nobody knows; ask for the place.
+- JournalError, StoreUnavailable: certainly not counted; the same chunk again, later.
+- ImportElsewhere: another worker keeps this source; the same chunk again, over a new connection.
+- JournalUnknown: nobody knows; ask for the offset.
 - ImportOutOfStep: the source stands elsewhere, at `value`.
 - ImportRefused: it will never work.
 """
@@ -30,7 +30,7 @@ from clickcurve.buckets.errors import (
 from clickcurve.buckets.ladder import Ladder
 from ingest.batch import Batch
 from ingest.hit import Moment
-from ingest.imports.chunk import Piece, Taking, body_of
+from ingest.imports.chunk import Chunk, Taking, body_of
 from ingest.imports.history_line import Wide
 from storage.contract import Source
 
@@ -46,14 +46,16 @@ class ImportRefused(ClickcurveError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    position: int
+class KeptOffset:
+    """How many bytes of a source were counted, and the tail that was kept with that."""
+
+    offset: int
     tail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What the other side says of a piece: sums of counts, and the reasons of the first refusals."""
+    """What the other side says of a chunk: sums of counts, and the reasons of the first refusals."""
 
     counted: int
     late: int
@@ -62,10 +64,10 @@ class Taken:
 
 
 class Target(Protocol):
-    async def place(self, source: str) -> Place:
-        """How far a source was counted; position 0 for an unknown one."""
+    async def offset(self, source: str) -> KeptOffset:
+        """How far a source was counted; 0 for an unknown one."""
 
-    async def send(self, piece: Piece) -> Taken: ...
+    async def send(self, chunk: Chunk) -> Taken: ...
 
     async def reconnect(self) -> None:
         """The next request goes over a new connection, perhaps to another worker."""
@@ -82,21 +84,21 @@ class HttpTarget:
         self._client = new_client()
         self._wide = wide
 
-    async def place(self, source: str) -> Place:
+    async def offset(self, source: str) -> KeptOffset:
         try:
             answer = await self._client.get(f"/v1/import/{source}")
         except httpx.TransportError as error:
             raise _unreachable(error) from error
         said = _checked(answer)
-        return Place(int(said["position"]), str(said["tail"]))
+        return KeptOffset(int(said["position"]), str(said["tail"]))
 
-    async def send(self, piece: Piece) -> Taken:
-        step = piece.step
+    async def send(self, chunk: Chunk) -> Taken:
+        step = chunk.step
         query: dict[str, str | int] = {"from": step.start, "to": step.end, "tail": step.tail, "wide": self._wide.value}
         headers = {"Content-Type": "application/x-ndjson"}
         try:
             answer = await self._client.post(
-                f"/v1/import/{step.source}", params=query, content=body_of(piece), headers=headers
+                f"/v1/import/{step.source}", params=query, content=body_of(chunk), headers=headers
             )
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise _unreachable(error) from error
@@ -162,17 +164,17 @@ class OwnerTarget:
         self._moment = moment
         self._wide = wide
 
-    async def place(self, source: str) -> Place:
+    async def offset(self, source: str) -> KeptOffset:
         kept = await self._owner.source(source)
-        return Place(kept.position, kept.tail)
+        return KeptOffset(kept.position, kept.tail)
 
-    async def send(self, piece: Piece) -> Taken:
+    async def send(self, chunk: Chunk) -> Taken:
         taking = Taking(self._moment(), self._ladder, self._wide)
-        for _ in taking.take_body(piece.history):
+        for _ in taking.take_body(chunk.history):
             await asyncio.sleep(0)
-        taking.take_counts(piece.people, piece.bots)
+        taking.take_counts(chunk.people, chunk.bots)
         try:
-            await self._accept(taking.batch(piece.step))
+            await self._accept(taking.batch(chunk.step))
         except JournalUnknown as error:
             raise ImportRefused(f"{error.detail}; start the import again: it goes on where it was") from error
         receipt = taking.receipt()

@@ -36,14 +36,14 @@ from ingest.journal.segment_format import (
     FlushRecord,
     Frame,
     Identity,
+    JournalState,
     Malformed,
-    State,
     encode_group,
     encode_state_frame,
     frame_bytes,
     payloads_of,
     state_bytes,
-    walk,
+    valid_frames,
 )
 
 MAX_BYTES = 1 << 30
@@ -55,7 +55,7 @@ SYNC_OFF_LOSES = (
 )
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-__all__ = ["FlushRecord", "Frame", "Identity", "Journal", "Recovered", "State"]
+__all__ = ["FlushRecord", "Frame", "Identity", "Journal", "JournalState", "Recovered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Journal:
         return journal
 
     @property
-    def state(self) -> State:
+    def state(self) -> JournalState:
         """Identity, last complete flush and unfinished flush as they are now."""
         return self._state
 
@@ -206,7 +206,7 @@ class Journal:
             except OSError as error:
                 raise JournalBroken(f"the journal cannot be read: {error}") from error
             at = start
-            for found in walk(view, start, min(end, len(view)), salt):
+            for found in valid_frames(view, start, min(end, len(view)), salt):
                 at = found.end
                 if found.kind == GROUP:
                     try:
@@ -253,7 +253,7 @@ class Journal:
                 raise ValueError(f"flush {number} is not the unfinished one")
             self._record(replace(self._state, last_flush=number, covered=flush.last_segment, flush=None))
 
-    def _record(self, state: State, *, as_frame: bool = True) -> None:
+    def _record(self, state: JournalState, *, as_frame: bool = True) -> None:
         """Make a state durable: as a frame or, where that fails, in the header of a new segment."""
         self._check_open()
         if not as_frame or not self._put_state(state):
@@ -264,7 +264,7 @@ class Journal:
         self._state = state
         self._files.remove(state.covered)
 
-    def _put_state(self, state: State) -> bool:
+    def _put_state(self, state: JournalState) -> bool:
         files = self._files
         if files.current is None:
             return False

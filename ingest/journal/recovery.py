@@ -20,13 +20,13 @@ from ingest.journal.segment_format import (
     GROUP,
     STATE,
     Header,
+    JournalState,
     Malformed,
-    State,
-    decode_header,
+    decode_segment_header,
     decode_state,
     proof_of_damage,
     used_bytes,
-    walk,
+    valid_frames,
 )
 
 _NAME = re.compile(r"segment-(\d{8,})")
@@ -54,7 +54,7 @@ class Remains:
     """
 
     journal: bytes
-    state: State
+    state: JournalState
     closed: list[Segment]
     last_number: int
     strays: dict[Path, int]
@@ -86,13 +86,13 @@ def recover(folder: Path, disk: Disk) -> Remains | None:
     return Remains(header.journal, state, closed, last_number, {path: disk.size(path) for path in strays}, torn_bytes)
 
 
-def _read_last(folder: Path, disk: Disk, number: int) -> tuple[Header, Segment, State, int]:
+def _read_last(folder: Path, disk: Disk, number: int) -> tuple[Header, Segment, JournalState, int]:
     path = segment_path(folder, number)
     view = disk.read(path)
     header, start = _read_header(path, view, number)
     state = header.state
     segment = Segment(number, header.salt, start, start, start)
-    for found in walk(view, start, len(view), header.salt):
+    for found in valid_frames(view, start, len(view), header.salt):
         if found.kind == STATE:
             state = _read_state(path, view, found.body, found.length)
         elif found.kind != GROUP:
@@ -118,7 +118,7 @@ def _read_sealed(folder: Path, disk: Disk, later: Header) -> tuple[Header, Segme
         raise damaged(path, 0, "the segment claims to continue a later one")
     segment = Segment(header.number, header.salt, start, start, later.sealed)
     if later.sealed <= len(view):
-        for found in walk(view, start, later.sealed, header.salt):
+        for found in valid_frames(view, start, later.sealed, header.salt):
             segment.hits = segment.hits or found.kind == GROUP
             segment.end = found.end
     if segment.end != later.sealed:
@@ -128,7 +128,7 @@ def _read_sealed(folder: Path, disk: Disk, later: Header) -> tuple[Header, Segme
 
 def _read_header(path: Path, view: memoryview, number: int) -> tuple[Header, int]:
     try:
-        header, start = decode_header(view)
+        header, start = decode_segment_header(view)
     except Malformed as error:
         raise damaged(path, 0, str(error)) from error
     if header.number != number:
@@ -136,7 +136,7 @@ def _read_header(path: Path, view: memoryview, number: int) -> tuple[Header, int
     return header, start
 
 
-def _read_state(path: Path, view: memoryview, body: int, length: int) -> State:
+def _read_state(path: Path, view: memoryview, body: int, length: int) -> JournalState:
     try:
         return decode_state(view[body : body + length])
     except Malformed as error:

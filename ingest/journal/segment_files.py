@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ingest.journal.disk import Disk
 from ingest.journal.recovery import Remains, Segment, segment_path
-from ingest.journal.segment_format import Header, State, encode_header, walk
+from ingest.journal.segment_format import Header, JournalState, encode_segment_header, valid_frames
 
 Encode = Callable[[Segment], tuple[bytes, bytes]]  # a frame for the end of a segment: head and body
 
@@ -90,7 +90,7 @@ class SegmentFiles:
             raise
         self._spare = fd
 
-    def open_next(self, state: State) -> None:
+    def open_next(self, state: JournalState) -> None:
         """Close the current segment, if there is one, and open the next one with `state` in its header, durably.
 
         If this fails before the new file may be visible, nothing has changed. If later, there is no current segment.
@@ -104,7 +104,7 @@ class SegmentFiles:
         assert fd is not None
         salt = int.from_bytes(self._disk.random(8), "little")
         before = (last.number, last.salt, last.end) if last else (0, 0, 0)
-        header = encode_header(Header(salt, self._journal, number, *before, state))
+        header = encode_segment_header(Header(salt, self._journal, number, *before, state))
         try:
             self._write(fd, [header], 0, durable=False)
             self._disk.sync(fd)
@@ -196,7 +196,7 @@ class SegmentFiles:
     def _write_again(self, fd: int, segment: Segment) -> None:
         view = self._disk.read(segment_path(self._folder, segment.number))
         end = segment.durable
-        for found in walk(view, segment.durable, segment.end, segment.salt):
+        for found in valid_frames(view, segment.durable, segment.end, segment.salt):
             end = found.end
         if end != segment.end:  # The pages went before they could be written again; a recovery will see the same.
             raise OSError(errno.EIO, f"segment {segment.number} can no longer be read from byte {end} on")

@@ -58,7 +58,7 @@ class FlushRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class JournalState:
     """All that a journal knows beside hits. `covered`: segments up to this number belong to complete flushes."""
 
     identity: Identity
@@ -77,7 +77,7 @@ class Header:
     predecessor: int
     predecessor_salt: int
     sealed: int
-    state: State
+    state: JournalState
 
 
 class Malformed(ValueError):
@@ -103,10 +103,10 @@ class Found(NamedTuple):
     kind: int
 
 
-NEW = State(Identity(0, 0, "", ()), 0, 0, None)
+NEW = JournalState(Identity(0, 0, "", ()), 0, 0, None)
 
 
-def encode_header(header: Header) -> bytes:
+def encode_segment_header(header: Header) -> bytes:
     chain = _CHAIN.pack(
         header.salt, header.journal, header.number, header.predecessor, header.predecessor_salt, header.sealed
     )
@@ -116,7 +116,7 @@ def encode_header(header: Header) -> bytes:
     return _PREFIX.pack(MAGIC, VERSION, length, crc, 0) + body
 
 
-def decode_header(view: memoryview) -> tuple[Header, int]:
+def decode_segment_header(view: memoryview) -> tuple[Header, int]:
     """The header at the beginning of a segment and its length; Malformed (with a reason) on anything else."""
     if len(view) < _PREFIX.size:
         raise Malformed(f"a segment has a header of at least {_PREFIX.size} bytes, this file has {len(view)}")
@@ -134,7 +134,7 @@ def decode_header(view: memoryview) -> tuple[Header, int]:
     return Header(salt, journal, number, predecessor, predecessor_salt, sealed, state), length
 
 
-def encode_state(state: State) -> bytes:
+def encode_state(state: JournalState) -> bytes:
     identity, flush = state.identity, state.flush
     recorded = (flush.number, flush.previous, flush.last_segment, flush.fold_day) if flush else (0, 0, 0, 0)
     parts = [
@@ -147,7 +147,7 @@ def encode_state(state: State) -> bytes:
     return b"".join(parts)
 
 
-def decode_state(view: memoryview) -> State:
+def decode_state(view: memoryview) -> JournalState:
     """Bytes after the last attempt are padding."""
     try:
         owner, epoch, last_flush, covered, number, previous, last_segment, fold_day = _STATE.unpack_from(view)
@@ -162,7 +162,7 @@ def decode_state(view: memoryview) -> State:
     except (struct.error, UnicodeDecodeError) as error:
         raise Malformed(f"the recorded state cannot be read: {error}") from error
     flush = FlushRecord(number, previous, last_segment, fold_day) if number else None
-    return State(Identity(owner, epoch, holder, tuple(attempts)), last_flush, covered, flush)
+    return JournalState(Identity(owner, epoch, holder, tuple(attempts)), last_flush, covered, flush)
 
 
 def frame_bytes(payload_bytes: int, count: int) -> int:
@@ -171,7 +171,7 @@ def frame_bytes(payload_bytes: int, count: int) -> int:
     return _HEAD.size + length + -length % _ALIGN
 
 
-def state_bytes(state: State) -> int:
+def state_bytes(state: JournalState) -> int:
     """The size in a segment of a state's frame."""
     return frame_bytes(len(encode_state(state)), 0)
 
@@ -184,11 +184,11 @@ def encode_group(
     return _encode(GROUP, len(payloads), b"".join([lengths, *payloads]), accepted_us, offset, durable, salt)
 
 
-def encode_state_frame(state: State, offset: int, durable: int, salt: int) -> tuple[bytes, bytes]:
+def encode_state_frame(state: JournalState, offset: int, durable: int, salt: int) -> tuple[bytes, bytes]:
     return _encode(STATE, 0, encode_state(state), 0, offset, durable, salt)
 
 
-def walk(view: memoryview, start: int, limit: int, salt: int) -> Iterator[Found]:
+def valid_frames(view: memoryview, start: int, limit: int, salt: int) -> Iterator[Found]:
     """The valid frames from `start` on, one after the other, up to the first place that holds none.
 
     No calls but the checksums: a hundred MB may hold a million frames.
@@ -226,7 +226,7 @@ def proof_of_damage(view: memoryview, damaged: int, salt: int) -> int | None:
     # Frames are aligned, and the length alone rules out nearly all places, in C: a torn group of 64 MB takes a second.
     for step, (length,) in enumerate(struct.iter_unpack("<I4x", view[first:whole])):
         if 0 < length < len(view):
-            found = next(walk(view, first + step * _ALIGN, len(view), salt), None)
+            found = next(valid_frames(view, first + step * _ALIGN, len(view), salt), None)
             if found and found.durable > damaged:
                 return first + step * _ALIGN
     return None

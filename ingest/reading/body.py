@@ -23,9 +23,10 @@ import msgspec
 from msgspec import Raw
 
 from clickcurve.buckets.errors import BodyUnreadable, HitRejected, MediaTypeUnsupported
-from ingest.hit import HIT_RULE, shown
+from clickcurve.problem import shown
+from ingest.hit import HIT_RULE
 from ingest.reading.json_hit import HIT_BYTES, Judge, NotJson, Refusal, event_hit_in, hit_in
-from ingest.reading.request_sums import FullHit, PlainHit, Tally
+from ingest.reading.request_sums import FullHit, PlainHit, RequestSums
 
 PIECE_BYTES = 48 * 1024
 # An array without a cut in so many pieces' length is split exactly. Also the most that is read as one last piece.
@@ -86,7 +87,7 @@ def _unsupported(detail: str, header: str) -> MediaTypeUnsupported:
     return MediaTypeUnsupported(detail, field="Content-Type", value=shown(header), rule=rule)
 
 
-def read(body: bytes, media: Media, tally: Tally, is_bot: Judge, piece_bytes: int = PIECE_BYTES) -> Pauses:
+def read(body: bytes, media: Media, tally: RequestSums, is_bot: Judge, piece_bytes: int = PIECE_BYTES) -> Pauses:
     """Add every hit of the body to the tally. BodyUnreadable if the body as a whole is not what its type says."""
     if body.startswith(_UTF16_BOMS):
         raise BodyUnreadable("the body is UTF-16; JSON is UTF-8")
@@ -104,7 +105,7 @@ class _Hits:
 
     typed = True  # elements are hits themselves, so that whole pieces can be decoded into fields
 
-    def __init__(self, tally: Tally, is_bot: Judge, piece_bytes: int) -> None:
+    def __init__(self, tally: RequestSums, is_bot: Judge, piece_bytes: int) -> None:
         self.tally = tally
         self.is_bot = is_bot
         self.piece = piece_bytes

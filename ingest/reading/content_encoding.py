@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator
 import zstandard
 
 from clickcurve.buckets.errors import BodyTooLarge, BodyUnreadable, MediaTypeUnsupported
-from ingest.hit import shown
+from clickcurve.problem import shown
 
 BODY_BYTES = 64 * 1024 * 1024
 

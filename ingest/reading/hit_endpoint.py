@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
+from clickcurve.asgi import Answer, Message, Receive, Scope, Send, answer, close_unanswered
 from clickcurve.buckets.errors import (
     BodyUnreadable,
     ClickcurveError,
@@ -22,15 +23,15 @@ from clickcurve.buckets.errors import (
     JournalUnknown,
     ParameterInvalid,
 )
+from clickcurve.keys import key_in_path
+from clickcurve.problem import problem, problem_answer, shown
 from ingest.batch import Batch, Counts, Identified
-from ingest.hit import FUTURE_S, ID_RULE, Hit, Moment, hit_of, is_id, minute_start, shown
-from ingest.reading.answer import Answer, Send, answer, close_unanswered, problem, problem_answer
+from ingest.hit import ID_RULE, Hit, Moment, hit_of, is_id, minute_start
 from ingest.reading.body import media_of, read
 from ingest.reading.content_encoding import BODY_BYTES, coding_of, decoded, too_large
 from ingest.reading.counters import IngestCounters
-from ingest.reading.path_key import key_in
 from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, Item, Receipt
-from ingest.reading.request_sums import IDENTIFIED_HITS, NO_TIME, FullHit, PlainHit, Tally
+from ingest.reading.request_sums import NO_TIME, FullHit, PlainHit, RequestSums
 
 HITS = b"/v1/hits"
 HIT = b"/v1/hits/"
@@ -49,13 +50,10 @@ _FULL = msgspec.json.Decoder(FullHit)
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _ONE_COUNTED = answer(200, ONE_COUNTED)
 
-Scope = dict[str, Any]
-Message = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 Counting = Awaitable[frozenset[str]] | Awaitable[None]
 
 
-class Intake(Protocol):
+class HitIntake(Protocol):
     """What counts the hits: the owner."""
 
     async def accept(self, batch: Batch) -> frozenset[str]: ...
@@ -110,15 +108,13 @@ class HitRoutes:
 
     def __init__(
         self,
-        intake: Intake,
+        intake: HitIntake,
         clock: Callable[[], float],
         minutes_since: Callable[[int], int],
         is_bot: Callable[[str], bool],
         counters: IngestCounters | None = None,
         *,
         body_bytes: int = BODY_BYTES,
-        future_s: int = FUTURE_S,
-        identified_hits: int = IDENTIFIED_HITS,
         receipt_items: int = RECEIPT_ITEMS,
         waiting_bytes: int = WAITING_BYTES,
     ) -> None:
@@ -128,12 +124,10 @@ class HitRoutes:
         self._minutes_since = minutes_since
         self._is_bot = is_bot
         self._body_bytes = body_bytes
-        self._future_s = future_s
-        self._identified_hits = identified_hits
         self._receipt_items = receipt_items
         self._waiting_bytes = waiting_bytes
         self._held = 0
-        self._now = Moment.at(clock(), minutes_since, future_s)
+        self._now = Moment.at(clock(), minutes_since)
 
     @staticmethod
     def serves(raw_path: bytes) -> bool:
@@ -211,7 +205,7 @@ class HitRoutes:
     def _moment(self) -> Moment:
         now = self._clock()
         if not self._now.now <= now < self._now.now + 1:
-            self._now = Moment.at(now, self._minutes_since, self._future_s)
+            self._now = Moment.at(now, self._minutes_since)
         return self._now
 
     # --- one request --------------------------------------------------------------------------------------------
@@ -262,7 +256,7 @@ class HitRoutes:
             raise BodyUnreadable(detail, rule="an empty body")
         tally = self._tally(request.name)
         try:
-            key = key_in(raw)
+            key = key_in_path(raw, HitRejected)
         except HitRejected as error:
             tally.refuse(error)
         else:
@@ -286,10 +280,10 @@ class HitRoutes:
         self.counters.body_bytes += len(body)
         return await self._settle(tally)
 
-    def _tally(self, name: str | None) -> Tally:
-        return Tally(self._moment(), name, self._identified_hits, self._receipt_items)
+    def _tally(self, name: str | None) -> RequestSums:
+        return RequestSums(self._moment(), name, receipt_items=self._receipt_items)
 
-    async def _settle(self, tally: Tally) -> Answer:
+    async def _settle(self, tally: RequestSums) -> Answer:
         batch = tally.batch()
         receipt: Receipt = tally.receipt(await self.intake.accept(batch) if batch is not None else frozenset())
         tally.count_into(self.counters, receipt)

@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from clickcurve.buckets.errors import HitRejected
-from ingest.hit import COUNT_MAX, HIT_RULE, ID_CHARACTERS, Hit, Moment, hit_of, shown
+from clickcurve.problem import shown
+from ingest.hit import COUNT_MAX, HIT_RULE, ID_CHARACTERS, Hit, Moment, hit_of
 
 # A longer hit is refused unread: to read it would hold up all others. Only fields that are ignored can be so long.
 HIT_BYTES = 1024 * 1024

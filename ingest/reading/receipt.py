@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from clickcurve.buckets.errors import HitRejected
-from ingest.hit import shown
+from clickcurve.problem import shown
 
 RECEIPT_ITEMS = 1000
 

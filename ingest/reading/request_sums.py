@@ -14,11 +14,13 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
+from clickcurve.buckets.ladder import MINUTE_S
+from clickcurve.keys import KEY_BYTES
+from clickcurve.times import iso_seconds
 from ingest.batch import Batch, Counts, Identified
-from ingest.hit import COUNT_MAX, ID_CHARACTERS, KEY_BYTES, MINUTE_S, Hit, Moment, hit_of, is_id, minute_start, ts_of
+from ingest.hit import COUNT_MAX, ID_CHARACTERS, Hit, Moment, hit_of, is_id, minute_start, ts_of
 from ingest.reading.counters import IngestCounters, refusal_class
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt
-from ingest.timestamp import iso_seconds
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
 IDENTIFIED_HITS = 100_000
@@ -55,7 +57,7 @@ class _Named(Struct, frozen=True, gc=False):
     late: bool
 
 
-class Tally:
+class RequestSums:
     """Sums hits. `name` is the Idempotency-Key: then the hits without an id of their own stand for it together."""
 
     def __init__(

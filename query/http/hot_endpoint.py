@@ -5,17 +5,12 @@ What is not one of those goes on to the application behind, unread.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable
 
-from query.http.keys import key_of
+from clickcurve.asgi import Application, Message, Receive, Scope, Send
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.keys import key_in_path
 from query.queries import Queries
-
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LINKS = b"/v1/links/"
 
@@ -39,7 +34,7 @@ class HotQueries:
             return
         raw_key, what = asked
         try:
-            key = None if raw_key is None else key_of(raw_key)
+            key = None if raw_key is None else key_in_path(raw_key, ParameterInvalid)
             query = scope["query_string"]
             if what == b"curve":
                 media, body = await self._queries.curve(key, query, accepts_csv(scope["headers"]))

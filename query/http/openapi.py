@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from clickcurve.keys import OUTCOMES
-from query.http.keys import KEY_RULE
+from clickcurve.keys import KEY_RULE, OUTCOMES
+from clickcurve.times import TIME_RULE
 from query.parameters import DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP
-from query.times import LAST_RULE, MOMENT_RULE, STEPS
+from query.steps import LAST_RULE, STEPS
 
 Schema = dict[str, Any]
 
@@ -34,11 +34,11 @@ _KEY: Schema = {
     "name": "key",
     "in": "path",
     "required": True,
-    "description": KEY_RULE,
+    "description": f"{KEY_RULE}, percent-encoded, slash included",
     "schema": _TEXT,
     "example": "spring-sale",
 }
-_FROM = _parameter("from", f"Start of the range, included: {MOMENT_RULE}. Without an offset it is meant in `tz`.")
+_FROM = _parameter("from", f"Start of the range, included: {TIME_RULE}. Without an offset it is meant in `tz`.")
 _TO = _parameter("to", "End of the range, not included, written as `from`. Default: now.")
 _LAST = _parameter(
     "last", f"The current unit and those before it: {LAST_RULE}. Not together with `from` or `to`.", example="7d"

@@ -10,9 +10,11 @@ from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from starlette.routing import Match
 
+from clickcurve.asgi import Scope
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.keys import key_in_path
 from query.http import openapi
-from query.http.hot_endpoint import Scope, accepts_csv
-from query.http.keys import key_of
+from query.http.hot_endpoint import accepts_csv
 from query.queries import Answer, Limits, Queries
 
 
@@ -71,7 +73,7 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Li
 
 
 def _key(request: Request, name: str = "key") -> str:
-    return key_of(str(request.path_params[name]).encode("latin-1"))
+    return key_in_path(str(request.path_params[name]).encode("latin-1"), ParameterInvalid)
 
 
 def _query(request: Request) -> bytes:

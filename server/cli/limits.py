@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.limiter.replay.replay import Trial, rules_of
+from clickcurve.limiter.replay.replay import Replay, rules_of
 from clickcurve.limiter.rule import Rule, parse_rules
 from server.cli.main import FAILED, USAGE, Failed
 
@@ -38,7 +38,7 @@ def limits_command() -> None:
 )
 @click.option("--summary", is_flag=True, help="Only the sums, not each refused line.")
 @click.option("--top", default=10, show_default=True, type=click.IntRange(0), help="How many callers to list.")
-def try_command(rules: tuple[str, ...], config: Path | None, summary: bool, top: int) -> None:
+def try_rules(rules: tuple[str, ...], config: Path | None, summary: bool, top: int) -> None:
     """Replay a trace from standard input and print what the rule would have refused.
 
     RULE is rates alone, which all lines share; or settings as in the settings file, in one line; or an event of the
@@ -54,16 +54,16 @@ def try_command(rules: tuple[str, ...], config: Path | None, summary: bool, top:
       grep '"POST ' access.log | clickcurve limits try --summary 'by=ip rates=10/m'
       clickcurve limits try --config clickcurve.toml login < trace
     """
-    trial = Trial(_rules(rules, config))
+    replay = Replay(_rules_of_words(rules, config))
     if sys.stdin.isatty():
         raise Failed("a trace is read from standard input: clickcurve limits try RULE < trace", USAGE)
-    _replay(trial, sys.stdin.buffer, summary)
-    _print_sums(trial, top)
-    if trial.bad:
+    _feed(replay, sys.stdin.buffer, summary)
+    _print_sums(replay, top)
+    if replay.bad:
         raise SystemExit(FAILED)
 
 
-def _rules(texts: tuple[str, ...], config: Path | None) -> tuple[Rule, ...]:
+def _rules_of_words(texts: tuple[str, ...], config: Path | None) -> tuple[Rule, ...]:
     if any("=" in text or "/" in text for text in texts):
         return rules_of(texts)
     if config is None:
@@ -80,34 +80,34 @@ def _rules(texts: tuple[str, ...], config: Path | None) -> tuple[Rule, ...]:
     return parse_rules({texts[0]: limits[texts[0]]})
 
 
-def _replay(trial: Trial, lines: Iterable[bytes], summary: bool) -> None:
+def _feed(replay: Replay, lines: Iterable[bytes], summary: bool) -> None:
     for number, raw in enumerate(lines, 1):
         text = raw.decode("utf-8", "surrogateescape").strip()
         try:
-            refused = trial.line(text)
+            refused = replay.line(text)
         except ParameterInvalid as error:
-            if trial.bad <= SHOWN_BAD_LINES:
+            if replay.bad <= SHOWN_BAD_LINES:
                 click.echo(f"line {number} is bad: {error.detail}", err=True)
             continue
         if refused is not None and not summary:
             click.echo(f"line {number}: {refused}")
 
 
-def _print_sums(trial: Trial, top: int) -> None:
-    asked, refused = trial.asked, trial.refused
+def _print_sums(replay: Replay, top: int) -> None:
+    asked, refused = replay.asked, replay.refused
     share = f", {refused.cost / asked.cost:.1%}" if asked.cost else ""
     click.echo(f"asked for {asked.cost:,} in {asked.lines:,} lines")
     click.echo(f"admitted {asked.cost - refused.cost:,} in {asked.lines - refused.lines:,} lines")
     click.echo(f"refused {refused.cost:,} in {refused.lines:,} lines{share}")
-    worst = trial.worst(top)
+    worst = replay.worst(top)
     if worst:
-        click.echo(f"\n{'refused':>10}{'asked':>10}  caller ({len(worst):,} of {len(trial.refused_by):,})")
+        click.echo(f"\n{'refused':>10}{'asked':>10}  caller ({len(worst):,} of {len(replay.refused_by):,})")
     for caller, asked_for, refused_of in worst:
         click.echo(f"{refused_of:>10,}{asked_for:>10,}  {caller}")
     for many, what in (
-        (trial.bad, "bad lines, which are in no sum"),
-        (trial.back, "lines that stand behind later ones: a caller's time does not step back"),
-        (trial.crowded, "lines of callers for whom there was no room: they shared one limit"),
+        (replay.bad, "bad lines, which are in no sum"),
+        (replay.back, "lines that stand behind later ones: a caller's time does not step back"),
+        (replay.crowded, "lines of callers for whom there was no room: they shared one limit"),
     ):
         if many:
             click.echo(f"{what}: {many:,}", err=True)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from server import settings as settings_module
-from server.settings import TABLE, Settings
+from server.settings import TABLE
 
 Command = Callable[..., Any]
 
@@ -22,8 +22,8 @@ def with_settings(*names: str) -> Callable[[Command], Command]:
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
         def wrapped(**given: Any) -> Any:
-            flags = {name: _text(given.pop(name)) for name in names}
-            return command(settings=settings_module.read(flags, os.environ), **given)
+            flags = {name: _flag_text(given.pop(name)) for name in names}
+            return command(settings=settings_module.read_settings(flags, os.environ), **given)
 
         decorated: Command = wrapped
         for name in reversed(names):
@@ -42,12 +42,7 @@ def with_settings(*names: str) -> Callable[[Command], Command]:
     return decorate
 
 
-def _text(value: object) -> str | None:
+def _flag_text(value: object) -> str | None:
     if value is None:
         return None
     return "on" if value is True else str(value)
-
-
-def read_settings(**flags: str | None) -> Settings:
-    """Settings of a command whose flags are read in another way."""
-    return settings_module.read(flags, os.environ)

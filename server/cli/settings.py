@@ -7,7 +7,6 @@ import json
 import click
 
 from server.cli.options import with_settings
-from server.limits import LIMITS
 from server.settings import TABLE, Settings
 
 
@@ -29,13 +28,13 @@ def settings_command(settings: Settings, limits: bool, as_json: bool) -> None:
       clickcurve settings --limits
     """
     if limits:
-        _limits(as_json)
+        _print_limits(as_json)
         return
     if settings.rules:
         from server.limiter import limiter
 
-        limiter.check(settings.rules, settings)
-    rows = [*settings.listing(), *_rules(settings)]
+        limiter.check_rules(settings.rules, settings)
+    rows = [*settings.listing(), *_rule_rows(settings)]
     if as_json:
         click.echo(json.dumps({name: {"value": value, "origin": origin} for name, value, origin in rows}, indent=1))
         return
@@ -44,7 +43,7 @@ def settings_command(settings: Settings, limits: bool, as_json: bool) -> None:
         click.echo(f"{name:<{wide[0]}}  {value:<{wide[1]}}  {origin}")
 
 
-def _rules(settings: Settings) -> list[tuple[str, str, str]]:
+def _rule_rows(settings: Settings) -> list[tuple[str, str, str]]:
     """The limiter's rules as further rows: they are read, and refused, as `serve` does."""
     return [
         (f"limits.{rule.name}", f"{', '.join(map(str, rule.rates))} {rule.strategy}", f"file {settings.config}")
@@ -52,7 +51,9 @@ def _rules(settings: Settings) -> list[tuple[str, str, str]]:
     ]
 
 
-def _limits(as_json: bool) -> None:
+def _print_limits(as_json: bool) -> None:
+    from server.limits import LIMITS  # it reads the numbers from all parts, which are slow to import
+
     if as_json:
         shown = {name: {"value": one.value, "unit": one.unit, "over": one.over} for name, one in LIMITS.items()}
         click.echo(json.dumps(shown, indent=1))

@@ -48,7 +48,7 @@ def token_command() -> None:
     help="What it allows; may be given several times.",
 )
 @with_settings("data", "config")
-def create(settings: Settings, name: str, scopes: tuple[str, ...]) -> None:
+def create_token(settings: Settings, name: str, scopes: tuple[str, ...]) -> None:
     """Make a token and print it, once. NAME says whose it is.
 
     \b
@@ -58,15 +58,15 @@ def create(settings: Settings, name: str, scopes: tuple[str, ...]) -> None:
     """
     data_folder.prepare(settings.data)
     wanted = tuple(dict.fromkeys(auth.Scope(scope) for scope in scopes))
-    click.echo(auth.create(data_folder.tokens_file(settings.data), name, wanted, int(clock.now())))
+    click.echo(auth.add_token(data_folder.tokens_file(settings.data), name, wanted, int(clock.now())))
 
 
 @token_command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @with_settings("data", "config")
-def list_(settings: Settings, as_json: bool) -> None:
+def list_tokens(settings: Settings, as_json: bool) -> None:
     """List tokens: id, scopes, when made, name."""
-    for token in auth.load(data_folder.tokens_file(settings.data)):
+    for token in auth.load_tokens(data_folder.tokens_file(settings.data)):
         if as_json:
             shown = {name: value for name, value in asdict(token).items() if name != "sha256"}
             click.echo(json.dumps(shown))
@@ -78,8 +78,8 @@ def list_(settings: Settings, as_json: bool) -> None:
 @token_command.command("revoke")
 @click.argument("token_id", metavar="ID")
 @with_settings("data", "config")
-def revoke(settings: Settings, token_id: str) -> None:
+def revoke_token(settings: Settings, token_id: str) -> None:
     """Revoke the token with this id (see `token list`)."""
-    if not auth.revoke(data_folder.tokens_file(settings.data), token_id):
+    if not auth.remove_token(data_folder.tokens_file(settings.data), token_id):
         raise Failed(f"there is no token {token_id}; `clickcurve token list` shows those there are")
     click.echo(f"revoked {token_id}")

@@ -12,7 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 
 from clickcurve.buckets.ladder import Ladder, minutes_since
-from clickcurve.limiter.http.routes import routes as limit_routes
+from clickcurve.limiter.http.routes import limit_routes
 from ingest.hit import Moment
 from ingest.imports.routes import import_routes
 from ingest.owner import Owner
@@ -24,15 +24,14 @@ from query.http.routes import routes as query_routes
 from query.queries import Limits, Queries
 from query.reader import Reader
 from query.top import TopLinks
-from server import limits
 from server.http.auth import Gate
 from server.http.docs_page import page
-from server.http.front_door import Front
+from server.http.front_door import FrontDoor
 from server.http.health_routes import Readiness
 from server.http.health_routes import router as server_routes
 from server.http.openapi import describe
 from server.http.problems import Problems
-from server.limiter.limiter import Limiting
+from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics
 from server.process.samples import program_version
 from storage.contract import Store
@@ -54,7 +53,7 @@ class Counting:
     problems: Problems
 
 
-def create(
+def create_app(
     owner: Owner,
     store: Store,
     ladder: Ladder,
@@ -63,9 +62,9 @@ def create(
     counting: Counting,
     metrics: Metrics,
     readiness: Readiness,
-    limiting: Limiting,
+    limiting: ServerLimiter,
     limit_history: Limits,
-) -> Front:
+) -> FrontDoor:
     """The application that uvicorn runs."""
     hits = HitRoutes(
         owner,
@@ -73,15 +72,10 @@ def create(
         minutes_since,
         bot_judge(),
         counting.ingest,
-        body_bytes=limits.BODY_BYTES.value,
-        future_s=limits.FUTURE_S.value,
-        identified_hits=limits.IDENTIFIED_HITS.value,
-        receipt_items=limits.RECEIPT_ITEMS.value,
-        waiting_bytes=limits.WAITING_BYTES.value,
     )
 
     def moment() -> Moment:
-        return Moment.at(clock(), minutes_since, limits.FUTURE_S.value)
+        return Moment.at(clock(), minutes_since)
 
     queries = _queries(owner, store, ladder, clock)
     app = FastAPI(
@@ -94,13 +88,13 @@ def create(
     )
     counting.problems.install(app)
     app.include_router(query_routes(queries, owner.erase, limit_history))
-    app.include_router(import_routes(owner, moment, ladder, counting.ingest, limits.BODY_BYTES.value))
+    app.include_router(import_routes(owner, moment, ladder, counting.ingest))
     app.include_router(limit_routes(limiting.limiter, limiting.addresses, limiting.dialect))
     app.include_router(server_routes(readiness, metrics))
     describe(app)
     app.add_api_route("/docs", _docs(app), include_in_schema=False)
     behind = HotQueries(queries, counting.problems.answer, app)
-    return Front(gate, counting.problems, hits, behind, limiting)
+    return FrontDoor(gate, counting.problems, hits, behind, limiting)
 
 
 def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:

@@ -22,10 +22,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from clickcurve.buckets.errors import NotAllowed, NotAuthenticated, SettingInvalid
-from server import limits
 from server.logs import log
 
 RECHECK_S = 1.0
+MAX_TOKENS = 1_000
 PREFIX = "cc_"
 
 
@@ -70,7 +70,7 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def load(path: Path) -> tuple[Token, ...]:
+def load_tokens(path: Path) -> tuple[Token, ...]:
     """The tokens in the file; none when there is no file. Raises SettingInvalid when it cannot be understood."""
     try:
         document = json.loads(path.read_text("utf-8"))
@@ -91,7 +91,7 @@ def load(path: Path) -> tuple[Token, ...]:
         raise SettingInvalid(reason, field="data", value=str(path)) from error
 
 
-def save(path: Path, tokens: tuple[Token, ...]) -> None:
+def save_tokens(path: Path, tokens: tuple[Token, ...]) -> None:
     """Replaces the file at once, readable by its owner only."""
     text = json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=1)
     fresh = path.with_suffix(".new")
@@ -105,25 +105,25 @@ def save(path: Path, tokens: tuple[Token, ...]) -> None:
     fresh.replace(path)
 
 
-def create(path: Path, name: str, scopes: tuple[Scope, ...], now: int) -> str:
+def add_token(path: Path, name: str, scopes: tuple[Scope, ...], now: int) -> str:
     """Adds a token to the file and returns it, the only time that it is to be seen."""
-    tokens = load(path)
-    if len(tokens) >= limits.TOKENS.value:
-        raise SettingInvalid(f"there are {len(tokens)} tokens already, {limits.TOKENS.value} at most", field="token")
+    tokens = load_tokens(path)
+    if len(tokens) >= MAX_TOKENS:
+        raise SettingInvalid(f"there are {len(tokens)} tokens already, {MAX_TOKENS} at most", field="token")
     known = {token.id for token in tokens}
     token_id = next(fresh for fresh in iter(lambda: secrets.token_hex(4), "") if fresh not in known)
     secret = f"{PREFIX}{token_id}_{secrets.token_urlsafe(32)}"
-    save(path, (*tokens, Token(token_id, name, scopes, digest(secret), now)))
+    save_tokens(path, (*tokens, Token(token_id, name, scopes, digest(secret), now)))
     return secret
 
 
-def revoke(path: Path, token_id: str) -> bool:
+def remove_token(path: Path, token_id: str) -> bool:
     """Takes a token out of the file; False if none has that id."""
-    tokens = load(path)
+    tokens = load_tokens(path)
     kept = tuple(token for token in tokens if token.id != token_id)
     if len(kept) == len(tokens):
         return False
-    save(path, kept)
+    save_tokens(path, kept)
     return True
 
 
@@ -134,7 +134,7 @@ class Gate:
         self._path = path
         self._monotonic = monotonic
         self._seen = self._signature()
-        self._by_digest = {token.sha256: token for token in load(path)}
+        self._by_digest = {token.sha256: token for token in load_tokens(path)}
         self._checked_at = monotonic()
         self.closed = bool(self._by_digest)
         self.refused = {"missing": 0, "unknown": 0, "scope": 0}
@@ -155,7 +155,7 @@ class Gate:
             log.warning("tokens vanished", extra={"file": str(self._path), "then": "those read before still hold"})
             return
         try:
-            tokens = load(self._path)
+            tokens = load_tokens(self._path)
         except SettingInvalid as error:
             log.error("tokens unreadable", extra={"reason": error.detail, "then": "those read before still hold"})
             return

@@ -11,12 +11,16 @@ from collections import Counter
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from server import limits
+from clickcurve.problem import MEDIA_TYPE, problem_body
 
-_FULL = b'{"title": "too many connections", "status": 503, "detail": "nothing was counted; try again in a second"}'
+CONNECTIONS = 10_000  # of a worker at once
+HEADER_BYTES = 64 * 1024  # request line and headers
+STALL_S = 60  # without a byte in the middle of a request
+
+_FULL = problem_body(503, "too many connections", "nothing was counted; try again in a second")
 TOO_MANY = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n"
-    b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(_FULL), _FULL)
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: %s\r\nretry-after: 1\r\n"
+    b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (MEDIA_TYPE.encode(), len(_FULL), _FULL)
 )
 
 
@@ -24,9 +28,9 @@ class Connection(HttpToolsProtocol):
     """What the server talks HTTP through. `refused` counts connections that were closed, by reason."""
 
     refused: Counter[str]
-    connections_max = limits.CONNECTIONS.value
-    header_bytes = limits.HEADER_BYTES.value
-    stall_s: float = limits.STALL_S.value
+    connections_max = CONNECTIONS
+    header_bytes = HEADER_BYTES
+    stall_s: float = STALL_S
 
     _in_headers = False
     _unfinished_bytes = 0  # of a request whose headers have not ended

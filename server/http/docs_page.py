@@ -34,7 +34,7 @@ def page(document: Schema, address: str) -> str:
         '<!doctype html><html lang="en"><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width,initial-scale=1">',
         f"<title>{escape(title)}</title><style>{_STYLE}</style><h1>{escape(title)}</h1>",
-        _text(document["info"]["description"]),
+        _paragraphs(document["info"]["description"]),
         '<p>The same for programs: <a href="openapi.json">openapi.json</a>.</p><nav><ul>',
     ]
     for operations in by_tag.values():
@@ -56,7 +56,7 @@ def _operation(method: str, path: str, operation: Schema, address: str) -> Itera
     asks = f' <span class="scope">scope {scope}</span>' if scope else ""
     yield f'<h3 id="{operation["operationId"]}"><code><span class="{method}">{method.upper()}</span> '
     yield f"{escape(path)}</code>{asks}</h3><p><b>{escape(operation['summary'])}.</b></p>"
-    yield _text(operation.get("description", ""))
+    yield _paragraphs(operation.get("description", ""))
     parameters = operation.get("parameters", [])
     if parameters:
         yield "<table>"
@@ -66,7 +66,7 @@ def _operation(method: str, path: str, operation: Schema, address: str) -> Itera
             yield f"<tr><td><code>{escape(parameter['name'])}</code><td>{escape(parameter['in'])}"
             yield f"<td>{_inline(parameter.get('description', '') + told)}"
         yield "</table>"
-    yield f"<pre>{escape(command(method, path, operation, address))}</pre>"
+    yield f"<pre>{escape(curl_command(method, path, operation, address))}</pre>"
     for media, name, example in _examples(operation.get("requestBody", {}).get("content", {})):
         yield f"<p>Body, <code>{escape(media)}</code>{name}:</p><pre>{escape(_shown(example))}</pre>"
     for status, response in operation["responses"].items():
@@ -76,7 +76,7 @@ def _operation(method: str, path: str, operation: Schema, address: str) -> Itera
             yield f"<p><code>{escape(media)}</code>{name}:</p><pre>{escape(_shown(example))}</pre>"
 
 
-def command(method: str, path: str, operation: Schema, address: str) -> str:
+def curl_command(method: str, path: str, operation: Schema, address: str) -> str:
     """A command line that asks just this, with the examples filled in."""
     query = {}
     for parameter in operation.get("parameters", []):
@@ -111,7 +111,7 @@ def _shown(example: Any) -> str:
     return example if isinstance(example, str) else json.dumps(example, indent=1, ensure_ascii=False)
 
 
-def _text(text: str) -> str:
+def _paragraphs(text: str) -> str:
     return "".join(f"<p>{_inline(part)}</p>" for part in text.split("\n\n") if part.strip())
 
 

@@ -6,29 +6,21 @@ Routing and validation of the framework cost more than a hit or a total, so thos
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
-from typing import Any
 
+from clickcurve.asgi import Application, Message, Receive, Scope, Send, close_unanswered
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
-from clickcurve.limiter.http.middleware import WRITES, answer
-from ingest.reading.answer import close_unanswered
+from clickcurve.limiter.http.middleware import WRITES, send_refusal
 from ingest.reading.hit_endpoint import HitRoutes
 from server.http.auth import Gate, scope_of
 from server.http.problems import Problems
-from server.limiter.limiter import Limiting
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+from server.limiter.limiter import ServerLimiter
 
 LIMIT = b"/v1/limit/"
 REFUSED = "rate limit exceeded"
 
 
-class Front:
+class FrontDoor:
     """The application that the server runs. `answers` counts what is answered by others than the hit routes."""
 
     def __init__(
@@ -37,7 +29,7 @@ class Front:
         problems: Problems,
         hits: HitRoutes,
         behind: Application,
-        limiting: Limiting | None = None,
+        limiting: ServerLimiter | None = None,
     ) -> None:
         self._limiting = limiting
         self._gate = gate
@@ -58,7 +50,7 @@ class Front:
             await self._rest(scope, receive, send)
             return
         try:  # not in a method of its own: a further coroutine costs as much as the routing
-            await self._hits(scope, receive, send)  # type: ignore[arg-type]
+            await self._hits(scope, receive, send)
         except JournalUnknown:
             raise  # the connection is closed without an answer
         except Exception as error:
@@ -83,7 +75,7 @@ class Front:
         self.answers[response.status_code] += 1
         await response(scope, receive, send)
 
-    async def _admitted(self, limiting: Limiting, scope: Scope, receive: Receive, send: Send) -> bool:
+    async def _admitted(self, limiting: ServerLimiter, scope: Scope, receive: Receive, send: Send) -> bool:
         """Is the request no write, or one that the limit of writes lets pass? If not, it is answered, its body unread.
         A question to the limiter is no write."""
         if scope["method"] not in WRITES or scope["raw_path"].startswith(LIMIT):
@@ -101,7 +93,7 @@ class Front:
             return True
         self._problems.refused[refused.status, REFUSED] += 1
         self.answers[refused.status] += 1
-        await answer(refused, send, *(((b"connection", b"close"),) if _has_body(scope) else ()))
+        await send_refusal(refused, send, *(((b"connection", b"close"),) if _has_body(scope) else ()))
         return False
 
     async def _rest(self, scope: Scope, receive: Receive, send: Send) -> None:

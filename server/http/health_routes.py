@@ -12,9 +12,10 @@ from fastapi.responses import JSONResponse, Response
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
 from clickcurve.keys import ALL_LINKS
 from ingest.owner_status import OwnerStatus
-from server import limits
 from server.metrics import Metrics
 from storage.contract import StoredLink
+
+PROBE_S = 2  # for the store to answer /readyz?for=read
 
 
 class NotReady(ClickcurveError):
@@ -53,9 +54,9 @@ class Readiness:
     async def for_read(self) -> dict[str, Any]:
         """Asks the store. Raises NotReady with the reason."""
         try:
-            await asyncio.wait_for(self._rows(ALL_LINKS), limits.PROBE_S.value)
+            await asyncio.wait_for(self._rows(ALL_LINKS), PROBE_S)
         except TimeoutError:
-            raise NotReady(f"the store did not answer within {limits.PROBE_S.value} s") from None
+            raise NotReady(f"the store did not answer within {PROBE_S} s") from None
         except StoreUnavailable as error:
             raise NotReady(f"the store cannot answer: {error.detail}") from error
         return {"ready": True, "store": "up", "owner": self._status().owner}

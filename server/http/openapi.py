@@ -11,7 +11,9 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from server import limits
+from ingest.hit import COUNT_MAX, ID_CHARACTERS
+from ingest.reading.content_encoding import BODY_BYTES
+from ingest.reading.receipt import RECEIPT_ITEMS
 from server.http.auth import scope_of
 
 Schema = dict[str, Any]
@@ -41,7 +43,7 @@ _RECEIPT: Schema = {
         "refused": {"type": "integer", "description": "Hits that break a rule."},
         "items": {
             "type": "array",
-            "description": f"The refused and the duplicate hits, {limits.RECEIPT_ITEMS.value:,} at most.",
+            "description": f"The refused and the duplicate hits, {RECEIPT_ITEMS:,} at most.",
             "items": {
                 "type": "object",
                 "properties": {
@@ -66,8 +68,8 @@ _HIT: Schema = {
             "type": ["integer", "number", "string"],
             "description": "When, in epoch seconds or ISO 8601; without it, now.",
         },
-        "count": {"type": "integer", "minimum": 1, "maximum": limits.COUNT.value, "default": 1},
-        "id": {"type": "string", "maxLength": limits.ID_BYTES.value, "description": "Counts once within 48 hours."},
+        "count": {"type": "integer", "minimum": 1, "maximum": COUNT_MAX, "default": 1},
+        "id": {"type": "string", "maxLength": ID_CHARACTERS, "description": "Counts once within 48 hours."},
         "ua": {"type": "string", "description": "The visitor's user agent, which tells bots from people."},
         "bot": {"type": "boolean", "description": "Beats `ua`. With neither it is a person."},
     },
@@ -104,14 +106,14 @@ _EVENT = {
 }
 
 
-def _problems(*statuses: int) -> dict[str, Schema]:
+def _error_answers(*statuses: int) -> dict[str, Schema]:
     said = {
         400: "The body cannot be read; nothing counts.",
         401: "The token is missing or unknown.",
         403: "The token lacks the scope.",
         404: "There is no such route.",
         409: "The source stands elsewhere, at `value`.",
-        413: f"More than {limits.BODY_BYTES.value // 1024 // 1024} MiB, decompressed.",
+        413: f"More than {BODY_BYTES // 1024 // 1024} MiB, decompressed.",
         415: "A type or encoding that is not read here.",
         421: "Another worker keeps the source; ask again over a new connection.",
         422: "A parameter breaks a rule.",
@@ -132,7 +134,7 @@ _NAMED: Schema = {
     "name": "Idempotency-Key",
     "in": "header",
     "description": "Makes a retry safe: what is sent under it counts once within 48 hours.",
-    "schema": {"type": "string", "maxLength": limits.ID_BYTES.value},
+    "schema": {"type": "string", "maxLength": ID_CHARACTERS},
 }
 _NONE_GOOD = {"description": "Not one hit was good; the body is the receipt."}
 _HIT_ROUTES: dict[str, Schema] = {
@@ -166,7 +168,7 @@ _HIT_ROUTES: dict[str, Schema] = {
             },
             "responses": {
                 "200": _receipt(one_hit=ONE_RECEIPT, several=_MIXED_RECEIPT),
-                **_problems(400, 413, 415, 429, 503),
+                **_error_answers(400, 413, 415, 429, 503),
                 "422": _NONE_GOOD,
             },
         }
@@ -190,7 +192,7 @@ _HIT_ROUTES: dict[str, Schema] = {
             ],
             "responses": {
                 "200": _receipt(one_hit=ONE_RECEIPT),
-                **_problems(400, 429, 503),
+                **_error_answers(400, 429, 503),
                 "422": _NONE_GOOD,
             },
         }
@@ -224,9 +226,9 @@ def _completed(document: Schema) -> Schema:
             scope = scope_of(method.upper(), path)
             responses = operation["responses"]
             if "HTTPValidationError" in json.dumps(responses.get("422")):
-                responses.update(_problems(422))
+                responses.update(_error_answers(422))
             if scope is not None:
                 operation["security"] = [{"token": []}]
                 operation["x-scope"] = scope.value
-                responses.update(_problems(401, 403))
+                responses.update(_error_answers(401, 403))
     return document

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from http import HTTPStatus
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -14,17 +12,13 @@ from starlette.exceptions import HTTPException
 
 from clickcurve.buckets.errors import (
     ClickcurveError,
-    JournalError,
     JournalUnknown,
     NotAllowed,
     NotAuthenticated,
     ParameterInvalid,
-    StoreUnavailable,
 )
+from clickcurve.problem import MEDIA_TYPE, problem_body, retry_after_s
 from server.logs import log
-
-PROBLEM = "application/problem+json"
-STORE_RETRY_S = 5
 
 
 def problem(
@@ -38,15 +32,8 @@ def problem(
     headers: dict[str, str] | None = None,
 ) -> Response:
     """One answer that says what is wrong; `field`, `value` and `rule` only where there is one."""
-    body: dict[str, Any] = {"title": title, "status": status, "detail": detail}
-    if field is not None:
-        body["field"] = field
-    if value is not None:
-        body["value"] = value if isinstance(value, str | int | float | bool) else str(value)
-    if rule is not None:
-        body["rule"] = rule
-    content = json.dumps(body, ensure_ascii=True).encode()
-    return Response(content, status_code=status, media_type=PROBLEM, headers=headers)
+    content = problem_body(status, title, detail, field=field, value=value, rule=rule)
+    return Response(content, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
 class Problems:
@@ -85,10 +72,9 @@ class Problems:
 
 def _ours(error: ClickcurveError) -> Response:
     headers: dict[str, str] = {}
-    if isinstance(error, JournalError) and error.status in (429, 503):
-        headers["Retry-After"] = str(error.retry_after_s)
-    elif isinstance(error, StoreUnavailable):
-        headers["Retry-After"] = str(STORE_RETRY_S)
+    retry_s = retry_after_s(error)
+    if retry_s is not None:
+        headers["Retry-After"] = str(retry_s)
     elif isinstance(error, NotAuthenticated):
         headers["WWW-Authenticate"] = "Bearer"
     elif isinstance(error, NotAllowed):

@@ -17,18 +17,18 @@ Clock = Callable[[], float]
 Opener = Callable[[Settings, Clock, Clock], AsyncBackend]
 
 
-def _memory(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
+def _open_memory(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
     return Immediate(MemoryBackend())
 
 
-def _redis(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
+def _open_redis(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
     from clickcurve.limiter.backends.redis import AsyncRedisBackend  # its library is loaded only where a rule needs it
 
     # The guard's deadline holds; two of the same length would only cost time.
     return _guarded(AsyncRedisBackend(settings.limits_redis, timeout_s=None), settings, clock, timer)
 
 
-def _memcached(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
+def _open_memcached(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
     from clickcurve.limiter.backends.memcached import MemcachedBackend
     from clickcurve.limiter.backends.threaded import Threaded
 
@@ -46,6 +46,6 @@ def _deadline_s(settings: Settings) -> float:
 
 
 # A name that rules may give -> what opens it.
-OPENERS: Mapping[str, Opener] = {"memory": _memory, "redis": _redis, "memcached": _memcached}
+OPENERS: Mapping[str, Opener] = {"memory": _open_memory, "redis": _open_redis, "memcached": _open_memcached}
 # A backend -> the setting that says where it is.
 PLACES: Mapping[str, str] = {"redis": "limits_redis", "memcached": "limits_memcached"}

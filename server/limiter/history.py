@@ -15,7 +15,7 @@ from pathlib import Path
 
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, StoreUnavailable
 from clickcurve.limiter.decision import Decision
-from clickcurve.limiter.history import History, asked_in, digest_of, parse_caller
+from clickcurve.limiter.history import DecisionSums, asked_in, digest_of, parse_caller
 from clickcurve.limiter.key import identity_of
 from ingest.batch import Batch
 from server.logs import log
@@ -45,8 +45,8 @@ class LimitHistory:
         self._clock = clock
         self._file = secret
         self._secret: bytes | None = None
-        self._told = False
-        self._history = History()
+        self._reported = False
+        self._history = DecisionSums()
         self._lost = 0
 
     def heard(self, event: str, cost: int, decision: Decision) -> None:
@@ -75,9 +75,9 @@ class LimitHistory:
             try:
                 self._secret = secret_in(self._file)
             except OSError as error:
-                if not self._told:
+                if not self._reported:
                     log.error("no history of callers", extra={"file": str(self._file), "reason": error.strerror})
-                self._told = True
+                self._reported = True
                 raise
         return self._secret
 
@@ -104,7 +104,7 @@ class LimitHistory:
 def secret_in(file: Path) -> bytes:
     """The secret in a file that is made when it is first asked for, by whichever process comes first."""
     with suppress(FileNotFoundError):
-        return _read(file)
+        return _read_secret(file)
     fresh = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -117,10 +117,10 @@ def secret_in(file: Path) -> bytes:
             os.link(fresh, file)  # ours is the secret unless another process was quicker
     finally:
         fresh.unlink()
-    return _read(file)
+    return _read_secret(file)
 
 
-def _read(file: Path) -> bytes:
+def _read_secret(file: Path) -> bytes:
     secret = file.read_bytes()[:MOST_SECRET_BYTES]
     if len(secret) < SECRET_BYTES:
         raise OSError(errno.EINVAL, f"it holds fewer than {SECRET_BYTES} bytes")

@@ -11,8 +11,8 @@ from clickcurve.limiter.backend import AsyncBackend
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.events import CallerListener, Features, Listener
 from clickcurve.limiter.http.address import Addresses, addresses
-from clickcurve.limiter.http.fallback import decided
-from clickcurve.limiter.http.headers import Refusal, refusal
+from clickcurve.limiter.http.fallback import decide_anyway
+from clickcurve.limiter.http.headers import HttpRefusal, http_refusal
 from clickcurve.limiter.rule import Rule
 from server.limiter.backends import OPENERS, PLACES
 from server.logs import log
@@ -25,29 +25,29 @@ WRITE = "write"  # the event of the server's own requests that write
 WRITE_FEATURES = ("token", "ip")
 
 
-def check(rules: Sequence[Rule], settings: Settings) -> None:
+def check_rules(rules: Sequence[Rule], settings: Settings) -> None:
     """RuleInvalid for a rule that cannot be kept by a server with these settings."""
     for rule in rules:
         place = PLACES.get(rule.backend)
         if place is not None and not getattr(settings, place):
             why = f"the backend {rule.backend!r} is not set up: it needs the setting {place}"
-            raise _wrong(rule, why, "backend", rule.backend)
+            raise _cannot_keep(rule, why, "backend", rule.backend)
         if rule.backend not in OPENERS:
-            raise _wrong(rule, f"this program cannot open the backend {rule.backend!r}", "backend", rule.backend)
+            raise _cannot_keep(rule, f"this program cannot open the backend {rule.backend!r}", "backend", rule.backend)
         if rule.backend == "memory" and settings.workers > 1:
             why = f"the backend 'memory' counts in one process, and each of {settings.workers} workers would admit all"
-            raise _wrong(rule, why, "backend", rule.backend)
+            raise _cannot_keep(rule, why, "backend", rule.backend)
         for feature in (name for names in rule.by for name in names):
             if rule.event == WRITE and feature not in WRITE_FEATURES:
                 why = f"requests of the server have the features {' and '.join(WRITE_FEATURES)}, not {feature!r}"
-                raise _wrong(rule, why, "by", feature)
+                raise _cannot_keep(rule, why, "by", feature)
 
 
-def _wrong(rule: Rule, why: str, field: str, value: str) -> RuleInvalid:
+def _cannot_keep(rule: Rule, why: str, field: str, value: str) -> RuleInvalid:
     return RuleInvalid(f"limits.{rule.event}: {why}", field=field, value=value)
 
 
-def _plain(measures: Mapping[str, float], prefix: str) -> Mapping[str, float]:
+def _without_prefix(measures: Mapping[str, float], prefix: str) -> Mapping[str, float]:
     """Without the backend's name, which is a label. Where a guard counts what its backend counts too, the guard's
     number holds."""
     own = {name.removeprefix(prefix): value for name, value in measures.items() if name.startswith(prefix)}
@@ -55,12 +55,12 @@ def _plain(measures: Mapping[str, float], prefix: str) -> Mapping[str, float]:
     return own | around
 
 
-class Limiting:
+class ServerLimiter:
     """The limiter of one worker. `listeners` are told of every decision that is no peek, `caller_listeners` of those by
     whom, under rules that keep a history of callers."""
 
     def __init__(self, settings: Settings, clock: Clock, timer: Clock) -> None:
-        check(settings.rules, settings)
+        check_rules(settings.rules, settings)
         self._settings = settings
         self._clocks = clock, timer
         self._backends: dict[str, AsyncBackend] = {}
@@ -79,7 +79,7 @@ class Limiting:
             listener=self._tell,
             caller_listener=self._tell_of_caller,
         )
-        self.limits_writes = WRITE in self.limiter.events()
+        self.limits_writes = WRITE in self.limiter.events.rules()
 
     def _open(self, rules: Sequence[Rule]) -> None:
         for name in ["memory", *(rule.backend for rule in rules)]:
@@ -97,8 +97,8 @@ class Limiting:
 
     def _count(self, event: str, cost: int, decision: Decision) -> None:
         outcome = "allowed" if decision.allowed else "refused"
-        if decision.blind or decision.shadow:
-            outcome = "blind" if decision.blind else "shadow"
+        if decision.fallback or decision.shadow:
+            outcome = "blind" if decision.fallback else "shadow"
         self._outcomes[event, outcome] += 1
 
     def samples(self) -> Iterator[Sample]:
@@ -106,9 +106,9 @@ class Limiting:
             yield Sample("clickcurve_limit_decisions_total", count, (event, outcome))
         for how, count in self._reloads.items():
             yield Sample("clickcurve_limit_reloads_total", count, (how,))
-        yield Sample("clickcurve_limit_rules", sum(map(len, self.limiter.events().values())))
+        yield Sample("clickcurve_limit_rules", sum(map(len, self.limiter.events.rules().values())))
         for name, backend in self._backends.items():
-            for measure, value in _plain(backend.measures(), name + "_").items():
+            for measure, value in _without_prefix(backend.measures(), name + "_").items():
                 yield Sample(f"clickcurve_limit_{measure}", value, (name,))
 
     # --- other rules --------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class Limiting:
         """Read the settings again, and take over the rules. Where anything in them is wrong, the old rules hold."""
         try:
             fresh = self._settings.again()
-            check(fresh.rules, self._settings)
+            check_rules(fresh.rules, self._settings)
             self._open(fresh.rules)
             self.limiter.replace(fresh.rules)
         except ClickcurveError as error:
@@ -124,20 +124,20 @@ class Limiting:
             log.error("limits not reloaded", extra={"reason": error.detail, "then": "the old rules hold"})
             return
         self._reloads["done"] += 1
-        self.limits_writes = WRITE in self.limiter.events()
+        self.limits_writes = WRITE in self.limiter.events.rules()
         log.info("limits reloaded", extra={"rules": len(fresh.rules)})
         other = [name.name for name in TABLE if getattr(fresh, name.name) != getattr(self._settings, name.name)]
         if other:
             log.warning("settings changed", extra={"settings": other, "then": "they hold from the next start on"})
 
-    async def refuse_write(self, features: Features) -> Refusal | None:
+    async def refuse_write(self, features: Features) -> HttpRefusal | None:
         """One hit of the event `write`: None if it may pass, else the answer. ParameterInvalid if no rule of it knows
         the caller."""
-        rules = self.limiter.event(WRITE).rules
-        decision = await decided(self.limiter, "hit", WRITE, features)
+        rules = self.limiter.events[WRITE].rules
+        decision = await decide_anyway(self.limiter, "hit", WRITE, features)
         if decision.allowed:
             return None
-        return refusal(self.dialect, decision, rules, self.limiter.now(), "/docs")
+        return http_refusal(self.dialect, decision, rules, self.limiter.events.now(), "/docs")
 
     async def close(self) -> None:
         for name, backend in self._backends.items():

@@ -6,35 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from clickcurve.buckets.errors import JournalHeld, StoreUnavailable
-from clickcurve.buckets.ladder import GRACE_S
-from ingest.owner import Owner
-from ingest.owner_status import OwnerStatus
+from clickcurve.buckets.ladder import GRACE_S, HOUR_S
+from ingest.owner import ID_WINDOW_S, Owner
 from retention.run import run_pass
-from server import limits
 from server.logs import log
 from server.process.schedule import Job
 from storage.contract import Store
 
-HOUR_S = 3_600
 PUBLISH_S = 5
 HAND_OVER_S = 1
 # The fold day changes at 01:00 UTC; a little later all clocks agree that it has.
 FOLD_AT_S = GRACE_S + 30
-
-
-def tell_flush(journal: str, status: OwnerStatus) -> None:
-    """One line of log for a flush that went through."""
-    log.info(
-        "flush",
-        extra={
-            "journal": journal,
-            "owner": status.owner,
-            "hits": status.last_flush_hits,
-            "rows": status.last_flush_rows,
-            "seconds": round(status.last_flush_s, 3),
-            "journal_bytes": status.journal_bytes,
-        },
-    )
 
 
 async def forget_ids(store: Store, owner: Owner, clock: Callable[[], float]) -> None:
@@ -43,7 +25,7 @@ async def forget_ids(store: Store, owner: Owner, clock: Callable[[], float]) -> 
     Twice the window is kept, counted from the oldest hit that is not in the store: the ids of an unfinished flush
     must be judged the same each time it is tried.
     """
-    horizon_s = clock() - owner.status.lag_s - 2 * limits.IDS_WINDOW_S.value
+    horizon_s = clock() - owner.status.lag_s - 2 * ID_WINDOW_S
     await asyncio.to_thread(store.forget_ids, int(horizon_s * 1e6))
 
 

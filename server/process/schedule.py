@@ -18,8 +18,6 @@ from apscheduler.triggers.interval import IntervalTrigger
 from clickcurve.buckets.errors import ClickcurveError
 from server.logs import log
 
-DAY_S = 86_400
-
 
 @dataclass(frozen=True, slots=True)
 class Job:

@@ -19,12 +19,12 @@ from server.settings import Settings
 def serve(settings: Settings) -> int:
     """Serves until told to stop; the exit code. Raises ClickcurveError when it must not start."""
     Ladder.parse(settings.ladder)
-    limiter.check(settings.rules, settings)
+    limiter.check_rules(settings.rules, settings)
     in_memory = settings.store.startswith("memory:")
     if in_memory and settings.workers > 1:
         raise SettingInvalid("memory:// lives in one process: workers must be 1 with it", field="workers")
     with data_folder.held(settings.data, "clickcurve serve"):
-        tokens = auth.load(data_folder.tokens_file(settings.data))
+        tokens = auth.load_tokens(data_folder.tokens_file(settings.data))
         auth.check_reach(settings.host, bool(tokens), settings.insecure)
         listener = bind(settings.host, settings.port)
         logs.start()
@@ -38,13 +38,16 @@ def serve(settings: Settings) -> int:
         if settings.workers == 1:
             with listener:
                 return worker.run(settings, listener)
-        return supervisor.Parent(settings.workers, listener, lambda alarm: _work(settings, listener, alarm)).run()
+        patience_s = worker.DRAIN_S + worker.LAST_FLUSH_S + 3.0
+        return supervisor.Parent(
+            settings.workers, listener, patience_s, lambda parent: _work(settings, listener, parent)
+        ).run()
 
 
-def _work(settings: Settings, listener: socket.socket, alarm: int) -> int:
+def _work(settings: Settings, listener: socket.socket, parent: supervisor.ParentProcess) -> int:
     """A worker's life in a process of its own; one that must not start says why and is not replaced."""
     try:
-        return worker.run(settings, listener, alarm)
+        return worker.run(settings, listener, parent)
     except ClickcurveError as error:
         print(f"Error: {error.detail}", file=sys.stderr)
         return supervisor.REFUSED

@@ -12,28 +12,47 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from server import clock, limits
+from server import clock
 from server.logs import log
+from server.process import notify
 
 REFUSED = 2
 CRASHED = 1
 PAUSE_S = 1.0  # before a worker that died is replaced, so that one that cannot live does not spin
 _STOP = (signal.SIGTERM, signal.SIGINT)
-_WATCHED = (*_STOP, signal.SIGHUP, signal.SIGCHLD)
+# Sent by a worker to its parent when it listens. Real-time signals queue, so none is lost where several come at once.
+_LISTENS = signal.SIGRTMIN
+_WATCHED = (*_STOP, signal.SIGHUP, signal.SIGCHLD, _LISTENS)
 
-# Given the end of a pipe that closes when the parent is gone; returns the exit code.
-Work = Callable[[int], int]
+
+@dataclass(frozen=True, slots=True)
+class ParentProcess:
+    """A worker's parent, as the worker sees it. `gone` is the end of a pipe that closes when the parent has ended."""
+
+    pid: int
+    gone: int
+
+    def tell_listening(self) -> None:
+        """Tells the parent that this worker listens, if the parent still is there."""
+        if os.getppid() == self.pid:
+            os.kill(self.pid, _LISTENS)
+
+
+Work = Callable[[ParentProcess], int]  # returns the exit code
 
 
 class Parent:
-    """Forks `count` workers and waits for signals until all have ended."""
+    """Forks `count` workers and waits for signals until all have ended. At a stop it kills them after `patience_s`."""
 
-    def __init__(self, count: int, listener: socket.socket, work: Work) -> None:
+    def __init__(self, count: int, listener: socket.socket, patience_s: float, work: Work) -> None:
         self._count = count
+        self._patience_s = patience_s
         self._listener = listener
         self._work = work
         self._alive: set[int] = set()
+        self._listening: set[int] = set()
         self._alarm, self._alarm_end = os.pipe()
         self._code = 0
         self._stopping = False
@@ -48,14 +67,16 @@ class Parent:
             self._handle(self._wait())
         return self._code
 
-    def _wait(self) -> int | None:
+    def _wait(self) -> signal.struct_siginfo | None:
         if self._replace_at is None:
-            return signal.sigwait(_WATCHED)
-        found = signal.sigtimedwait(_WATCHED, max(0.0, self._replace_at - clock.monotonic()))
-        return None if found is None else found.si_signo
+            return signal.sigwaitinfo(_WATCHED)
+        return signal.sigtimedwait(_WATCHED, max(0.0, self._replace_at - clock.monotonic()))
 
-    def _handle(self, number: int | None) -> None:
-        if number in _STOP:
+    def _handle(self, found: signal.struct_siginfo | None) -> None:
+        number = None if found is None else found.si_signo
+        if found is not None and number == _LISTENS:
+            self._listens(found.si_pid)
+        elif number in _STOP:
             self._stop(signal.SIGTERM)
         elif number == signal.SIGHUP:
             self._signal(number)  # each worker reads the rules again
@@ -63,7 +84,7 @@ class Parent:
             self._reap()
         elif self._stopping:
             log.warning(
-                "workers killed", extra={"after_s": _patience_s(), "then": "what they held is in their journals"}
+                "workers killed", extra={"after_s": self._patience_s, "then": "what they held is in their journals"}
             )
             self._signal(signal.SIGKILL)
             self._replace_at = None
@@ -72,9 +93,17 @@ class Parent:
             while len(self._alive) < self._count:
                 self._fork()
 
+    def _listens(self, worker: int) -> None:
+        """Notes that a worker listens; when all do, the server is ready."""
+        if worker in self._alive:
+            self._listening.add(worker)
+        if len(self._listening) == self._count and not self._stopping:
+            notify.ready()
+
     def _fork(self) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
+        parent = ParentProcess(os.getpid(), self._alarm)
         child = os.fork()
         if child:
             self._alive.add(child)
@@ -85,7 +114,7 @@ class Parent:
             # Until the worker listens to it. It reads the rules again when it does, so none is missed.
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
-            code = self._work(self._alarm)
+            code = self._work(parent)
         except BaseException:
             log.exception("worker crashed")
         finally:
@@ -99,6 +128,7 @@ class Parent:
             if not child:
                 return
             self._alive.discard(child)
+            self._listening.discard(child)
             code = os.waitstatus_to_exitcode(status)
             if self._stopping:
                 continue
@@ -112,14 +142,11 @@ class Parent:
     def _stop(self, number: int) -> None:
         if not self._stopping:
             self._stopping = True
+            notify.stopping()
             self._listener.close()
-            self._replace_at = clock.monotonic() + _patience_s()
+            self._replace_at = clock.monotonic() + self._patience_s
         self._signal(number)
 
     def _signal(self, number: int) -> None:
         for child in self._alive:
             os.kill(child, number)
-
-
-def _patience_s() -> float:
-    return limits.DRAIN_S.value + limits.LAST_FLUSH_S.value + 3.0

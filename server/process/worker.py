@@ -6,40 +6,43 @@ import asyncio
 import gc
 import logging
 import os
-import secrets
 import signal
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 
 import uvicorn
 import uvloop
 
-from clickcurve.buckets.errors import ClickcurveError, JournalHeld, JournalSuperseded, OwnerFenced
+from clickcurve.buckets.errors import ClickcurveError, JournalSuperseded, OwnerFenced
 from clickcurve.buckets.ladder import Ladder, fold_day
-from ingest.flush import Pace
 from ingest.journal.journal import Journal
 from ingest.owner import Owner
 from ingest.reading.counters import IngestCounters
-from server import clock, limits
+from server import clock
 from server.http import app
 from server.http.auth import Gate
 from server.http.connection import connection_class
 from server.http.health_routes import Readiness
 from server.http.problems import Problems
 from server.limiter.history import LimitHistory
-from server.limiter.limiter import Limiting
+from server.limiter.limiter import ServerLimiter
 from server.logs import log
 from server.metrics import Metrics, Sample, process_samples
-from server.process import data_folder, jobs, samples
-from server.process.lazy_store import open_or_later
+from server.process import data_folder, jobs, notify, samples
+from server.process.journals import MIB, holds_hits, open_journal, open_owner, take_journal
 from server.process.schedule import Schedule
+from server.process.supervisor import ParentProcess
 from server.settings import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
 
-MIB = 1024 * 1024
+BACKLOG = 2_048  # connections that wait to be accepted
+KEEP_ALIVE_S = 75  # without a request
+DRAIN_S = 5  # for requests under way at a stop
+FIRST_FLUSH_S = 20  # at a start; then requests are answered
+LAST_FLUSH_S = 10  # at a stop
 LATER = "the next start flushes the journal"
 
 
@@ -63,14 +66,14 @@ class Uvicorn(uvicorn.Server):
         yield
 
 
-class Told:
+class Signals:
     """Whether this process was told to stop, or to read the limiter's rules again. If it runs, it does so at once."""
 
     def __init__(self) -> None:
         self.to_stop = False
         self.to_reload = False
         self.server: Uvicorn | None = None
-        self.limiting: Limiting | None = None
+        self.limiting: ServerLimiter | None = None
 
     def stop(self) -> None:
         self.to_stop = True
@@ -81,47 +84,6 @@ class Told:
         self.to_reload = True
         if self.limiting is not None:
             self.limiting.reload()
-
-
-def take_journal(settings: Settings) -> tuple[int, Journal]:
-    """The first journal that nobody holds, and its number. Raises JournalHeld, JournalDamaged, JournalFull."""
-    for number in range(1, settings.workers + 1):
-        with suppress(JournalHeld):
-            return number, open_journal(settings, number)
-    raise JournalHeld(f"all {settings.workers} journals in {settings.data} are held by other processes")
-
-
-def open_journal(settings: Settings, number: int) -> Journal:
-    return Journal.open(
-        data_folder.journal_folder(settings.data, number),
-        max_bytes=settings.journal_mib * MIB,
-        sync="always" if settings.sync else "off",
-        clock=clock.monotonic,
-    )
-
-
-def holds_hits(settings: Settings, number: int) -> bool:
-    """Does journal `number` hold anything that is not in the store? Raises JournalHeld, JournalDamaged."""
-    journal = open_journal(settings, number)
-    try:
-        return journal.state.flush is not None or next(journal.frames(), None) is not None
-    finally:
-        journal.close()
-
-
-def open_owner(settings: Settings, journal: Journal, store: Store, ladder: Ladder, alone: bool) -> Owner:
-    """An owner over a journal, with what the journal holds in its buffer. Needs a running event loop."""
-    return Owner(
-        journal,
-        store,
-        ladder,
-        clock.now,
-        token=lambda: secrets.token_hex(16),
-        pace=Pace(clock.pause, settings.flush_s),
-        place=f"{socket.gethostname()}:{journal.folder.absolute()}",
-        alone=alone,
-        flushed=lambda status: jobs.tell_flush(journal.folder.name, status),
-    )
 
 
 def today() -> int:
@@ -140,7 +102,7 @@ class Worker:
         self.ladder = ladder
         self.owner = open_owner(settings, journal, store, ladder, self._alone())
         self.stopping = False
-        self.limiting = Limiting(settings, clock.now, clock.monotonic)
+        self.limiting = ServerLimiter(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
         self.recovered = 0  # hits that were found in the journal
         self.limit_history = self._limit_history()
@@ -168,7 +130,7 @@ class Worker:
             ],
             data_folder.samples_folder(settings.data) if settings.workers > 1 else None,
         )
-        self.front = app.create(
+        self.front = app.create_app(
             self.owner,
             store,
             ladder,
@@ -185,7 +147,7 @@ class Worker:
         """What the limiter decides is heard by it, and so it knows which events there are and how callers are named."""
         limiting, secret = self.limiting, data_folder.callers_secret(self.settings.data)
         history = LimitHistory(
-            self.owner.accept, clock.now, secret, events=limiting.limiter.events, address=limiting.addresses.name
+            self.owner.accept, clock.now, secret, events=limiting.limiter.events.rules, address=limiting.addresses.name
         )
         limiting.listeners.append(history.heard)
         limiting.caller_listeners.append(history.heard_of_caller)
@@ -222,14 +184,14 @@ class Worker:
 
     async def close(self) -> None:
         """Flushes and lets go of everything, within seconds; what the store does not take stays in the journal."""
-        until = clock.monotonic() + limits.LAST_FLUSH_S.value
-        await self.schedule.stop(limits.LAST_FLUSH_S.value / 2)
+        until = clock.monotonic() + LAST_FLUSH_S
+        await self.schedule.stop(LAST_FLUSH_S / 2)
         await self.limiting.close()
         closing = asyncio.ensure_future(self._close_owner())
         await asyncio.wait({closing}, timeout=max(0.0, until - clock.monotonic()))
         if not closing.done():
             # A thread hangs in the store and would keep the process from ending. All it holds is in the journal.
-            log.warning("last flush unfinished", extra={"after_s": limits.LAST_FLUSH_S.value, "then": LATER})
+            log.warning("last flush unfinished", extra={"after_s": LAST_FLUSH_S, "then": LATER})
             logging.shutdown()
             os._exit(0)
         try:
@@ -248,32 +210,16 @@ class Worker:
 
 
 @asynccontextmanager
-async def owning(settings: Settings, number: int) -> AsyncIterator[Owner]:
-    """The owner of journal `number` without a server, for commands: flushed when the block begins and when it ends.
-
-    The caller holds the data folder. Raises ClickcurveError, StoreUnavailable as well: nobody waits for hits here.
-    """
-    ladder = Ladder.parse(settings.ladder)
-    store = open_store(settings.store, str(ladder))
-    owner = open_owner(settings, open_journal(settings, number), store, ladder, alone=False)
-    try:
-        await owner.flush()  # claims the owner: imports ask the store for their place
-        yield owner
-    finally:
-        try:
-            await owner.close()
-        finally:
-            store.close()
-
-
-@asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[Worker]:
     """A worker with its journal and its jobs, flushed when the block ends. ClickcurveError: it must not start."""
     ladder = Ladder.parse(settings.ladder)
-    store = open_or_later(
-        lambda: open_store(settings.store, str(ladder), tell=lambda said: log.warning("store", extra={"said": said})),
-        settings.store.startswith("cassandra:"),
-        lambda error: log.warning("store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}),
+    store = open_store(
+        settings.store,
+        str(ladder),
+        warn=lambda said: log.warning("store", extra={"said": said}),
+        later=lambda error: log.warning(
+            "store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}
+        ),
     )
     worker = await _take_up(settings, store, ladder)
     worker.schedule.start()
@@ -296,9 +242,9 @@ async def _take_up(settings: Settings, store: Store, ladder: Ladder) -> Worker:
     worker = Worker(settings, number, journal, store, ladder)
     worker.recovered = worker.owner.status.buffered_hits
     flushing = asyncio.ensure_future(worker.owner.flush())
-    await asyncio.wait({flushing}, timeout=limits.FIRST_FLUSH_S.value)
+    await asyncio.wait({flushing}, timeout=FIRST_FLUSH_S)
     if not flushing.done():
-        log.warning("first flush unfinished", extra={"after_s": limits.FIRST_FLUSH_S.value, "then": "it goes on"})
+        log.warning("first flush unfinished", extra={"after_s": FIRST_FLUSH_S, "then": "it goes on"})
         flushing.add_done_callback(_ended_late)
         return worker
     try:
@@ -331,13 +277,13 @@ def _ended_late(flushing: asyncio.Future[None]) -> None:
         log.exception("first flush failed")
 
 
-def run(settings: Settings, listener: socket.socket, alarm: int | None = None) -> int:
-    """Serves on the socket until a signal, or until `alarm` (a pipe from the parent) closes. Returns the exit code."""
+def run(settings: Settings, listener: socket.socket, parent: ParentProcess | None = None) -> int:
+    """Serves on the socket until a signal, or until the parent is gone, if there is one. Returns the exit code."""
 
     async def main() -> None:
         # From the first moment to the last: a stop while the journal is flushed at the start ends in order, too, and a
         # second signal does not cut off the last flush.
-        told = Told()
+        told = Signals()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: told.stop())
         loop = asyncio.get_running_loop()
@@ -345,30 +291,32 @@ def run(settings: Settings, listener: socket.socket, alarm: int | None = None) -
         async with running(settings) as worker:
             told.limiting = worker.limiting
             # A worker that replaces another one has the settings of its parent's start, and others may hold by now.
-            if told.to_reload or (alarm is not None and settings.config is not None):
+            if told.to_reload or (parent is not None and settings.config is not None):
                 told.reload()
-            told.server = server = _uvicorn(worker, listener)
-            if alarm is not None:
-                loop.add_reader(alarm, _orphaned, alarm, server)
+            told.server = server = _uvicorn(worker, listener, notify.ready if parent is None else parent.tell_listening)
+            if parent is not None:
+                loop.add_reader(parent.gone, _orphaned, parent.gone, server)
             if not told.to_stop:
                 # Requests leave no cycles behind, so the collector need not look every 700 objects: some 3 % of a hit.
                 gc.freeze()
                 gc.set_threshold(20_000, 20, 100)
                 await server.serve(sockets=[listener])
+            if parent is None:
+                notify.stopping()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
     return 0
 
 
-def _orphaned(alarm: int, server: Uvicorn) -> None:
+def _orphaned(gone: int, server: Uvicorn) -> None:
     """The parent is gone, and nobody would replace this worker or tell it to stop."""
-    asyncio.get_running_loop().remove_reader(alarm)
+    asyncio.get_running_loop().remove_reader(gone)
     log.error("parent gone", extra={"then": "this worker flushes and ends"})
     server.stop()
 
 
-def _uvicorn(worker: Worker, listener: socket.socket) -> Uvicorn:
+def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], None]) -> Uvicorn:
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     config = uvicorn.Config(
@@ -381,12 +329,14 @@ def _uvicorn(worker: Worker, listener: socket.socket) -> Uvicorn:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=limits.BACKLOG.value,
-        timeout_keep_alive=limits.KEEP_ALIVE_S.value,
-        timeout_graceful_shutdown=limits.DRAIN_S.value,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=DRAIN_S,
     )
     hits = worker.recovered
-    return Uvicorn(
-        config,
-        lambda: log.info("listening", extra={"url": url, "journal": worker.name, "hits_recovered": hits}),
-    )
+
+    def started() -> None:
+        log.info("listening", extra={"url": url, "journal": worker.name, "hits_recovered": hits})
+        listening()
+
+    return Uvicorn(config, started)

@@ -9,13 +9,15 @@ The kind says how a statement is carried out, so that nobody who writes one can 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, TypeAlias
 
+from storage.first_use import FirstUse, Later
 
-class Kind(Enum):
+
+class StatementKind(Enum):
     READ = "read"  # at quorum
     WRITE = "write"  # at quorum
     CONDITION = "condition"  # agreed on by a serial quorum, then written at quorum
@@ -26,7 +28,7 @@ class Kind(Enum):
 class Statement:
     name: str
     text: str  # with a question mark for each value
-    kind: Kind
+    kind: StatementKind
     partition: int = 0  # of a WRITE with few bytes: its first values, so many, name the partition; these go together
 
 
@@ -68,3 +70,35 @@ class Cql(Protocol):
         """store_requests_total, store_retries_total, store_unknown_total."""
 
     def close(self) -> None: ...
+
+
+class LazyConnection:
+    """A connection to a cluster that may be down at the start. What may block connects on first use; `ask`, `measures` and `close` never do."""
+
+    def __init__(self, connect: Callable[[], Cql], later: Later | None) -> None:
+        """Connects at once, as `FirstUse` does."""
+        self._cql = FirstUse(connect, later)
+
+    def run(self, statement: Statement, values: Values = ()) -> Rows:
+        return self._cql.open().run(statement, values)
+
+    def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
+        return self._cql.open().run_each(statement, many)
+
+    def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
+        return self._cql.open().pages(statement, values, size)
+
+    def apply_if(self, statement: Statement, values: Values) -> bool | None:
+        return self._cql.open().apply_if(statement, values)
+
+    def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
+        return self._cql.open().apply_each_if(statement, many)
+
+    async def ask(self, statement: Statement, values: Values = ()) -> Rows:
+        return await self._cql.opened().ask(statement, values)
+
+    def measures(self) -> dict[str, float]:
+        return self._cql.opened().measures() if self._cql.is_open else {}
+
+    def close(self) -> None:
+        self._cql.close()

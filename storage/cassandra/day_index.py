@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TypeAlias
 
 from storage.cassandra.cql import Cql, Statement
-from storage.cassandra.partition_key import SHARDS, shard_of, stored_key
+from storage.cassandra.partition_key import SHARDS, partition_key, shard_of
 from storage.cassandra.statements import (
     ADD_DUE,
     ADD_DUE_DAY,
@@ -29,10 +29,10 @@ DAY_MS = 86_400_000
 DAYS_BY_TOUCHED = 31  # days back that a walk goes by touched; one that was begun may go on for
 DAYS_TOUCHED = 38  # days: entries live for 40
 
-Listed: TypeAlias = tuple[str, int]  # stored key, day
+KeyOnDay: TypeAlias = tuple[str, int]  # stored key, day
 
 
-class Days:
+class DayIndex:
     """`stamp` gives, for an epoch, a number that only rises."""
 
     def __init__(self, cql: Cql, stamp: Callable[[int], int]) -> None:
@@ -45,7 +45,7 @@ class Days:
         self._passes: dict[tuple[int, int], int] = {}  # (owner, fold day) -> when the pass began, as epoch 0's stamp
 
     # --- due ------------------------------------------------------------------------------------------------------
-    def note_due(self, owner: int, epoch: int, stamp: int, due: Sequence[Listed]) -> None:
+    def note_due(self, owner: int, epoch: int, stamp: int, due: Sequence[KeyOnDay]) -> None:
         """List these rows as due from their day on."""
         with self._lock:
             if owner not in self._noted or self._noted[owner][0] != epoch:
@@ -77,7 +77,7 @@ class Days:
         self._cql.run_each(DROP_DUE_DAY, [(stamp, held.owner, day) for day in days])
 
     # --- touched --------------------------------------------------------------------------------------------------
-    def note_touched(self, touched: Sequence[Listed]) -> None:
+    def note_touched(self, touched: Sequence[KeyOnDay]) -> None:
         self._cql.run_each(ADD_TOUCHED, [(day, shard_of(key), key) for key, day in touched])
 
     def touched_days(self, since_day: int) -> list[int] | None:
@@ -100,8 +100,8 @@ class Days:
     def _page(self, statement: Statement, lists: Sequence[tuple[int, ...]], after: str | None, limit: int) -> list[str]:
         """Up to `limit` stored keys after `after`, each once, of the lists together."""
         found: list[str] = []
-        first = 0 if after is None else shard_of(stored_key(after))
-        behind = "" if after is None else stored_key(after)
+        first = 0 if after is None else shard_of(partition_key(after))
+        behind = "" if after is None else partition_key(after)
         for shard in range(first, SHARDS):
             left = limit - len(found)
             pages = self._cql.run_each(statement, [(*each, shard, behind, left) for each in lists])

@@ -37,7 +37,7 @@ class Decided:
     taken: set[tuple[str, int, int]] = field(default_factory=set)  # id, accepted_us, window_us
 
 
-class Ids:
+class IdsTable:
     def __init__(self, cql: Cql) -> None:
         self._cql = cql
         self._decided: dict[int, Decided] = {}  # by owner

@@ -13,7 +13,7 @@ from dataclasses import astuple
 from clickcurve.buckets.errors import StoreUnavailable
 from storage.cassandra.cql import Cql, Statement, Values
 from storage.cassandra.statements import BEGIN, CLAIM, CLOSE, CREATE_OWNER, OWNER, OWNER_NUMBERS
-from storage.contract import CLOSED, FINAL, Held, OwnerRecord, check_fence, condition, is_open
+from storage.contract import CLOSED, FINAL, Held, OwnerRecord, check_fence, claim_condition, is_open
 
 ATTEMPTS = 5  # of an update that changed nothing though it could have
 
@@ -21,7 +21,7 @@ ATTEMPTS = 5  # of an update that changed nothing though it could have
 Decide = Callable[[OwnerRecord | None], bool | None]
 
 
-class Owners:
+class OwnersTable:
     def __init__(self, cql: Cql) -> None:
         self._cql = cql
 
@@ -54,9 +54,9 @@ class Owners:
                 return False
             if stored == after:
                 return True
-            return None if condition(stored) == condition(before) else False
+            return None if claim_condition(stored) == claim_condition(before) else False
 
-        return self._change(before.owner, decide, CLAIM, (*new, before.owner, *condition(before)))
+        return self._change(before.owner, decide, CLAIM, (*new, before.owner, *claim_condition(before)))
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         def decide(stored: OwnerRecord | None) -> bool | None:

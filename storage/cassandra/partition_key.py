@@ -9,12 +9,12 @@ SHARDS = 16  # of a day in due and touched
 _EMPTY = "\0"  # no stored key: those of links begin with two NULs or none, those of namespaces have a word behind
 
 
-def stored_key(key: str) -> str:
+def partition_key(key: str) -> str:
     """A partition key cannot be empty, as that of the row of all links is."""
     return key or _EMPTY
 
 
-def key_of(stored: str) -> str:
+def stored_key_of(stored: str) -> str:
     return "" if stored == _EMPTY else stored
 
 

@@ -20,16 +20,16 @@ from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
-from storage.cassandra.cql import Kind, Rows, Statement, Values
+from storage.cassandra.cql import Rows, Statement, StatementKind, Values
 
 SERIAL_IN_FLIGHT = 32  # conditional updates and serial reads: each is several rounds of the replicas
-ROUNDS = 3  # of what may be repeated
+ATTEMPTS = 3  # of what may be repeated
 PAUSE_S = 1.0  # before another round: the driver knows by then which nodes are gone, and has found those that are back
 MOST_FAILURES = 16  # of a round; after so many no more is sent
 TOGETHER = 40  # writes to one partition in a request: with keys of 1,024 bytes below the 50 KiB that Cassandra takes
 
 
-class Pending(Protocol):
+class DriverFuture(Protocol):
     """What the driver gives for a request under way."""
 
     def add_callbacks(self, callback: Callable[[Any], None], errback: Callable[[Exception], None]) -> object: ...
@@ -38,16 +38,16 @@ class Pending(Protocol):
 class Driver(Protocol):
     """The few things that only the driver knows."""
 
-    def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> Pending:
+    def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> DriverFuture:
         """Begin a request: rows from `state` on (None: the first), at most `size` (None: its default).
 
         Of a statement with a `partition` the values are those of several writes.
         """
 
-    def state_behind(self, pending: Pending) -> bytes | None:
+    def state_after(self, pending: DriverFuture) -> bytes | None:
         """In its callback: where the rows go on; None behind the last."""
 
-    def told(self, error: Exception) -> ClickcurveError:
+    def as_store_error(self, error: Exception) -> ClickcurveError:
         """What to raise for an error of the driver."""
 
     def is_certain(self, error: Exception) -> bool:
@@ -104,8 +104,8 @@ class Requests:
             if first.acquire(blocking=False):
                 ended(outcome)
 
-        def came(pending: Pending, rows: Rows | None) -> None:
-            end(Outcome(rows or [], self._driver.state_behind(pending)))
+        def came(pending: DriverFuture, rows: Rows | None) -> None:
+            end(Outcome(rows or [], self._driver.state_after(pending)))
 
         self._counters.add("store_requests_total")
         try:
@@ -117,7 +117,7 @@ class Requests:
     # --- threads --------------------------------------------------------------------------------------------------
     def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
         if statement.partition:
-            self._repeated(statement, together(many, statement.partition))
+            self._repeated(statement, by_partition(many, statement.partition))
             return [[] for _ in many]
         outcomes = self._repeated(statement, many)
         return [self._rest(statement, values, outcome) for values, outcome in zip(many, outcomes, strict=True)]
@@ -141,7 +141,7 @@ class Requests:
     def _repeated(
         self, statement: Statement, many: Sequence[Values], size: int | None = None, state: bytes | None = None
     ) -> list[Outcome]:
-        """All outcomes, in order; what fails is sent again, in ROUNDS. Raises what the first of the last was told."""
+        """All outcomes, in order; what fails is sent again, in ATTEMPTS. Raises what the first of the last was told."""
         done: dict[int, Outcome] = {}
         left = list(range(len(many)))
         rounds = 0
@@ -152,9 +152,9 @@ class Requests:
             if failed is None:
                 return [done[n] for n in range(len(many))]
             rounds += 1
-            told = self._driver.told(failed)
-            if rounds == ROUNDS or not isinstance(told, StoreUnavailable):
-                raise told from failed
+            raised = self._driver.as_store_error(failed)
+            if rounds == ATTEMPTS or not isinstance(raised, StoreUnavailable):
+                raise raised from failed
             left = [n for n in left if n not in done]
             self._pause(PAUSE_S)
 
@@ -162,7 +162,7 @@ class Requests:
         outcomes = self._all(statement, many, self._driver.is_certain, 0)
         for each in outcomes:
             if each and each.error and self._driver.is_certain(each.error):
-                raise self._driver.told(each.error) from each.error
+                raise self._driver.as_store_error(each.error) from each.error
         return [self._applied(each) for each in outcomes if each]
 
     def _applied(self, outcome: Outcome) -> bool | None:
@@ -181,7 +181,8 @@ class Requests:
         state: bytes | None = None,
     ) -> list[Outcome | None]:
         """Send all, a bounded number at once, and wait for them. None: not sent any more, after too many failures."""
-        gate = self._serial_gate if statement.kind in (Kind.CONDITION, Kind.SERIAL_READ) else self._gate
+        serial = statement.kind in (StatementKind.CONDITION, StatementKind.SERIAL_READ)
+        gate = self._serial_gate if serial else self._gate
         outcomes: list[Outcome | None] = [None] * len(many)
         failures: list[Exception] = []
         end = Semaphore(0)
@@ -232,7 +233,7 @@ class Requests:
         self._send(statement, values, ended, state=state)
         outcome = await answer
         if outcome.error is not None:
-            raise self._driver.told(outcome.error) from outcome.error
+            raise self._driver.as_store_error(outcome.error) from outcome.error
         return outcome
 
     def _loop_gate(self, loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
@@ -242,7 +243,7 @@ class Requests:
         return gate
 
 
-def together(many: Sequence[Values], partition: int) -> list[tuple[Values, ...]]:
+def by_partition(many: Sequence[Values], partition: int) -> list[tuple[Values, ...]]:
     """These writes by partition, at most TOGETHER in one request."""
     groups: dict[Values, list[Values]] = {}
     for values in many:

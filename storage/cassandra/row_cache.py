@@ -15,7 +15,7 @@ from typing import NamedTuple
 OVERHEAD_BYTES = 350
 
 
-class Kept(NamedTuple):
+class CachedRow(NamedTuple):
     """A stored row: its bytes, when the link was erased (epoch microseconds, 0 = never), and under which fold days
     it was last noted as due and as touched (None: not known)."""
 
@@ -31,7 +31,7 @@ class RowCache:
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._lock = Lock()
-        self._rows: OrderedDict[tuple[int, str], Kept] = OrderedDict()
+        self._rows: OrderedDict[tuple[int, str], CachedRow] = OrderedDict()
         self._owners: set[int] = set()
         self.bytes = 0
         self.hits = 0
@@ -40,7 +40,7 @@ class RowCache:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def get(self, owner: int, key: str) -> Kept | None:
+    def get(self, owner: int, key: str) -> CachedRow | None:
         with self._lock:
             kept = self._rows.get((owner, key))
             if kept is None:
@@ -50,12 +50,12 @@ class RowCache:
             self._rows.move_to_end((owner, key))
             return kept
 
-    def take(self, owner: int, key: str) -> Kept | None:
+    def take(self, owner: int, key: str) -> CachedRow | None:
         """Drop a row, if it is there, and return it."""
         with self._lock:
             return self._drop(owner, key)
 
-    def put(self, owner: int, key: str, kept: Kept) -> None:
+    def put(self, owner: int, key: str, kept: CachedRow) -> None:
         with self._lock:
             self._drop(owner, key)
             self._rows[owner, key] = kept
@@ -83,12 +83,12 @@ class RowCache:
             self._owners.clear()
             self.bytes = 0
 
-    def _drop(self, owner: int, key: str) -> Kept | None:
+    def _drop(self, owner: int, key: str) -> CachedRow | None:
         kept = self._rows.pop((owner, key), None)
         if kept is not None:
             self.bytes -= _bytes(key, kept)
         return kept
 
 
-def _bytes(key: str, kept: Kept) -> int:
+def _bytes(key: str, kept: CachedRow) -> int:
     return len(key) + len(kept.data) + OVERHEAD_BYTES

@@ -16,6 +16,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from clickcurve.buckets.errors import StoreMismatch, StoreUnavailable
+from clickcurve.buckets.ladder import DAY_S
 from storage.cassandra.cql import Rows, Statement, Values
 from storage.cassandra.statements import NOTE
 from storage.cassandra.uri import Address
@@ -24,8 +25,7 @@ VERSION = 1  # of the tables below
 REPLICATION = 3
 NOTED = {"version", "ladder", "dc", "uuid"}  # in meta
 
-_DAY_S = 86_400
-_TEN_DAYS_S = 10 * _DAY_S
+_TEN_DAYS_S = 10 * DAY_S
 
 # Rows with traffic are rewritten in every flush, so most of what is on disk is older versions. Levels (L) of fan-out 4
 # merge these soon and keep a partition in few files, which is what the read of a cold row costs.
@@ -95,7 +95,7 @@ TABLES = (
         {"id": "text", "claims": "frozen<list<frozen<tuple<int, bigint, bigint>>>>"},
         "id",
         _by_time(12),
-        _DAY_S,
+        DAY_S,
     ),
     Table(
         "sources",
@@ -116,8 +116,8 @@ TABLES = (
         {"day": "int", "shard": "int", "short_key": "text"},
         "(day, shard), short_key",
         _by_time(48),
-        _DAY_S,
-        40 * _DAY_S,
+        DAY_S,
+        40 * DAY_S,
     ),
     Table(
         "erasures",
@@ -125,8 +125,8 @@ TABLES = (
         {"hour": "int", "logged_us": "bigint", "short_key": "text"},
         "(hour), logged_us, short_key",
         _by_time(12),
-        _DAY_S,
-        7 * _DAY_S,
+        DAY_S,
+        7 * DAY_S,
     ),
     Table("meta", "what the tables were made for", {"name": "text", "value": "text"}, "name"),
 )
@@ -146,7 +146,7 @@ class Administered(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Finding:
     """What is not as it should be, with what mends it. `fatal`: no server starts like this."""
 
     sentence: str
@@ -156,13 +156,13 @@ class Problem:
         return self.sentence
 
 
-def text(keyspace: str, replication: int = REPLICATION, data_centres: Iterable[str] = ("datacenter1",)) -> str:
+def schema_text(keyspace: str, replication: int = REPLICATION, data_centres: Iterable[str] = ("datacenter1",)) -> str:
     """The whole schema as CQL, ready for cqlsh, but for what `apply` notes in meta."""
     statements = [_create_keyspace(keyspace, replication, data_centres)]
     return ";\n\n".join([*statements, *(table.create(keyspace) for table in TABLES)]) + ";\n"
 
 
-def apply(cluster: Administered, ladder: str, replication: int = REPLICATION) -> list[str]:
+def apply_schema(cluster: Administered, ladder: str, replication: int = REPLICATION) -> list[str]:
     """Make what is missing and set the options of what is there; what was done, in sentences: nothing when repeated.
 
     Rows stay as they are, and so does the replication of a keyspace that exists: changing it needs a repair.
@@ -189,15 +189,15 @@ def apply(cluster: Administered, ladder: str, replication: int = REPLICATION) ->
             cluster.define(table.alter(keyspace))
             done.append(f"table {table.name}: {', '.join(wrong[table.name])} set")
     done += _note(cluster, ladder)
-    problem = next((problem for problem in check(cluster, ladder) if problem.fatal), None)
-    if problem is not None:
-        raise StoreMismatch(problem.sentence)
+    finding = next((finding for finding in check_schema(cluster, ladder) if finding.fatal), None)
+    if finding is not None:
+        raise StoreMismatch(finding.sentence)
     return done
 
 
-def check(cluster: Administered, ladder: str) -> list[Problem]:
+def check_schema(cluster: Administered, ladder: str) -> list[Finding]:
     """All that is not as it should be. Raises StoreUnavailable."""
-    return list(_problems(cluster, ladder))
+    return list(_findings(cluster, ladder))
 
 
 def open_keyspace(cluster: Administered, ladder: str, statements: Iterable[Statement]) -> list[str]:
@@ -205,39 +205,39 @@ def open_keyspace(cluster: Administered, ladder: str, statements: Iterable[State
 
     Raises StoreMismatch where it cannot, with what mends it, and StoreUnavailable.
     """
-    problems = check(cluster, ladder)
-    for problem in problems:
-        if problem.fatal:
-            raise StoreMismatch(problem.sentence)
+    findings = check_schema(cluster, ladder)
+    for finding in findings:
+        if finding.fatal:
+            raise StoreMismatch(finding.sentence)
     cluster.use(statements)
-    return [problem.sentence for problem in problems]
+    return [finding.sentence for finding in findings]
 
 
-def _problems(cluster: Administered, ladder: str) -> Iterator[Problem]:
+def _findings(cluster: Administered, ladder: str) -> Iterator[Finding]:
     keyspace = cluster.address.keyspace
     mend = f"run `clickcurve schema apply --store {cluster.address.uri}`"
     replication = _replication_of(cluster)
     if replication is None:
-        yield Problem(f"there is no keyspace {keyspace}: {mend}", fatal=True)
+        yield Finding(f"there is no keyspace {keyspace}: {mend}", fatal=True)
         return
     columns = _columns(cluster)
     for table in TABLES:
         if table.name not in columns:
-            yield Problem(f"keyspace {keyspace} has no table {table.name}: {mend}", fatal=True)
+            yield Finding(f"keyspace {keyspace} has no table {table.name}: {mend}", fatal=True)
             return
         if columns[table.name] != table.columns:
-            yield Problem(
+            yield Finding(
                 f"table {keyspace}.{table.name} has other columns than this program's: use another keyspace", fatal=True
             )
             return
     for name, wrong in _wrong_options(cluster).items():
-        yield Problem(f"table {keyspace}.{name} has other options ({', '.join(wrong)}): {mend}", fatal=False)
+        yield Finding(f"table {keyspace}.{name} has other options ({', '.join(wrong)}): {mend}", fatal=False)
     yield from _wrong_notes(cluster, ladder, mend)
     yield from _weak_replication(keyspace, replication, cluster)
     yield from _unsynced(cluster)
 
 
-def _wrong_notes(cluster: Administered, ladder: str, mend: str) -> Iterator[Problem]:
+def _wrong_notes(cluster: Administered, ladder: str, mend: str) -> Iterator[Finding]:
     """What the keyspace was made for, against what it is used for now."""
     address = cluster.address
     names = ", ".join(f"'{name}'" for name in sorted(NOTED))
@@ -246,15 +246,15 @@ def _wrong_notes(cluster: Administered, ladder: str, mend: str) -> Iterator[Prob
     noted: dict[str, str] = dict(cluster.look_up(asked))
     missing = sorted(NOTED - noted.keys())
     if missing:
-        yield Problem(f"keyspace {address.keyspace} does not say its {', '.join(missing)}: {mend}", fatal=True)
+        yield Finding(f"keyspace {address.keyspace} does not say its {', '.join(missing)}: {mend}", fatal=True)
         return
     if int(noted["version"]) != VERSION:
         age, then = ("older", mend) if int(noted["version"]) < VERSION else ("newer", "use a newer Clickcurve")
-        yield Problem(
+        yield Finding(
             f"keyspace {address.keyspace} has the {age} schema {noted['version']}, not {VERSION}: {then}", fatal=True
         )
     if noted["ladder"] != ladder:
-        yield Problem(
+        yield Finding(
             f"keyspace {address.keyspace} holds rows of the ladder {noted['ladder']}, not {ladder}: set ladder to that,"
             " or use another keyspace",
             fatal=True,
@@ -262,7 +262,7 @@ def _wrong_notes(cluster: Administered, ladder: str, mend: str) -> Iterator[Prob
     if noted["dc"] != (address.dc or ""):
         # Rounds of all data centres and of one do not see each other: two could win one conditional update.
         used = f"with ?dc={noted['dc']}" if noted["dc"] else "without dc"
-        yield Problem(
+        yield Finding(
             f"keyspace {address.keyspace} is used {used} in the store's address, and all nodes must use it like that;"
             f" to change it, stop all and put another value: UPDATE {address.keyspace}.meta SET value ="
             f" '{address.dc or ''}' WHERE name = 'dc'",
@@ -270,7 +270,7 @@ def _wrong_notes(cluster: Administered, ladder: str, mend: str) -> Iterator[Prob
         )
 
 
-def _weak_replication(keyspace: str, replication: Mapping[str, str], cluster: Administered) -> Iterator[Problem]:
+def _weak_replication(keyspace: str, replication: Mapping[str, str], cluster: Administered) -> Iterator[Finding]:
     centres = cluster.data_centres()
     known = {name: int(count) for name, count in replication.items() if name in centres and count.isdigit()}
     if cluster.address.dc:
@@ -278,7 +278,7 @@ def _weak_replication(keyspace: str, replication: Mapping[str, str], cluster: Ad
     if sum(known.values()) < REPLICATION:
         count = f"{sum(known.values())} replica{'s' * (sum(known.values()) != 1)}"
         shown = ", ".join(f"{name}: {number}" for name, number in sorted(known.items())) or "none by data centre"
-        yield Problem(
+        yield Finding(
             f"keyspace {keyspace} has {count} ({shown}): one node that is down takes the store down; with more nodes,"
             f" ALTER KEYSPACE {keyspace} WITH replication = {_replication(REPLICATION, centres)},"
             " then nodetool repair --full on each",
@@ -286,11 +286,11 @@ def _weak_replication(keyspace: str, replication: Mapping[str, str], cluster: Ad
         )
 
 
-def _unsynced(cluster: Administered) -> Iterator[Problem]:
+def _unsynced(cluster: Administered) -> Iterator[Finding]:
     said = cluster.on_each_node("SELECT value FROM system_views.settings WHERE name = 'commitlog_sync'")
     nodes = sorted(node for node, rows in said.items() if rows == [("periodic",)])
     if nodes:
-        yield Problem(
+        yield Finding(
             f"commitlog_sync is periodic on {', '.join(nodes)}: a crash of machines loses what was counted in the"
             " seconds before; set commitlog_sync: group and commitlog_sync_group_window: 10ms in cassandra.yaml",
             fatal=False,

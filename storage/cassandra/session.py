@@ -49,11 +49,11 @@ from cassandra.policies import (
 from cassandra.query import BatchStatement, BatchType, PreparedStatement, SimpleStatement, tuple_factory
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid, StoreMismatch, StoreUnavailable
-from storage.cassandra.cql import Kind, Rows, Statement, Values
+from storage.cassandra.cql import Rows, Statement, StatementKind, Values
 from storage.cassandra.requests import Counters, Requests
 from storage.cassandra.uri import Address
 
-RETRIES = 2  # of a read or write after an error, beside the first try
+ATTEMPTS = 3  # of a read or write that ends with an error
 HEDGES = 2  # further nodes that are asked while the first ones do not answer
 # Until the tries to reach a node again; the last one again and again. After a connection that was reset the first one
 # succeeds, and until then the node is not asked.
@@ -130,15 +130,15 @@ class Session:
         if prepared is None:
             with self._preparing:
                 prepared = self._prepared.get(statement) or self._session.prepare(statement.text)
-                prepared.is_idempotent = statement.kind is not Kind.CONDITION
+                prepared.is_idempotent = statement.kind is not StatementKind.CONDITION
                 self._prepared[statement] = prepared
         return prepared
 
-    def state_behind(self, pending: ResponseFuture) -> bytes | None:
+    def state_after(self, pending: ResponseFuture) -> bytes | None:
         return ResultSet(pending, []).paging_state  # type: ignore[no-any-return]
 
-    def told(self, error: Exception) -> ClickcurveError:
-        return told(error, self.address)
+    def as_store_error(self, error: Exception) -> ClickcurveError:
+        return as_store_error(error, self.address)
 
     def is_certain(self, error: Exception) -> bool:
         """A node refused before it began anything."""
@@ -152,7 +152,7 @@ class Session:
             for statement in statements:
                 self._prepare(statement)
         except Exception as error:
-            raise self.told(error) from error
+            raise self.as_store_error(error) from error
 
     def define(self, text: str) -> None:
         """Change the schema; returns when all nodes agree. Raises StoreUnavailable."""
@@ -160,7 +160,7 @@ class Session:
             pending = self._session.execute_async(SimpleStatement(text), execution_profile=_DEFINE)
             pending.result()
         except Exception as error:
-            raise self.told(error) from error
+            raise self.as_store_error(error) from error
         if not pending.is_schema_agreed:
             raise StoreUnavailable("the cluster's nodes do not agree on the schema yet; look whether all of them run")
 
@@ -181,9 +181,9 @@ class Session:
 
     def _look_up(self, text: str, host: Any) -> Rows:
         try:
-            return list(self._session.execute(SimpleStatement(text), execution_profile=Kind.READ, host=host))
+            return list(self._session.execute(SimpleStatement(text), execution_profile=StatementKind.READ, host=host))
         except Exception as error:
-            raise self.told(error) from error
+            raise self.as_store_error(error) from error
 
     def data_centres(self) -> dict[str, int]:
         """How many nodes each has."""
@@ -215,7 +215,7 @@ def connect(address: Address) -> Session:
             raise StoreMismatch(
                 f"the cluster has no data centre {address.dc} (dc in the address), but {known}"
             ) from error
-        raise told(error, address) from error
+        raise as_store_error(error, address) from error
 
 
 def _cluster(address: Address, counters: Counters) -> Cluster:
@@ -256,13 +256,13 @@ def _profiles(address: Address, counters: Counters) -> dict[object, ExecutionPro
 
     return {
         EXEC_PROFILE_DEFAULT: profile(quorum),
-        Kind.READ: profile(quorum, speculative_execution_policy=hedge),
-        Kind.WRITE: profile(quorum, speculative_execution_policy=hedge),
+        StatementKind.READ: profile(quorum, speculative_execution_policy=hedge),
+        StatementKind.WRITE: profile(quorum, speculative_execution_policy=hedge),
         # Sent once, so each goes to the next node in turn: the first replica, always asked first, may stand still.
-        Kind.CONDITION: profile(
+        StatementKind.CONDITION: profile(
             quorum, in_turn(), serial_consistency_level=serial, retry_policy=FallthroughRetryPolicy()
         ),
-        Kind.SERIAL_READ: profile(serial, speculative_execution_policy=hedge),
+        StatementKind.SERIAL_READ: profile(serial, speculative_execution_policy=hedge),
         _DEFINE: profile(quorum, retry_policy=FallthroughRetryPolicy(), request_timeout=DEFINE_S),
     }
 
@@ -279,7 +279,7 @@ class _Retries(RetryPolicy):  # type: ignore[misc]
         self._count = count
 
     def _again(self, how: int, retry_num: int) -> tuple[int, None]:
-        if retry_num >= RETRIES:
+        if retry_num >= ATTEMPTS - 1:
             return self.RETHROW, None
         self._count()
         return how, None
@@ -324,7 +324,7 @@ def _unreadable(name: str, path: object, error: Exception) -> SettingInvalid:
     return SettingInvalid(f"{name} in the store's address cannot be read: {path}: {error}", field="store")
 
 
-def told(error: Exception, address: Address) -> ClickcurveError:
+def as_store_error(error: Exception, address: Address) -> ClickcurveError:
     """What to raise for an error of the driver. Only what waiting does not mend is a StoreMismatch."""
     by_host = error.errors if isinstance(error, NoHostAvailable) and isinstance(error.errors, dict) else {}
     for cause in (error, *by_host.values()):

@@ -7,22 +7,22 @@ from dataclasses import replace
 
 from clickcurve.buckets.errors import StoreUnavailable
 from storage.cassandra.cql import Cql
-from storage.cassandra.partition_key import key_of, stored_key
+from storage.cassandra.partition_key import partition_key, stored_key_of
 from storage.cassandra.statements import CREATE_SOURCE, MOVE_SOURCE, SOURCE, SOURCES
 from storage.contract import Held, Source
 
 ATTEMPTS = 5
 
 
-class Sources:
+class SourcesTable:
     def __init__(self, cql: Cql) -> None:
         self._cql = cql
 
     def all(self) -> dict[str, Source]:
-        return {key_of(name): Source(*source) for name, *source in self._cql.run(SOURCES)}
+        return {stored_key_of(name): Source(*source) for name, *source in self._cql.run(SOURCES)}
 
     def get(self, source: str) -> Source | None:
-        rows = self._cql.run(SOURCE, (stored_key(source),))
+        rows = self._cql.run(SOURCE, (partition_key(source),))
         return Source(*rows[0]) if rows else None
 
     def move(self, source: str, held: Held, to: Source) -> None:
@@ -47,7 +47,7 @@ class Sources:
 
     def _change(self, source: str, wanted: Callable[[Source | None], Source | None]) -> Source | None:
         """Replaces what is stored by what is wanted instead (None: leave it); what is stored then."""
-        key = stored_key(source)
+        key = partition_key(source)
         for _ in range(ATTEMPTS):
             stored = self.get(source)
             new = wanted(stored)

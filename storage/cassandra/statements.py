@@ -1,4 +1,4 @@
-"""Every statement that the Cassandra store uses, by table. What the tables are for stands in cassandra_schema.
+"""Every statement that the Cassandra store uses, by table. What the tables are for stands in schema.
 
 Stamps of rows and of due entries are pinned (`epoch << 32 | k`), so that a repeat changes nothing and what is late
 loses. All other writes take the cluster's clock: they put the same thing again, or are conditional.
@@ -6,9 +6,10 @@ loses. All other writes take the cluster's clock: they put the same thing again,
 
 from __future__ import annotations
 
-from storage.cassandra.cql import Kind, Statement
+from storage.cassandra.cql import Statement, StatementKind
 
-READ, WRITE, CONDITION, SERIAL_READ = Kind.READ, Kind.WRITE, Kind.CONDITION, Kind.SERIAL_READ
+READ, WRITE = StatementKind.READ, StatementKind.WRITE
+CONDITION, SERIAL_READ = StatementKind.CONDITION, StatementKind.SERIAL_READ
 
 # --- rows -----------------------------------------------------------------------------------------------------------
 # owner 0 is the erasure of the link, so that one read of one partition has both.

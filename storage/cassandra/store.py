@@ -2,7 +2,7 @@
 
 Nothing is read and changed in one step but owners, ids and sources, which conditional updates alone write. A row is
 written whole, with a stamp (`epoch << 32 | k`) that a later write of the same process, and any write of a later epoch,
-outranks, so whatever arrives late changes nothing. See cassandra_schema for the tables.
+outranks, so whatever arrives late changes nothing. See schema for the tables.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from threading import Lock
 from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
 from clickcurve.keys import ALL_LINKS
 from storage.cassandra.cql import Cql, Rows
-from storage.cassandra.day_index import Days, Listed
+from storage.cassandra.day_index import DayIndex, KeyOnDay
 from storage.cassandra.erasures import Erasures
-from storage.cassandra.ids import REPLAY_US, Ids
-from storage.cassandra.owners import Owners
-from storage.cassandra.partition_key import key_of, stored_key
-from storage.cassandra.row_cache import Kept, RowCache
+from storage.cassandra.ids import REPLAY_US, IdsTable
+from storage.cassandra.owners import OwnersTable
+from storage.cassandra.partition_key import partition_key, stored_key_of
+from storage.cassandra.row_cache import CachedRow, RowCache
 from storage.cassandra.scan import partitions
-from storage.cassandra.sources import Sources
+from storage.cassandra.sources import SourcesTable
 from storage.cassandra.statements import LINK, LOAD_OWN, META, SAVE, WALK_FIRST, WALK_FROM
 from storage.contract import Held, OwnerRecord, OwnRow, SavedRow, Source, StoredLink, StoredRow
 
@@ -47,10 +47,10 @@ class CassandraStore:
     def __init__(self, cql: Cql, cache_bytes: int = CACHE_BYTES) -> None:
         """`cql` is connected to a keyspace of this schema; `close` closes it."""
         self._cql = cql
-        self._owners = Owners(cql)
-        self._ids = Ids(cql)
-        self._sources = Sources(cql)
-        self._days = Days(cql, pinned_stamp)
+        self._owners = OwnersTable(cql)
+        self._ids = IdsTable(cql)
+        self._sources = SourcesTable(cql)
+        self._days = DayIndex(cql, pinned_stamp)
         self._erasures = Erasures(cql)
         self._cache = RowCache(cache_bytes)
         self._looking = Lock()
@@ -107,12 +107,12 @@ class CassandraStore:
             else:
                 found[key] = OwnRow(kept.data, kept.erased_at)
         for key, rows in zip(
-            missing, self._cql.run_each(LOAD_OWN, [(stored_key(key), owner) for key in missing]), strict=True
+            missing, self._cql.run_each(LOAD_OWN, [(partition_key(key), owner) for key in missing]), strict=True
         ):
             link = _link(rows)
             erased_at[key] = link.erased_at
             if link.rows:
-                self._cache.put(owner, key, Kept(link.rows[0].data, link.erased_at))
+                self._cache.put(owner, key, CachedRow(link.rows[0].data, link.erased_at))
                 found[key] = OwnRow(link.rows[0].data, link.erased_at)
             elif link.erased_at:
                 found[key] = OwnRow(None, link.erased_at)
@@ -128,32 +128,33 @@ class CassandraStore:
             if erased is None:
                 self._cache.clear()
             for key in erased or ():
-                self._cache.drop_link(key_of(key))
+                self._cache.drop_link(stored_key_of(key))
             self._looked.add(owner)
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         self._check_fence(held, flush)
         stamp = pinned_stamp(held.epoch)
         before = {key: self._forget(held.owner, key) for key in rows}  # until it is known to be stored, who knows?
-        due, touched = _listed(rows, before)
+        due, touched = _to_list(rows, before)
         self._days.note_due(held.owner, held.epoch, stamp, due)
         self._days.note_touched(touched)
-        self._cql.run_each(SAVE, [(stamp, row.data, stored_key(key), held.owner) for key, row in sorted(rows.items())])
+        values = [(stamp, row.data, partition_key(key), held.owner) for key, row in sorted(rows.items())]
+        self._cql.run_each(SAVE, values)
         for name, source in sources.items():
             self._sources.move(name, held, source)
         for key, row in rows.items():
             kept = before[key]
             if kept is not None:
                 days = row.due_day, row.touched_day if row.touched_day is not None else kept.touched_day
-                self._cache.put(held.owner, key, Kept(row.data, kept.erased_at, *days))
+                self._cache.put(held.owner, key, CachedRow(row.data, kept.erased_at, *days))
 
-    def _forget(self, owner: int, key: str) -> Kept | None:
+    def _forget(self, owner: int, key: str) -> CachedRow | None:
         """Take a row out of the cache. None if it is not known when its link was erased."""
         kept = self._cache.take(owner, key)
         if kept is not None:
             return kept
         erased_at = self._erased_at.get(owner, {}).pop(key, None)
-        return None if erased_at is None else Kept(b"", erased_at)
+        return None if erased_at is None else CachedRow(b"", erased_at)
 
     def _check_fence(self, held: Held, flush: int) -> None:
         try:
@@ -165,7 +166,7 @@ class CassandraStore:
     # --- erasing, ids, sources ------------------------------------------------------------------------------------
     def erase(self, key: str, at_us: int) -> None:
         try:
-            self._erasures.erase(stored_key(key), at_us)
+            self._erasures.erase(partition_key(key), at_us)
         finally:
             self._cache.drop_link(key)
             for erased_at in list(self._erased_at.values()):
@@ -182,13 +183,13 @@ class CassandraStore:
 
     # --- reading --------------------------------------------------------------------------------------------------
     async def rows(self, key: str) -> StoredLink:
-        return _link(await self._cql.ask(LINK, (stored_key(key),)))
+        return _link(await self._cql.ask(LINK, (partition_key(key),)))
 
     async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
         return await self._ids.claimed(ids, since_us)
 
     def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
-        return [key_of(key) for key in self._days.due(owner, fold_day, after, limit)]
+        return [stored_key_of(key) for key in self._days.due(owner, fold_day, after, limit)]
 
     def visited(self, held: Held, fold_day: int) -> None:
         self._days.visited(held, fold_day)
@@ -200,20 +201,20 @@ class CassandraStore:
         found: list[tuple[str, StoredLink]] = []
         while len(found) < limit and (keys := self._days.touched(days, after, limit - len(found))):
             links = map(_link, self._cql.run_each(LINK, [(key,) for key in keys]))
-            found += [(key_of(key), link) for key, link in zip(keys, links, strict=True) if link.rows]
-            after = key_of(keys[-1])
+            found += [(stored_key_of(key), link) for key, link in zip(keys, links, strict=True) if link.rows]
+            after = stored_key_of(keys[-1])
         return found
 
     def _walk(self, after: str | None, size: int) -> Iterator[tuple[str, StoredLink]]:
-        stored_after = None if after is None else stored_key(after)
+        stored_after = None if after is None else partition_key(after)
         for key, rows in partitions(self._cql, WALK_FIRST, WALK_FROM, stored_after, size):
             link = _link([row[2:] for row in rows])
             if link.rows:
-                yield key_of(key), link
+                yield stored_key_of(key), link
 
     @contextmanager
     def view(self) -> Iterator[CassandraView]:
-        yield CassandraView(self, _link(self._cql.run(LINK, (stored_key(ALL_LINKS),))))
+        yield CassandraView(self, _link(self._cql.run(LINK, (partition_key(ALL_LINKS),))))
 
     def measures(self) -> Mapping[str, float]:
         return {
@@ -256,14 +257,16 @@ def _link(rows: Rows) -> StoredLink:
     return StoredLink(erased_at, tuple([StoredRow(owner, data) for owner, data, _ in rows if data is not None]))
 
 
-def _listed(rows: Mapping[str, SavedRow], known: Mapping[str, Kept | None]) -> tuple[list[Listed], list[Listed]]:
+def _to_list(
+    rows: Mapping[str, SavedRow], known: Mapping[str, CachedRow | None]
+) -> tuple[list[KeyOnDay], list[KeyOnDay]]:
     """Which rows have to be listed anew as due, and which as touched."""
-    due: list[Listed] = []
-    touched: list[Listed] = []
+    due: list[KeyOnDay] = []
+    touched: list[KeyOnDay] = []
     for key, row in sorted(rows.items()):
         kept = known[key]
         if row.due_day is not None and (kept is None or kept.due_day != row.due_day):
-            due.append((stored_key(key), row.due_day))
+            due.append((partition_key(key), row.due_day))
         if row.touched_day is not None and (kept is None or kept.touched_day != row.touched_day):
-            touched.append((stored_key(key), row.touched_day))
+            touched.append((partition_key(key), row.touched_day))
     return due, touched

@@ -29,8 +29,8 @@ from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt, SettingInvalid, StoreUnavailable
 from clickcurve.keys import ALL_LINKS
 from storage.contract import CLOSED, COPIED, RETIRED, Source
-from storage.sqlite.file import SqliteFile, put_in_place, told
-from storage.tools.copy_owner import Place, name_of_copy
+from storage.sqlite.file import SqliteFile, put_in_place, translate_errors
+from storage.tools.copy_owner import Progress, name_of_copy
 
 PAGES_PER_STEP = 1_000
 COPY = "copy"  # who holds the owners that a copy begins with
@@ -65,7 +65,7 @@ def backup(
         raise SettingInvalid(f"{target} exists; a backup never writes over anything", field="target", value=str(target))
     file = SqliteFile(path, ladder=None)
     draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    with told(path), file.opened(read_only=True) as db:
+    with translate_errors(path), file.opened(read_only=True) as db:
         while True:
             db.execute("BEGIN")  # what is looked at is what is copied, whatever is written meanwhile
             included = [_included(db, *record) for record in _owners(db)]
@@ -73,7 +73,7 @@ def backup(
             if not halves or (not again() and _accept(halves, partial)):
                 break
             db.execute("ROLLBACK")
-        with told(target):
+        with translate_errors(target):
             try:
                 with closing(sqlite3.connect(draft)) as copy:
                     copy.execute("PRAGMA synchronous = OFF")  # it is synced as a whole at the end
@@ -134,7 +134,7 @@ def _become_a_copy(draft: Path, included: list[Included]) -> None:
             db.execute("DELETE FROM ids WHERE owner = ? AND flush > ?", (old, begun))
             db.execute("UPDATE sources SET owner = ? WHERE owner = ?", (new, old))
             (epoch,) = db.execute("SELECT epoch FROM owners WHERE owner = ?", (old,)).fetchone()
-            whole = Source(new, 1, Place(epoch, begun, whole=True).text(), epoch)
+            whole = Source(new, 1, Progress(epoch, begun, whole=True).text(), epoch)
             db.execute(
                 "INSERT INTO sources (source, owner, position, tail, epoch) VALUES (?, ?, ?, ?, ?)",
                 (name_of_copy(original, old), *astuple(whole)),

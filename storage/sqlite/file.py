@@ -57,7 +57,7 @@ class SqliteFile:
         self.path = path
         self._wal = path.with_name(f"{path.name}-wal")
         self.in_place = True
-        with told(path):
+        with translate_errors(path):
             if create and ladder is not None and not path.exists():
                 _make(path, ladder)
             elif not path.exists():
@@ -111,7 +111,7 @@ class SqliteFile:
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Errors of SQLite and of the file system as errors of the store."""
     try:
         yield

@@ -1,20 +1,16 @@
-"""The embedded store: one SQLite file that several processes of one machine may write, each as an owner of its own.
-
-Four connections, each with one task: `worker` for all that the flush thread does, `checkpointer` (see sqlite_file),
-`reader` for the event loop, which hardly ever waits, and `scanner` for walks, which a flush need not wait for.
-"""
+"""The embedded store: one SQLite file that several processes of one machine may write, each as an owner of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import astuple, replace
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from storage.contract import (
@@ -28,14 +24,13 @@ from storage.contract import (
     StoredLink,
     StoredRow,
     check_fence,
-    condition,
+    claim_condition,
     is_open,
 )
-from storage.sqlite.file import SqliteFile, told, unavailable
+from storage.first_use import FirstUse, Later
+from storage.sqlite.connections import BUSY_S, Connections
+from storage.sqlite.file import translate_errors, unavailable
 
-BUSY_S = 5.0  # how long to wait for another process's transaction; they last milliseconds
-LOOP_BUSY_S = 0.02  # readers wait only while a WAL is being recovered after a crash
-LOOP_CACHE_KIB = 16_000
 KEYS_PER_QUERY = 500
 IDS_PER_TRANSACTION = 1_000
 IDS_PER_FORGETTING = 5_000
@@ -58,57 +53,55 @@ class SqliteStore:
     shared = False
     replay_us: int | None = None
 
-    def __init__(self, path: Path, ladder: str, *, read_only: bool = False, busy_s: float = BUSY_S) -> None:
-        """Open the database, or make it unless `read_only`. `ladder` is the text that the database was made with.
+    def __init__(
+        self,
+        path: Path,
+        ladder: str,
+        *,
+        read_only: bool = False,
+        busy_s: float = BUSY_S,
+        later: Later | None = None,
+    ) -> None:
+        """Opens the database, or makes it unless `read_only`. `ladder` is the text that the database was made with.
 
-        Raises StoreUnavailable (no such folder, no rights, disk full), StoreMismatch (another schema, ladder or
-        program). A read-only store changes nothing and raises StoreUnavailable for all that would.
+        Raises StoreUnavailable (no such folder, no rights, disk full) unless there is `later`: then the database is
+        opened on first use. Raises StoreMismatch (another schema, ladder or program). A read-only store changes nothing
+        and raises StoreUnavailable for all that would.
         """
-        self._file = SqliteFile(path, ladder, create=not read_only)
-        self._worker_lock, self._scanner_lock = Lock(), Lock()
-        connect = self._file.connect
-        with ExitStack() as undo, told(path):
-            kept = undo.enter_context
-            self._worker = kept(closing(connect(read_only=read_only, busy_s=busy_s)))
-            self._checkpointer = kept(closing(connect(read_only=read_only, busy_s=busy_s)))
-            self._scanner = kept(closing(connect(read_only=True, busy_s=busy_s)))
-            self._reader = kept(closing(connect(read_only=True, busy_s=LOOP_BUSY_S, cache_kib=LOOP_CACHE_KIB)))
-            if not read_only:
-                with self._writing():
-                    pass  # a file that cannot be written is found now, not at the first flush
-            undo.pop_all()
+        connect = partial(Connections, path, ladder, read_only=read_only, busy_s=busy_s)
+        self._connections = FirstUse(connect, later)
 
     def uuid(self) -> str:
-        with self._asking() as db:
+        with self._connections.open().on_worker() as db:
             (found,) = db.execute("SELECT value FROM meta WHERE name = 'uuid'").fetchone()
             return str(found)
 
     # --- owners ---------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:
-        with self._asking() as db:
+        with self._connections.open().on_worker() as db:
             return _owners(db)
 
     def owner(self, owner: int) -> OwnerRecord | None:
-        with self._asking() as db:
+        with self._connections.open().on_worker() as db:
             return _owner(db, owner)
 
     def create_owner(self, record: OwnerRecord) -> bool:
-        with self._writing() as db:
+        with self._connections.open().transaction() as db:
             db.execute("INSERT OR IGNORE INTO owners VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(record))
             return _owner(db, record.owner) == record
 
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        with self._writing() as db:
+        with self._connections.open().transaction() as db:
             stored = _owner(db, before.owner)
             if stored is None or stored.state in FINAL:
                 return False
-            if condition(stored) == condition(before):
+            if claim_condition(stored) == claim_condition(before):
                 db.execute("REPLACE INTO owners VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(after))
                 return True
             return stored == after
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
-        with self._writing() as db:
+        with self._connections.open().transaction() as db:
             stored = _owner(db, held.owner)
             if not is_open(stored, held) or stored.begun not in (previous, flush):
                 return False
@@ -117,7 +110,7 @@ class SqliteStore:
             return True
 
     def close_owner(self, held: Held) -> bool:
-        with self._writing() as db:
+        with self._connections.open().transaction() as db:
             stored = _owner(db, held.owner)
             if stored is None or (stored.epoch, stored.holder) != (held.epoch, held.holder) or stored.state in FINAL:
                 return False
@@ -128,7 +121,7 @@ class SqliteStore:
     def claim_ids(self, held: Held, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
         taken: set[str] = set()
         for some in _pieces(sorted(ids), IDS_PER_TRANSACTION):
-            with self._writing() as db:
+            with self._connections.open().transaction() as db:
                 check_fence(held, flush, _owner(db, held.owner))
                 mine, others = set(), set()
                 for id_, owner, number, at_us in _each_of(db, _CLAIMS, some):
@@ -143,7 +136,7 @@ class SqliteStore:
         return taken
 
     def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
-        with self._asking() as db:
+        with self._connections.open().on_worker() as db:
             db.execute("BEGIN")  # rows and erasures from one view
             erased: dict[str, int] = dict(_each_of(db, _ERASED, keys))
             found = {key: OwnRow(data, erased.pop(key, 0)) for key, data in _each_of(db, _OWN, keys, owner)}
@@ -151,7 +144,7 @@ class SqliteStore:
         return found
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
-        with self._writing() as db:
+        with self._connections.open().transaction() as db:
             check_fence(held, flush, _owner(db, held.owner))
             db.executemany(
                 "REPLACE INTO rows (key, owner, due_day, data) VALUES (?, ?, ?, ?)",
@@ -166,7 +159,7 @@ class SqliteStore:
 
     # --- erasing, ids, sources ------------------------------------------------------------------------------------
     def erase(self, key: str, at_us: int) -> None:
-        with self._writing() as db:
+        with self._connections.open().transaction() as db:
             db.execute(
                 "INSERT INTO erased VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET at_us = max(at_us, excluded.at_us)",
                 (key, at_us),
@@ -175,7 +168,7 @@ class SqliteStore:
     def forget_ids(self, before_us: int) -> None:
         first: str | None = ""
         while first is not None:  # in steps, so that other writers get their turn
-            with self._writing() as db:
+            with self._connections.open().transaction() as db:
                 edge = "SELECT id FROM ids WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?"
                 (last,) = db.execute(edge, (first, IDS_PER_FORGETTING)).fetchone() or (None,)
                 db.execute(
@@ -185,11 +178,11 @@ class SqliteStore:
             first = last
 
     def source(self, source: str) -> Source | None:
-        with self._asking() as db:
+        with self._connections.open().on_worker() as db:
             return _source(db, source)
 
     def claim_source(self, source: str, held: Held, before: Source | None) -> bool:
-        with self._writing() as db:
+        with self._connections.open().transaction() as db:
             stored = _source(db, source)
             if stored == before:
                 start = stored or Source(held.owner, 0, "")
@@ -202,46 +195,49 @@ class SqliteStore:
 
     # --- reading --------------------------------------------------------------------------------------------------
     async def rows(self, key: str) -> StoredLink:
-        if not self._file.in_place:  # a write has found out; looking each time would cost a fifth of the read
-            self._file.check_in_place()
+        opened = self._connections.opened()
+        if not opened.file.in_place:  # a write has found out; looking each time would cost a fifth of the read
+            opened.file.check_in_place()
         try:
-            found = self._reader.execute(_LINK, (key,)).fetchall()
+            found = opened.reader.execute(_LINK, (key,)).fetchall()
         except sqlite3.Error as error:
-            raise unavailable(self._file.path, error) from error
+            raise unavailable(opened.file.path, error) from error
         erased_at = 0
         if found and found[-1][0] == -1:
             erased_at = found.pop()[1]
         return StoredLink(erased_at, tuple([StoredRow(owner, data) for owner, data in found]))
 
     async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
+        opened = self._connections.opened()
         found: set[str] = set()
         for some in _pieces(ids, KEYS_PER_QUERY):
-            with told(self._file.path):
-                found.update(id_ for (id_,) in _each_of(self._reader, _CLAIMED, some, since_us))
+            with translate_errors(opened.file.path):
+                found.update(id_ for (id_,) in _each_of(opened.reader, _CLAIMED, some, since_us))
             await asyncio.sleep(0)
         return found
 
     def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
         values = (after or "", owner, fold_day, limit)
-        with self._scanning() as db:
+        with self._connections.open().on_scanner() as db:
             return [key for (key,) in db.execute(_DUE.format(after=_after(after)), values)]
 
     def visited(self, held: Held, fold_day: int) -> None:
         """Nothing to note: each row's due day stands beside it."""
 
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
-        with self._scanning() as db:
+        with self._connections.open().on_scanner() as db:
             return _walk(db, after, limit)
 
     @contextmanager
     def view(self) -> Iterator[SqliteView]:
-        with told(self._file.path):
-            db = self._file.connect(read_only=True)
+        file = self._connections.open().file
+        with translate_errors(file.path):
+            db = file.connect(read_only=True)
         try:
-            with told(self._file.path):
+            with translate_errors(file.path):
                 db.execute("BEGIN")
                 db.execute("SELECT count(*) FROM meta").fetchone()  # the view is of this moment, not of the first use
-            yield SqliteView(self._file.path, db)
+            yield SqliteView(file.path, db)
         finally:
             db.close()
 
@@ -249,50 +245,7 @@ class SqliteStore:
         return {}
 
     def close(self) -> None:
-        with self._worker_lock, self._scanner_lock, told(self._file.path):
-            for db in (self._reader, self._scanner, self._checkpointer, self._worker):
-                db.close()
-
-    # --- transactions ---------------------------------------------------------------------------------------------
-    @contextmanager
-    def _asking(self) -> Iterator[sqlite3.Connection]:
-        with self._worker_lock, told(self._file.path):
-            self._file.check_in_place()
-            self._undo()
-            try:
-                yield self._worker
-            finally:
-                with suppress(sqlite3.Error):  # the error that brought us here is the one to tell
-                    self._undo()
-
-    @contextmanager
-    def _scanning(self) -> Iterator[sqlite3.Connection]:
-        with self._scanner_lock, told(self._file.path):
-            self._file.check_in_place()
-            yield self._scanner
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, durable when left, undone when left by an error."""
-        with self._asking() as db:
-            db.execute("BEGIN IMMEDIATE")
-            yield db
-            db.execute("COMMIT")
-            self._file.check_in_place()
-            if self._file.wal_is_long():
-                with suppress(sqlite3.Error):  # what was written is durable; the next transaction tries again
-                    self._checkpoint()
-
-    def _undo(self) -> None:
-        if self._worker.in_transaction:
-            self._worker.execute("ROLLBACK")
-
-    def _checkpoint(self) -> None:
-        self._worker.execute("BEGIN IMMEDIATE")
-        try:
-            self._checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        finally:
-            self._undo()
+        self._connections.close()
 
 
 class SqliteView:
@@ -303,19 +256,19 @@ class SqliteView:
         self._db = db
 
     def owners(self) -> list[OwnerRecord]:
-        with told(self._path):
+        with translate_errors(self._path):
             return _owners(self._db)
 
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
-        with told(self._path):
+        with translate_errors(self._path):
             return _walk(self._db, after, limit)
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
-        with told(self._path):
+        with translate_errors(self._path):
             return self._db.execute(_IDS.format(after=_after(after)), (after or "", limit)).fetchall()
 
     def sources(self) -> dict[str, Source]:
-        with told(self._path):
+        with translate_errors(self._path):
             found = self._db.execute("SELECT source, owner, position, tail, epoch FROM sources")
             return {name: Source(*source) for name, *source in found}
 

@@ -11,7 +11,7 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.row import EMPTY
 from clickcurve.keys import link_of
 from storage.contract import Store, StoredLink
-from storage.tools.verify import name_of
+from storage.tools.verify import row_name
 
 SENTENCES = 1_000  # of each kind; the rest is only counted
 
@@ -82,10 +82,10 @@ def _compare(compared: Compared, key: str, link: StoredLink, there: StoredLink, 
             compared.rows_differing += 1
             compared.owners_differing.add(row.owner)
             what = "is missing in the target" if data is None else "has other bytes in the target"
-            _note(compared.differing, f"{name_of(key, row.owner)}: {what}")
+            _note(compared.differing, f"{row_name(key, row.owner)}: {what}")
         elif counts != counts_there:
             hits = f"{counts:,} hits of the source count for nothing there"
-            _note(compared.erased, f"{name_of(key, row.owner)}: erased in the target, so {hits}")
+            _note(compared.erased, f"{row_name(key, row.owner)}: erased in the target, so {hits}")
 
 
 def _is_same(data: bytes, found: bytes, erased_at: int, erased_there: int) -> bool:

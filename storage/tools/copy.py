@@ -33,8 +33,8 @@ from clickcurve.buckets.row import next_due
 from clickcurve.keys import ALL_LINKS, kept_days
 from storage.contract import SavedRow, Source, Store, View
 from storage.tools.compare import Compared, Page, Sums, as_saved, compare, erasure_known
-from storage.tools.copy_owner import PREFIX, CopyRefused, Part, Place, give_over, is_of_an_owner, refuse, take_up
-from storage.tools.verify import name_of
+from storage.tools.copy_owner import PREFIX, CopyRefused, Part, Progress, give_over, is_of_an_owner, refuse, take_up
+from storage.tools.verify import row_name
 
 KEYS_PER_PAGE = 500
 IDS_PER_PAGE = 1_000
@@ -70,26 +70,28 @@ async def copy(
     ladder: Ladder,
     since_us: int,
     window_us: int,
-    told: Callable[[int], object] = lambda keys: None,
+    on_progress: Callable[[int], object] = lambda keys: None,
 ) -> Copied:
     """Copy all of `source` into `target`, or go on with a copy that was broken off. Both have this ladder.
 
-    Ids that were accepted at or after `since_us` go along, claimed with this window. `told` hears now and then how many
-    keys were written or read back so far. Blocks the event loop: it wants one of its own.
+    Ids that were accepted at or after `since_us` go along, claimed with this window. `on_progress` is called now and
+    then with the number of keys that were written or read back so far. Blocks the event loop: it wants one of its own.
 
     Raises CopyRefused, StoreUnavailable, OwnerFenced (another process has taken an owner over that is copied into).
     """
     with source.view() as view:
-        return await _Copying(source, view, target, ladder, told).run(since_us, window_us)
+        return await _Copying(source, view, target, ladder, on_progress).run(since_us, window_us)
 
 
 class _Copying:
-    def __init__(self, source: Store, view: View, target: Store, ladder: Ladder, told: Callable[[int], object]) -> None:
+    def __init__(
+        self, source: Store, view: View, target: Store, ladder: Ladder, on_progress: Callable[[int], object]
+    ) -> None:
         self._source = source
         self._view = view
         self._target = target
         self._ladder = ladder
-        self._told = told
+        self._on_progress = on_progress
         self._uuid = source.uuid()
         self._owners = view.owners()
         self._sources = view.sources()
@@ -104,7 +106,7 @@ class _Copying:
             for part in todo:
                 self._begin(part)
             done.ids = self._claim_ids(todo[0], since_us, window_us)
-            await self._copy_rows([part for part in todo if not part.place.whole])
+            await self._copy_rows([part for part in todo if not part.progress.whole])
             for part in todo:
                 imports = self._finish(part)
                 done.imports += len(imports)
@@ -134,19 +136,19 @@ class _Copying:
     async def _copy_rows(self, parts: Sequence[Part]) -> None:
         """Owners at the same place go together. There are several places after a copy that died within a page."""
         ours = {part.record.owner for part in parts}
-        for group in [list(some) for _, some in groupby(sorted(parts, key=_place_of), key=_place_of)]:
-            for page in self._pages(group[0].place.after):
+        for group in [list(some) for _, some in groupby(sorted(parts, key=_progress_of), key=_progress_of)]:
+            for page in self._pages(group[0].progress.after):
                 not_erased = await self._erase(page, ours)
                 rows = self._rows_of(page, {part.origin.owner for part in group}, not_erased)
                 for part in group:
-                    self._save_place(part, replace(part.place, after=page[-1][0]), rows[part.origin.owner])
+                    self._save_progress(part, replace(part.progress, after=page[-1][0]), rows[part.origin.owner])
 
     def _pages(self, after: str | None) -> Iterator[Page]:
         while page := self._view.walk(after, KEYS_PER_PAGE):
             yield page
             after = page[-1][0]
             self._keys += len(page)
-            self._told(self._keys)
+            self._on_progress(self._keys)
 
     async def _erase(self, page: Page, ours: set[int]) -> dict[str, int]:
         """Erase in the target what was erased in the source; returns the stamps of those that others' rows forbid."""
@@ -170,7 +172,7 @@ class _Copying:
         for key, link in page:
             for row in link.rows:
                 if row.owner not in known:
-                    raise CopyRefused(f"{name_of(key, row.owner)}: the source knows no such owner; see `verify`")
+                    raise CopyRefused(f"{row_name(key, row.owner)}: the source knows no such owner; see `verify`")
                 if row.owner in rows and key != ALL_LINKS:
                     rows[row.owner][key] = self._saved(key, as_saved(row.data, not_erased.get(key, 0)))
         return rows
@@ -196,10 +198,10 @@ class _Copying:
         }
         imports = self._places(part, lambda name: not name.startswith(PREFIX))
         self._save(part, rows, imports | self._places(part, is_of_an_owner))
-        if not part.place.whole:
-            self._save_place(part, replace(part.place, whole=True), {})
+        if not part.progress.whole:
+            self._save_progress(part, replace(part.progress, whole=True), {})
             stored = self._target.source(part.name)
-            if stored is None or stored.tail != part.place.text():
+            if stored is None or stored.tail != part.progress.text():
                 raise CopyRefused("another copy of the same store is under way; let one of them end")
         return imports
 
@@ -221,10 +223,10 @@ class _Copying:
                     f" {found.owner} keeps it, at byte {found.position:,}"
                 )
 
-    def _save_place(self, part: Part, place: Place, rows: dict[str, SavedRow]) -> None:
+    def _save_progress(self, part: Part, progress: Progress, rows: dict[str, SavedRow]) -> None:
         part.step += 1
-        part.place = place
-        self._save(part, rows, {part.name: Source(part.record.owner, part.step, place.text())})
+        part.progress = progress
+        self._save(part, rows, {part.name: Source(part.record.owner, part.step, progress.text())})
 
     def _save(self, part: Part, rows: dict[str, SavedRow], sources: dict[str, Source]) -> None:
         self._target.save_own(part.held, part.origin.begun, rows, sources)
@@ -249,9 +251,10 @@ class _Copying:
         compared = await compare(self._pages(None), self._target, numbers)
         for part in parts:
             if part.origin.owner in compared.owners_differing:
-                self._save_place(part, Place(part.origin.epoch, part.origin.begun), {})  # the next run starts again
+                nothing = Progress(part.origin.epoch, part.origin.begun)
+                self._save_progress(part, nothing, {})  # the next run starts again
         return compared
 
 
-def _place_of(part: Part) -> str:
-    return part.place.after or ALL_LINKS  # the row of all links is passed over anyway
+def _progress_of(part: Part) -> str:
+    return part.progress.after or ALL_LINKS  # the row of all links is passed over anyway

@@ -20,7 +20,7 @@ class CopyRefused(ClickcurveError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Progress:
     """How far one owner has come: of its rows in the state (epoch, begun), those up to the key `after`, in the order of
     the source's walk, are in the target; if it is `whole`, all of them and the places of its imports."""
 
@@ -33,7 +33,7 @@ class Place:
         return json.dumps([self.epoch, self.begun, self.after, self.whole])
 
     @classmethod
-    def of(cls, text: str) -> Place:
+    def of(cls, text: str) -> Progress:
         return cls(*json.loads(text))
 
 
@@ -44,7 +44,7 @@ class Part:
     origin: OwnerRecord
     record: OwnerRecord
     name: str
-    place: Place
+    progress: Progress
     step: int
 
     @property
@@ -106,27 +106,27 @@ def take_up(origin: OwnerRecord, origins: Collection[OwnerRecord], uuid: str, ta
             return _known(origin, name, kept, target)
         found = next((record for record in records if record.journal == name), None)
         if found is not None:
-            return Part(origin, _reopened(found, origin, name, target), name, Place(origin.epoch, origin.begun), 0)
+            return Part(origin, _reopened(found, origin, name, target), name, Progress(origin.epoch, origin.begun), 0)
         numbers = {record.owner for record in records}
         number = origin.owner
         if number in numbers:
             number = max(numbers.union(record.owner for record in origins)) + 1
         record = _in_the_copys_name(origin, number, name)
         if target.create_owner(record):
-            return Part(origin, record, name, Place(origin.epoch, origin.begun), 0)
+            return Part(origin, record, name, Progress(origin.epoch, origin.begun), 0)
     raise StoreUnavailable(f"no owner could be made in {ATTEMPTS} attempts: others keep taking the number")
 
 
 def _known(origin: OwnerRecord, name: str, kept: Source, target: Store) -> Part:
     """Where an owner stands of which a part, or all, is in the target."""
-    place, record = Place.of(kept.tail), target.owner(kept.owner)
+    progress, record = Progress.of(kept.tail), target.owner(kept.owner)
     assert record is not None  # owners stay for ever
-    part = Part(origin, record, name, place, kept.position)
-    if (place.epoch, place.begun) != (origin.epoch, origin.begun):
-        if origin.epoch <= place.epoch or not (part.under_way or _is_as_copied(record, place)):
-            raise CopyRefused(_diverged(origin, record, place))
-        part.record, part.place = _reopened(record, origin, name, target), Place(origin.epoch, origin.begun)
-    elif not place.whole and not part.under_way:
+    part = Part(origin, record, name, progress, kept.position)
+    if (progress.epoch, progress.begun) != (origin.epoch, origin.begun):
+        if origin.epoch <= progress.epoch or not (part.under_way or _is_as_copied(record, progress)):
+            raise CopyRefused(_diverged(origin, record, progress))
+        part.record, part.progress = _reopened(record, origin, name, target), Progress(origin.epoch, origin.begun)
+    elif not progress.whole and not part.under_way:
         raise CopyRefused(
             f"owner {record.owner} of the target has a part of owner {origin.owner} and is {record.state} now:"
             " the rest can no longer be added"
@@ -152,19 +152,19 @@ def _in_the_copys_name(origin: OwnerRecord, number: int, name: str) -> OwnerReco
     return replace(origin, owner=number, holder=name, journal=name, state=OPEN)
 
 
-def _is_as_copied(record: OwnerRecord, place: Place) -> bool:
+def _is_as_copied(record: OwnerRecord, progress: Progress) -> bool:
     """Has nobody used this owner of the target since it was copied?"""
-    return place.whole and (record.epoch, record.begun, record.state) == (place.epoch, place.begun, CLOSED)
+    return progress.whole and (record.epoch, record.begun, record.state) == (progress.epoch, progress.begun, CLOSED)
 
 
-def _diverged(origin: OwnerRecord, record: OwnerRecord, place: Place) -> str:
-    if origin.epoch <= place.epoch:
+def _diverged(origin: OwnerRecord, record: OwnerRecord, progress: Progress) -> str:
+    if origin.epoch <= progress.epoch:
         since = f"the source is older, or another, with flush {origin.begun} of epoch {origin.epoch}"
     else:
         since = f"both went on, the source to epoch {origin.epoch}, the target to epoch {record.epoch}, {record.state}"
     return (
-        f"owner {origin.owner} was copied as owner {record.owner}, with flush {place.begun} of epoch {place.epoch};"
-        f" since then {since}: they can no longer be made one"
+        f"owner {origin.owner} was copied as owner {record.owner}, with flush {progress.begun} of epoch"
+        f" {progress.epoch}; since then {since}: they can no longer be made one"
     )
 
 

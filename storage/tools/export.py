@@ -11,7 +11,7 @@ from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.row import Row, fold, merge
 from clickcurve.keys import link_of
 from storage.contract import Store, StoredLink
-from storage.tools.verify import name_of, walk
+from storage.tools.verify import each_link, row_name
 
 
 def export(store: Store, ladder: Ladder, now: int) -> Iterator[dict[str, Any]]:
@@ -23,7 +23,7 @@ def export(store: Store, ladder: Ladder, now: int) -> Iterator[dict[str, Any]]:
     a slow reader holds nothing up. Raises StoreUnavailable, RowCorrupt (naming the link).
     """
     day = fold_day(now)
-    for key, link in walk(store):
+    for key, link in each_link(store):
         name = link_of(key)
         if name is None:
             continue
@@ -45,7 +45,7 @@ def _live(key: str, link: StoredLink) -> Iterator[Row]:
         try:
             row = decode(stored.data)
         except RowCorrupt as error:
-            raise RowCorrupt(f"{name_of(key, stored.owner)}: {error.detail}") from error
+            raise RowCorrupt(f"{row_name(key, stored.owner)}: {error.detail}") from error
         if row.erased_at >= link.erased_at:
             yield row
 

@@ -66,20 +66,20 @@ def verify(store: Store, ladder: Ladder) -> Report:
     sums: dict[int, _Sums] = {}
     with store.view() as view:
         known = {record.owner for record in view.owners()}
-        for key, link in walk(view):
+        for key, link in each_link(view):
             report.links += link_of(key) is not None
             for owner, row, sentences in _rows(link, ladder):
                 report.rows += 1
                 if owner not in known:
                     sentences = [*sentences, "the store knows no such owner"]
-                report.add_broken(name_of(key, owner), sentences)
+                report.add_broken(row_name(key, owner), sentences)
                 _add_up(report, sums.setdefault(owner, _Sums()), key, row, link.erased_at)
     for owner, summed in sorted(sums.items()):
         _compare(report, owner, summed)
     return report
 
 
-def walk(view: View | Store) -> Iterator[tuple[str, StoredLink]]:
+def each_link(view: View | Store) -> Iterator[tuple[str, StoredLink]]:
     """All keys of a view or store, page by page."""
     after: str | None = None
     while page := view.walk(after, LINKS_PER_PAGE):
@@ -87,7 +87,7 @@ def walk(view: View | Store) -> Iterator[tuple[str, StoredLink]]:
         after = page[-1][0]
 
 
-def name_of(key: str, owner: int) -> str:
+def row_name(key: str, owner: int) -> str:
     """How reports name a row."""
     link = link_of(key)
     if link is not None:
@@ -124,7 +124,7 @@ def _add_up(report: Report, sums: _Sums, key: str, row: Row | None, erased_at: i
 def _compare(report: Report, owner: int, sums: _Sums) -> None:
     if sums.corrupt:
         report.add_broken(
-            name_of(ALL_LINKS, owner), [f"{sums.corrupt} rows cannot be read, so the sums cannot be compared"]
+            row_name(ALL_LINKS, owner), [f"{sums.corrupt} rows cannot be read, so the sums cannot be compared"]
         )
         return
     row = sums.all_links
@@ -137,4 +137,4 @@ def _compare(report: Report, owner: int, sums: _Sums) -> None:
         for series, all_links, links in (("people", people, sums.people), ("bots", bots, sums.bots))
         if all_links != links
     ]
-    report.add_broken(name_of(ALL_LINKS, owner), differing)
+    report.add_broken(row_name(ALL_LINKS, owner), differing)

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from testing.cassandra.jars import Missing
+from testing.cassandra.node import Node
+from testing.cassandra.prepare import prepare
+from testing.cassandra.ring import Ring, place_one, place_three, running
 from tests.cassandra.front import Front, fronted
-from tests.cassandra.jars import Missing
-from tests.cassandra.node import Node
-from tests.cassandra.prepare import prepare
-from tests.cassandra.ring import Ring, place_one, place_three, running
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from testing.cassandra.ring import Ring, place_three, running
 from tests.cassandra.proxy import Predicate, Proxy
-from tests.cassandra.ring import Ring, place_three, running
 
 ADDRESSES = ("127.0.1.1", "127.0.1.2", "127.0.1.3")
 

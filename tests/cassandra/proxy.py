@@ -20,6 +20,7 @@ from typing import Self, cast
 
 import uvloop
 
+from testing.cassandra.ring import free_ports
 from tests.cassandra.protocol import (
     ERROR,
     PREPARE,
@@ -34,7 +35,6 @@ from tests.cassandra.protocol import (
     text_of,
     without_compression,
 )
-from tests.cassandra.ring import free_ports
 
 Predicate = Callable[[str], bool]
 STOP_WITHIN_S = 10.0

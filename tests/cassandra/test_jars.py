@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cassandra.jars import Missing, cache, jars, java, version
+from testing.cassandra.jars import Missing, cache, jars, java, version
 
 FETCHES = """#!/bin/sh
 for option in "$@"; do case "$option" in -DoutputDirectory=*) out="${option#*=}" ;; esac; done

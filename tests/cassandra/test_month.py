@@ -18,12 +18,11 @@ from ingest.batch import Batch
 from retention.run import run_pass
 from storage.cassandra.store import CassandraStore
 from storage.contract import Held, SavedRow
-from tests.cassandra.counted import Counted
-from tests.cassandra.month import START, VIRAL, Done, Month, Plan
-from tests.cassandra.node import Node
-from tests.cassandra.tables import TableStats, table_stats, tables_with_deletions
-from tests.ingest.world import Node as OwnerNode
-from tests.ingest.world import TrackedDisk
+from testing.cassandra.counted import Counted
+from testing.cassandra.month import START, VIRAL, Done, Month, Plan
+from testing.cassandra.node import Node
+from testing.cassandra.tables import TableStats, table_stats, tables_with_deletions
+from testing.owner_process import OwnerProcess, TrackedDisk
 from tests.storage.cassandra.cassandra_kit import Keyspace
 
 SHORT = Plan(links=300, flush_every_s=3 * DAY_S, share=0.2)
@@ -98,7 +97,7 @@ async def _passes(cql: Counted, folder: Path, *touched: int) -> list[dict[str, i
     """What the daily passes sent of an owner with 10,000 quiet links, each after a day with hits of so many of them."""
     now = float(START)
     # Nothing is kept in memory: each row that is looked at must be read.
-    owner = OwnerNode(folder / "quiet", CassandraStore(cql, 0), lambda: now, alone=False, disk=TrackedDisk()).owner
+    owner = OwnerProcess(folder / "quiet", CassandraStore(cql, 0), lambda: now, alone=False, disk=TrackedDisk()).owner
     await owner.accept(Batch(people={int(now): {"quiet-0": 1}}))
     await owner.flush()
     _fill(CassandraStore(cql, 0), owner.status.owner, int(now))

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.cassandra.jars import version
-from tests.cassandra.node import Node, NodeFailed, Place
-from tests.cassandra.question import Refused
-from tests.cassandra.ring import Ring, is_free, place_one, running
-from tests.running import ROOT
+from testing.cassandra.jars import version
+from testing.cassandra.node import Node, NodeFailed, Place
+from testing.cassandra.question import Refused
+from testing.cassandra.ring import Ring, is_free, place_one, running
+from testing.server import ROOT
 
 # Starts a program, says its process id, and waits to be killed.
 STARTS_ONE = """
 import os, sys
 from pathlib import Path
-from tests.cassandra.lifeline import spawn
+from testing.lifeline import spawn
 print(spawn(["/bin/sleep", "600"], Path(sys.argv[1]), os.environ).pid, flush=True)
 input()
 """

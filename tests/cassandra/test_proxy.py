@@ -15,10 +15,10 @@ from cassandra.connection import ConnectionShutdown
 from cassandra.policies import FallthroughRetryPolicy, RoundRobinPolicy
 from cassandra.query import BatchStatement
 
-from tests.cassandra import question
-from tests.cassandra.node import Node
+from testing.cassandra import question
+from testing.cassandra.node import Node
+from testing.cassandra.ring import Ring, is_free
 from tests.cassandra.proxy import Counts, Proxy, conditional
-from tests.cassandra.ring import Ring, is_free
 
 PATIENCE_S = 30.0  # on a machine that does other work too
 LOST_AFTER_S = 0.3  # where no answer is to come

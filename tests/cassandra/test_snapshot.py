@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cassandra.node import Node
-from tests.client import Clickcurve
+from testing.cassandra.node import Node
+from testing.client import Clickcurve
+from testing.server import RunningServer, run
 from tests.conftest import Serve
-from tests.running import RunningServer, run
 from tests.server.conftest import events
 
 NAME = "monday"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cassandra import question
-from tests.cassandra.jars import cache
-from tests.processes import running
+from testing.cassandra import question
+from testing.cassandra.jars import cache
+from testing.program import running
 
 USUAL_PORT = 9042
 TRIES = 6000  # two minutes
@@ -34,7 +34,7 @@ def test_a_throw_away_node_serves_until_it_is_ended_and_leaves_nothing(
     cassandra_program: None, usual_port_taken: None, tmp_path: Path
 ) -> None:
     settings = {"TMPDIR": str(tmp_path), "CASSANDRA_CACHE": str(cache().parent)}
-    with running([sys.executable, "-m", "tests.cassandra"], tmp_path / "log", settings) as program:
+    with running([sys.executable, "-m", "testing.cassandra"], tmp_path / "log", settings) as program:
         program.until(lambda: "serve --store" in program.output(), tries=TRIES)
         said = re.search(r"serve --store cassandra://127\.0\.0\.1:(\d+)/clickcurve\n", program.output())
         assert said is not None

@@ -11,7 +11,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.cassandra.prepare import prepare
+from testing.cassandra.prepare import prepare
 from tests.chaos.campaign import Campaign, Outcomes, Plan, stage
 from tests.chaos.report import page, printed
 

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from testing.server import run
 from tests.chaos.owners import Owner
 from tests.chaos.traffic import ask_total
 from tests.crash.ledger import Ledger
 from tests.crash.wire import Wire
-from tests.running import run
 
 READ_AT_ONCE = 8
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from server.settings import LADDER
-from storage.cassandra.schema import apply
+from storage.cassandra.schema import apply_schema
 from storage.cassandra.session import connect
 from storage.cassandra.uri import parse
 from tests.cassandra.front import Front, fronted
@@ -125,7 +125,7 @@ def make_tables(store: str, replication: int = 3) -> None:
     """What `clickcurve schema apply` does."""
     session = connect(parse(store))
     try:
-        apply(session, LADDER, replication)
+        apply_schema(session, LADDER, replication)
     finally:
         session.close()
 

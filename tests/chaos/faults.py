@@ -10,8 +10,8 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from testing.cassandra.node import Node
 from tests.cassandra.front import Front
-from tests.cassandra.node import Node
 from tests.cassandra.proxy import conditional
 from tests.chaos.owners import Owner
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.cassandra.lifeline import spawn
-from tests.cassandra.node import faketime_library
+from testing.cassandra.node import faketime_library
+from testing.lifeline import spawn
+from testing.server import PROGRAM, RunningServer
 from tests.crash.wire import Unanswered, Unreachable, Wire
-from tests.running import PROGRAM, RunningServer
 
 CLOCK_IS_WRONG = "tests.chaos.ahead"
 LOOK_EVERY_S = 0.1

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.cassandra import jars
+from testing.cassandra import jars
 from tests.chaos.campaign import Outcomes, Plan
 from tests.crash.ledger import Outcome
 

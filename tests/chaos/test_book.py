@@ -11,7 +11,7 @@ from tests.crash.ledger import Ledger, Outcome, Sent
 HERE, THERE = 0, 1
 
 
-class World:
+class TwoNodes:
     """A book of two nodes whose flushes are set by hand."""
 
     def __init__(self) -> None:
@@ -31,39 +31,39 @@ class World:
 
 
 def test_an_acknowledged_hit_shows_here_at_once_and_elsewhere_after_two_flushes() -> None:
-    world = World()
-    world.tried(world.operation(), HERE, Outcome.acknowledged)
+    nodes = TwoNodes()
+    nodes.tried(nodes.operation(), HERE, Outcome.acknowledged)
     missing = ["k0: hit 0 was certain and counted 0 times (total 0)"]
-    assert world.judged(0, HERE) == missing
-    assert world.judged(0, THERE) == world.judged(1, THERE) == world.judged(1, HERE) == []
-    world.flushes = [1, 9]
-    assert world.judged(0, THERE) == []
-    world.flushes = [2, 9]
-    assert world.judged(0, THERE) == missing
+    assert nodes.judged(0, HERE) == missing
+    assert nodes.judged(0, THERE) == nodes.judged(1, THERE) == nodes.judged(1, HERE) == []
+    nodes.flushes = [1, 9]
+    assert nodes.judged(0, THERE) == []
+    nodes.flushes = [2, 9]
+    assert nodes.judged(0, THERE) == missing
 
 
 def test_a_hit_with_an_id_must_show_once_all_nodes_it_went_to_have_flushed() -> None:
-    world = World()
-    operation = world.operation(with_id=True)
-    world.tried(operation, HERE, Outcome.acknowledged)
-    second = world.book.begin(operation, THERE)
-    world.flushes = [2, 2]
-    assert world.judged(0, HERE) == []
-    world.book.end(second, Outcome.unknown)
-    assert world.judged(0, HERE) == []
-    world.flushes = [2, 4]
-    assert len(world.judged(0, HERE)) == 1
-    world.book.begin(operation, THERE)  # a repeat of what is in the store changes nothing
-    assert len(world.judged(0, HERE)) == 1
+    nodes = TwoNodes()
+    operation = nodes.operation(with_id=True)
+    nodes.tried(operation, HERE, Outcome.acknowledged)
+    second = nodes.book.begin(operation, THERE)
+    nodes.flushes = [2, 2]
+    assert nodes.judged(0, HERE) == []
+    nodes.book.end(second, Outcome.unknown)
+    assert nodes.judged(0, HERE) == []
+    nodes.flushes = [2, 4]
+    assert len(nodes.judged(0, HERE)) == 1
+    nodes.book.begin(operation, THERE)  # a repeat of what is in the store changes nothing
+    assert len(nodes.judged(0, HERE)) == 1
 
 
 def test_a_doubled_a_refused_and_an_unsent_hit_never_show() -> None:
-    world = World()
-    doubled, refused, unsent = (world.operation() for _ in range(3))
-    world.tried(doubled, HERE, Outcome.acknowledged)
-    world.tried(refused, HERE, Outcome.refused)
+    nodes = TwoNodes()
+    doubled, refused, unsent = (nodes.operation() for _ in range(3))
+    nodes.tried(doubled, HERE, Outcome.acknowledged)
+    nodes.tried(refused, HERE, Outcome.refused)
     assert unsent.tries == []
-    assert world.judged(2 + 4 + 16 + 64, THERE) == [
+    assert nodes.judged(2 + 4 + 16 + 64, THERE) == [
         "k0: hit 0 was possible and counted 2 times (total 86)",
         "k0: hit 1 was refused and counted 1 times (total 86)",
         "k0: hit 2 was refused and counted 1 times (total 86)",
@@ -72,34 +72,34 @@ def test_a_doubled_a_refused_and_an_unsent_hit_never_show() -> None:
 
 
 def test_what_is_under_way_or_unknown_may_show() -> None:
-    world = World()
-    world.book.begin(world.operation(), HERE)
-    world.tried(world.operation(), HERE, Outcome.unknown)
+    nodes = TwoNodes()
+    nodes.book.begin(nodes.operation(), HERE)
+    nodes.tried(nodes.operation(), HERE, Outcome.unknown)
     for total in (0, 1, 4, 5):
-        assert world.judged(total, HERE) == []
+        assert nodes.judged(total, HERE) == []
 
 
 def test_what_became_certain_while_a_read_was_under_way_may_be_missing_in_it() -> None:
-    world = World()
-    asked = world.book.certain("k0", HERE)
-    world.tried(world.operation(), HERE, Outcome.acknowledged)
-    assert world.book.judge("k0", 0, asked) == []
+    nodes = TwoNodes()
+    asked = nodes.book.certain("k0", HERE)
+    nodes.tried(nodes.operation(), HERE, Outcome.acknowledged)
+    assert nodes.book.judge("k0", 0, asked) == []
 
 
 def test_all_links_together_have_their_bounds() -> None:
-    world = World()
-    mine, theirs, refused, unknown = (world.operation() for _ in range(4))
-    world.tried(mine, HERE, Outcome.acknowledged)
-    world.tried(theirs, THERE, Outcome.acknowledged)
-    world.tried(refused, HERE, Outcome.refused)
-    world.tried(unknown, HERE, Outcome.unknown)
+    nodes = TwoNodes()
+    mine, theirs, refused, unknown = (nodes.operation() for _ in range(4))
+    nodes.tried(mine, HERE, Outcome.acknowledged)
+    nodes.tried(theirs, THERE, Outcome.acknowledged)
+    nodes.tried(refused, HERE, Outcome.refused)
+    nodes.tried(unknown, HERE, Outcome.unknown)
     for operation in (mine, theirs, refused, unknown):
-        world.book.settle(operation)
-    assert (world.book.all_least(HERE), world.book.all_least(THERE)) == (1, 4)
-    assert world.book.all_most() == 1 + 4 + 64
-    world.flushes = [2, 2]
-    assert world.book.all_least(HERE) == world.book.all_least(THERE) == 1 + 4
-    assert world.ledger.outcomes["k0"] == [
+        nodes.book.settle(operation)
+    assert (nodes.book.all_least(HERE), nodes.book.all_least(THERE)) == (1, 4)
+    assert nodes.book.all_most() == 1 + 4 + 64
+    nodes.flushes = [2, 2]
+    assert nodes.book.all_least(HERE) == nodes.book.all_least(THERE) == 1 + 4
+    assert nodes.ledger.outcomes["k0"] == [
         Outcome.acknowledged,
         Outcome.acknowledged,
         Outcome.refused,
@@ -108,8 +108,8 @@ def test_all_links_together_have_their_bounds() -> None:
 
 
 def test_a_batch_is_one_operation() -> None:
-    world = World()
-    batch = world.operation(hits=3)
+    nodes = TwoNodes()
+    batch = nodes.operation(hits=3)
     assert batch.hits == [Sent("k0", 0), Sent("k0", 1), Sent("k0", 2)]
-    world.tried(batch, HERE, Outcome.acknowledged)
-    assert len(world.judged(0, HERE)) == 3
+    nodes.tried(batch, HERE, Outcome.acknowledged)
+    assert len(nodes.judged(0, HERE)) == 3

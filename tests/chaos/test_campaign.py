@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cassandra.node import Node
+from testing.cassandra.node import Node
 from tests.chaos.broken import FAULTS
 from tests.chaos.campaign import Campaign, Outcomes, Plan, Stage, ended, make_tables, stage
 from tests.chaos.faults import Rates

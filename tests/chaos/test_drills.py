@@ -10,12 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.cassandra.node import Node
+from testing.cassandra.node import Node
+from testing.client import Clickcurve
+from testing.server import RunningServer
 from tests.cassandra.proxy import Proxy
 from tests.chaos.campaign import make_tables
-from tests.client import Clickcurve
 from tests.conftest import Serve
-from tests.running import RunningServer
 from tests.server.conftest import Line, events, wait_until
 
 LATER = "3600"  # seconds between flushes: only starts and stops flush

@@ -10,9 +10,9 @@ from storage.cassandra.session import connect
 from storage.cassandra.statements import STATEMENTS
 from storage.cassandra.store import CassandraStore
 from storage.cassandra.uri import parse
-from tests.cassandra.ring import Ring
+from testing.cassandra.ring import Ring
+from testing.client import Clickcurve
 from tests.chaos.campaign import make_tables
-from tests.client import Clickcurve
 from tests.conftest import Serve
 from tests.server.conftest import events
 from tests.storage.stores import in_flush

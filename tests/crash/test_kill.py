@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.client import Clickcurve
+from testing.client import Clickcurve
+from testing.server import RunningServer, ServerDied, run
 from tests.crash.ledger import Ledger, Outcome
 from tests.crash.load import Load
-from tests.running import RunningServer, ServerDied, run
 
 # A short interval, so that many deaths fall into a flush.
 SETTINGS = {"CLICKCURVE_FLUSH_S": "1"}

@@ -10,10 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.client import Clickcurve
+from testing.client import Clickcurve
+from testing.program import running
+from testing.server import ROOT, RunningServer, free_port
 from tests.conftest import Serve
-from tests.processes import running
-from tests.running import ROOT, RunningServer, free_port
 
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
 LINKS = [f"link-{n}" for n in range(40)] + ["a/b", "ünï"]

@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from testing.program import running
+from testing.server import ROOT, free_port
 from tests.conftest import Serve
-from tests.processes import running
-from tests.running import ROOT, free_port
 
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
 EXAMPLE = ROOT / "examples" / "layers"

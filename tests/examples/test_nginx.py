@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.client import Clickcurve
-from tests.processes import Program, running
-from tests.running import ROOT, RunningServer, command, free_port, run
+from testing.client import Clickcurve
+from testing.program import Program, running
+from testing.server import ROOT, RunningServer, command, free_port, run
 
 BROWSER = {"User-Agent": 'Mozilla/5.0 (X11; Linux x86_64) "quoted" Firefox/140.0'}
 ROBOT = {"User-Agent": "Mozilla/5.0 (compatible; Googlebot/2.1)"}

@@ -11,10 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.client import Clickcurve
+from testing.client import Clickcurve
+from testing.program import Program, running
+from testing.server import free_port
 from tests.conftest import Serve
-from tests.processes import Program, running
-from tests.running import free_port
 
 BROWSER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"}
 ROBOT = {"User-Agent": "Mozilla/5.0 (compatible; Googlebot/2.1)"}

@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from clickcurve.limiter.rule import parse_rules
-from tests.client import Clickcurve
-from tests.processes import Program, running
-from tests.running import ROOT, RunningServer, free_port
+from testing.client import Clickcurve
+from testing.program import Program, running
+from testing.server import ROOT, RunningServer, free_port
 
 URL = {"url": "https://example.org/launch"}
 BROWSER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"}

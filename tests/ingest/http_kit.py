@@ -11,11 +11,12 @@ from typing import Any
 
 from hypothesis import settings
 
+from clickcurve.asgi import Message
 from ingest.batch import Batch, Counts
 from ingest.hit import Moment
 from ingest.reading.bots import bot_judge
 from ingest.reading.hit_endpoint import HitRoutes
-from ingest.reading.request_sums import Tally
+from ingest.reading.request_sums import RequestSums
 
 NOW = 1_767_225_600 + 12 * 3600 + 34  # 2026-01-01T12:00:34Z
 DAY = 1_767_225_600  # 2026-01-01T00:00:00Z
@@ -136,12 +137,12 @@ class Client:
             for number, piece in enumerate(pieces, 1)
         ]
         feed = iter(messages)
-        sent: list[dict[str, Any]] = []
+        sent: list[Message] = []
 
         async def receive() -> dict[str, Any]:
             return next(feed)
 
-        async def send(message: dict[str, Any]) -> None:
+        async def send(message: Message) -> None:
             sent.append(message)
 
         scope = {"type": "http", "method": method, "raw_path": raw_path, "path": "", "headers": headers}
@@ -153,7 +154,7 @@ class Client:
         return Reply(start["status"], named, b"".join(message["body"] for message in bodies))
 
 
-def tally_of(pauses: Iterable[None], tally: Tally) -> Tally:
+def tally_of(pauses: Iterable[None], tally: RequestSums) -> RequestSums:
     for _ in pauses:
         pass
     return tally

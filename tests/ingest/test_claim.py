@@ -18,13 +18,15 @@ from storage.contract import RETIRED, Store
 from storage.memory_store import MemoryStore
 from storage.sqlite.backup import backup
 from storage.sqlite.store import SqliteStore
-from tests.ingest.world import FaultyStore, Node, TrackedDisk, counts, minute_of, read
+from testing.owner_process import OwnerProcess, TrackedDisk
+from tests.ingest.faulty_store import FaultyStore
+from tests.ingest.owner_kit import counts, minute_of, read
 
 NOW = 1_772_000_000.0
 
 
-def start(folder: Path, store: Store) -> Node:
-    return Node(folder, store, lambda: NOW, alone=True, disk=TrackedDisk())
+def start(folder: Path, store: Store) -> OwnerProcess:
+    return OwnerProcess(folder, store, lambda: NOW, alone=True, disk=TrackedDisk())
 
 
 def copied(store: MemoryStore) -> MemoryStore:
@@ -36,11 +38,11 @@ def copied(store: MemoryStore) -> MemoryStore:
     return copy
 
 
-def die(node: Node) -> None:
+def die(node: OwnerProcess) -> None:
     node.disk.kill()
 
 
-async def hit(node: Node, count: int) -> None:
+async def hit(node: OwnerProcess, count: int) -> None:
     await node.owner.accept(Batch(people=counts(minute_of(NOW), {"a": count})))
 
 

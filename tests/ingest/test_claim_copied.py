@@ -16,8 +16,9 @@ from clickcurve.buckets.ladder import CLICKS
 from storage.contract import OPEN, RETIRED, OwnerRecord, Store
 from storage.memory_store import MemoryStore
 from storage.tools.copy import copy
+from testing.owner_process import OwnerProcess
+from tests.ingest.faulty_store import FaultyStore
 from tests.ingest.test_claim import NOW, die, hit, lifetime, start
-from tests.ingest.world import FaultyStore, Node
 
 # What stands under the journal's number in the target before the copy: nothing, or the owner of another journal, whose
 # epochs are behind those of the journal or ahead of them.
@@ -44,7 +45,7 @@ def told(story: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-async def restarted(node: Node, times: int) -> None:
+async def restarted(node: OwnerProcess, times: int) -> None:
     """Counts 1 and starts again, so that its epoch rises; what it counts is in the store."""
     await hit(node, 1)
     for _ in range(times):
@@ -54,7 +55,7 @@ async def restarted(node: Node, times: int) -> None:
     await node.owner.flush()
 
 
-def moved(node: Node, store: Store) -> None:
+def moved(node: OwnerProcess, store: Store) -> None:
     """The journal's folder, started beside another store."""
     node.store = store
     node.start()

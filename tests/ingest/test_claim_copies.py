@@ -17,16 +17,18 @@ from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Batch
 from storage.contract import OPEN, RETIRED, OwnRow, Store
 from storage.memory_store import MemoryStore
-from tests.ingest.world import FaultyStore, Node, TrackedDisk, counts, minute_of, read
+from testing.owner_process import OwnerProcess, TrackedDisk
+from tests.ingest.faulty_store import FaultyStore
+from tests.ingest.owner_kit import counts, minute_of, read
 
 NOW = 1_772_000_000.0
 
 
-def start(folder: Path, store: Store) -> Node:
-    return Node(folder, store, lambda: NOW, alone=False, disk=TrackedDisk())
+def start(folder: Path, store: Store) -> OwnerProcess:
+    return OwnerProcess(folder, store, lambda: NOW, alone=False, disk=TrackedDisk())
 
 
-async def hit(node: Node, count: int) -> None:
+async def hit(node: OwnerProcess, count: int) -> None:
     await node.owner.accept(Batch(people=counts(minute_of(NOW), {"a": count})))
 
 

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import HitRejected
-from ingest.hit import Hit, bot_of, count_of, hit_of, id_of, is_id, key_of, minute_start, shown, ts_of, ua_of
+from clickcurve.keys import require_key
+from clickcurve.problem import shown
+from ingest.hit import Hit, bot_of, count_of, hit_of, id_of, is_id, minute_start, ts_of, ua_of
 from ingest.reading.json_hit import AnyHit
 from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, is_bot, law
 
@@ -36,7 +38,7 @@ def test_a_hit_with_a_key_alone_is_one_person_now() -> None:
     "key", ["a", " ", "\0", "a\0b", "/", "ä" * 512, "😀" * 256, "x" * 1024, "é", "e\u0301", "\ufeff"]
 )
 def test_a_key_is_kept_as_given(key: str) -> None:
-    assert key_of(key) == key
+    assert require_key(key, HitRejected) == key
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_a_key_is_kept_as_given(key: str) -> None:
     ],
 )
 def test_a_bad_key_is_refused(key: object, detail: str) -> None:
-    error = refusal(key_of, key)
+    error = refusal(require_key, key, HitRejected)
     assert error.field == "key"
     assert detail in error.detail
 

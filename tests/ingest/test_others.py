@@ -18,7 +18,8 @@ from storage.memory_store import MemoryStore
 from storage.sqlite.store import SqliteStore
 from storage.tools.export import export
 from storage.tools.verify import verify
-from tests.ingest.world import Node, TrackedDisk, counts, minute_of, read
+from testing.owner_process import OwnerProcess, TrackedDisk
+from tests.ingest.owner_kit import counts, minute_of, read
 from tests.storage.tools.copies import copied
 
 START = 1_772_000_000.0  # 2026-02-25
@@ -44,8 +45,8 @@ def store(tmp_path: Path) -> SqliteStore:
     return SqliteStore(tmp_path / "clickcurve.db", str(CLICKS))
 
 
-def node_on(store: SqliteStore | MemoryStore, folder: Path, clock: Clock) -> Node:
-    return Node(folder, store, clock, alone=True, disk=TrackedDisk())
+def node_on(store: SqliteStore | MemoryStore, folder: Path, clock: Clock) -> OwnerProcess:
+    return OwnerProcess(folder, store, clock, alone=True, disk=TrackedDisk())
 
 
 # --- in the journal ---------------------------------------------------------------------------------------------------

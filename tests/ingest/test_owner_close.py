@@ -13,7 +13,8 @@ from clickcurve.keys import link_key
 from ingest.batch import Batch, Identified
 from storage.contract import CLOSED
 from storage.memory_store import MemoryStore
-from tests.ingest.world import Node, TrackedDisk, counts, minute_of, read
+from testing.owner_process import OwnerProcess, TrackedDisk
+from tests.ingest.owner_kit import counts, minute_of, read
 
 NOW = 1_772_000_000.0
 
@@ -32,11 +33,11 @@ class Asked(MemoryStore):
         return await super().claimed(ids, since_us)
 
 
-def start(folder: Path, store: MemoryStore) -> Node:
-    return Node(folder, store, lambda: NOW, alone=False, disk=TrackedDisk())
+def start(folder: Path, store: MemoryStore) -> OwnerProcess:
+    return OwnerProcess(folder, store, lambda: NOW, alone=False, disk=TrackedDisk())
 
 
-def is_empty(node: Node) -> bool:
+def is_empty(node: OwnerProcess) -> bool:
     node.start()
     try:
         return next(node.journal.frames(), None) is None

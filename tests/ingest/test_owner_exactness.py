@@ -10,22 +10,14 @@ from pathlib import Path
 import pytest
 
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, OwnerFenced, StoreUnavailable
-from clickcurve.keys import OUTCOMES, limit_key
+from clickcurve.keys import ALL_LINKS, OUTCOMES, limit_key, link_key
 from ingest.batch import Batch, Identified
 from ingest.owner import ID_WINDOW_S
-from tests.ingest.world import (
-    ALL_LINKS,
-    Auditor,
-    FaultyStore,
-    Killed,
-    MemoryStore,
-    Node,
-    TrackedDisk,
-    counts,
-    link_key,
-    minute_of,
-    read,
-)  # fmt: skip
+from storage.memory_store import MemoryStore
+from testing.owner_process import OwnerProcess, TrackedDisk
+from tests.ingest.faulty_store import FaultyStore, Killed
+from tests.ingest.hit_weights import Auditor
+from tests.ingest.owner_kit import counts, minute_of, read
 
 START = 1_772_000_000  # 2026-02-25
 OTHERS = [limit_key("login", outcome) for outcome in OUTCOMES]  # rows that are no link's
@@ -43,7 +35,7 @@ class History:
         self.keys = ["a", "b", "\0nul", "überlang" * 20][: self.rnd.randint(1, 4)]
         self.ids: dict[str, tuple[float, dict[str, int]]] = {}  # id -> when and what was sent under it first
         self.nodes = [
-            Node(folder / f"node-{n}", self.store, lambda: self.now, alone=owners == 1, disk=TrackedDisk())
+            OwnerProcess(folder / f"node-{n}", self.store, lambda: self.now, alone=owners == 1, disk=TrackedDisk())
             for n in range(owners)
         ]
 
@@ -67,40 +59,40 @@ class History:
         await action(node)
 
     # --- what may happen -----------------------------------------------------------------------------------------
-    async def single(self, node: Node) -> None:
+    async def single(self, node: OwnerProcess) -> None:
         # A single hit weighs 1, so it gets a key of its own that nobody else counts.
         key = f"single-{self.rnd.getrandbits(40)}"
         self.keys.append(key)
         self.auditor.weigh(key)
         await self.post(node, {key: 1}, node.owner.accept_one(key))
 
-    async def batch(self, node: Node) -> None:
+    async def batch(self, node: OwnerProcess) -> None:
         hits = {key: self.auditor.weigh(key) for key in self.rnd.sample(self.keys, self.rnd.randint(1, len(self.keys)))}
         id_ = f"id-{self.rnd.getrandbits(60)}" if self.rnd.random() < 0.5 else None
         if id_:
             self.ids[id_] = self.now, hits
         await self.send(node, hits, id_)
 
-    async def other(self, node: Node) -> None:
+    async def other(self, node: OwnerProcess) -> None:
         """Counts of rows that are no link's."""
         hits = {stored: self.auditor.weigh(stored) for stored in OTHERS if self.rnd.random() < 0.7}
         at = minute_of(self.now - self.rnd.choice([0, 0, 60, 90_000]))
         await self.post(node, hits, asyncio.ensure_future(node.owner.accept(Batch(others=counts(at, hits)))))
 
-    async def repeat(self, node: Node) -> None:
+    async def repeat(self, node: OwnerProcess) -> None:
         in_window = [id_ for id_, (sent_at, _) in self.ids.items() if abs(self.now - sent_at) < ID_WINDOW_S - 3_600]
         if in_window:
             id_ = self.rnd.choice(in_window)
             await self.send(node, self.ids[id_][1], id_)
 
-    async def send(self, node: Node, hits: dict[str, int], id_: str | None) -> None:
+    async def send(self, node: OwnerProcess, hits: dict[str, int], id_: str | None) -> None:
         at = minute_of(self.now - self.rnd.choice([0, 0, 0, 3_000, 90_000, 3_000_000, 50_000_000]))
         batch = (
             Batch(people=counts(at, hits)) if id_ is None else Batch(identified=[Identified(id_, counts(at, hits), {})])
         )
         await self.post(node, hits, asyncio.ensure_future(node.owner.accept(batch)))
 
-    async def post(self, node: Node, hits: dict[str, int], answer: Awaitable[object]) -> None:
+    async def post(self, node: OwnerProcess, hits: dict[str, int], answer: Awaitable[object]) -> None:
         try:
             await answer
         except JournalUnknown:
@@ -110,7 +102,7 @@ class History:
         else:
             self.auditor.acknowledged(hits)
 
-    async def flush(self, node: Node) -> None:
+    async def flush(self, node: OwnerProcess) -> None:
         n = self.store.calls + self.rnd.randint(1, 12)
         if self.rnd.random() < 0.4:
             self.store.fail_at[n] = (self.rnd.choice(["before", "after"]), self.rnd.choice([StoreUnavailable, Killed]))
@@ -126,7 +118,7 @@ class History:
             await self.restart(node)
         self.store.fail_at.clear()
 
-    async def erase(self, node: Node) -> None:
+    async def erase(self, node: OwnerProcess) -> None:
         key = self.rnd.choice(self.keys)
         self.now = self.latest = max(self.latest, self.now) + 1  # later than all that any owner has accepted
         try:
@@ -138,25 +130,25 @@ class History:
         self.ids = {id_: sent for id_, sent in self.ids.items() if key not in sent[1]}
         self.now += 1
 
-    async def wait(self, node: Node) -> None:
+    async def wait(self, node: OwnerProcess) -> None:
         # Erasures are ordered by clocks, also across owners and restarts, so there the clock must not step back.
         back = -30 if len(self.nodes) == 1 and not self.unaware else 5
         self.now += self.rnd.choice([1, 15, 60, 3_600, 86_400, 86_400 * 9, back])
         self.latest = max(self.latest, self.now)
 
-    async def outage(self, node: Node) -> None:
+    async def outage(self, node: OwnerProcess) -> None:
         self.store.down = not self.store.down
 
-    async def kill(self, node: Node) -> None:
+    async def kill(self, node: OwnerProcess) -> None:
         await self.restart(node)
 
-    async def restart(self, node: Node) -> None:
+    async def restart(self, node: OwnerProcess) -> None:
         node.disk.kill()
         node.start()
         for unaware in self.unaware.values():
             unaware.add(id(node))  # the journal knows no erasures, the first flush reads them in the store
 
-    async def look(self, node: Node) -> None:
+    async def look(self, node: OwnerProcess) -> None:
         """A reader at all nodes: nothing too much ever; nothing missing but what waits for its claim."""
         if self.store.down:
             return
@@ -164,7 +156,7 @@ class History:
             if self.unaware.get(key):
                 continue  # another owner hears of an erasure when it flushes
             row = await read(self.store, self.nodes, link_key(key), int(self.now))
-            waiting = any(buffer.waiting for one in self.nodes for buffer in one.owner._buffers())
+            waiting = any(buffer.undecided for one in self.nodes for buffer in one.owner._buffers())
             self.auditor.check(key, row.lifetime, "read", lower=not waiting)
         for stored in OTHERS:
             row = await read(self.store, self.nodes, stored, int(self.now))
@@ -192,16 +184,16 @@ class History:
 @pytest.mark.parametrize("seed", range(40))
 def test_every_acknowledged_hit_counts_once_whatever_fails(seed: int, owners: int, tmp_path: Path) -> None:
     async def history() -> None:
-        world = History(seed, tmp_path, owners)
+        history = History(seed, tmp_path, owners)
         for _ in range(150):
-            await world.step()
-        await world.end()
+            await history.step()
+        await history.end()
 
     asyncio.run(history())
 
 
 def test_a_store_that_forgets_the_mark_is_caught(tmp_path: Path) -> None:
-    """The canary: this world must notice a store that loses what it has acknowledged."""
+    """The canary: this history must notice a store that loses what it has acknowledged."""
 
     class Forgetful(MemoryStore):
         def save_own(self, *args: object, **kwargs: object) -> None:
@@ -209,11 +201,11 @@ def test_a_store_that_forgets_the_mark_is_caught(tmp_path: Path) -> None:
                 super().save_own(*args, **kwargs)  # type: ignore[arg-type]
 
     async def history() -> None:
-        world = History(1, tmp_path, 1)
-        world.store._store = Forgetful()
+        history = History(1, tmp_path, 1)
+        history.store._store = Forgetful()
         for _ in range(150):
-            await world.step()
-        await world.end()
+            await history.step()
+        await history.end()
 
     with pytest.raises(AssertionError, match=r"lost|too much"):
         asyncio.run(history())

@@ -15,7 +15,10 @@ from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, StoreUnav
 from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Batch, Identified, SourceStep
 from storage.memory_store import MemoryStore
-from tests.ingest.world import Auditor, FaultyStore, Killed, Node, TrackedDisk, counts, minute_of, read
+from testing.owner_process import OwnerProcess, TrackedDisk
+from tests.ingest.faulty_store import FaultyStore, Killed
+from tests.ingest.hit_weights import Auditor
+from tests.ingest.owner_kit import counts, minute_of, read
 
 NOW = 1_772_000_000.0
 
@@ -69,7 +72,7 @@ class Story:
         self.store = FaultyStore(MemoryStore())
         self.disk = FaultyDisk()
         self.auditor = Auditor()
-        self.node = Node(folder, self.store, lambda: NOW, alone=True, disk=self.disk)
+        self.node = OwnerProcess(folder, self.store, lambda: NOW, alone=True, disk=self.disk)
         self.position = 0
 
     async def tell(self) -> None:

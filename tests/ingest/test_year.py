@@ -14,7 +14,8 @@ from clickcurve.keys import link_key
 from ingest.batch import Batch
 from retention.run import run_pass
 from storage.sqlite.store import SqliteStore
-from tests.ingest.world import Node, TrackedDisk, read
+from testing.owner_process import OwnerProcess, TrackedDisk
+from tests.ingest.owner_kit import read
 
 START = 1_767_225_600  # 2026-01-01
 DAYS = 400
@@ -45,7 +46,7 @@ async def _year(tmp_path: Path) -> None:
     rnd = random.Random(7)
     now = float(START)
     store = SqliteStore(tmp_path / "clickcurve.db", str(CLICKS))
-    node = Node(tmp_path / "journal-1", store, lambda: now, alone=True, disk=TrackedDisk())
+    node = OwnerProcess(tmp_path / "journal-1", store, lambda: now, alone=True, disk=TrackedDisk())
     raw = {BUSY: Raw(), QUIET: Raw()}
     largest = 0
     for day in range(DAYS):
@@ -73,7 +74,7 @@ async def _year(tmp_path: Path) -> None:
     store.close()
 
 
-async def _check(rnd: random.Random, store: SqliteStore, node: Node, raw: dict[str, Raw], now: int) -> int:
+async def _check(rnd: random.Random, store: SqliteStore, node: OwnerProcess, raw: dict[str, Raw], now: int) -> int:
     """Lifetime and random ranges against the raw hits; returns the buckets of the largest row."""
     buckets = 0
     for key, hits in raw.items():

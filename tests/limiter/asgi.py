@@ -12,7 +12,7 @@ from clickcurve.buckets.errors import BackendUnavailable
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import AsyncBackend, Question, Settled
 from clickcurve.limiter.backends.memory import MemoryBackend
-from clickcurve.limiter.quota import Standing
+from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import parse_rules
 
 NOW = 1_709_204_800
@@ -32,7 +32,7 @@ class Down:
             raise BackendUnavailable("nobody is there")
         return self.up
 
-    async def decide(self, question: Question) -> Sequence[Standing]:
+    async def decide(self, question: Question) -> Sequence[Quota]:
         return self._backend().decide(question)
 
     async def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:

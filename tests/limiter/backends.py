@@ -20,9 +20,9 @@ from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.backends.redis import RedisBackend
 from clickcurve.limiter.decision import is_admitted
 from clickcurve.limiter.limiter import Limiter
-from clickcurve.limiter.quota import Standing
+from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import SUPPORTED, parse_rules
-from tests.servers import shared_memcached, shared_redis
+from testing.backend_servers import shared_memcached, shared_redis
 
 # The machines of tests are shared, and no answer is late there for want of a server.
 PATIENCE_S = 20.0
@@ -41,7 +41,7 @@ class CounterBackend:
         self._lapses_us: dict[str, int] = {}
         self._costs: dict[str, int] = {}
 
-    def decide(self, question: Question) -> tuple[Standing, ...]:
+    def decide(self, question: Question) -> tuple[Quota, ...]:
         deciding = decide(question)
         wanted = next(deciding)
         self.rounds.append(1)
@@ -55,12 +55,12 @@ class CounterBackend:
             self.counters[name] = self.counters.get(name, 0) + question.cost
         for name, value, _ in verdict.put:
             self.counters[name] = value
-        if question.reservation is not None and is_admitted(question.rules, verdict.standings):
+        if question.reservation is not None and is_admitted(question.rules, verdict.quotas):
             self._held[question.reservation] = [name for name, _ in verdict.add]
             self._costs[question.reservation] = question.cost
             self._lapses_us[question.reservation] = lapses_us(question.rules, question.at_us or 0)
-        standings: tuple[Standing, ...] = verdict.standings
-        return standings
+        quotas: tuple[Quota, ...] = verdict.quotas
+        return quotas
 
     def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
         if self._lapses_us.get(reservation, 0) <= (at_us or 0):
@@ -90,7 +90,7 @@ class Recorder(MemoryBackend):
         super().__init__()
         self.questions: list[Question] = []
 
-    def decide(self, question: Question) -> Sequence[Standing]:
+    def decide(self, question: Question) -> Sequence[Quota]:
         self.questions.append(question)
         return super().decide(question)
 

@@ -1,6 +1,6 @@
 """One of several processes that ask the same Redis at once.
 
-    python -m tests.ratelimit.hammer redis://127.0.0.1:6379 STRATEGY
+    python -m tests.limiter.hammer redis://127.0.0.1:6379 STRATEGY
 
 prints `ready`; then for each line that it reads, a caller's name, 25 threads ask for a place of that caller's five, and
 how many got one is printed.

@@ -1,4 +1,4 @@
-"""A process that races others for the places of a limit on memcached: `python -m tests.ratelimit.racer ADDRESS RULE`.
+"""A process that races others for the places of a limit on memcached: `python -m tests.limiter.racer ADDRESS RULE`.
 
 RULE is a rule as JSON. It says `ready`, and then for each line `CALLER NOW` that it reads, how many of its threads'
 hits were admitted, and how many were taken back by then.

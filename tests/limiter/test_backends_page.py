@@ -12,10 +12,10 @@ import redis
 from clickcurve.limiter.backends.redis import RedisBackend
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import SUPPORTED, parse_rules
+from testing.backend_servers import Served, redis_server, shared_memcached, shared_redis
+from testing.server import ROOT
 from tests.limiter.backends import PATIENCE_S
 from tests.limiter.given import ANN
-from tests.running import ROOT
-from tests.servers import Served, redis_server, shared_memcached, shared_redis
 
 PAGE = (ROOT / "docs" / "limiter-backends.md").read_text()
 

@@ -7,19 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.limiter.decision import Decision, decide, is_admitted
-from clickcurve.limiter.quota import Bound, Standing, longest, pause_s, tightest
+from clickcurve.limiter.quota import Bound, Quota, longest, pause_s, tightest
 from clickcurve.limiter.rule import Rule, parse_rules
 
 SECOND_US = 1_000_000
 
 
-def fits(limit: int, remaining: int, window_s: int = 60) -> Standing:
+def fits(limit: int, remaining: int, window_s: int = 60) -> Quota:
     used = limit - remaining
-    return Standing(True, limit, window_s, remaining, 0.0, 1_000, used, used)
+    return Quota(True, limit, window_s, remaining, 0.0, 1_000, used, used)
 
 
-def refuses(limit: int, wait_s: float | None, window_s: int = 60, remaining: int = 0) -> Standing:
-    return Standing(False, limit, window_s, remaining, wait_s, 1_000, limit, limit + 2)
+def refuses(limit: int, wait_s: float | None, window_s: int = 60, remaining: int = 0) -> Quota:
+    return Quota(False, limit, window_s, remaining, wait_s, 1_000, limit, limit + 2)
 
 
 def rules(*shadows: bool) -> tuple[Rule, ...]:
@@ -65,9 +65,9 @@ def test_a_shadow_rule_that_fits_is_only_told_of_where_there_is_no_other() -> No
     assert (alone.allowed, alone.shadow, alone.limit) == (True, False, 3)
 
 
-@pytest.mark.parametrize(("standings", "admitted"), [("ff", True), ("fr", False), ("rf", True), ("rr", False)])
-def test_a_hit_is_admitted_when_every_enforced_rule_lets_it(standings: str, admitted: bool) -> None:
-    told = [fits(5, 1) if each == "f" else refuses(5, 1.0) for each in standings]
+@pytest.mark.parametrize(("quotas", "admitted"), [("ff", True), ("fr", False), ("rf", True), ("rr", False)])
+def test_a_hit_is_admitted_when_every_enforced_rule_lets_it(quotas: str, admitted: bool) -> None:
+    told = [fits(5, 1) if each == "f" else refuses(5, 1.0) for each in quotas]
     assert is_admitted(rules(True, False), told) is admitted
 
 
@@ -75,7 +75,7 @@ def test_a_decision_says_what_its_standing_says() -> None:
     decision = decide(rules(False), [refuses(9, 5.0, 3_600, 2)])
     assert (decision.limit, decision.window_s, decision.remaining, decision.reset_at) == (9, 3_600, 2, 1_000)
     assert decision.bound == Bound(9, 11) == (9, 11)
-    assert (decision.pieces, decision.callers, decision.blind, decision.shadow) == ((), (), False, False)
+    assert (decision.pieces, decision.callers, decision.fallback, decision.shadow) == ((), (), False, False)
 
 
 def test_one_rule_and_many_are_answered_in_the_same_form() -> None:

@@ -15,7 +15,7 @@ from clickcurve.limiter.backends.guard import AsyncGuarded, Guarded, Patience
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
-from clickcurve.limiter.quota import Standing
+from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import parse_rules
 from tests.limiter.given import ANN, BEN, T
 from tests.limiter.test_breaker import Hand
@@ -30,7 +30,7 @@ class Shaky(MemoryBackend):
         self.asked = 0
         self.slow: Callable[[], None] | None = None
 
-    def decide(self, question: Question) -> Sequence[Standing]:
+    def decide(self, question: Question) -> Sequence[Quota]:
         self._ask(lambda: super(Shaky, self).decide(question))
         return super().decide(question)
 
@@ -92,16 +92,16 @@ def make(request: pytest.FixtureRequest) -> Make:
     return lambda *tables: Setup(request.param, *tables)
 
 
-def blind(setup: Setup) -> dict[str, float]:
+def fallbacks(setup: Setup) -> dict[str, float]:
     return {policy: setup.measured(f"blind_{policy}_total") for policy in ("open", "closed", "local")}
 
 
-def test_while_it_answers_nothing_is_blind(make: Make) -> None:
+def test_while_it_answers_nothing_is_a_fallback(make: Make) -> None:
     setup = make({"on_failure": "closed"})
     told = setup.hits(4)
     assert [each.allowed for each in told] == [True] * 3 + [False]
-    assert not any(each.blind for each in told)
-    assert blind(setup) == {"open": 0, "closed": 0, "local": 0}
+    assert not any(each.fallback for each in told)
+    assert fallbacks(setup) == {"open": 0, "closed": 0, "local": 0}
     assert setup.measured("memory_keys") == 1
 
 
@@ -109,9 +109,9 @@ def test_open_admits(make: Make) -> None:
     setup = make({"on_failure": "open"})
     setup.shaky.down = True
     told = setup.hits(10)
-    assert all(each.allowed and each.blind for each in told)
+    assert all(each.allowed and each.fallback for each in told)
     assert (told[0].limit, told[0].remaining, told[0].retry_after_s, told[0].bound) == (3, 3, 0.0, (0, 3))
-    assert blind(setup) == {"open": 10, "closed": 0, "local": 0}
+    assert fallbacks(setup) == {"open": 10, "closed": 0, "local": 0}
 
 
 def test_closed_refuses_until_it_is_tried_again(make: Make) -> None:
@@ -119,12 +119,12 @@ def test_closed_refuses_until_it_is_tried_again(make: Make) -> None:
     setup.shaky.down = True
     told = setup.hits(4)
     assert not any(each.allowed for each in told)
-    assert all(each.blind and each.remaining == 0 for each in told)
+    assert all(each.fallback and each.remaining == 0 for each in told)
     assert told[3].retry_after_s == 1.0
     assert told[3].reset_at == int(T) + 2
     setup.timer.now_s += 1.0
     assert setup.hits(1)[0].retry_after_s == 2.0
-    assert blind(setup) == {"open": 0, "closed": 5, "local": 0}
+    assert fallbacks(setup) == {"open": 0, "closed": 5, "local": 0}
 
 
 def test_local_decides_by_a_memory_of_its_own(make: Make) -> None:
@@ -133,9 +133,9 @@ def test_local_decides_by_a_memory_of_its_own(make: Make) -> None:
     setup.shaky.down = True
     told = setup.hits(5)
     assert [each.allowed for each in told] == [True] * 3 + [False] * 2
-    assert all(each.blind for each in told)
+    assert all(each.fallback for each in told)
     assert setup.act("hit", BEN).remaining == 2
-    assert blind(setup) == {"open": 0, "closed": 0, "local": 6}
+    assert fallbacks(setup) == {"open": 0, "closed": 0, "local": 6}
 
 
 @pytest.mark.parametrize("policy", ["open", "closed", "local"])
@@ -143,7 +143,7 @@ def test_what_can_never_fit_does_not_fit_without_counts_either(make: Make, polic
     setup = make({"on_failure": policy})
     setup.shaky.down = True
     told = setup.act("hit", ANN, 4)
-    assert (told.allowed, told.never, told.blind) == (False, True, True)
+    assert (told.allowed, told.never, told.fallback) == (False, True, True)
 
 
 def test_all_rules_of_an_event_are_one_decision_then_too(make: Make) -> None:
@@ -157,7 +157,7 @@ def test_all_rules_of_an_event_are_one_decision_then_too(make: Make) -> None:
     told = both.hits(3)
     assert [each.allowed for each in told] == [True, True, False]
     assert told[2].rule.name == "e.3"
-    assert blind(both) == {"open": 3, "closed": 0, "local": 3}
+    assert fallbacks(both) == {"open": 3, "closed": 0, "local": 3}
 
 
 def test_a_closed_rule_in_shadow_mode_refuses_nobody(make: Make) -> None:
@@ -180,7 +180,7 @@ def test_it_is_left_alone_after_three_failures_and_asked_again_after_a_pause(mak
     setup.timer.now_s += 2.0
     setup.shaky.down = False
     told = setup.hits(4)
-    assert [each.blind for each in told] == [False] * 4
+    assert [each.fallback for each in told] == [False] * 4
     assert [each.allowed for each in told] == [True] * 3 + [False]
     assert setup.measured("breaker_open") == 0
 
@@ -195,11 +195,11 @@ def test_trap_14_what_was_decided_without_it_is_not_sent_again(make: Make) -> No
     assert setup.shaky.asked == 2
 
 
-def test_a_reservation_that_was_made_blind_is_settled_where_it_was_made(make: Make) -> None:
+def test_a_reservation_that_a_fallback_made_is_settled_where_it_was_made(make: Make) -> None:
     setup = make({"on_failure": "local"})
     setup.shaky.down = True
     held = setup.act("reserve", ANN, 3)
-    assert (held.allowed, held.blind) == (True, True)
+    assert (held.allowed, held.fallback) == (True, True)
     assert not setup.hits(1)[0].allowed
     assert setup.act("cancel", held.reservation) is Settled.done
     assert setup.act("cancel", held.reservation) is Settled.ended
@@ -257,24 +257,24 @@ def test_an_answer_after_the_deadline_is_taken_but_is_a_failure() -> None:
         setup.timer.now_s += 0.2
 
     setup.shaky.slow = late
-    assert [each.blind for each in setup.hits(4)] == [False] * 3 + [True]
+    assert [each.fallback for each in setup.hits(4)] == [False] * 3 + [True]
 
 
 def test_an_event_loop_breaks_off_what_is_not_over_by_the_deadline() -> None:
     setup = Setup(True, {"on_failure": "closed"})
 
     class Stuck(Immediate):
-        async def decide(self, question: Question) -> Sequence[Standing]:
+        async def decide(self, question: Question) -> Sequence[Quota]:
             await asyncio.Event().wait()
             return ()
 
     guard = AsyncGuarded(
         Stuck(setup.shaky), clock=lambda: T, timer=setup.timer, patience=Patience(deadline_s=0.001, failures=2)
     )
-    limiter = AsyncLimiter(setup.limiter.events()["e"], clock=lambda: T, backends={"memory": guard})
+    limiter = AsyncLimiter(setup.limiter.events.rules()["e"], clock=lambda: T, backends={"memory": guard})
 
     async def act() -> list[Decision]:
         return [await limiter.hit("e", ANN) for _ in range(5)]
 
-    assert all(each.blind and not each.allowed for each in asyncio.run(act()))
+    assert all(each.fallback and not each.allowed for each in asyncio.run(act()))
     assert guard.measures()["failures_total"] == 2

@@ -11,9 +11,9 @@ import pytest
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.http.fallback import without_backend
-from clickcurve.limiter.http.headers import DIALECTS, check_dialect, fields, may_tell, refusal, retry_after_s
+from clickcurve.limiter.http.headers import DIALECTS, check_dialect, fields, http_refusal, may_tell, retry_after_s
 from clickcurve.limiter.limiter import Limiter
-from clickcurve.limiter.quota import Standing
+from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import Rule, parse_rules
 
 NOW = 1_709_204_800
@@ -26,7 +26,7 @@ def decision(
 ) -> Decision:
     allowed = wait_s == 0.0
     limit, window_s = (rule.burst or rule.rates[0].limit), rule.rates[0].window_s
-    return Decision(allowed, rule, Standing(allowed, limit, window_s, remaining, wait_s, reset_at, 2, 2))
+    return Decision(allowed, rule, Quota(allowed, limit, window_s, remaining, wait_s, reset_at, 2, 2))
 
 
 def told(dialect: str, found: Decision, rules: tuple[Rule, ...] = RULES) -> dict[str, str]:
@@ -87,7 +87,7 @@ def test_a_draft_and_retry_after_point_at_the_same_moment() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_shadow_rule_and_a_blind_decision_tell_no_numbers(dialect: str) -> None:
+def test_a_shadow_rule_and_a_fallback_tell_no_numbers(dialect: str) -> None:
     shadow = parse_rules({"login": {"by": "ip", "rates": "5/m", "shadow": True}})
     hidden = decision(0, 3.0, rule=shadow[0])._replace(allowed=True, shadow=True)
     assert told(dialect, hidden, shadow) == {}
@@ -107,7 +107,7 @@ def test_a_redirect_tells_nothing(status: int, may: bool) -> None:
 
 
 def test_a_refusal_is_a_problem_document_that_no_cache_keeps() -> None:
-    status, headers, body = refusal("x", decision(0, 12.3), RULES, None)
+    status, headers, body = http_refusal("x", decision(0, 12.3), RULES, None)
     found = dict(headers)
     assert (status, found["Content-Type"], found["Cache-Control"]) == (429, "application/problem+json", "no-store")
     assert found["Retry-After"] == "13"
@@ -119,7 +119,7 @@ def test_a_refusal_is_a_problem_document_that_no_cache_keeps() -> None:
 
 def test_github_refuses_with_its_own_body_and_the_status_of_the_rule() -> None:
     rules = parse_rules({"api": {"by": "ip", "rates": "60/h", "status": 403}})
-    status, headers, body = refusal("github", decision(0, 5.0, rule=rules[0]), rules, None, "/docs/limits")
+    status, headers, body = http_refusal("github", decision(0, 5.0, rule=rules[0]), rules, None, "/docs/limits")
     assert (status, dict(headers)["Content-Type"]) == (403, "application/json")
     found = json.loads(body)
     assert found.keys() == {"message", "documentation_url"}
@@ -129,7 +129,7 @@ def test_github_refuses_with_its_own_body_and_the_status_of_the_rule() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_what_can_never_pass_says_so(dialect: str) -> None:
-    _, headers, body = refusal(dialect, decision(5, None), RULES, None)
+    _, headers, body = http_refusal(dialect, decision(5, None), RULES, None)
     assert "Retry-After" not in dict(headers)
     assert "more than the 5" in body.decode()
     assert retry_after_s(decision(5, None)) is None

@@ -8,7 +8,7 @@ import pytest
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import caller_key, limit_key
-from clickcurve.limiter.history import History, asked_in, digest_of, parse_caller
+from clickcurve.limiter.history import DecisionSums, asked_in, digest_of, parse_caller
 from clickcurve.limiter.key import identity_of
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
@@ -23,7 +23,7 @@ class Told:
 
     def __init__(self, **rule: object) -> None:
         self.now = float(START)
-        self.history = History()
+        self.history = DecisionSums()
         self.limiter = Limiter(
             parse_rules({"login": {"by": "ip", "rates": "2/m", **rule}, "other": {"by": "ip", "rates": "1/s"}}),
             clock=lambda: self.now,
@@ -102,7 +102,7 @@ def test_what_was_taken_is_gone_and_what_is_given_back_is_added() -> None:
 def test_sums_that_nobody_takes_are_bounded_and_what_goes_is_counted(given_back: bool) -> None:
     told = Told(rates="1/h")
     decision = told.limiter.hit("login", IP, now=START)
-    history = History(max_sums=4)
+    history = DecisionSums(max_sums=4)
     for n in range(5):
         history.add("login", 2, decision, START + 60 * n)
         if given_back:
@@ -172,7 +172,7 @@ def test_what_names_no_caller_is_refused(text: str) -> None:
 
 def test_callers_of_a_day_are_bounded_and_the_rest_share_a_history() -> None:
     decision = Limiter(parse_rules({"login": {"by": "ip", "rates": "9/m"}}), clock=lambda: START).hit("login", IP)
-    history = History(max_callers=2)
+    history = DecisionSums(max_callers=2)
     for digest in ("a", "b", "c", "d", "a"):
         history.add_caller("login", digest, 1, decision, START)
     sums = history.take()[START]

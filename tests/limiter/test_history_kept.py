@@ -27,8 +27,8 @@ from storage.contract import Store
 from storage.memory_store import MemoryStore
 from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
-from tests.ingest.world import Node, TrackedDisk
-from tests.query.world import Limits
+from testing.owner_process import OwnerProcess, TrackedDisk
+from tests.query.queried_nodes import Limits
 
 START = 1_772_000_000
 EVENTS = ("login", "shorten", "shadowed")
@@ -52,7 +52,7 @@ steps = st.one_of(
 )
 
 
-class World:
+class RecordedLimiter:
     """A limiter, an owner and a store; and plain sums of what was decided. `kept` was handed over, `heard` was not."""
 
     def __init__(self, folder: Path, store: Store) -> None:
@@ -60,7 +60,7 @@ class World:
         self.store = store
         self.disk = TrackedDisk()
         self.secret = folder / "callers.secret"
-        self.node = Node(folder / "journal", store, lambda: self.now, alone=True, disk=self.disk)
+        self.node = OwnerProcess(folder / "journal", store, lambda: self.now, alone=True, disk=self.disk)
         self.kept: Counter[tuple[str, str, int]] = Counter()
         self.begin()
 
@@ -129,14 +129,14 @@ class World:
 def test_the_curve_equals_what_was_decided(kind: str, history: list[tuple[str, str, int]]) -> None:
     async def story(folder: Path) -> None:
         store = STORES[kind](folder)
-        world = World(folder, store)
+        recorded = RecordedLimiter(folder, store)
         for step in history:
-            await world.step(*step)
-        await world.hand_over()
-        await world.check()
-        await world.node.owner.flush()
-        await world.check()
-        await world.node.owner.close()
+            await recorded.step(*step)
+        await recorded.hand_over()
+        await recorded.check()
+        await recorded.node.owner.flush()
+        await recorded.check()
+        await recorded.node.owner.close()
         assert verify(store, CLICKS).broken == []
         store.close()
 
@@ -148,17 +148,17 @@ def test_a_curve_that_is_not_what_was_decided_is_noticed(tmp_path: Path) -> None
     """The canary: a hand-over that is made twice."""
 
     async def story() -> None:
-        world = World(tmp_path, MemoryStore())
-        accept = world.node.owner.accept
+        recorded = RecordedLimiter(tmp_path, MemoryStore())
+        accept = recorded.node.owner.accept
 
         async def twice(batch: Any) -> object:
             await accept(batch)
             return await accept(batch)
 
-        world.history._accept = twice
-        await world.step("hit", "login", 1)
-        await world.hand_over()
-        await world.check()
+        recorded.history._accept = twice
+        await recorded.step("hit", "login", 1)
+        await recorded.hand_over()
+        await recorded.check()
 
     with pytest.raises(AssertionError):
         asyncio.run(story())
@@ -166,13 +166,13 @@ def test_a_curve_that_is_not_what_was_decided_is_noticed(tmp_path: Path) -> None
 
 def test_an_event_without_a_rule_is_answered_if_it_has_a_history(tmp_path: Path) -> None:
     async def story() -> None:
-        world = World(tmp_path, MemoryStore())
-        await world.step("hit", "login", 9)  # more than can ever pass: asked, never admitted
-        await world.hand_over()
+        recorded = RecordedLimiter(tmp_path, MemoryStore())
+        await recorded.step("hit", "login", 9)  # more than can ever pass: asked, never admitted
+        await recorded.hand_over()
         for outcome, total in (("asked", 9), ("admitted", 0)):
-            answer = await world.queries().limit_total("login", f"outcome={outcome}".encode(), Limits())
+            answer = await recorded.queries().limit_total("login", f"outcome={outcome}".encode(), Limits())
             assert json.loads(answer[1])["total"] == total
         with pytest.raises(EventUnknown, match=r"'shorten'.*known: other"):
-            await world.queries().limit_total("shorten", b"", Limits("other"))
+            await recorded.queries().limit_total("shorten", b"", Limits("other"))
 
     asyncio.run(story())

@@ -70,9 +70,9 @@ def test_rules_that_do_not_fit_leave_the_old_ones() -> None:
     rule = RULES[2]
     with pytest.raises(RuleInvalid, match="a name that no other rule"):
         limiter.replace([rule, rule])
-    assert set(limiter.events()) == {"login", "names"}
+    assert set(limiter.events.rules()) == {"login", "names"}
     limiter.replace([rule])
-    assert limiter.events() == {"names": (rule,)}
+    assert limiter.events.rules() == {"names": (rule,)}
 
 
 def test_the_clock_is_asked_when_no_time_is_given() -> None:

@@ -19,10 +19,10 @@ from clickcurve.limiter.backends.memcached_connection import MAX_RELATIVE_S, Ser
 from clickcurve.limiter.backends.memcached_keys import GRACE_S
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import FAILURES
+from testing.backend_servers import Served, memcached_server
+from testing.program import TRIES
 from tests.limiter.backends import PATIENCE_S, Place
 from tests.limiter.given import ANN, BEN, T, free, hits, ten
-from tests.processes import TRIES
-from tests.servers import Served, memcached_server
 
 DAY_S = 86_400
 
@@ -274,7 +274,7 @@ def test_without_it_each_rule_says_what_is_done_and_with_it_again_it_decides(ser
 
         assert [limiter.hit(name, ANN, now=T).allowed for name in FAILURES] == [True] * 3
         server.kill() if how == "killed" else server.suspend()
-        while not limiter.hit("closed", ANN, now=T).blind:  # it may not stand still at once
+        while not limiter.hit("closed", ANN, now=T).fallback:  # it may not stand still at once
             pass
         assert admitted() == {"open": 5, "closed": 0, "local": 3}
         measures = guarded.measures()
@@ -283,7 +283,7 @@ def test_without_it_each_rule_says_what_is_done_and_with_it_again_it_decides(ser
         passed_s[0] += 6.0
         # Killed, it knows nothing of before.
         assert admitted()["open"] == (3 if how == "killed" else 2)
-        assert not limiter.hit("open", ANN, now=T).blind
+        assert not limiter.hit("open", ANN, now=T).fallback
 
 
 def test_something_else_under_the_name_of_a_count(server: Served, place: Place) -> None:

@@ -20,14 +20,14 @@ from clickcurve.limiter.backends.memcached_keys import Seats
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import EDGES_S
+from testing.backend_servers import shared_memcached
+from testing.server import ROOT, plain_environment
 from tests.limiter.backends import PATIENCE_S, Place, on
 from tests.limiter.given import ANN, T, free, hits, ten
 from tests.limiter.oracle import SECOND_US, FixedModel, TieredModel
 from tests.limiter.racer import THREADS
 from tests.limiter.together import together
 from tests.limiter.traces import rates_of, steps, text_of
-from tests.running import ROOT, plain_environment
-from tests.servers import shared_memcached
 
 PROCESSES = 4
 ROUNDS = 8

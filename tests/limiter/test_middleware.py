@@ -9,10 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
+from clickcurve.asgi import Application, Message, Receive, Scope, Send
 from clickcurve.buckets.errors import EventUnknown, ParameterInvalid
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.http.address import addresses
-from clickcurve.limiter.http.middleware import Application, Message, RateLimit, Receive, Scope, Send, is_failure
+from clickcurve.limiter.http.middleware import RateLimit, is_failure
 from clickcurve.limiter.rule import parse_rules
 from tests.limiter.asgi import ANN, BEN, NOW, Down, Time, ask, limiter, statuses
 

@@ -16,12 +16,12 @@ from clickcurve.limiter.backend import Settled
 from clickcurve.limiter.backends.redis import AsyncRedisBackend, RedisBackend
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
+from testing.backend_servers import Served, redis_server, shared_redis
+from testing.server import free_port
 from tests.limiter.backends import PATIENCE_S, Place, memory, on
 from tests.limiter.given import ANN, BEN, MIDNIGHT, T, hits, ten
 from tests.limiter.test_same_answers import numbers
 from tests.limiter.together import together
-from tests.running import free_port
-from tests.servers import Served, redis_server, shared_redis
 
 ON_REDIS = ("redis",)
 
@@ -101,7 +101,7 @@ def test_a_long_history_answers_as_memory_does(redis: Place, server: Served) -> 
                 verb = "reserve"
             cost = random.randint(1, 2)
             one, other = (getattr(each, verb)("e", ANN, cost, now=now, **more) for each in limiters)
-            assert one.standing == other.standing, step
+            assert one.quota == other.quota, step
             if one.reservation is not None and other.reservation is not None:
                 held.append((one.reservation, other.reservation))
             if step % 40 == 30 and held:
@@ -149,7 +149,7 @@ def test_token_buckets_are_given_back_what_memory_gives_back(redis: Place, seed:
                     each.commit("e", token, keep, now=now)
             cost = random.randint(1, 4)
             told = [each.reserve("e", ANN, cost, now=now) for each in limiters]
-            assert told[0].standing == told[1].standing
+            assert told[0].quota == told[1].quota
             if told[0].allowed:
                 held.append([each.reservation or "" for each in told])
 

@@ -1,5 +1,5 @@
 """Redis is killed and suspended in the middle of a run: nobody sees an error, each rule's policy is obeyed, what was
-decided blind is counted, and when Redis is back it decides again."""
+decided by fallback is counted, and when Redis is back it decides again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clickcurve.limiter.backends.redis import AsyncRedisBackend, RedisBackend
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import FAILURES, Rule, parse_rules
-from tests.servers import Served, redis_server
+from testing.backend_servers import Served, redis_server
 
 ANN = {"ip": "10.0.0.1"}
 LIMIT = 1_000_000_000
@@ -54,22 +54,22 @@ class Run:
             self.told[policy].append(decision)
             self._changed.notify_all()
 
-    def until(self, blind: bool, many: int = 30) -> None:
-        """Wait for so many decisions of each event that are blind, or are not, from now on."""
+    def until(self, fallback: bool, many: int = 30) -> None:
+        """Wait for so many decisions of each event that are fallbacks, or are not, from now on."""
         with self._changed:
             seen = {policy: len(told) for policy, told in self.told.items()}
 
             def happened() -> bool:
                 return bool(self.errors) or all(
-                    sum(each.blind is blind for each in self.told[policy][seen[policy] :]) >= many
+                    sum(each.fallback is fallback for each in self.told[policy][seen[policy] :]) >= many
                     for policy in FAILURES
                 )
 
             assert self._changed.wait_for(happened, WITHIN_S)
         assert self.errors == []
 
-    def of(self, policy: str, blind: bool) -> list[Decision]:
-        return [each for each in self.told[policy] if each.blind is blind]
+    def of(self, policy: str, fallback: bool) -> list[Decision]:
+        return [each for each in self.told[policy] if each.fallback is fallback]
 
 
 @contextmanager
@@ -122,7 +122,7 @@ def event_loop(url: str) -> Iterator[tuple[Run, AsyncGuarded]]:
 
     running = Thread(target=go)
     running.start()
-    run.until(blind=False, many=1)
+    run.until(fallback=False, many=1)
     try:
         yield run, made[0]
     finally:
@@ -135,47 +135,47 @@ FORMS = pytest.mark.parametrize("form", [threads, event_loop], ids=["threads", "
 
 
 def obeyed(run: Run, guard: Guarded | AsyncGuarded) -> None:
-    """After the run: what was decided blind is what each policy says, and all of it is counted."""
-    assert all(each.allowed for each in run.of("open", blind=True))
-    for each in run.of("closed", blind=True):
+    """After the run: what was decided by fallback is what each policy says, and all of it is counted."""
+    assert all(each.allowed for each in run.of("open", fallback=True))
+    for each in run.of("closed", fallback=True):
         assert not each.allowed
         assert each.retry_after_s
-    assert sum(each.allowed for each in run.of("local", blind=True)) == LOCAL_LIMIT
+    assert sum(each.allowed for each in run.of("local", fallback=True)) == LOCAL_LIMIT
     measured = guard.measures()
     for policy in FAILURES:
-        assert measured[f"blind_{policy}_total"] == len(run.of(policy, blind=True))
+        assert measured[f"blind_{policy}_total"] == len(run.of(policy, fallback=True))
 
 
 @FORMS
 def test_redis_is_killed_in_the_middle_of_a_run(form: Form) -> None:
     with redis_server() as server:
         with form(server.url) as (run, guard):
-            run.until(blind=False)
+            run.until(fallback=False)
             server.kill()
-            run.until(blind=True)
+            run.until(fallback=True)
             assert guard.measures()["breaker_open"] == 1
             server.start()
-            run.until(blind=False)
+            run.until(fallback=False)
         obeyed(run, guard)
         # It came back empty: of `local`'s places there were as many again.
-        assert LOCAL_LIMIT < sum(each.allowed for each in run.of("local", blind=False)) <= 2 * LOCAL_LIMIT
+        assert LOCAL_LIMIT < sum(each.allowed for each in run.of("local", fallback=False)) <= 2 * LOCAL_LIMIT
 
 
 @FORMS
 def test_redis_is_suspended_in_the_middle_of_a_run(form: Form) -> None:
     with redis_server() as server:
         with form(server.url) as (run, guard):
-            run.until(blind=False)
+            run.until(fallback=False)
             server.suspend()
-            run.until(blind=True)
+            run.until(fallback=True)
             server.resume()
-            run.until(blind=False)
+            run.until(fallback=False)
         obeyed(run, guard)
         # Nothing was sent twice: of the hits whose answer never came each counts once at most.
         for policy in ("open", "closed"):
-            admitted = sum(each.allowed for each in run.of(policy, blind=False))
+            admitted = sum(each.allowed for each in run.of(policy, fallback=False))
             assert admitted <= used(server, policy) <= admitted + guard.measures()["failures_total"]
-        assert sum(each.allowed for each in run.of("local", blind=False)) <= LOCAL_LIMIT
+        assert sum(each.allowed for each in run.of("local", fallback=False)) <= LOCAL_LIMIT
 
 
 def used(server: Served, policy: str) -> int:
@@ -192,7 +192,7 @@ def test_trap_14_a_question_whose_answer_never_came_is_not_sent_again() -> None:
         limiter = Limiter(rules(), clock=time.time, backends={"redis": guard})
         assert limiter.hit("closed", ANN).allowed
         server.suspend()
-        assert limiter.hit("closed", ANN).blind
+        assert limiter.hit("closed", ANN).fallback
         server.resume()
         assert used(server, "closed") in (1, 2)
         limiter.close()

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 import pytest
 
 from clickcurve.limiter.rule import SUPPORTED
-from tests.running import ROOT, command, plain_environment
-from tests.servers import Served, shared_redis
+from testing.backend_servers import Served, shared_redis
+from testing.server import ROOT, command, plain_environment
 
 PROCESSES, ROUNDS = 4, 10
 

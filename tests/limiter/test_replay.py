@@ -1,4 +1,4 @@
-"""A rule on trial refuses just what a limiter with that rule would refuse."""
+"""A replayed rule refuses just what a limiter with that rule would refuse."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from clickcurve.buckets.errors import ParameterInvalid, RuleInvalid
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rates import parse_rates
-from clickcurve.limiter.replay.replay import EVENT, EVERYBODY, Side, Trial, rules_of
+from clickcurve.limiter.replay.replay import EVENT, EVERYBODY, Replay, Side, rules_of
 from clickcurve.limiter.rule import Rule, parse_rules
 
 T = 1_772_000_040
@@ -81,74 +81,74 @@ lines = st.tuples(st.integers(0, 90), st.sampled_from("ab"), st.sampled_from([""
 
 @settings(max_examples=60)
 @given(trace=st.lists(lines, max_size=40))
-def test_a_trial_refuses_what_a_limiter_refuses(trace: list[tuple[int, str, str, int]]) -> None:
+def test_a_replay_refuses_what_a_limiter_refuses(trace: list[tuple[int, str, str, int]]) -> None:
     texts = ["by=ip rates='3/m, 5/h' backend=redis", "by=user,ip rates=8/10m strategy=fixed backend=redis"]
-    trial = Trial(rules_of(texts))
+    replay = Replay(rules_of(texts))
     here = [text.replace("backend=redis", "") for text in texts]
     limiter = Limiter(rules_of(here), clock=None)
     now, asked, admitted = T, 0, 0
     for pause, ip, user, cost in trace:
         now += pause
-        said = trial.line(f"{now} ip={ip} user={user} cost={cost}")
+        said = replay.line(f"{now} ip={ip} user={user} cost={cost}")
         decision = limiter.hit(EVENT, {"ip": ip, "user": user}, cost, now=now)
         assert (said is None) == decision.allowed
         asked, admitted = asked + cost, admitted + cost * decision.allowed
-    assert (trial.asked.cost, trial.refused.cost) == (asked, asked - admitted)
-    assert sum(trial.refused_by.values()) == trial.refused.cost
-    assert (trial.asked.lines, trial.bad, trial.back) == (len(trace), 0, 0)
+    assert (replay.asked.cost, replay.refused.cost) == (asked, asked - admitted)
+    assert sum(replay.refused_by.values()) == replay.refused.cost
+    assert (replay.asked.lines, replay.bad, replay.back) == (len(trace), 0, 0)
 
 
 def test_a_refusal_says_who_and_why_and_when_again() -> None:
-    trial = Trial(rules_of(["by=ip rates=2/m"]))
-    said = [trial.line(f"{T + n} ip=10.0.0.1") for n in range(3)]
+    replay = Replay(rules_of(["by=ip rates=2/m"]))
+    said = [replay.line(f"{T + n} ip=10.0.0.1") for n in range(3)]
     assert said == [None, None, f"{T + 2} ip=10.0.0.1 refused by 2/m: again after 59 s"]
-    assert trial.line(f"{T + 3}.5 ip=b cost=3") == f"{T + 3}.5 ip=b refused by 2/m: it costs more than can ever pass"
+    assert replay.line(f"{T + 3}.5 ip=b cost=3") == f"{T + 3}.5 ip=b refused by 2/m: it costs more than can ever pass"
 
 
 def test_of_several_rules_the_one_that_refused_is_named_with_its_caller() -> None:
-    trial = Trial(rules_of(["by=ip rates=9/m", "by=ip+endpoint rates=1/m name=each"]))
+    replay = Replay(rules_of(["by=ip rates=9/m", "by=ip+endpoint rates=1/m name=each"]))
     line = f"{T} ip=10.0.0.1 endpoint=/links"
-    assert trial.line(line) is None
-    said = trial.line(line)
+    assert replay.line(line) is None
+    said = replay.line(line)
     assert said == f"{T} ip=10.0.0.1 endpoint=/links refused by each, 1/m: again after 61 s"
-    assert trial.worst(9) == [("ip=10.0.0.1 endpoint=/links", 2, 1)]
-    assert trial.asked_by["ip=10.0.0.1"] == 2
+    assert replay.worst(9) == [("ip=10.0.0.1 endpoint=/links", 2, 1)]
+    assert replay.asked_by["ip=10.0.0.1"] == 2
 
 
 def test_a_token_bucket_names_its_rate_and_not_its_burst() -> None:
-    trial = Trial(rules_of(["by=ip rates=1/h strategy=token_bucket burst=2"]))
-    said = [trial.line(f"{T} ip=a") for _ in range(3)]
+    replay = Replay(rules_of(["by=ip rates=1/h strategy=token_bucket burst=2"]))
+    said = [replay.line(f"{T} ip=a") for _ in range(3)]
     assert said == [None, None, f"{T} ip=a refused by 1/h: again after 3600 s"]
 
 
 def test_a_rule_in_shadow_mode_is_tried_as_it_would_run() -> None:
-    trial = Trial(rules_of(["by=ip rates=1/m shadow=true"]))
-    assert trial.line(f"{T} ip=a") is None
-    assert str(trial.line(f"{T} ip=a")).endswith("(shadow: admitted all the same)")
-    assert trial.refused == Side(1, 1)
+    replay = Replay(rules_of(["by=ip rates=1/m shadow=true"]))
+    assert replay.line(f"{T} ip=a") is None
+    assert str(replay.line(f"{T} ip=a")).endswith("(shadow: admitted all the same)")
+    assert replay.refused == Side(1, 1)
 
 
 def test_bad_lines_are_in_no_sum() -> None:
-    trial = Trial(rules_of(["by=ip rates=1/m"]))
+    replay = Replay(rules_of(["by=ip rates=1/m"]))
     for text in ("nonsense", f"{T}", f"{T} user=ann", f"{T} ip=a cost=0", f"{T} ip=\udcff"):
         with pytest.raises(ParameterInvalid):
-            trial.line(text)
-    assert trial.line("# a comment") is None
-    assert (trial.bad, trial.asked) == (5, Side())
+            replay.line(text)
+    assert replay.line("# a comment") is None
+    assert (replay.bad, replay.asked) == (5, Side())
 
 
 def test_lines_out_of_order_are_counted_and_give_nothing_back() -> None:
-    trial = Trial(rules_of(["by=ip rates=1/m"]))
-    assert trial.line(f"{T} ip=a") is None
-    assert trial.line(f"{T - 3600} ip=a") is not None
-    assert trial.line(f"{T - 3600} ip=b") is None
-    assert trial.back == 2
+    replay = Replay(rules_of(["by=ip rates=1/m"]))
+    assert replay.line(f"{T} ip=a") is None
+    assert replay.line(f"{T - 3600} ip=a") is not None
+    assert replay.line(f"{T - 3600} ip=b") is None
+    assert replay.back == 2
 
 
 def test_callers_are_listed_by_what_was_refused_and_then_by_name() -> None:
-    trial = Trial(rules_of(["by=ip rates=1/h"]))
+    replay = Replay(rules_of(["by=ip rates=1/h"]))
     for ip in "bbacaaccd":
-        trial.line(f"{T} ip={ip}")
-    assert trial.worst(9) == [("ip=a", 3, 2), ("ip=c", 3, 2), ("ip=b", 2, 1)]
-    assert trial.worst(1) == [("ip=a", 3, 2)]
-    assert trial.crowded == 0
+        replay.line(f"{T} ip={ip}")
+    assert replay.worst(9) == [("ip=a", 3, 2), ("ip=c", 3, 2), ("ip=b", 2, 1)]
+    assert replay.worst(1) == [("ip=a", 3, 2)]
+    assert replay.crowded == 0

@@ -19,7 +19,7 @@ def reserved(limiter: Limiter, now: float, cost: int = 1) -> str:
     return held.reservation
 
 
-def standing(decision: Decision) -> tuple[object, ...]:
+def quota(decision: Decision) -> tuple[object, ...]:
     return (decision.remaining, decision.bound)
 
 
@@ -27,11 +27,11 @@ def standing(decision: Decision) -> tuple[object, ...]:
 def test_a_cancelled_reservation_never_was(strategy: str, place: Place) -> None:
     limiter = ten(place, strategy)
     hits(limiter, 2, T)
-    before = standing(limiter.peek("e", ANN, now=T))
+    before = quota(limiter.peek("e", ANN, now=T))
     token = reserved(limiter, T, 5)
     assert free(limiter, T) == 3
     assert limiter.cancel("e", token, now=T + 0.1) is Settled.done
-    assert standing(limiter.peek("e", ANN, now=T)) == before
+    assert quota(limiter.peek("e", ANN, now=T)) == before
 
 
 @on("tiered", "fixed", "single_counter", "list", "token_bucket")
@@ -45,7 +45,7 @@ def test_it_is_taken_out_of_the_bucket_that_it_went_into(strategy: str, place: P
     limiter.cancel("e", token, now=T + 5)
     for later_s in (5, 19, 58, 59, 60, 61, 62, 63, 64, 90):
         now = T + later_s
-        assert standing(limiter.peek("e", ANN, now=now)) == standing(limiter.peek("e", twin, now=now)), later_s
+        assert quota(limiter.peek("e", ANN, now=now)) == quota(limiter.peek("e", twin, now=now)), later_s
 
 
 @on()

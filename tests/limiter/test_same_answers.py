@@ -36,7 +36,7 @@ def _rule(random: Random, strategy: str) -> dict[str, Any]:
 
 def numbers(decision: Decision) -> tuple[object, ...]:
     """All of a decision but its rule, which names its backend, and its token."""
-    return (decision.allowed, decision.shadow, decision.rule.name, decision.reservation is None, *decision.standing)
+    return (decision.allowed, decision.shadow, decision.rule.name, decision.reservation is None, *decision.quota)
 
 
 @pytest.mark.parametrize("seed", range(12))

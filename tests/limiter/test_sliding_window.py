@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.limiter import sliding_window
-from clickcurve.limiter.quota import Standing
+from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import EDGES_S, Rule, parse_rules
 from clickcurve.limiter.sliding_window import Bucket, buckets_of, inside, leaving, life_s, reads, weigh, writes
 from tests.limiter.oracle import SECOND_US, Log
@@ -77,8 +77,8 @@ def test_no_bucket_is_forgotten_while_it_is_read(age_s: int, window_s: int) -> N
         assert second - start < life_s(rule_, width_s)
 
 
-def drive(rule_: Rule, log: list[tuple[int, int]], at_us: int, cost: int, taking: bool) -> tuple[Standing, int]:
-    """The standing by buckets that are counted from a log, and the rounds of reading that it took."""
+def drive(rule_: Rule, log: list[tuple[int, int]], at_us: int, cost: int, taking: bool) -> tuple[Quota, int]:
+    """The quota by buckets that are counted from a log, and the rounds of reading that it took."""
     counts: Counter[Bucket] = Counter()
     for then_us, each in log:
         for bucket in writes(rule_, then_us // SECOND_US):
@@ -129,13 +129,13 @@ def test_the_bound_holds_the_truth(log: list[tuple[int, int]], edge: str, later_
     for each in log:
         truth.admit(*each)
     at_us = max([MIDNIGHT * SECOND_US + later_us, *(each for each, _ in log)])
-    standing, _ = drive(rule_, log, at_us, 1, False)
-    assert standing.at_least <= truth.inside(at_us, 86_400) <= standing.at_most
+    quota, _ = drive(rule_, log, at_us, 1, False)
+    assert quota.at_least <= truth.inside(at_us, 86_400) <= quota.at_most
 
 
 def test_a_cost_above_the_limit_never_fits_and_reads_no_further() -> None:
-    standing, rounds = drive(DAY, [], MIDNIGHT * SECOND_US, 101, True)
-    assert (standing.fits, standing.retry_after_s, rounds) == (False, None, 1)
+    quota, rounds = drive(DAY, [], MIDNIGHT * SECOND_US, 101, True)
+    assert (quota.fits, quota.retry_after_s, rounds) == (False, None, 1)
 
 
 def test_pieces_are_the_cover_with_its_sums() -> None:

@@ -14,11 +14,11 @@ from clickcurve.limiter.backend import Question, Settled
 from clickcurve.limiter.backends.memcached import MemcachedBackend
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.backends.threaded import Threaded
-from clickcurve.limiter.quota import Standing
+from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import parse_rules
+from testing.backend_servers import shared_memcached
 from tests.limiter.backends import PATIENCE_S
 from tests.limiter.given import ANN, BEN, T
-from tests.servers import shared_memcached
 
 TEN = {"by": "ip", "rates": "10/m"}
 
@@ -30,7 +30,7 @@ class Held(MemoryBackend):
         super().__init__()
         self.go, self.asked = Event(), Event()
 
-    def decide(self, question: Question) -> Sequence[Standing]:
+    def decide(self, question: Question) -> Sequence[Quota]:
         self.asked.set()
         self.go.wait()
         return super().decide(question)

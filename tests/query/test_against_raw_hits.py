@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.ladder import CLICKS, fold_day
 from clickcurve.buckets.ranges import Bots
-from query.times import STEPS, auto_step
+from query.steps import STEPS, auto_step
 from query.zones import Fixed, Unit, Zone, zone
-from tests.query.world import World
+from tests.query.queried_nodes import QueriedNodes
 
 DAY_S = 86_400
 ZONES = [
@@ -63,29 +63,29 @@ class Asked:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def worlds(draw: st.DrawFn) -> QueriedNodes:
     """A link hit at many ages, by two owners that flushed now and then and folded at other times."""
     now = draw(nows)
-    world = World(owners=2)
+    nodes = QueriedNodes(owners=2)
     moments = sorted(draw(st.lists(ages.filter(lambda age: age >= 0), max_size=4)), reverse=True)
     for age in [*moments, 0]:
-        world.now = now - age
+        nodes.now = now - age
         for _ in range(draw(st.integers(0, 6))):
             hit_at = now - draw(ages)
-            if hit_at <= world.now + 300:
+            if hit_at <= nodes.now + 300:
                 count, bot, owner = draw(st.tuples(st.integers(1, 9), st.booleans(), st.integers(1, 2)))
-                world.hit("k", hit_at, count, bot, owner)
+                nodes.hit("k", hit_at, count, bot, owner)
         match draw(st.sampled_from(["flush", "begin", "fold", "erase", "nothing"])) if age else "nothing":
             case "flush":
-                world.flush()
+                nodes.flush()
             case "fold":
-                world.fold()
+                nodes.fold()
             case "erase":
-                world.erase("k")
-    world.owners[1].flush(now)  # what others have not flushed cannot show here
+                nodes.erase("k")
+    nodes.owners[1].flush(now)  # what others have not flushed cannot show here
     if draw(st.booleans()):
-        world.owners[0].begin(now)
-    return world
+        nodes.owners[0].begin(now)
+    return nodes
 
 
 @st.composite
@@ -100,9 +100,9 @@ def questions(draw: st.DrawFn, now: int) -> Asked:
     )
 
 
-def raw_count(world: World, asked: Asked) -> int:
+def raw_count(nodes: QueriedNodes, asked: Asked) -> int:
     wanted = {Bots.exclude: (False,), Bots.only: (True,), Bots.include: (False, True)}[asked.bots]
-    return sum(hit.count for hit in world.hits if asked.start <= hit.t < asked.end and hit.bot in wanted)
+    return sum(hit.count for hit in nodes.hits if asked.start <= hit.t < asked.end and hit.bot in wanted)
 
 
 def edge_up(t: int, now: int) -> int:
@@ -140,59 +140,59 @@ def inner_edges(unit: Unit, asked: Asked, where: Zone, now: int) -> list[int]:
     return list(unit.edges(low, asked.end - 1, where))
 
 
-def check_curve(curve: dict[str, Any], world: World, asked: Asked) -> None:
-    points, now = curve["points"], world.now
+def check_curve(curve: dict[str, Any], nodes: QueriedNodes, asked: Asked) -> None:
+    points, now = curve["points"], nodes.now
     assert [(p["start"], p["end"]) for p in points] == list(pairwise(expected_edges(asked, now)))
-    assert [p["count"] for p in points] == [world.counted("k", p["start"], p["end"], asked.bots) for p in points]
+    assert [p["count"] for p in points] == [nodes.counted("k", p["start"], p["end"], asked.bots) for p in points]
     assert sum(p["count"] for p in points) == curve["total"] == curve["at_most"]
     for p in points:
         cut = p["start"] < asked.start or p["end"] > asked.end
         assert p["state"] == ("open" if p["end"] > now else "partial" if cut else "complete")
     assert (curve["from"], curve["to"], curve["tz"]) == (asked.start, asked.end, asked.tz)
-    assert curve["first_hit"] == min((hit.t // 60 * 60 for hit in world.hits), default=None)
+    assert curve["first_hit"] == min((hit.t // 60 * 60 for hit in nodes.hits), default=None)
 
 
-def check_bounds(answer: dict[str, Any], world: World, asked: Asked) -> None:
-    assert answer["at_least"] <= raw_count(world, asked) <= answer["at_most"]
+def check_bounds(answer: dict[str, Any], nodes: QueriedNodes, asked: Asked) -> None:
+    assert answer["at_least"] <= raw_count(nodes, asked) <= answer["at_most"]
     assert answer["exact"] == (answer["at_least"] == answer["at_most"])
     whole = [
-        edge_up(asked.start, world.now),
-        CLICKS.kept(asked.end, fold_day(world.now))[0],
+        edge_up(asked.start, nodes.now),
+        CLICKS.kept(asked.end, fold_day(nodes.now))[0],
     ]
-    assert answer["at_least"] == world.counted("k", whole[0], max(whole), asked.bots)
+    assert answer["at_least"] == nodes.counted("k", whole[0], max(whole), asked.bots)
 
 
 @settings(max_examples=600, deadline=None)
 @given(st.data())
 def test_every_curve_and_total_agrees_with_the_raw_hits(data: st.DataObject) -> None:
-    world = data.draw(worlds())
-    asked = data.draw(questions(world.now))
-    curve = world.curve("k", f"{asked.query}&step={asked.step}")
-    check_curve(curve, world, asked)
-    check_bounds(curve, world, asked)
-    total = world.total("k", asked.query)
-    check_bounds(total, world, asked)
+    nodes = data.draw(worlds())
+    asked = data.draw(questions(nodes.now))
+    curve = nodes.curve("k", f"{asked.query}&step={asked.step}")
+    check_curve(curve, nodes, asked)
+    check_bounds(curve, nodes, asked)
+    total = nodes.total("k", asked.query)
+    check_bounds(total, nodes, asked)
     assert [total[name] for name in ("from", "to", "at_least", "at_most", "exact")] == [
         curve[name] for name in ("from", "to", "at_least", "at_most", "exact")
     ]
     assert total["total"] == (total["at_most"] if total["exact"] else None)
-    life = world.total("k", f"bots={asked.bots}")
-    assert life["total"] == world.counted("k", 0, 2**40, asked.bots)
+    life = nodes.total("k", f"bots={asked.bots}")
+    assert life["total"] == nodes.counted("k", 0, 2**40, asked.bots)
     assert life["exact"] and life["from"] is None and life["to"] is None
 
 
 @settings(max_examples=150, deadline=None)
 @given(worlds(), st.sampled_from(ZONES), st.sampled_from(list(Bots)), st.sampled_from([*STEPS, "auto"]))
-def test_the_summary_is_the_curve_of_the_same_days(world: World, tz: str, bots: Bots, step: str) -> None:
-    ahead = [hit for hit in world.hits if hit.t > world.now - world.now % 60 + 59]
+def test_the_summary_is_the_curve_of_the_same_days(nodes: QueriedNodes, tz: str, bots: Bots, step: str) -> None:
+    ahead = [hit for hit in nodes.hits if hit.t > nodes.now - nodes.now % 60 + 59]
     asked = f"tz={tz}&bots={bots}"
-    summary = world.summary("k", asked)
+    summary = nodes.summary("k", asked)
     if not ahead:
         # A hit stamped minutes ahead is today's at once, but a curve's only when the step that holds it has begun.
-        assert summary["last_7d"] == world.curve("k", f"{asked}&last=7d&step={step}")["total"]
-        assert summary["last_30d"] == world.curve("k", f"{asked}&last=30d&step={step}")["total"]
-        assert summary["today"] == world.curve("k", f"{asked}&last=1d&step={step}")["total"]
-    assert summary["last_7d"] == world.total("k", f"{asked}&last=7d")["at_most"]
-    days = world.curve("k", f"{asked}&last=30d&step=1d")["points"]
+        assert summary["last_7d"] == nodes.curve("k", f"{asked}&last=7d&step={step}")["total"]
+        assert summary["last_30d"] == nodes.curve("k", f"{asked}&last=30d&step={step}")["total"]
+        assert summary["today"] == nodes.curve("k", f"{asked}&last=1d&step={step}")["total"]
+    assert summary["last_7d"] == nodes.total("k", f"{asked}&last=7d")["at_most"]
+    days = nodes.curve("k", f"{asked}&last=30d&step=1d")["points"]
     assert (summary["yesterday"], summary["today"]) == (days[-2]["count"], days[-1]["count"])
-    assert summary["last_hit"] == max((hit.t // 60 * 60 for hit in world.hits), default=None)
+    assert summary["last_hit"] == max((hit.t // 60 * 60 for hit in nodes.hits), default=None)

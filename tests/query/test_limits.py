@@ -12,20 +12,20 @@ from fastapi import FastAPI, Request, Response
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.keys import caller_key, limit_key
 from query.http.routes import routes
+from tests.query.queried_nodes import Limits, QueriedNodes
 from tests.query.test_routes import refuse
-from tests.query.world import Limits, World
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
 HOUR = NOW // 3600 * 3600
 
 
 class Node:
-    """A world with limits behind HTTP."""
+    """A node with limits behind HTTP."""
 
     def __init__(self) -> None:
-        self.world = World(now=NOW)
+        self.nodes = QueriedNodes(now=NOW)
         self.app = FastAPI()
-        self.app.include_router(routes(self.world.queries, self._erase, Limits("login", "quiet")))
+        self.app.include_router(routes(self.nodes.queries, self._erase, Limits("login", "quiet")))
 
         async def on_error(request: Request, error: Exception) -> Response:
             return refuse(error)
@@ -33,12 +33,12 @@ class Node:
         self.app.add_exception_handler(ClickcurveError, on_error)
 
     async def _erase(self, key: str) -> None:
-        self.world.erase(key)
+        self.nodes.erase(key)
 
     def decided(self, event: str, t: int, asked: int, admitted: int) -> None:
         for outcome, count in (("asked", asked), ("admitted", admitted)):
             if count:
-                self.world.owners[0].other(limit_key(event, outcome), t, count)
+                self.nodes.owners[0].other(limit_key(event, outcome), t, count)
 
     def get(self, path: str, **options: Any) -> httpx.Response:
         async def asked() -> httpx.Response:
@@ -79,7 +79,7 @@ def test_each_outcome_is_a_curve_of_its_own(node: Node, query: str, counts: tupl
     for _ in range(2):  # pending, then stored
         answer = node.get(f"/v1/limits/login/curve?from={NOW - 60}&to={NOW + 60}&step=1m&{query}")
         assert [point["count"] for point in answer.json()["points"]] == list(counts)
-        node.world.flush()
+        node.nodes.flush()
 
 
 def test_it_may_be_csv(node: Node) -> None:
@@ -96,15 +96,15 @@ def test_the_total_is_of_a_range_or_of_all_time(node: Node) -> None:
 
 def test_of_a_caller_its_own_history_without_what_may_not_be_kept(node: Node) -> None:
     stored = caller_key("login", "asked", "ip=a"[::-1])
-    node.world.owners[0].other(stored, NOW - 60, 3)
-    node.world.owners[0].other(stored, NOW - 40 * 86_400, 5)
+    node.nodes.owners[0].other(stored, NOW - 60, 3)
+    node.nodes.owners[0].other(stored, NOW - 40 * 86_400, 5)
     for _ in range(2):
         assert node.get("/v1/limits/login/total?caller=ip%3Da").json()["total"] == 3
         curve = node.get("/v1/limits/login/curve?caller=ip%3Da&last=100d").json()
         assert (curve["key"], curve["total"], curve["first_hit"]) == ("login", 3, NOW - 60)
         assert node.get("/v1/limits/login/total?caller=ip%3Db").json()["total"] == 0
         assert node.get("/v1/limits/login/total").json()["total"] == 9
-        node.world.flush()
+        node.nodes.flush()
     assert node.get("/v1/limits/login/total?caller=a").json()["field"] == "caller"
     assert node.get("/v1/limits/logn/total?caller=ip%3Da").status_code == 404
 
@@ -146,8 +146,8 @@ def test_a_key_that_looks_like_the_row_of_an_event_is_a_link(node: Node) -> None
 
 
 def test_no_answer_about_links_has_them(node: Node) -> None:
-    node.world.hit("login", NOW, 1)
+    node.nodes.hit("login", NOW, 1)
     for _ in range(2):
         assert node.get("/v1/total").json()["total"] == 1
         assert node.get("/v1/links").json()["links"] == [{"key": "login", "count": 1}]
-        node.world.flush()
+        node.nodes.flush()

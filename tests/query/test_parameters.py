@@ -9,18 +9,18 @@ import pytest
 
 from clickcurve.buckets.errors import ParameterInvalid
 from query.parameters import CURVE, parse_query
-from tests.query.world import World
+from tests.query.queried_nodes import QueriedNodes
 
 NOW = 1772361480  # 2026-03-01T10:38:00Z
 HOUR_S, DAY_S = 3600, 86_400
 
 
 @pytest.fixture
-def world() -> World:
-    world = World(now=NOW)
-    world.hit("k", NOW - 100 * DAY_S)
-    world.hit("k", NOW)
-    return world
+def nodes() -> QueriedNodes:
+    nodes = QueriedNodes(now=NOW)
+    nodes.hit("k", NOW - 100 * DAY_S)
+    nodes.hit("k", NOW)
+    return nodes
 
 
 @pytest.mark.parametrize(
@@ -46,27 +46,27 @@ def world() -> World:
     ],
 )
 def test_a_wrong_parameter_is_refused_by_name_value_and_rule(
-    world: World, query: str, field: str, value: object
+    nodes: QueriedNodes, query: str, field: str, value: object
 ) -> None:
     with pytest.raises(ParameterInvalid) as refused:
-        world.curve("k", query)
+        nodes.curve("k", query)
     error = refused.value
     assert (error.field, error.value, error.status) == (field, value, 422)
     assert error.rule and error.detail
 
 
-def test_an_unknown_parameter_names_those_that_are_known(world: World) -> None:
+def test_an_unknown_parameter_names_those_that_are_known(nodes: QueriedNodes) -> None:
     with pytest.raises(ParameterInvalid) as refused:
-        world.total("k", "step=1d")
+        nodes.total("k", "step=1d")
     assert refused.value.rule == "one of from, to, last, tz, bots"
 
 
 @pytest.mark.parametrize(
     "query", ["limit=0", "limit=1001", "limit=x", "limit=-1", "limit=1.0", "limit=٣", "sort=key", "from=1"]
 )
-def test_a_wrong_parameter_of_the_ranking_is_refused(world: World, query: str) -> None:
+def test_a_wrong_parameter_of_the_ranking_is_refused(nodes: QueriedNodes, query: str) -> None:
     with pytest.raises(ParameterInvalid):
-        world.top(query)
+        nodes.top(query)
 
 
 def test_parameters_are_decoded_as_a_form() -> None:
@@ -77,10 +77,10 @@ def test_parameters_are_decoded_as_a_form() -> None:
     }
 
 
-def test_without_a_range_a_curve_is_the_last_24_hours(world: World) -> None:
-    curve = world.curve("k")
+def test_without_a_range_a_curve_is_the_last_24_hours(nodes: QueriedNodes) -> None:
+    curve = nodes.curve("k")
     assert (curve["from"], curve["to"], curve["step"]) == (NOW - 38 * 60 - 23 * HOUR_S, NOW + 2 * 60, "5m")
-    assert {**curve, "points": []} == {**world.curve("k", "last=24h"), "points": []}
+    assert {**curve, "points": []} == {**nodes.curve("k", "last=24h"), "points": []}
 
 
 @pytest.mark.parametrize(
@@ -105,72 +105,72 @@ def test_without_a_range_a_curve_is_the_last_24_hours(world: World) -> None:
         ("to=1772361000", NOW - 100 * DAY_S, 1772361000, "1w"),
     ],
 )
-def test_the_range_and_step_that_are_meant(world: World, query: str, start: int, end: int, step: str) -> None:
-    curve = world.curve("k", query)
+def test_the_range_and_step_that_are_meant(nodes: QueriedNodes, query: str, start: int, end: int, step: str) -> None:
+    curve = nodes.curve("k", query)
     assert (curve["from"], curve["to"], curve["step"]) == (start, end, step)
 
 
-def test_an_end_alone_for_a_link_without_hits_before_it_is_an_empty_curve(world: World) -> None:
+def test_an_end_alone_for_a_link_without_hits_before_it_is_an_empty_curve(nodes: QueriedNodes) -> None:
     for key, end in (("unknown", NOW), ("k", 1000)):
-        curve = world.curve(key, f"to={end}")
+        curve = nodes.curve(key, f"to={end}")
         assert (curve["from"], curve["to"], curve["points"]) == (end, end, [])
         assert (curve["total"], curve["exact"]) == (0, True)
-        total = world.total(key, f"to={end}")
+        total = nodes.total(key, f"to={end}")
         assert (total["from"], total["to"], total["total"]) == (end, end, 0)
 
 
-def test_an_unknown_key_has_zeros_and_no_first_hit(world: World) -> None:
-    curve = world.curve("unknown", "last=60m")
+def test_an_unknown_key_has_zeros_and_no_first_hit(nodes: QueriedNodes) -> None:
+    curve = nodes.curve("unknown", "last=60m")
     assert curve["first_hit"] is None
     assert [point["count"] for point in curve["points"]] == [0] * 60
 
 
-def test_a_fine_step_over_all_time_stays_small(world: World) -> None:
-    points = world.curve("k", "from=0&step=1m")["points"]
+def test_a_fine_step_over_all_time_stays_small(nodes: QueriedNodes) -> None:
+    points = nodes.curve("k", "from=0&step=1m")["points"]
     assert 2000 < len(points) < 4000
     assert points[0]["end"] == 31 * DAY_S
 
 
-Ask = Callable[[World, str], dict[str, Any]]
+Ask = Callable[[QueriedNodes, str], dict[str, Any]]
 
 
-def test_too_many_points_are_refused_with_a_step_that_fits(world: World) -> None:
+def test_too_many_points_are_refused_with_a_step_that_fits(nodes: QueriedNodes) -> None:
     with pytest.raises(ParameterInvalid) as refused:
-        world.curve("k", f"from={NOW - 180}&to={NOW - 180 + 7 * DAY_S}&step=1m")
+        nodes.curve("k", f"from={NOW - 180}&to={NOW - 180 + 7 * DAY_S}&step=1m")
     assert refused.value.field == "step"
     assert "more than 10000 points at step=1m; step=5m would fit" in refused.value.detail
     with pytest.raises(ParameterInvalid, match="step=1d would fit"):
-        world.curve("k", f"from={NOW}&to={NOW + 1000 * DAY_S}&step=native")
+        nodes.curve("k", f"from={NOW}&to={NOW + 1000 * DAY_S}&step=native")
     with pytest.raises(ParameterInvalid, match="step=1y would fit"):
-        world.curve("k", f"from={NOW}&to=9998-01-01")
-    assert len(world.curve("k", "from=0&to=9999-01-01&step=1y")["points"]) == 8029
+        nodes.curve("k", f"from={NOW}&to=9998-01-01")
+    assert len(nodes.curve("k", "from=0&to=9999-01-01&step=1y")["points"]) == 8029
 
 
-def test_exactly_ten_thousand_points_are_allowed(world: World) -> None:
+def test_exactly_ten_thousand_points_are_allowed(nodes: QueriedNodes) -> None:
     start = NOW - NOW % 60
-    assert len(world.curve("k", f"from={start}&to={start + 10_000 * 60}&step=1m")["points"]) == 10_000
+    assert len(nodes.curve("k", f"from={start}&to={start + 10_000 * 60}&step=1m")["points"]) == 10_000
     with pytest.raises(ParameterInvalid):
-        world.curve("k", f"from={start}&to={start + 10_000 * 60 + 1}&step=1m")
+        nodes.curve("k", f"from={start}&to={start + 10_000 * 60 + 1}&step=1m")
 
 
-def test_total_takes_whole_units_of_last(world: World) -> None:
-    total = world.total("k", "last=7d")
+def test_total_takes_whole_units_of_last(nodes: QueriedNodes) -> None:
+    total = nodes.total("k", "last=7d")
     assert (total["from"], total["to"]) == (NOW - 638 * 60 - 6 * DAY_S, NOW + 802 * 60)
 
 
-def test_states_follow_the_clock_though_the_curve_is_remembered(world: World) -> None:
+def test_states_follow_the_clock_though_the_curve_is_remembered(nodes: QueriedNodes) -> None:
     query = f"from={NOW - 120}&to={NOW + 60}&step=1m"
     states = []
     for _ in range(4):
-        states.append([point["state"] for point in world.curve("k", query)["points"]])
-        world.now += 60
+        states.append([point["state"] for point in nodes.curve("k", query)["points"]])
+        nodes.now += 60
     assert states[0] == ["complete", "complete", "open"]
     assert states[1] == states[2] == states[3] == ["complete"] * 3
-    world.now = NOW - 60
-    assert [point["state"] for point in world.curve("k", query)["points"]] == ["complete", "open", "open"]
+    nodes.now = NOW - 60
+    assert [point["state"] for point in nodes.curve("k", query)["points"]] == ["complete", "open", "open"]
 
 
-def test_what_last_means_follows_the_clock_though_it_is_remembered(world: World) -> None:
+def test_what_last_means_follows_the_clock_though_it_is_remembered(nodes: QueriedNodes) -> None:
     for now in (NOW, NOW + 1, NOW + 3600, NOW):
-        world.now = now
-        assert world.curve("k", "last=60m")["to"] == now - now % 60 + 60
+        nodes.now = now
+        assert nodes.curve("k", "last=60m")["to"] == now - now % 60 + 60

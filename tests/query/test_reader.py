@@ -12,139 +12,139 @@ from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import Pending
 from query.reader import Reader
 from storage.contract import StoredLink, StoredRow
-from tests.query.world import World, run
+from tests.query.queried_nodes import QueriedNodes, run
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
 DAY_S = 86_400
 
 
-def lifetime(world: World, key: str = "k") -> int:
-    return int(world.total(key)["total"])
+def lifetime(nodes: QueriedNodes, key: str = "k") -> int:
+    return int(nodes.total(key)["total"])
 
 
 def test_pending_hits_are_seen_at_once_and_never_twice_while_a_flush_is_under_way() -> None:
-    world = World(now=NOW)
-    world.hit("k", NOW)
-    assert lifetime(world) == 1
-    world.owners[0].begin(NOW)
-    world.hit("k", NOW, 10)
-    assert lifetime(world) == 11  # the row is written, but the flush is not complete
-    world.owners[0].complete()
-    assert lifetime(world) == 11
-    world.flush()
-    assert lifetime(world) == 11
+    nodes = QueriedNodes(now=NOW)
+    nodes.hit("k", NOW)
+    assert lifetime(nodes) == 1
+    nodes.owners[0].begin(NOW)
+    nodes.hit("k", NOW, 10)
+    assert lifetime(nodes) == 11  # the row is written, but the flush is not complete
+    nodes.owners[0].complete()
+    assert lifetime(nodes) == 11
+    nodes.flush()
+    assert lifetime(nodes) == 11
 
 
-def reader_during(world: World, before: Callable[[], None], after: Callable[[], None]) -> Reader:
+def reader_during(nodes: QueriedNodes, before: Callable[[], None], after: Callable[[], None]) -> Reader:
     """A reader for which something happens just before or after the store looks at its rows."""
 
     async def rows(key: str) -> StoredLink:
         before()
-        found = await world.store.rows(key)
+        found = await nodes.store.rows(key)
         after()
         return found
 
-    return Reader(rows, world.owners[0].pending, world.owners[0].revisit, CLICKS)
+    return Reader(rows, nodes.owners[0].pending, nodes.owners[0].revisit, CLICKS)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", ["begin", "complete", "flush"])
 def test_a_flush_while_the_rows_are_read_changes_nothing(step: str, when: str) -> None:
-    world = World(now=NOW)
-    owner = world.owners[0]
-    world.hit("k", NOW, 3)
+    nodes = QueriedNodes(now=NOW)
+    owner = nodes.owners[0]
+    nodes.hit("k", NOW, 3)
     if step == "complete":
         owner.begin(NOW)
-        world.hit("k", NOW, 4)
+        nodes.hit("k", NOW, 4)
     steps = {"begin": lambda: owner.begin(NOW), "complete": owner.complete, "flush": lambda: owner.flush(NOW)}
     happens = {"before": lambda: None, "after": lambda: None, when: steps[step]}
-    row = run(reader_during(world, **happens).row("k", NOW))
+    row = run(reader_during(nodes, **happens).row("k", NOW))
     assert row.lifetime == (7 if step == "complete" else 3)
 
 
 def test_rows_of_several_owners_are_summed_whatever_day_they_are_folded_to() -> None:
-    world = World(owners=3, now=NOW - 3 * DAY_S)
+    nodes = QueriedNodes(owners=3, now=NOW - 3 * DAY_S)
     for owner in (1, 2, 3):
-        world.hit("k", world.now, owner, owner=owner)
-        world.owners[owner - 1].flush(world.now)
-        world.now += DAY_S
-    world.now = NOW
-    assert lifetime(world) == 6
-    assert world.curve("k", "last=7d")["total"] == 6
+        nodes.hit("k", nodes.now, owner, owner=owner)
+        nodes.owners[owner - 1].flush(nodes.now)
+        nodes.now += DAY_S
+    nodes.now = NOW
+    assert lifetime(nodes) == 6
+    assert nodes.curve("k", "last=7d")["total"] == 6
 
 
 def test_hits_of_the_marks_of_another_owner_are_not_confused_with_ones_own() -> None:
-    world = World(owners=2, now=NOW)
+    nodes = QueriedNodes(owners=2, now=NOW)
     for _ in range(5):
-        world.hit("k", NOW, owner=2)
-        world.owners[1].flush(NOW)
-    world.hit("k", NOW)
-    world.owners[0].begin(NOW)  # flush 1, far below the other owner's mark
-    assert lifetime(world) == 6
+        nodes.hit("k", NOW, owner=2)
+        nodes.owners[1].flush(NOW)
+    nodes.hit("k", NOW)
+    nodes.owners[0].begin(NOW)  # flush 1, far below the other owner's mark
+    assert lifetime(nodes) == 6
 
 
 def test_rows_older_than_the_erasure_count_for_nothing_and_later_hits_count() -> None:
-    world = World(owners=2, now=NOW)
+    nodes = QueriedNodes(owners=2, now=NOW)
     for owner in (1, 2):
-        world.hit("k", NOW, 5, owner=owner)
-    world.flush()
-    world.now += 60
-    world.erase("k")
-    assert world.summary("k") == {
+        nodes.hit("k", NOW, 5, owner=owner)
+    nodes.flush()
+    nodes.now += 60
+    nodes.erase("k")
+    assert nodes.summary("k") == {
         "key": "k",
         **dict.fromkeys(("lifetime", "today", "yesterday", "last_7d", "last_30d", "bots"), 0),
         "first_hit": None,
         "last_hit": None,
         "opening": 0,
     }
-    world.now += 60
-    world.hit("k", world.now, 2)
-    assert lifetime(world) == 2
-    world.flush()
-    assert lifetime(world) == 2
-    assert world.total(None)["total"] == 12
+    nodes.now += 60
+    nodes.hit("k", nodes.now, 2)
+    assert lifetime(nodes) == 2
+    nodes.flush()
+    assert lifetime(nodes) == 2
+    assert nodes.total(None)["total"] == 12
 
 
 def test_keys_of_other_namespaces_are_not_links() -> None:
-    world = World(now=NOW)
-    world.hit("\0rules:x", NOW)
-    assert lifetime(world, "\0rules:x") == 1
-    world.flush()
-    assert lifetime(world, "\0rules:x") == 1
-    assert run(world.store.rows("\0rules:x")).rows == ()
+    nodes = QueriedNodes(now=NOW)
+    nodes.hit("\0rules:x", NOW)
+    assert lifetime(nodes, "\0rules:x") == 1
+    nodes.flush()
+    assert lifetime(nodes, "\0rules:x") == 1
+    assert run(nodes.store.rows("\0rules:x")).rows == ()
 
 
 def test_a_fat_row_is_asked_to_be_folded_once_a_day_and_a_folded_one_never() -> None:
-    world = World(now=NOW)
-    world.hit("k", NOW)
-    world.flush()
-    asked = world.owners[0].revisits
-    world.curve("k")
+    nodes = QueriedNodes(now=NOW)
+    nodes.hit("k", NOW)
+    nodes.flush()
+    asked = nodes.owners[0].revisits
+    nodes.curve("k")
     assert not asked
-    world.now += 2 * DAY_S
-    before = world.curve("k", "last=7d")
+    nodes.now += 2 * DAY_S
+    before = nodes.curve("k", "last=7d")
     assert asked == {"k"}
     asked.clear()
-    world.curve("k")
+    nodes.curve("k")
     assert not asked
-    world.flush()
-    world.now += DAY_S
-    world.curve("k")
+    nodes.flush()
+    nodes.now += DAY_S
+    nodes.curve("k")
     assert asked == {"k"}
-    world.flush()
+    nodes.flush()
     assert not asked
-    world.curve("k")
+    nodes.curve("k")
     assert not asked
     assert before["total"] == 1
 
 
 def test_a_clock_that_steps_back_reads_the_row_as_it_was_folded() -> None:
-    world = World(now=NOW)
-    world.hit("k", NOW - 60)
-    world.now += 3 * DAY_S
-    world.fold()
-    world.now = NOW
-    curve = world.curve("k", "last=2h")
+    nodes = QueriedNodes(now=NOW)
+    nodes.hit("k", NOW - 60)
+    nodes.now += 3 * DAY_S
+    nodes.fold()
+    nodes.now = NOW
+    curve = nodes.curve("k", "last=2h")
     assert curve["total"] == 1
     assert {point["end"] - point["start"] for point in curve["points"]} == {3600}
 
@@ -165,24 +165,24 @@ def test_a_store_that_cannot_answer_and_a_corrupt_row_are_told() -> None:
 
 
 def test_a_row_read_in_part_is_asked_to_be_folded_too() -> None:
-    world = World(now=NOW)
-    world.hit("k", NOW)
-    world.flush()
-    world.now += 9 * DAY_S
-    assert world.curve("k", "last=60m")["total"] == 0
-    assert world.owners[0].revisits == {"k"}
+    nodes = QueriedNodes(now=NOW)
+    nodes.hit("k", NOW)
+    nodes.flush()
+    nodes.now += 9 * DAY_S
+    assert nodes.curve("k", "last=60m")["total"] == 0
+    assert nodes.owners[0].revisits == {"k"}
 
 
 def test_what_is_left_out_of_a_row_is_never_asked_for() -> None:
     """Rows that are folded to now are decoded from the start of the range on only."""
-    world = World(now=NOW)
+    nodes = QueriedNodes(now=NOW)
     for age in range(0, 500 * DAY_S, 7 * 3600):
-        world.hit("k", NOW - age, bot=age % 2 == 0)
-    world.fold()
+        nodes.hit("k", NOW - age, bot=age % 2 == 0)
+    nodes.fold()
     for query in ("last=60m", "last=24h", "last=30d", "last=12mo", "from=0", f"to={NOW}", "last=2mo&tz=Asia/Kolkata"):
         for bots in ("exclude", "include", "only"):
-            curve = world.curve("k", f"{query}&bots={bots}")
+            curve = nodes.curve("k", f"{query}&bots={bots}")
             spans = [(point["start"], point["end"]) for point in curve["points"]]
             assert [point["count"] for point in curve["points"]] == [
-                world.counted("k", start, end, Bots(bots)) for start, end in spans
+                nodes.counted("k", start, end, Bots(bots)) for start, end in spans
             ]

@@ -12,12 +12,13 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from starlette.responses import JSONResponse
 
+from clickcurve.asgi import Application
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
 from clickcurve.keys import limit_key
-from query.http.hot_endpoint import Application, HotQueries, accepts_csv
+from query.http.hot_endpoint import HotQueries, accepts_csv
 from query.http.routes import routes
 from storage.contract import StoredLink
-from tests.query.world import Limits, World
+from tests.query.queried_nodes import Limits, QueriedNodes
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
 KEYS = ["k", "a/b", "%2F", "total", "curve", "x/total", "total/curve", "ü ?#", "a+b", "..", "\0x", "a%", "k" * 1024]
@@ -39,21 +40,21 @@ def refuse(error: Exception) -> Response:
 
 
 class Node:
-    """A world behind HTTP, asked through the hot callable or without it."""
+    """A node behind HTTP, asked through the hot callable or without it."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, nodes: QueriedNodes) -> None:
+        self.nodes = nodes
         self.app = FastAPI()
-        self.app.include_router(routes(world.queries, self._erase, Limits()))
+        self.app.include_router(routes(nodes.queries, self._erase, Limits()))
 
         async def on_error(request: Request, error: Exception) -> Response:
             return refuse(error)
 
         self.app.add_exception_handler(ClickcurveError, on_error)
-        self.hot = HotQueries(world.queries, refuse, self.app)
+        self.hot = HotQueries(nodes.queries, refuse, self.app)
 
     async def _erase(self, key: str) -> None:
-        self.world.erase(key)
+        self.nodes.erase(key)
 
     def ask(self, method: str, path: str, app: Application | None = None, **options: Any) -> httpx.Response:
         async def asked() -> httpx.Response:
@@ -74,10 +75,10 @@ class Node:
 
 @pytest.fixture
 def node() -> Node:
-    world = World(now=NOW)
+    nodes = QueriedNodes(now=NOW)
     for n, key in enumerate(KEYS, start=1):
-        world.hit(key, NOW, n)
-    return Node(world)
+        nodes.hit(key, NOW, n)
+    return Node(nodes)
 
 
 def encoded(key: str) -> str:
@@ -160,7 +161,7 @@ def test_all_links_together_are_not_reduced_by_an_erasure(node: Node) -> None:
 
 
 def test_erasing_answers_nothing_and_works_for_unknown_keys_too(node: Node) -> None:
-    node.world.flush()
+    node.nodes.flush()
     assert len(node.get("/v1/links").json()["links"]) == len(KEYS)
     for _ in range(2):
         answer = node.ask("DELETE", "/v1/links/a%2Fb")
@@ -229,7 +230,7 @@ def test_a_store_that_cannot_answer_is_503(node: Node) -> None:
     async def down(key: str) -> StoredLink:
         raise StoreUnavailable("the store is away")
 
-    reader: Any = node.world.reader
+    reader: Any = node.nodes.reader
     reader._rows = down
     for path in ("/v1/links/k/total", "/v1/links/k/curve", "/v1/links/k"):
         assert node.get(path).status_code == 503
@@ -241,7 +242,7 @@ def test_what_is_not_http_goes_behind() -> None:
     async def behind(scope: Any, receive: Any, send: Any) -> None:
         seen.append(scope["type"])
 
-    hot = HotQueries(World().queries, refuse, behind)
+    hot = HotQueries(QueriedNodes().queries, refuse, behind)
     call: Callable[..., Awaitable[None]] = hot
     asyncio.run(asyncio.wait_for(_wait(call({"type": "lifespan"}, None, None)), 5))
     assert seen == ["lifespan"]
@@ -273,7 +274,7 @@ def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_desc
         "/v1/total": node.get("/v1/total"),
         "/v1/curve": node.get("/v1/curve"),
     }
-    node.world.owners[0].other(limit_key("k", "asked"), NOW, 1)
+    node.nodes.owners[0].other(limit_key("k", "asked"), NOW, 1)
     answers |= {f"/v1/limits/{{event}}/{what}": node.get(f"/v1/limits/k/{what}") for what in ("total", "curve")}
     for path, answer in answers.items():
         described_answer = page["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]

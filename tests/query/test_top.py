@@ -13,53 +13,53 @@ from hypothesis import strategies as st
 from query import top
 from query.parameters import Asked
 from storage.contract import StoredLink
-from tests.query.world import World, run
+from tests.query.queried_nodes import QueriedNodes, run
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
 DAY_S = 86_400
 
 
-def ranked(world: World, limit: int, since: int | None = None) -> list[dict[str, Any]]:
-    keys = {hit.key for hit in world.hits}
-    counts = {key: world.counted(key, since or 0, 2**40) for key in keys}
+def ranked(nodes: QueriedNodes, limit: int, since: int | None = None) -> list[dict[str, Any]]:
+    keys = {hit.key for hit in nodes.hits}
+    counts = {key: nodes.counted(key, since or 0, 2**40) for key in keys}
     best = sorted((key for key in keys if counts[key]), key=lambda key: (-counts[key], key))
     return [{"key": key, "count": counts[key]} for key in best[:limit]]
 
 
 def test_links_are_ranked_by_hits_and_ties_by_key() -> None:
-    world = World(now=NOW)
+    nodes = QueriedNodes(now=NOW)
     for key, count in (("b", 2), ("a", 2), ("ü", 3), ("B", 2), ("\0x", 2), ("bots", 9)):
-        world.hit(key, NOW, count, bot=key == "bots")
+        nodes.hit(key, NOW, count, bot=key == "bots")
     expected = [("ü", 3), ("\0x", 2), ("B", 2), ("a", 2), ("b", 2)]
     for _ in range(2):
-        answer = world.top()
+        answer = nodes.top()
         assert (answer["from"], answer["to"]) == (None, None)
         assert [(link["key"], link["count"]) for link in answer["links"]] == expected
-        world.flush()
-    assert [link["key"] for link in world.top("limit=2")["links"]] == ["ü", "\0x"]
-    assert world.top("bots=only")["links"] == [{"key": "bots", "count": 9}]
-    assert world.top("bots=include")["links"][0] == {"key": "bots", "count": 9}
+        nodes.flush()
+    assert [link["key"] for link in nodes.top("limit=2")["links"]] == ["ü", "\0x"]
+    assert nodes.top("bots=only")["links"] == [{"key": "bots", "count": 9}]
+    assert nodes.top("bots=include")["links"][0] == {"key": "bots", "count": 9}
 
 
 def test_an_opening_counts_for_life_but_not_in_a_range() -> None:
-    world = World(now=NOW)
-    world.owners[0].opening("old", 100)
+    nodes = QueriedNodes(now=NOW)
+    nodes.owners[0].opening("old", 100)
     for _ in range(2):
-        assert world.top()["links"] == [{"key": "old", "count": 100}]
-        assert world.top("last=1y")["links"] == []
-        world.flush()
+        assert nodes.top()["links"] == [{"key": "old", "count": 100}]
+        assert nodes.top("last=1y")["links"] == []
+        nodes.flush()
 
 
 def test_a_range_is_whole_units_and_counts_as_the_summary_does() -> None:
-    world = World(now=NOW)
+    nodes = QueriedNodes(now=NOW)
     for age in range(0, 40 * DAY_S, DAY_S // 3):
-        world.hit("k", NOW - age)
-    world.flush()
+        nodes.hit("k", NOW - age)
+    nodes.flush()
     for tz in ("UTC", "Asia/Kolkata"):
-        answer = world.top(f"last=30d&tz={tz}")
-        total = world.total("k", f"last=30d&tz={tz}")
+        answer = nodes.top(f"last=30d&tz={tz}")
+        total = nodes.total("k", f"last=30d&tz={tz}")
         assert (answer["from"], answer["to"]) == (total["from"], total["to"])
-        assert answer["links"][0]["count"] == world.summary("k", f"tz={tz}")["last_30d"]
+        assert answer["links"][0]["count"] == nodes.summary("k", f"tz={tz}")["last_30d"]
 
 
 @settings(max_examples=40, deadline=None)
@@ -70,73 +70,73 @@ def test_every_ranking_agrees_with_the_raw_hits(seed: int, spare: int, limit: in
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(top, "_KEPT", limit + spare)
         patch.setattr(top, "_PAGE", 3)
-        world = World(now=NOW)
+        nodes = QueriedNodes(now=NOW)
         since = NOW // DAY_S * DAY_S - DAY_S if span else None
         for _ in range(30):
             match drawn.choice(["hit", "hit", "hit", "ask", "ask", "begin", "complete", "erase"]):
                 case "hit":
                     age = drawn.choice([0, 60, DAY_S, 5 * DAY_S])
-                    world.hit(f"k{min(drawn.randrange(20), drawn.randrange(20))}", NOW - age, drawn.randrange(1, 5))
+                    nodes.hit(f"k{min(drawn.randrange(20), drawn.randrange(20))}", NOW - age, drawn.randrange(1, 5))
                 case "begin":
-                    world.flush()
-                    world.hit("k0", NOW)
-                    world.owners[0].begin(NOW)
-                    assert world.top(f"{span}limit={limit}")["links"] == ranked(world, limit, since)
-                    world.owners[0].complete()
+                    nodes.flush()
+                    nodes.hit("k0", NOW)
+                    nodes.owners[0].begin(NOW)
+                    assert nodes.top(f"{span}limit={limit}")["links"] == ranked(nodes, limit, since)
+                    nodes.owners[0].complete()
                 case "erase":
-                    world.erase(f"k{drawn.randrange(20)}")
+                    nodes.erase(f"k{drawn.randrange(20)}")
                 case "complete":
-                    world.flush()
+                    nodes.flush()
                 case "ask":
-                    assert world.top(f"{span}limit={limit}")["links"] == ranked(world, limit, since)
-        assert world.top(f"{span}limit={limit}")["links"] == ranked(world, limit, since)
+                    assert nodes.top(f"{span}limit={limit}")["links"] == ranked(nodes, limit, since)
+        assert nodes.top(f"{span}limit={limit}")["links"] == ranked(nodes, limit, since)
 
 
-def counted_walks(world: World) -> list[str | None]:
+def counted_walks(nodes: QueriedNodes) -> list[str | None]:
     """Every page that is walked from now on."""
     walks: list[str | None] = []
-    walk = world.store.walk
+    walk = nodes.store.walk
 
     def counting(after: str | None, limit: int, since_day: int | None) -> list[tuple[str, StoredLink]]:
         walks.append(after)
         return walk(after, limit, since_day)
 
-    world.top_links._walk = counting
+    nodes.top_links._walk = counting
     return walks
 
 
 def test_the_store_is_walked_again_after_a_flush_an_erasure_or_some_seconds_only() -> None:
-    world = World(owners=2, now=NOW)
-    world.hit("a", NOW)
-    world.hit("b", NOW, 5)
-    world.flush()
-    walks = counted_walks(world)
-    world.top()
-    world.hit("a", NOW, 3)
-    assert [link["count"] for link in world.top()["links"]] == [5, 4]
+    nodes = QueriedNodes(owners=2, now=NOW)
+    nodes.hit("a", NOW)
+    nodes.hit("b", NOW, 5)
+    nodes.flush()
+    walks = counted_walks(nodes)
+    nodes.top()
+    nodes.hit("a", NOW, 3)
+    assert [link["count"] for link in nodes.top()["links"]] == [5, 4]
     assert len(walks) == 1
-    world.flush()
-    world.top()
+    nodes.flush()
+    nodes.top()
     assert len(walks) == 2
-    world.erase("b")
-    assert world.top()["links"] == [{"key": "a", "count": 4}]
+    nodes.erase("b")
+    assert nodes.top()["links"] == [{"key": "a", "count": 4}]
     assert len(walks) == 3
-    world.hit("c", NOW, 9, owner=2)
-    world.owners[1].flush(NOW)
-    assert len(world.top()["links"]) == 1
-    world.now += 15
-    assert world.top()["links"][0] == {"key": "c", "count": 9}
+    nodes.hit("c", NOW, 9, owner=2)
+    nodes.owners[1].flush(NOW)
+    assert len(nodes.top()["links"]) == 1
+    nodes.now += 15
+    assert nodes.top()["links"][0] == {"key": "c", "count": 9}
     assert len(walks) == 4
 
 
 def test_many_who_ask_at_once_share_one_walk() -> None:
-    world = World(now=NOW)
-    world.hit("a", NOW)
-    world.flush()
-    walks = counted_walks(world)
+    nodes = QueriedNodes(now=NOW)
+    nodes.hit("a", NOW)
+    nodes.flush()
+    walks = counted_walks(nodes)
 
     async def ask_many() -> list[top.Top]:
-        return await asyncio.gather(*(world.top_links.top(Asked(), NOW) for _ in range(10)))
+        return await asyncio.gather(*(nodes.top_links.top(Asked(), NOW) for _ in range(10)))
 
     assert {tuple(found.links) for found in run(ask_many())} == {(("a", 1),)}
     assert len(walks) == 1
@@ -144,51 +144,51 @@ def test_many_who_ask_at_once_share_one_walk() -> None:
 
 @pytest.mark.parametrize("what", ["flush", "erase"])
 def test_what_happens_during_a_walk_is_not_forgotten(what: str) -> None:
-    world = World(now=NOW)
+    nodes = QueriedNodes(now=NOW)
     for key in "abc":
-        world.hit(key, NOW)
-    world.flush()
-    world.hit("a", NOW, 10)
-    walk = world.store.walk
+        nodes.hit(key, NOW)
+    nodes.flush()
+    nodes.hit("a", NOW, 10)
+    walk = nodes.store.walk
     happened: list[bool] = []
 
     def meanwhile(after: str | None, limit: int, since_day: int | None) -> list[tuple[str, StoredLink]]:
         found = walk(after, limit, since_day)
         if not happened:
             happened.append(True)
-            world.flush() if what == "flush" else world.erase("b")
+            nodes.flush() if what == "flush" else nodes.erase("b")
         return found
 
-    world.top_links._walk = meanwhile
-    assert run(world.top_links.top(Asked(), NOW)).links[0] == ("a", 11)
+    nodes.top_links._walk = meanwhile
+    assert run(nodes.top_links.top(Asked(), NOW)).links[0] == ("a", 11)
     expected = [("a", 11), ("b", 1), ("c", 1)] if what == "flush" else [("a", 11), ("c", 1)]
-    assert run(world.top_links.top(Asked(), NOW)).links == expected
+    assert run(nodes.top_links.top(Asked(), NOW)).links == expected
 
 
 def test_a_flush_while_the_pending_hits_are_gathered_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(top, "_SLICE", 1)
-    world = World(now=NOW)
+    nodes = QueriedNodes(now=NOW)
     for key in "abc":
-        world.hit(key, NOW)
-    world.flush()
-    world.top()
+        nodes.hit(key, NOW)
+    nodes.flush()
+    nodes.top()
 
     async def asked() -> top.Top:
-        world.hit("a", NOW)
-        world.hit("b", NOW)
-        asking = asyncio.create_task(world.top_links.top(Asked(), NOW))
+        nodes.hit("a", NOW)
+        nodes.hit("b", NOW)
+        asking = asyncio.create_task(nodes.top_links.top(Asked(), NOW))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        world.flush()
+        nodes.flush()
         return await asking
 
     assert run(asked()).links == [("a", 2), ("b", 2), ("c", 1)]
 
 
 def test_csv_quotes_keys_that_need_it_and_keeps_them_as_they_are() -> None:
-    world = World(now=NOW)
+    nodes = QueriedNodes(now=NOW)
     for count, key in enumerate(['say "hi", all', "line\nbreak", "=1+1", "plain"], start=1):
-        world.hit(key, NOW, count)
-    media, body = run(world.queries.top(b"format=csv"))
+        nodes.hit(key, NOW, count)
+    media, body = run(nodes.queries.top(b"format=csv"))
     assert media == "text/csv; charset=utf-8"
     assert body.decode() == 'key,count\nplain,4\n=1+1,3\n"line\nbreak",2\n"say ""hi"", all",1\n'

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import ParameterInvalid
-from query.times import STEPS, Step
+from query.steps import STEPS, Step
 from query.zones import DAY, HOUR, MONTH, WEEK, YEAR, Calendar, Fixed, Unit, Zone, zone
 
 # Whole, half and quarter hours; changes at midnight, over midnight, by half an hour; a day that never was.

@@ -29,9 +29,9 @@ from typing import Any
 import pytest
 
 from clickcurve.buckets.errors import ParameterInvalid
-from query.times import moment
+from query.parameters import moment
 from query.zones import Zone, zone
-from tests.query.world import World
+from tests.query.queried_nodes import QueriedNodes
 
 FILES = sorted(Path(__file__).parent.glob("*.txt"))
 
@@ -40,7 +40,7 @@ class Scenario:
     """One file as it runs. Errors say the line."""
 
     def __init__(self, text: str) -> None:
-        self.world = World()
+        self.nodes = QueriedNodes()
         self.zone: Zone = zone("UTC")
         self._lines = list(enumerate(text.splitlines(), start=1))
 
@@ -63,38 +63,38 @@ class Scenario:
         self.zone = zone(name)
 
     def do_owners(self, count: str) -> None:
-        self.world = World(owners=int(count))
+        self.nodes = QueriedNodes(owners=int(count))
 
     def do_now(self, text: str) -> None:
-        self.world.now = self.t(text)
+        self.nodes.now = self.t(text)
 
     def do_hit(self, key: str, text: str, *rest: str) -> None:
         counts = [int(word) for word in rest if word.isdigit()]
         owners = [int(word.removeprefix("owner=")) for word in rest if word.startswith("owner=")]
-        self.world.hit(key, self.t(text), counts[0] if counts else 1, "bot" in rest, owners[0] if owners else 1)
+        self.nodes.hit(key, self.t(text), counts[0] if counts else 1, "bot" in rest, owners[0] if owners else 1)
 
     def do_opening(self, key: str, count: str) -> None:
-        self.world.owners[0].opening(key, int(count))
+        self.nodes.owners[0].opening(key, int(count))
 
     def do_flush(self) -> None:
-        self.world.flush()
+        self.nodes.flush()
 
     def do_begin(self) -> None:
-        self.world.owners[0].begin(self.world.now)
+        self.nodes.owners[0].begin(self.nodes.now)
 
     def do_complete(self) -> None:
-        self.world.owners[0].complete()
+        self.nodes.owners[0].complete()
 
     def do_fold(self) -> None:
-        self.world.fold()
+        self.nodes.fold()
 
     def do_erase(self, key: str) -> None:
-        self.world.erase(key)
+        self.nodes.erase(key)
 
     # --- what is asked --------------------------------------------------------------------------------------------
     def do_total(self, key: str, *words: str) -> None:
         query, expected = split(words)
-        answer = self._asked(expected, lambda: self.world.total(None if key == "*" else key, query))
+        answer = self._asked(expected, lambda: self.nodes.total(None if key == "*" else key, query))
         if answer is None:
             return
         if "inexact" in expected:
@@ -105,12 +105,12 @@ class Scenario:
 
     def do_summary(self, key: str, *words: str) -> None:
         query, expected = split(words)
-        answer = self._asked(expected, lambda: self.world.summary(key, query))
+        answer = self._asked(expected, lambda: self.nodes.summary(key, query))
         self._check_members(answer, expected)
 
     def do_curve(self, key: str, *words: str) -> None:
         query, expected = split(words)
-        answer = self._asked(expected, lambda: self.world.curve(None if key == "*" else key, query))
+        answer = self._asked(expected, lambda: self.nodes.curve(None if key == "*" else key, query))
         if answer is None:
             return
         points = answer["points"]
@@ -122,7 +122,7 @@ class Scenario:
 
     def do_top(self, *words: str) -> None:
         query, expected = split(words)
-        answer = self._asked(expected, lambda: self.world.top(query))
+        answer = self._asked(expected, lambda: self.nodes.top(query))
         if answer is not None:
             assert [f"{link['key']}={link['count']}" for link in answer["links"]] == expected
 

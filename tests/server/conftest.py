@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.running import RunningServer
+from testing.server import RunningServer
 
 Line = dict[str, Any]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clickcurve.buckets.errors import SettingInvalid
-from server.settings import TABLE, read
+from server.settings import TABLE, read_settings
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_a_flag_beats_the_environment_which_beats_the_file_which_beats_the_defau
 ) -> None:
     config = tmp_path / "clickcurve.toml"
     config.write_text("" if file is None else f"port = {file}\n")
-    found = read(
+    found = read_settings(
         {"port": flag, "config": str(config)}, {} if environ is None else {"CLICKCURVE_PORT": environ, "PATH": "/bin"}
     )
     assert found.port == value
@@ -38,14 +38,14 @@ def test_a_flag_beats_the_environment_which_beats_the_file_which_beats_the_defau
 def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
     config = tmp_path / "clickcurve.toml"
     config.write_text('sync = false\nworkers = 2\nstore = "memory://"\n')
-    found = read({}, {"CLICKCURVE_CONFIG": str(config)})
+    found = read_settings({}, {"CLICKCURVE_CONFIG": str(config)})
     assert (found.sync, found.workers, found.store) == (False, 2, "memory://")
 
 
 def test_the_database_lies_in_the_data_folder_unless_a_store_is_named() -> None:
-    assert read({"data": "/srv/clicks"}, {}).store == "sqlite:////srv/clicks/clickcurve.db"
-    assert read({}, {}).store == "sqlite:///clickcurve-data/clickcurve.db"
-    assert read({"store": "memory://"}, {}).store == "memory://"
+    assert read_settings({"data": "/srv/clicks"}, {}).store == "sqlite:////srv/clicks/clickcurve.db"
+    assert read_settings({}, {}).store == "sqlite:///clickcurve-data/clickcurve.db"
+    assert read_settings({"store": "memory://"}, {}).store == "memory://"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_wrong_or_unknown_setting_is_refused_in_one_sentence(
     flags: dict[str, str], environ: dict[str, str], sentence: str
 ) -> None:
     with pytest.raises(SettingInvalid) as refused:
-        read(flags, environ)
+        read_settings(flags, environ)
     assert sentence in refused.value.detail
     assert "\n" not in refused.value.detail
 
@@ -91,12 +91,12 @@ def test_a_wrong_file_is_refused_in_one_sentence(tmp_path: Path, text: str, sent
     config = tmp_path / "clickcurve.toml"
     config.write_text(text)
     with pytest.raises(SettingInvalid) as refused:
-        read({"config": str(config)}, {})
+        read_settings({"config": str(config)}, {})
     assert sentence.format(file=config) in refused.value.detail
 
 
 def test_the_listing_has_every_setting_with_its_origin_and_hides_secrets() -> None:
-    listing = read({"token": "cc_secret"}, {"CLICKCURVE_SYNC": "off"}).listing()
+    listing = read_settings({"token": "cc_secret"}, {"CLICKCURVE_SYNC": "off"}).listing()
     assert [name for name, _, _ in listing] == [setting.name for setting in TABLE]
     assert ("token", "********", "flag --token") in listing
     assert ("sync", "off", "environment CLICKCURVE_SYNC") in listing
@@ -107,5 +107,5 @@ def test_a_secret_is_not_repeated_in_a_refusal(tmp_path: Path) -> None:
     config = tmp_path / "clickcurve.toml"
     config.write_text('token = "cc_secret"\nport = "x"\n')
     with pytest.raises(SettingInvalid) as refused:
-        read({"config": str(config)}, {})
+        read_settings({"config": str(config)}, {})
     assert "cc_secret" not in refused.value.detail

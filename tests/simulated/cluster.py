@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from storage.cassandra.cql import Kind, Statement, Values
+from storage.cassandra.cql import Statement, StatementKind, Values
 from tests.simulated.bound import Bound, Wanted, checked, key_part, place_of
 from tests.simulated.cells import MARKER, Cell, Partition, Partitions, absorb, merged, sortable
 from tests.simulated.cql_text import NOW_MS, NotUnderstood, Plan, Table, parse, parse_table
@@ -120,8 +120,9 @@ class Cluster:
     # --- statements -----------------------------------------------------------------------------------------------
     def _plan(self, statement: Statement) -> Plan:
         plan = parse(statement.text)
-        reads = statement.kind in (Kind.READ, Kind.SERIAL_READ)
-        if reads != (plan.verb == "select") or (statement.kind == Kind.CONDITION) != (plan.conditions is not None):
+        reads = statement.kind in (StatementKind.READ, StatementKind.SERIAL_READ)
+        conditional = statement.kind == StatementKind.CONDITION
+        if reads != (plan.verb == "select") or conditional != (plan.conditions is not None):
             raise NotUnderstood(f"{statement.name} is no {statement.kind.value}: {statement.text}")
         if plan.columns == [NOW_MS]:
             return plan
@@ -151,7 +152,7 @@ class Cluster:
             self.refused.append(error)
             raise
 
-    def _start(self, plan: Plan, bound: Bound, kind: Kind, then: Then, only: int | None) -> None:
+    def _start(self, plan: Plan, bound: Bound, kind: StatementKind, then: Then, only: int | None) -> None:
         if plan.columns == [NOW_MS]:
             rows = [(int(self.now() * 1000),)]
             self.stage.soon(lambda: then(Answer(rows=rows)))
@@ -159,7 +160,7 @@ class Cluster:
             self.stage.soon(lambda: then(UNAVAILABLE))
         elif plan.table in self.linear:
             self._start_linear(plan, bound, kind, then)
-        elif kind == Kind.SERIAL_READ:
+        elif kind == StatementKind.SERIAL_READ:
             raise NotUnderstood(f"a serial read of {plan.table}, which no conditional update changes")
         elif plan.verb == "select":
             self._read(self.tables[plan.table], plan, bound, then)
@@ -280,17 +281,17 @@ class Cluster:
         return self.found(table, plan, bound, whole).rows or []
 
     # --- linearizable tables --------------------------------------------------------------------------------------
-    def _start_linear(self, plan: Plan, bound: Bound, kind: Kind, then: Then) -> None:
+    def _start_linear(self, plan: Plan, bound: Bound, kind: StatementKind, then: Then) -> None:
         table, linear = self.tables[plan.table], self.linear[plan.table]
-        if kind == Kind.CONDITION:
+        if kind == StatementKind.CONDITION:
             self._change(linear, *self._linear_change(table, plan, bound), then)
             return
         wanted = Wanted(table, plan.where, bound)
-        if kind == Kind.SERIAL_READ and (wanted.keys is None or len(wanted.keys) != 1):
+        if kind == StatementKind.SERIAL_READ and (wanted.keys is None or len(wanted.keys) != 1):
             raise NotUnderstood(f"a serial read of {table.name} that is not one partition's")
 
         def look() -> dict[Key, dict[str, object]]:
-            if kind == Kind.SERIAL_READ:
+            if kind == StatementKind.SERIAL_READ:
                 assert wanted.keys is not None
                 return {key: linear.serial(key, self.clock()) for key in wanted.keys}
             return linear.at_quorum(self.clock())

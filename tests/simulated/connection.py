@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from clickcurve.buckets.errors import StoreUnavailable
-from storage.cassandra.cql import Kind, Rows, Statement, Values
+from storage.cassandra.cql import Rows, Statement, StatementKind, Values
 from tests.ingest.journal.faulty_disk import Stopped
 from tests.simulated.cluster import REPLICAS, Answer, Cluster
 from tests.simulated.stage import Event, Life
@@ -153,7 +153,7 @@ class _Run:
         while self._under_way < connection._in_flight and self._next < len(self._many) and not self._failed:
             self._next += 1
             self._under_way += 1
-            tries = TRIES if self._statement.kind != Kind.CONDITION and self._only is None else 1
+            tries = TRIES if self._statement.kind != StatementKind.CONDITION and self._only is None else 1
             self._send(self._next - 1, tries)
         if not self._under_way:
             self._done()
@@ -164,8 +164,8 @@ class _Run:
                 self._send(index, tries - 1)
                 return
             self.answers[index] = answer
-            self._failed = self._failed or (answer.error is not None and self._statement.kind != Kind.CONDITION)
-            self._failed = self._failed or answer.error == "unavailable"
+            if answer.error == "unavailable" or (answer.error and self._statement.kind != StatementKind.CONDITION):
+                self._failed = True
             self._under_way -= 1
             self._send_more()
 

@@ -22,7 +22,7 @@ from tests.simulated.connection import Fault
 from tests.simulated.judgement import judge
 from tests.simulated.ledger import Copy, Sent
 from tests.simulated.machine import Machine, OpenStore, Process, copied
-from tests.simulated.world import DAY_S, MakeCluster, World
+from tests.simulated.simulation import DAY_S, MakeCluster, Simulation
 
 MACHINES_AT_MOST = 4
 FAILING_STARTS = 0.3
@@ -65,7 +65,7 @@ class Plot:
     waits_s: tuple[float, ...] = (1, 15, 60, 3_600, DAY_S, 2.5 * DAY_S)
 
 
-class History(World):
+class History(Simulation):
     """One history. `tell` it once; raises Wrong, or whatever else the program must not raise."""
 
     def __init__(self, seed: int, plot: Plot, open_store: OpenStore, make_cluster: MakeCluster) -> None:

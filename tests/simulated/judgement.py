@@ -19,7 +19,7 @@ from storage.tools.verify import verify
 from tests.simulated.connection import Connection
 from tests.simulated.ledger import Wrong
 from tests.simulated.machine import Process
-from tests.simulated.world import CLOCKS_APART_S, DAY_S, World
+from tests.simulated.simulation import CLOCKS_APART_S, DAY_S, Simulation
 
 ROUNDS = 12  # of flushes: a process that is fenced is restarted, one that is superseded sets its journal aside
 PATIENCE = 2_000
@@ -27,115 +27,115 @@ FAR = 400  # days ahead, when every row is due
 PAIRS = ((0, 1), (0, 2), (1, 2))
 
 
-async def judge(world: World) -> None:
-    world.cluster.faults = world.cluster.faults.none()
-    world.cluster.down.clear()
-    await _flush_all(world)
-    _judge_totals(world, "the end")
-    while world.stage.late:
-        world.stage.late.pop(world.rnd.randrange(len(world.stage.late)))()
-    await world.stage.pass_turns(200)
-    _judge_totals(world, "the end, when all that was late has come")
-    await _judge_books(world)
-    await _judge_answers(world)
-    for machine in world.machines:
+async def judge(simulation: Simulation) -> None:
+    simulation.cluster.faults = simulation.cluster.faults.none()
+    simulation.cluster.down.clear()
+    await _flush_all(simulation)
+    _judge_totals(simulation, "the end")
+    while simulation.stage.late:
+        simulation.stage.late.pop(simulation.rnd.randrange(len(simulation.stage.late)))()
+    await simulation.stage.pass_turns(200)
+    _judge_totals(simulation, "the end, when all that was late has come")
+    await _judge_books(simulation)
+    await _judge_answers(simulation)
+    for machine in simulation.machines:
         assert machine.process is not None
-        world.spawn(machine.process, world.close_at)
-        await _finish(world, machine.process)
-        await world.bury(machine)
+        simulation.spawn(machine.process, simulation.close_at)
+        await _finish(simulation, machine.process)
+        await simulation.bury(machine)
 
 
-async def _flush_all(world: World) -> None:
+async def _flush_all(simulation: Simulation) -> None:
     for _ in range(ROUNDS):
-        for machine in world.machines:
+        for machine in simulation.machines:
             process = machine.process
             machine.disk.fault = None
             if process is not None:
                 process.connection.fault_at.clear()
-                await _finish(world, process)
+                await _finish(simulation, process)
                 if isinstance(process.fenced, JournalSuperseded):
-                    await world.set_aside(machine)
+                    await simulation.set_aside(machine)
                 elif process.fenced or not process.life.alive:
-                    await world.bury(machine)
+                    await simulation.bury(machine)
             if machine.process is None:
-                world.start_process(machine)
+                simulation.start_process(machine)
             else:
-                world.spawn(machine.process, world.flush_at)
-        world.check()
-        processes = [machine.process for machine in world.machines]
+                simulation.spawn(machine.process, simulation.flush_at)
+        simulation.check()
+        processes = [machine.process for machine in simulation.machines]
         for process in processes:
             if process is not None:
-                await _finish(world, process)
+                await _finish(simulation, process)
         if all(process and not process.fenced and not process.owner.buffered_links() for process in processes):
             return
     raise Wrong(f"not everything could be flushed in {ROUNDS} rounds")
 
 
-async def _finish(world: World, process: Process) -> None:
+async def _finish(simulation: Simulation, process: Process) -> None:
     """Until it has ended all that it does, or has died."""
     for _ in range(PATIENCE):
-        world.stage.resume(process.life)
+        simulation.stage.resume(process.life)
         if not process.life.tasks or not process.life.alive:
             return
-        await world.stage.pass_turns(50)
+        await simulation.stage.pass_turns(50)
     raise Wrong(f"{process.life.name} does not come to an end")
 
 
-def _judge_totals(world: World, what: str) -> None:
-    for link in list(world.ledger.by_link):
-        must = {sent for sent in world.ledger.by_link[link] if sent.must_count(link)}
+def _judge_totals(simulation: Simulation, what: str) -> None:
+    for link in list(simulation.ledger.by_link):
+        must = {sent for sent in simulation.ledger.by_link[link] if sent.must_count(link)}
         for pair in PAIRS:
-            total = stored(stored_link(world, pair, link_key(link)), int(world.now), CLICKS).row.lifetime
-            world.ledger.judge(link, total, must, f"{what}, replicas {pair}", final=True)
+            total = stored(stored_link(simulation, pair, link_key(link)), int(simulation.now), CLICKS).row.lifetime
+            simulation.ledger.judge(link, total, must, f"{what}, replicas {pair}", final=True)
 
 
-def stored_link(world: World, pair: tuple[int, ...], key: str) -> StoredLink:
+def stored_link(simulation: Simulation, pair: tuple[int, ...], key: str) -> StoredLink:
     """What these replicas have of a key."""
-    rows = world.cluster.at(pair, LINK, (key or "\0",))
+    rows = simulation.cluster.at(pair, LINK, (key or "\0",))
     erased_at = next((at for owner, _, at in rows if owner == 0 and at is not None), 0)
     return StoredLink(erased_at, tuple(StoredRow(owner, data) for owner, data, _ in rows if data is not None))
 
 
-async def _judge_answers(world: World) -> None:
+async def _judge_answers(simulation: Simulation) -> None:
     """Every machine gives the exact answer."""
-    for machine in world.machines:
+    for machine in simulation.machines:
         process = machine.process
         assert process is not None
-        for link in list(world.ledger.by_link)[-4:]:
-            must = {sent for sent in world.ledger.by_link[link] if sent.must_count(link)}
-            row = await process.reader.row(link_key(link), int(world.now))
-            world.ledger.judge(link, row.lifetime, must, f"the last read at {process.life.name}", final=True)
+        for link in list(simulation.ledger.by_link)[-4:]:
+            must = {sent for sent in simulation.ledger.by_link[link] if sent.must_count(link)}
+            row = await process.reader.row(link_key(link), int(simulation.now))
+            simulation.ledger.judge(link, row.lifetime, must, f"the last read at {process.life.name}", final=True)
 
 
-async def _judge_books(world: World) -> None:
+async def _judge_books(simulation: Simulation) -> None:
     """All links together are the sum of the links, and the lists of due rows and touched links leave nothing out."""
-    nobody = world.stage.nobody
-    store = world.open_store(Connection(world.cluster, nobody, 64), lambda: world.now)
-    report = await world.stage.in_thread(nobody, lambda: verify(store, CLICKS))
+    nobody = simulation.stage.nobody
+    store = simulation.open_store(Connection(simulation.cluster, nobody, 64), lambda: simulation.now)
+    report = await simulation.stage.in_thread(nobody, lambda: verify(store, CLICKS))
     if report.broken:
         raise Wrong(f"verify: {report.broken}")
-    await _judge_due(world, store)
-    await _judge_touched(world, store)
+    await _judge_due(simulation, store)
+    await _judge_touched(simulation, store)
 
 
-async def _judge_due(world: World, store: Store) -> None:
-    day = int(world.now) // DAY_S + FAR
-    for record in world.records():
+async def _judge_due(simulation: Simulation, store: Store) -> None:
+    day = int(simulation.now) // DAY_S + FAR
+    for record in simulation.records():
         names = partial(store.due, record.owner, day, None, 10_000)
-        due = set(await world.stage.in_thread(world.stage.nobody, names))
-        for key in [ALL_LINKS, *map(link_key, world.ledger.by_link)]:
-            rows = [row for row in stored_link(world, (0, 1), key).rows if row.owner == record.owner]
+        due = set(await simulation.stage.in_thread(simulation.stage.nobody, names))
+        for key in [ALL_LINKS, *map(link_key, simulation.ledger.by_link)]:
+            rows = [row for row in stored_link(simulation, (0, 1), key).rows if row.owner == record.owner]
             if any(next_due(codec.decode(row.data), CLICKS) is not None for row in rows) and key not in due:
                 raise Wrong(f"{key!r} of owner {record.owner} is not listed as due")
 
 
-async def _judge_touched(world: World, store: Store) -> None:
+async def _judge_touched(simulation: Simulation, store: Store) -> None:
     """A walk over what was touched since some day leaves out no link that was hit since then, by anybody's clock."""
-    since = int(world.now) - DAY_S
+    since = int(simulation.now) - DAY_S
     day = fold_day(since)
     walk = partial(store.walk, None, 10_000, day)
-    touched = {key for key, _ in await world.stage.in_thread(world.stage.nobody, walk)}
-    for link, batches in world.ledger.by_link.items():
+    touched = {key for key, _ in await simulation.stage.in_thread(simulation.stage.nobody, walk)}
+    for link, batches in simulation.ledger.by_link.items():
         hit = any(sent.stored and fold_day(int(sent.at - CLOCKS_APART_S)) >= day for sent in batches)
         if hit and link_key(link) not in touched:
             raise Wrong(f"{link!r} was hit since day {day} and is not listed as touched")

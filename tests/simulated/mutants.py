@@ -21,14 +21,14 @@ from ingest import claim, flush, owner
 from query.reader import Reader
 from storage.cassandra import store
 from storage.cassandra.erasures import Erasures
-from storage.cassandra.ids import Ids
+from storage.cassandra.ids import IdsTable
 from storage.cassandra.store import CassandraStore
-from tests.simulated import cluster, world
+from tests.simulated import cluster, simulation
 from tests.simulated.cells import Cell, Partition, Partitions, absorb
 from tests.simulated.cluster import ROWS, Answer, Cluster, Exchange, Faults
 from tests.simulated.cql_text import Table
 from tests.simulated.history import Plot
-from tests.simulated.world import DAY_S
+from tests.simulated.simulation import DAY_S
 
 Switched = AbstractContextManager[Any]
 
@@ -200,15 +200,15 @@ MUTANTS = [
         replaced(CassandraStore, "begin", lambda *_: True),
         replaced(CassandraStore, "_check_fence", lambda *_: None)), COPIES),
     Mutant("an id is mine if its owner is", lambda: rewritten(
-        Ids, "_decide", "claim[:2] == (owner, flush)", "claim[0] == owner"), UNREAD_IDS),
+        IdsTable, "_decide", "claim[:2] == (owner, flush)", "claim[0] == owner"), UNREAD_IDS),
     Mutant("ids decided when the hit comes", lambda: replaced(
         CassandraStore, "claim_ids", lambda *_: set()), IDS),
     Mutant("ids forgotten within hours", lambda: rewritten(
-        Ids, "_decide", "window_us + REPLAY_US + MARGIN_US", "window_us // 16"), OLD_IDS),
+        IdsTable, "_decide", "window_us + REPLAY_US + MARGIN_US", "window_us // 16"), OLD_IDS),
     Mutant("ids of any age flushed", lambda: replaced(
         owner.Owner, "_check_replay", lambda *_: None), OLD_JOURNALS),
     Mutant("every process with the same token", lambda: replaced(
-        world, "token_of", lambda *_: lambda: "token"), COPIES),
+        simulation, "token_of", lambda *_: lambda: "token"), COPIES),
     Mutant("a claim won by the epoch alone", lambda: rewritten(
         owner, "claim", "(stored.epoch, stored.holder) != (after.epoch, after.holder)",
         "stored.epoch != after.epoch"), COPIES),

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from clickcurve.buckets.errors import StoreUnavailable
-from storage.cassandra.cql import Kind, Statement
+from storage.cassandra.cql import Statement, StatementKind
 from storage.cassandra.statements import (
     ADD_DUE,
     ADD_ERASURE,
@@ -198,7 +198,7 @@ def test_claims_expire(stand: Stand) -> None:
 @pytest.mark.parametrize(
     ("statement", "values"),
     [
-        (Statement("NEW", "SELECT owner FROM rows WHERE short_key = ?", Kind.READ), ("a",)),
+        (Statement("NEW", "SELECT owner FROM rows WHERE short_key = ?", StatementKind.READ), ("a",)),
         (SAVE, (1, b"row", "a")),
         (SAVE, (1 << 63, b"row", "a", 1)),
         (SAVE, (1, "row", "a", 1)),
@@ -222,19 +222,19 @@ TABLES = ("CREATE TABLE k.rows (key text, owner int, data blob, PRIMARY KEY ((ke
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("DELETE FROM rows USING TIMESTAMP ? WHERE key = ?", Kind.WRITE),
-        ("UPDATE rows SET data = ? WHERE key = ? AND owner = ?", Kind.WRITE),
-        ("UPDATE rows USING TIMESTAMP ? AND TTL ? SET data = ? WHERE key = ? AND owner = ?", Kind.WRITE),
-        ("UPDATE rows USING TIMESTAMP ? SET data = ? WHERE key = ? AND owner = ?", Kind.READ),
-        ("UPDATE rows USING TIMESTAMP ? SET lost = ? WHERE key = ? AND owner = ?", Kind.WRITE),
-        ("SELECT data FROM nowhere WHERE key = ?", Kind.READ),
-        ("SELECT data FROM rows WHERE key = ? ALLOW FILTERING", Kind.READ),
-        ("SELECT count(*) FROM rows", Kind.READ),
-        ("TRUNCATE rows", Kind.WRITE),
-        ("UPDATE rows SET data = ? WHERE key = ? IF data = ?", Kind.WRITE),
+        ("DELETE FROM rows USING TIMESTAMP ? WHERE key = ?", StatementKind.WRITE),
+        ("UPDATE rows SET data = ? WHERE key = ? AND owner = ?", StatementKind.WRITE),
+        ("UPDATE rows USING TIMESTAMP ? AND TTL ? SET data = ? WHERE key = ? AND owner = ?", StatementKind.WRITE),
+        ("UPDATE rows USING TIMESTAMP ? SET data = ? WHERE key = ? AND owner = ?", StatementKind.READ),
+        ("UPDATE rows USING TIMESTAMP ? SET lost = ? WHERE key = ? AND owner = ?", StatementKind.WRITE),
+        ("SELECT data FROM nowhere WHERE key = ?", StatementKind.READ),
+        ("SELECT data FROM rows WHERE key = ? ALLOW FILTERING", StatementKind.READ),
+        ("SELECT count(*) FROM rows", StatementKind.READ),
+        ("TRUNCATE rows", StatementKind.WRITE),
+        ("UPDATE rows SET data = ? WHERE key = ? IF data = ?", StatementKind.WRITE),
     ],
 )
-def test_statements_that_break_a_rule_of_the_tables(text: str, kind: Kind) -> None:
+def test_statements_that_break_a_rule_of_the_tables(text: str, kind: StatementKind) -> None:
     stage = Stage(Random(1))
     with stage.running(), pytest.raises(NotUnderstood):
         Cluster(stage, Faults(), lambda: 0.0, TABLES, [Statement("IT", text, kind)])
@@ -243,8 +243,8 @@ def test_statements_that_break_a_rule_of_the_tables(text: str, kind: Kind) -> No
 def test_a_table_is_changed_by_conditional_updates_alone_or_without_them() -> None:
     tables = ["CREATE TABLE k.ids (id text PRIMARY KEY, owner int)"]
     both = [
-        Statement("CLAIM", "INSERT INTO ids (id, owner) VALUES (?, ?) IF NOT EXISTS", Kind.CONDITION),
-        Statement("PUT", "INSERT INTO ids (id, owner) VALUES (?, ?)", Kind.WRITE),
+        Statement("CLAIM", "INSERT INTO ids (id, owner) VALUES (?, ?) IF NOT EXISTS", StatementKind.CONDITION),
+        Statement("PUT", "INSERT INTO ids (id, owner) VALUES (?, ?)", StatementKind.WRITE),
     ]
     stage = Stage(Random(1))
     with stage.running(), pytest.raises(NotUnderstood, match="by conditional updates, and without"):

@@ -19,11 +19,11 @@ from collections import Counter
 
 import pytest
 
-from tests.running import ROOT
+from testing.server import ROOT
 from tests.simulated.history import History, Plot
 from tests.simulated.ledger import Wrong
 from tests.simulated.product import history_of, tell
-from tests.simulated.world import World
+from tests.simulated.simulation import Simulation
 
 SEEDS = 240
 CHUNK = 40
@@ -77,7 +77,7 @@ def test_a_seed_always_tells_the_same_story() -> None:
 
 
 def test_a_history_that_goes_wrong_says_which_one_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def wrong(world: World) -> None:
+    async def wrong(simulation: Simulation) -> None:
         raise Wrong("batch 0 is lost")
 
     monkeypatch.setattr("tests.simulated.history.judge", wrong)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from storage.contract import Store
-from tests.cassandra.node import Node
+from testing.cassandra.node import Node
 from tests.storage.cassandra.cassandra_kit import Keyspace
 from tests.storage.processes import Other, Start
 from tests.storage.stores import LADDER, OUTAGES, STORES, Outage, StoreFactory

@@ -79,7 +79,7 @@ class Outage:
 def _locked_by_another(factory: StoreFactory) -> Iterator[None]:
     assert isinstance(factory, SqliteFactory)
     for store in factory.opened:
-        store._worker.execute("PRAGMA busy_timeout = 20")
+        store._connections.open().worker.execute("PRAGMA busy_timeout = 20")
     other = sqlite3.connect(factory.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     try:
@@ -104,12 +104,12 @@ def _read_only(factory: StoreFactory) -> Iterator[None]:
     """SQLite answers as it does on a file system that was mounted read-only after an error."""
     assert isinstance(factory, SqliteFactory)
     for store in factory.opened:
-        store._worker.execute("PRAGMA query_only = 1")
+        store._connections.open().worker.execute("PRAGMA query_only = 1")
     try:
         yield
     finally:
         for store in factory.opened:
-            store._worker.execute("PRAGMA query_only = 0")
+            store._connections.open().worker.execute("PRAGMA query_only = 0")
 
 
 @contextmanager
@@ -117,13 +117,13 @@ def _file_cannot_grow(factory: StoreFactory) -> Iterator[None]:
     """SQLITE_FULL: no page more than there are."""
     assert isinstance(factory, SqliteFactory)
     for store in factory.opened:
-        (pages,) = store._worker.execute("PRAGMA page_count").fetchone()
-        store._worker.execute(f"PRAGMA max_page_count = {pages}")
+        (pages,) = store._connections.open().worker.execute("PRAGMA page_count").fetchone()
+        store._connections.open().worker.execute(f"PRAGMA max_page_count = {pages}")
     try:
         yield
     finally:
         for store in factory.opened:
-            store._worker.execute("PRAGMA max_page_count = 1073741823")
+            store._connections.open().worker.execute("PRAGMA max_page_count = 1073741823")
 
 
 @contextmanager

@@ -13,10 +13,11 @@ from bisect import bisect_left, bisect_right
 
 from clickcurve.buckets.cover import Run
 from clickcurve.limiter.backends.memory_budget import Space
-from clickcurve.limiter.quota import Standing, longest, new
+from clickcurve.limiter.quota import Quota, longest, new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Reach, Rule
-from clickcurve.limiter.sliding_window import SECOND_US, pieces, refusal
+from clickcurve.limiter.sliding_window import pieces, refusal
+from clickcurve.times import SECOND_US
 
 BUCKET_BYTES = 8
 # The arrays hold numbers below 2^32. Hits that still count are at most MAX_LIMIT; the others are cut off at this sum.
@@ -38,7 +39,7 @@ class Series:
         self.starts = array("I")
         self.sums = array("I", (0,))
 
-    def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Standing:
+    def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
         """How the key stands under all rates of the rule; after a hit of this cost if it fits and is to be taken."""
         second = at_us // SECOND_US
         if second < self.latest:
@@ -67,7 +68,7 @@ class Series:
         resets = newest - newest % rule.edge_s + decided_s if used else second
         if other < used:
             used, other = other, used
-        return new(Standing, (True, limit, window_s, least, 0.0, resets, used, other, (), (), False))
+        return new(Quota, (True, limit, window_s, least, 0.0, resets, used, other, (), (), False))
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
         """Count a hit; returns the start of the bucket that it went into."""
@@ -120,11 +121,11 @@ class Series:
             del starts[place], sums[place + 1]
             self.space.give(BUCKET_BYTES)
 
-    def explained(self, rule: Rule, at_us: int, standing: Standing) -> Standing:
-        """The same standing with the pieces of its window."""
+    def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
+        """The same quota with the pieces of its window."""
         second = max(at_us // SECOND_US, self.latest)
-        reach = next(reach for reach in rule.reaches if reach.window_s == standing.window_s)
-        return standing._replace(pieces=pieces(rule, reach, second, self._hits))
+        reach = next(reach for reach in rule.reaches if reach.window_s == quota.window_s)
+        return quota._replace(pieces=pieces(rule, reach, second, self._hits))
 
     def is_idle(self, at_us: int) -> bool:
         """Are all windows empty?"""
@@ -136,7 +137,7 @@ class Series:
     def _hits(self, run: Run) -> int:
         return self.sums[bisect_left(self.starts, run.end)] - self.sums[bisect_left(self.starts, run.start)]
 
-    def _refused(self, rule: Rule, second: int, at_us: int, cost: int) -> Standing:
+    def _refused(self, rule: Rule, second: int, at_us: int, cost: int) -> Quota:
         told = []
         for reach in rule.reaches:
             refused = self._refusal(rule, reach, second, at_us, cost)
@@ -144,7 +145,7 @@ class Series:
                 told.append(refused)
         return longest(told)
 
-    def _refusal(self, rule: Rule, reach: Reach, second: int, at_us: int, cost: int) -> Standing | None:
+    def _refusal(self, rule: Rule, reach: Reach, second: int, at_us: int, cost: int) -> Quota | None:
         starts, sums = self.starts, self.sums
         oldest = bisect_right(starts, second - reach.decided_s)
         used = sums[-1] - sums[oldest]

@@ -25,11 +25,10 @@ from clickcurve.buckets.cover import Run
 from clickcurve.limiter import fixed_window, sliding_window
 from clickcurve.limiter.backend import Question
 from clickcurve.limiter.decision import is_admitted
-from clickcurve.limiter.quota import Piece, Standing, longest, new, tightest
+from clickcurve.limiter.quota import Piece, Quota, longest, new, tightest
 from clickcurve.limiter.rule import Rule
 from clickcurve.limiter.sliding_window import Bucket, Reading
-
-SECOND_US = 1_000_000
+from clickcurve.times import SECOND_US
 
 
 class Counter(NamedTuple):
@@ -44,7 +43,7 @@ class Verdict(NamedTuple):
     add: the counters to add the cost to, each with its life in seconds. put: counters to set, their values and lives.
     """
 
-    standings: tuple[Standing, ...]
+    quotas: tuple[Quota, ...]
     add: tuple[tuple[Counter, int], ...]
     put: tuple[tuple[Counter, int, int], ...]
 
@@ -62,22 +61,22 @@ def decide(question: Question) -> Deciding:
         wanted += _named(key, reads(rule, second))
     known = dict.fromkeys(wanted, 0) | dict((yield wanted))
     latest = [known.get(latest_of(key), 0) for key in keys]
-    standings = yield from _weigh(question, latest, known, question.take)
-    taking = question.take and is_admitted(rules, standings)
+    quotas = yield from _weigh(question, latest, known, question.take)
+    taking = question.take and is_admitted(rules, quotas)
     if question.take and not taking:
-        standings = yield from _weigh(question, latest, known, False)
-    charged = [n for n, standing in enumerate(standings) if taking and standing.fits]
+        quotas = yield from _weigh(question, latest, known, False)
+    charged = [n for n, quota in enumerate(quotas) if taking and quota.fits]
     seconds = [max(second, each) for each in latest]
     add = [each for n in charged for each in charges(rules[n], keys[n], seconds[n])]
     for counter, _ in add:
         known[counter] = known.get(counter, 0) + question.cost
     if question.explain:
-        standings = [
-            _explained(rule, key, at, known, standing)
-            for rule, key, at, standing in zip(rules, keys, seconds, standings, strict=True)
+        quotas = [
+            _explained(rule, key, at, known, quota)
+            for rule, key, at, quota in zip(rules, keys, seconds, quotas, strict=True)
         ]
     put = [(latest_of(keys[n]), seconds[n], rules[n].ttl_s) for n in charged if seconds[n] > latest[n]]
-    return Verdict(tuple(standings), tuple(add), tuple(put))
+    return Verdict(tuple(quotas), tuple(add), tuple(put))
 
 
 def latest_of(key: str) -> Counter:
@@ -109,7 +108,7 @@ def _named(key: str, buckets: Iterable[Bucket]) -> list[Counter]:
 
 def _weigh(
     question: Question, latest: Sequence[int], known: dict[Counter, int], taking: bool
-) -> Generator[list[Counter], Mapping[Counter, int], list[Standing]]:
+) -> Generator[list[Counter], Mapping[Counter, int], list[Quota]]:
     """All rules side by side: what several of them do not know yet is asked for in one round."""
     assert question.at_us is not None
     second, cost = question.at_us // SECOND_US, question.cost
@@ -118,7 +117,7 @@ def _weigh(
         for rule, seen in zip(question.rules, latest, strict=True)
     ]
     wanted = {n: next(reading) for n, reading in enumerate(readings)}
-    standings: dict[int, Standing] = {}
+    quotas: dict[int, Quota] = {}
     while wanted:
         named = {n: _named(question.keys[n], buckets) for n, buckets in wanted.items()}
         unknown = [counter for counters in named.values() for counter in counters if counter not in known]
@@ -129,9 +128,9 @@ def _weigh(
                 counts = dict(zip(buckets, map(known.__getitem__, named[n]), strict=True))
                 wanted[n] = readings[n].send(counts)
             except StopIteration as ended:
-                standings[n] = ended.value
+                quotas[n] = ended.value
                 del wanted[n]
-    return [standings[n] for n in range(len(readings))]
+    return [quotas[n] for n in range(len(readings))]
 
 
 def _weigh_fixed(rule: Rule, second: int, latest: int, at_us: int, cost: int, taking: bool) -> Reading:
@@ -142,7 +141,7 @@ def _weigh_fixed(rule: Rule, second: int, latest: int, at_us: int, cost: int, ta
         )
         for (limit, window_s, _, _), bucket in zip(rule.reaches, reads(rule, second), strict=True)
     ]
-    refused = [standing for standing in told if not standing.fits]
+    refused = [quota for quota in told if not quota.fits]
     return longest(refused) if refused else tightest(told)
 
 
@@ -153,14 +152,14 @@ _READINGS: Mapping[str, Callable[[Rule, int, int, int, int, bool], Reading]] = {
 }
 
 
-def _explained(rule: Rule, key: str, second: int, known: Mapping[Counter, int], standing: Standing) -> Standing:
-    reach = next(reach for reach in rule.reaches if reach.window_s == standing.window_s)
+def _explained(rule: Rule, key: str, second: int, known: Mapping[Counter, int], quota: Quota) -> Quota:
+    reach = next(reach for reach in rule.reaches if reach.window_s == quota.window_s)
     if rule.strategy != "tiered":
         start = fixed_window.turn(second, reach.window_s) - reach.window_s
-        piece = Piece(reach.window_s, start, 1, standing.at_most)
-        return standing._replace(pieces=(piece,))
+        piece = Piece(reach.window_s, start, 1, quota.at_most)
+        return quota._replace(pieces=(piece,))
 
     def hits(run: Run) -> int:
         return sum(known.get(counter, 0) for counter in _named(key, sliding_window.buckets_of([run])))
 
-    return standing._replace(pieces=sliding_window.pieces(rule, reach, second, hits))
+    return quota._replace(pieces=sliding_window.pieces(rule, reach, second, hits))

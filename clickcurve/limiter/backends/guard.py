@@ -4,7 +4,7 @@
     closed    it is refused until the backend is tried again
     local     a memory of this process decides, which knows only what it admitted itself in such times
 
-Such a decision is **blind**: its standings say so, and it is counted. All rules of an event are still one decision, all
+Such a decision is **blind**: its quotas say so, and it is counted. All rules of an event are still one decision, all
 or nothing: where a closed rule refuses, nothing is counted locally either. What is known without any counts is said as
 ever: a hit that costs more than the limit never fits.
 
@@ -20,6 +20,7 @@ unknown. So is one of a backend that cannot be reached now; its hit stays counte
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -32,10 +33,9 @@ from clickcurve.limiter.backend import AsyncBackend, Backend, Question, Settled
 from clickcurve.limiter.backends.breaker import Breaker
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.events import Clock
-from clickcurve.limiter.quota import Standing
+from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import FAILURES, Rule
-
-SECOND_US = 1_000_000
+from clickcurve.times import SECOND_US
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _Guard:
         self._breaker = Breaker(timer, patience.failures, patience.pause_s, patience.max_pause_s)
         self._local = local or MemoryBackend()
         self._counting = Lock()
-        self._blind: Counter[str] = Counter()
+        self._fallbacks: Counter[str] = Counter()
         self._failures = self._settles_lost = 0
 
     def _failed(self) -> None:
@@ -73,10 +73,10 @@ class _Guard:
             self._settles_lost += 1
         return Settled.unknown
 
-    def _decide_blind(self, question: Question) -> Sequence[Standing]:
+    def _decide_without(self, question: Question) -> Sequence[Quota]:
         rules, at_us = question.rules, self._at_us(question.at_us)
         with self._counting:
-            self._blind.update({rule.on_failure for rule in rules})
+            self._fallbacks.update({rule.on_failure for rule in rules})
         told = {n: self._without(rule, question.cost, at_us) for n, rule in enumerate(rules)}
         locally = [n for n, rule in enumerate(rules) if rule.on_failure == "local"]
         if locally:
@@ -88,10 +88,11 @@ class _Guard:
                 at_us=at_us,
                 take=question.take and not refused,
             )
-            told |= {n: each._replace(blind=True) for n, each in zip(locally, self._local.decide(asked), strict=True)}
+            decided = zip(locally, self._local.decide(asked), strict=True)
+            told |= {n: quota._replace(fallback=True) for n, quota in decided}
         return [told[n] for n in range(len(rules))]
 
-    def _without(self, rule: Rule, cost: int, at_us: int) -> Standing:
+    def _without(self, rule: Rule, cost: int, at_us: int) -> Quota:
         """How a key stands of which nothing is known: under `open` as if nobody had called, else as if it were full."""
         limit, window_s = rule.rates[0].limit, rule.rates[0].window_s
         limit = rule.burst or limit
@@ -104,7 +105,7 @@ class _Guard:
         fits = wait_s == 0.0
         left = limit if rule.on_failure == "open" else 0
         resets = second if wait_s is None else ceil(at_us / SECOND_US + wait_s)
-        return Standing(fits, limit, window_s, left, wait_s, resets, 0, limit, blind=True)
+        return Quota(fits, limit, window_s, left, wait_s, resets, 0, limit, fallback=True)
 
     def _settle_here(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
         return self._local.settle(reservation, keep, self._at_us(at_us))
@@ -115,7 +116,7 @@ class _Guard:
     def _measured(self, of_backend: Mapping[str, float]) -> Mapping[str, float]:
         return {
             **of_backend,
-            **{f"blind_{policy}_total": self._blind[policy] for policy in FAILURES},
+            **{f"blind_{policy}_total": self._fallbacks[policy] for policy in FAILURES},
             "failures_total": self._failures,
             "settles_lost_total": self._settles_lost,
             "breaker_open": int(self._breaker.is_open),
@@ -135,8 +136,8 @@ class Guarded(_Guard):
         self,
         backend: Backend,
         *,
-        clock: Clock,
-        timer: Clock,
+        clock: Clock = time.time,
+        timer: Clock = time.monotonic,
         patience: Patience = PATIENCE,
         local: MemoryBackend | None = None,
     ) -> None:
@@ -147,11 +148,11 @@ class Guarded(_Guard):
     def keeps_time(self) -> bool:
         return self._backend.keeps_time
 
-    def decide(self, question: Question) -> Sequence[Standing]:
+    def decide(self, question: Question) -> Sequence[Quota]:
         if self._breaker.lets():
             with suppress(BackendUnavailable), self._told():
                 return self._backend.decide(question)
-        return self._decide_blind(question)
+        return self._decide_without(question)
 
     def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
         here = self._settle_here(reservation, keep, at_us)
@@ -198,8 +199,8 @@ class AsyncGuarded(_Guard):
         self,
         backend: AsyncBackend,
         *,
-        clock: Clock,
-        timer: Clock,
+        clock: Clock = time.time,
+        timer: Clock = time.monotonic,
         patience: Patience = PATIENCE,
         local: MemoryBackend | None = None,
     ) -> None:
@@ -210,12 +211,12 @@ class AsyncGuarded(_Guard):
     def keeps_time(self) -> bool:
         return self._backend.keeps_time
 
-    async def decide(self, question: Question) -> Sequence[Standing]:
+    async def decide(self, question: Question) -> Sequence[Quota]:
         # As `_in_time`, without the price of a context of its own for every hit.
         if self._breaker.lets():
             try:
                 async with asyncio.timeout(self._patience.deadline_s):
-                    standings = await self._backend.decide(question)
+                    quotas = await self._backend.decide(question)
             except (TimeoutError, BackendUnavailable):
                 self._failed()
             except BaseException:
@@ -223,8 +224,8 @@ class AsyncGuarded(_Guard):
                 raise
             else:
                 self._breaker.answered()
-                return standings
-        return self._decide_blind(question)
+                return quotas
+        return self._decide_without(question)
 
     async def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
         here = self._settle_here(reservation, keep, at_us)

@@ -36,7 +36,7 @@ from clickcurve.limiter.backends.memcached_connection import CONNECTIONS, DONE, 
 from clickcurve.limiter.backends.memcached_keys import GRACE_S, Seat, Seats, base_of, own_life_s, take_back
 from clickcurve.limiter.decision import is_admitted
 from clickcurve.limiter.key import memcached_key
-from clickcurve.limiter.quota import Standing
+from clickcurve.limiter.quota import Quota
 
 PREFIX = "limit:"
 # How often a hit that others raced is decided, before it is refused; and when it may ask again.
@@ -74,35 +74,35 @@ class MemcachedBackend:
         self._taken_back = self._gave_up = 0
 
     # --- deciding -----------------------------------------------------------------------------------------------------
-    def decide(self, question: Question) -> Sequence[Standing]:
+    def decide(self, question: Question) -> Sequence[Quota]:
         assert question.at_us is not None, "memcached has no clock that it tells"
         raced: list[int] = []
         for _ in range(TRIES):
             seats = Seats(question, self._seat)
             verdict = seats.decide()
-            if not question.take or not is_admitted(question.rules, verdict.standings):
-                return verdict.standings
+            if not question.take or not is_admitted(question.rules, verdict.quotas):
+                return verdict.quotas
             others = seats.charge(verdict)
-            raced = _without_room(question, verdict.standings, others) if others else []
+            raced = _without_room(question, verdict.quotas, others) if others else []
             if not raced:
                 if question.reservation is not None:
                     self._hold(question, seats, verdict)
-                return _beside(question, verdict.standings, others) if others else verdict.standings
+                return _beside(question, verdict.quotas, others) if others else verdict.quotas
             with self._lock:
                 self._taken_back += 1
             seats.take_back(verdict)
         return self._refused(question, raced)
 
-    def _refused(self, question: Question, raced: Sequence[int]) -> Sequence[Standing]:
+    def _refused(self, question: Question, raced: Sequence[int]) -> Sequence[Quota]:
         """Of a hit that was raced every time: refused by the rules under which it was raced last, if by no other."""
         with self._lock:
             self._gave_up += 1
         question = question._replace(take=False)
-        standings = list(Seats(question, self._seat).decide().standings)
-        if is_admitted(question.rules, standings):
+        quotas = list(Seats(question, self._seat).decide().quotas)
+        if is_admitted(question.rules, quotas):
             for n in raced:
-                standings[n] = standings[n]._replace(fits=False, retry_after_s=RACED_RETRY_S)
-        return standings
+                quotas[n] = quotas[n]._replace(fits=False, retry_after_s=RACED_RETRY_S)
+        return quotas
 
     def _seat(self, key: str) -> Seat:
         base = self._prefix + memcached_key(key)
@@ -179,24 +179,20 @@ def _held(answer: str) -> tuple[int, int, list[str]]:
     return int(lapses), int(cost), names
 
 
-def _without_room(question: Question, standings: Sequence[Standing], others: Mapping[str, int]) -> list[int]:
+def _without_room(question: Question, quotas: Sequence[Quota], others: Mapping[str, int]) -> list[int]:
     """The rules that have no room for this hit beside those others that were charged meanwhile. A rule in shadow mode
     has no say."""
     return [
         n
         for n, (rule, key) in enumerate(zip(question.rules, question.keys, strict=True))
-        if others.get(key, 0) > standings[n].remaining and not rule.shadow
+        if others.get(key, 0) > quotas[n].remaining and not rule.shadow
     ]
 
 
-def _beside(question: Question, standings: Sequence[Standing], others: Mapping[str, int]) -> Sequence[Standing]:
-    """The standings of a hit that was admitted, with those others that were charged meanwhile."""
+def _beside(question: Question, quotas: Sequence[Quota], others: Mapping[str, int]) -> Sequence[Quota]:
+    """The quotas of a hit that was admitted, with those others that were charged meanwhile."""
     told = []
-    for key, standing in zip(question.keys, standings, strict=True):
-        more = min(others.get(key, 0), standing.remaining)
-        told.append(
-            standing._replace(remaining=standing.remaining - more, at_most=standing.at_most + more)
-            if more
-            else standing
-        )
+    for key, quota in zip(question.keys, quotas, strict=True):
+        more = min(others.get(key, 0), quota.remaining)
+        told.append(quota._replace(remaining=quota.remaining - more, at_most=quota.at_most + more) if more else quota)
     return told

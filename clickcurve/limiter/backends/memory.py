@@ -21,15 +21,15 @@ from clickcurve.limiter.backend import Question, Settled, lapses_us
 from clickcurve.limiter.backends.memory_budget import Space
 from clickcurve.limiter.backends.meters import METERS, Meter
 from clickcurve.limiter.decision import is_admitted
-from clickcurve.limiter.quota import Standing
+from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import Rule
+from clickcurve.times import SECOND_US
 
 MAX_KEYS = 1_000_000
 MAX_BYTES = 512 * 1024 * 1024
 MAX_RESERVATIONS = 100_000
 # What a key takes beside its text and its buckets: its place in the table, its meter, the numbers in that.
 KEY_BYTES = 500
-SECOND_US = 1_000_000
 # How many keys are looked at for each new one. Two keep the table near what lives in it.
 _LOOKS = 2
 _LOOKS_WHEN_FULL = 64
@@ -70,7 +70,7 @@ class MemoryBackend:
         self._lapsed_early = 0
 
     # --- deciding -----------------------------------------------------------------------------------------------------
-    def decide(self, question: Question) -> Sequence[Standing]:
+    def decide(self, question: Question) -> Sequence[Quota]:
         rules, keys, _, cost, at_us, taking, explain, caller, reservation = question
         assert at_us is not None, "memory has no clock of its own"
         with self._lock:
@@ -79,35 +79,35 @@ class MemoryBackend:
                 return self._decide(question, at_us)
             # The usual question, without the lists that others need.
             rule = rules[0]
-            standing = meter.weigh(rule, at_us, cost, taking)
-            if taking and standing.fits:
+            quota = meter.weigh(rule, at_us, cost, taking)
+            if taking and quota.fits:
                 meter.charge(rule, at_us, cost, caller, False)
-            return (standing,)
+            return (quota,)
 
-    def _decide(self, question: Question, at_us: int) -> Sequence[Standing]:
+    def _decide(self, question: Question, at_us: int) -> Sequence[Quota]:
         rules, keys, _, cost, _, taking, explain, _, _ = question
         seats: list[Seat] = []
-        standings: list[Standing] = []
+        quotas: list[Quota] = []
         for n, rule in enumerate(rules):
             meter = self._meters.get(keys[n])
             seat = self._new(question, n, at_us) if meter is None else (rule, keys[n], meter)
             seats.append(seat)
-            standings.append(seat[2].weigh(rule, at_us, cost, taking))
-        if taking and is_admitted(rules, standings):
-            self._charge(question, at_us, seats, standings)
+            quotas.append(seat[2].weigh(rule, at_us, cost, taking))
+        if taking and is_admitted(rules, quotas):
+            self._charge(question, at_us, seats, quotas)
         elif taking:  # those under which it fits say how they stand without it
-            standings = [meter.weigh(rule, at_us, cost, False) for rule, _, meter in seats]
+            quotas = [meter.weigh(rule, at_us, cost, False) for rule, _, meter in seats]
         if explain:
-            pairs = zip(seats, standings, strict=True)
-            standings = [meter.explained(rule, at_us, standing) for (rule, _, meter), standing in pairs]
-        return standings
+            pairs = zip(seats, quotas, strict=True)
+            quotas = [meter.explained(rule, at_us, quota) for (rule, _, meter), quota in pairs]
+        return quotas
 
-    def _charge(self, question: Question, at_us: int, seats: Sequence[Seat], standings: Sequence[Standing]) -> None:
+    def _charge(self, question: Question, at_us: int, seats: Sequence[Seat], quotas: Sequence[Quota]) -> None:
         _, _, _, cost, _, _, _, caller, reservation = question
         held = reservation is not None
         charged = []
         for n, seat in enumerate(seats):
-            if standings[n].fits:
+            if quotas[n].fits:
                 rule, key, meter = seat
                 if key not in self._meters:
                     # New, or forgotten a moment ago, when room was looked for on behalf of another rule.

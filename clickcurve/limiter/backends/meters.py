@@ -12,12 +12,12 @@ from clickcurve.limiter import fixed_window, token_bucket
 from clickcurve.limiter.backends.bucket_series import Series
 from clickcurve.limiter.backends.memory_budget import Space
 from clickcurve.limiter.fixed_window import closes_us, turn
-from clickcurve.limiter.quota import Piece, Standing, longest, new
+from clickcurve.limiter.quota import Piece, Quota, longest, new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Rule
 from clickcurve.limiter.token_bucket import converted, drops_at, given_back, trimmed
+from clickcurve.times import SECOND_US
 
-SECOND_US = 1_000_000
 # A place in a list, and its share of the text, which is long once.
 CALLER_BYTES = 64
 
@@ -25,7 +25,7 @@ CALLER_BYTES = 64
 class Meter(Protocol):
     """One key's state."""
 
-    def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Standing:
+    def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
         """How the key stands; after a hit of this cost if it fits and is to be taken. Changes nothing."""
         ...
 
@@ -37,8 +37,8 @@ class Meter(Protocol):
         """End the hold on a hit and take back so much of its cost, as far as that still counts."""
         ...
 
-    def explained(self, rule: Rule, at_us: int, standing: Standing) -> Standing:
-        """The standing, with what it was summed from and who called."""
+    def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
+        """The quota, with what it was summed from and who called."""
         ...
 
     def is_idle(self, at_us: int) -> bool:
@@ -61,7 +61,7 @@ class Windows:
         self.ends = [turn(at_us // SECOND_US, rate.window_s) for rate in rule.rates]
         self.counts = [0] * len(rule.rates)
 
-    def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Standing:
+    def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
         second = at_us // SECOND_US
         ends, counts = self.ends, self.counts
         at, least = 0, MAX_LIMIT + 1
@@ -78,14 +78,14 @@ class Windows:
         reset_at = second
         if used:
             reset_at = ends[at] if second < ends[at] else turn(second, window_s)
-        return new(Standing, (True, limit, window_s, least, 0.0, reset_at, used, used, (), (), False))
+        return new(Quota, (True, limit, window_s, least, 0.0, reset_at, used, used, (), (), False))
 
-    def _refused(self, rule: Rule, second: int, at_us: int, cost: int) -> Standing:
+    def _refused(self, rule: Rule, second: int, at_us: int, cost: int) -> Quota:
         told = []
         for (limit, window_s, _, _), end, count in zip(rule.reaches, self.ends, self.counts, strict=True):
             used, closes = (count, end) if second < end else (0, turn(second, window_s))
             told.append(fixed_window.weigh(limit, window_s, used, closes * SECOND_US, at_us, cost, False))
-        return longest([standing for standing in told if not standing.fits])
+        return longest([quota for quota in told if not quota.fits])
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
         second = at_us // SECOND_US
@@ -107,11 +107,11 @@ class Windows:
             if start <= mark < self.ends[n]:
                 self.counts[n] -= cost
 
-    def explained(self, rule: Rule, at_us: int, standing: Standing) -> Standing:
-        window_s = standing.window_s
+    def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
+        window_s = quota.window_s
         end = self.ends[[rate.window_s for rate in rule.rates].index(window_s)]
         start = max(turn(at_us // SECOND_US, window_s), end) - window_s
-        return standing._replace(pieces=(Piece(window_s, start, 1, standing.at_most),))
+        return quota._replace(pieces=(Piece(window_s, start, 1, quota.at_most),))
 
     def is_idle(self, at_us: int) -> bool:
         return at_us // SECOND_US >= max(self.ends)
@@ -132,7 +132,7 @@ class Opened:
         self.count = 0
         self.callers: list[str] = []
 
-    def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Standing:
+    def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
         limit, window_s, _, _ = rule.reaches[0]
         counts = self._counts(rule, at_us)
         opened_us, used = (self.opened_us, self.count) if counts else (max(at_us, self.opened_us), 0)
@@ -163,11 +163,11 @@ class Opened:
                 del self.callers[len(self.callers) - 1 - self.callers[::-1].index(caller)]
                 self.space.give(CALLER_BYTES)
 
-    def explained(self, rule: Rule, at_us: int, standing: Standing) -> Standing:
+    def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
         if not self._counts(rule, at_us):
-            return standing
-        piece = Piece(standing.window_s, self.opened_us // SECOND_US, 1, self.count)
-        return standing._replace(pieces=(piece,), callers=tuple(self.callers))
+            return quota
+        piece = Piece(quota.window_s, self.opened_us // SECOND_US, 1, self.count)
+        return quota._replace(pieces=(piece,), callers=tuple(self.callers))
 
     def is_idle(self, at_us: int) -> bool:
         return not self._counts(self.rule, at_us)
@@ -189,7 +189,7 @@ class Tokens:
         self.holds = 0
         self.claims: dict[int, int] | None = None
 
-    def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Standing:
+    def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
         seen_us = self.seen_us
         drops = drops_at(rule.flow, self.drops, seen_us, at_us) if rule is self.rule else self._drops(rule, at_us)
         if at_us > seen_us:
@@ -236,8 +236,8 @@ class Tokens:
         self.drops += back
         self._keep(claims)
 
-    def explained(self, rule: Rule, at_us: int, standing: Standing) -> Standing:
-        return standing
+    def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
+        return quota
 
     def is_idle(self, at_us: int) -> bool:
         flow = self.rule.flow

@@ -32,8 +32,8 @@ from redis.exceptions import NoPermissionError, NoScriptError, RedisError, Respo
 
 from clickcurve.buckets.errors import BackendUnavailable, SettingInvalid
 from clickcurve.limiter.backend import Question, Settled
-from clickcurve.limiter.backends.redis_scripts import PREFIX, SETTLED, Sheets, source
-from clickcurve.limiter.quota import Standing
+from clickcurve.limiter.backends.redis_scripts import PREFIX, SETTLED, ScriptCodec, source
+from clickcurve.limiter.quota import Quota
 
 TIMEOUT_S = 0.1
 MAX_CONNECTIONS = 32
@@ -80,7 +80,7 @@ class _Counted:
     def __init__(self, url: str, timeout_s: float | None, prefix: str) -> None:
         self._url = url
         self._timeout_s = timeout_s
-        self._sheets = Sheets(prefix)
+        self._codec = ScriptCodec(prefix)
         self._connected = self._failures = 0
 
     def _made(self, parse: Any, usual: Any, **more: Any) -> Any:
@@ -124,15 +124,15 @@ class RedisBackend(_Counted):
         self._fresh()
         self._connection()  # a wrong address is told at once
 
-    def decide(self, question: Question) -> list[Standing]:
-        return self._sheets.told(question, self._run(DECIDE, self._sheets.asked(question)))
+    def decide(self, question: Question) -> list[Quota]:
+        return self._codec.told(question, self._run(DECIDE, self._codec.asked(question)))
 
     def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
-        return SETTLED[self._run(SETTLE, self._sheets.settling(reservation, keep, at_us))]
+        return SETTLED[self._run(SETTLE, self._codec.settling(reservation, keep, at_us))]
 
     def reset(self, question: Question) -> None:
         with self._lent() as connection:
-            self._ask(connection, command(b"DEL", *self._sheets.names(question)))
+            self._ask(connection, command(b"DEL", *self._codec.names(question)))
 
     def close(self) -> None:
         with suppress(IndexError):  # until none is left; others take some meanwhile
@@ -304,14 +304,14 @@ class AsyncRedisBackend(_Counted):
         self._free = asyncio.Semaphore(max_asked)
         self._connection()  # a wrong address is told at once
 
-    async def decide(self, question: Question) -> list[Standing]:
-        return self._sheets.told(question, await self._run(DECIDE, self._sheets.asked(question)))
+    async def decide(self, question: Question) -> list[Quota]:
+        return self._codec.told(question, await self._run(DECIDE, self._codec.asked(question)))
 
     async def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
-        return SETTLED[await self._run(SETTLE, self._sheets.settling(reservation, keep, at_us))]
+        return SETTLED[await self._run(SETTLE, self._codec.settling(reservation, keep, at_us))]
 
     async def reset(self, question: Question) -> None:
-        await self._in_time(command(b"DEL", *self._sheets.names(question)))
+        await self._in_time(command(b"DEL", *self._codec.names(question)))
 
     async def close(self) -> None:
         pipe, self._pipe = self._pipe, None

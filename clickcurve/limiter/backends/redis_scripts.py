@@ -1,4 +1,4 @@
-"""Questions as a script inside a store gets them, and standings made of its answers. No input or output.
+"""Questions as a script inside a store gets them, and quotas made of its answers. No input or output.
 
 The script (`scripts/decide.lua`) reads, decides and charges in one step, and answers with what each rule holds without
 this hit: a few whole numbers. What is said about them is worked out here, by the same functions as in process
@@ -19,12 +19,12 @@ from typing import NamedTuple, TypeAlias
 from clickcurve.buckets.cover import Run
 from clickcurve.limiter import fixed_window, sliding_window, token_bucket
 from clickcurve.limiter.backend import Question, Settled
-from clickcurve.limiter.quota import Piece, Standing, longest, tightest
+from clickcurve.limiter.quota import Piece, Quota, longest, tightest
 from clickcurve.limiter.rule import Rule
+from clickcurve.times import SECOND_US
 
 PREFIX = "clickcurve:limit:"
 SETTLED = (Settled.unknown, Settled.ended, Settled.done)
-SECOND_US = 1_000_000
 # No life is longer: a script's clock ends somewhere.
 MAX_TTL_MS = 10**15
 MAX_PLANS = 1_000
@@ -37,8 +37,8 @@ _SERIES_HEAD = Struct(">qII")
 _BUCKET = Struct(">II")
 
 Facts: TypeAlias = Sequence[int]
-# rule, facts, at_us, cost, whether the hit is taken -> its standing
-Telling: TypeAlias = Callable[[Rule, Facts, int, int, bool], Standing]
+# rule, facts, at_us, cost, whether the hit is taken -> its quota
+Telling: TypeAlias = Callable[[Rule, Facts, int, int, bool], Quota]
 
 
 def source(name: str) -> bytes:
@@ -57,7 +57,7 @@ class Plan(NamedTuple):
     lasts_us: int
 
 
-class Sheets:
+class ScriptCodec:
     """Writes questions down for the script, and reads its answers. prefix: what all keys in the store begin with."""
 
     def __init__(self, prefix: str = PREFIX) -> None:
@@ -77,8 +77,8 @@ class Sheets:
         asked = _ASKED.pack(-1 if at_us is None else at_us, cost, take, explain, next(self._lives), plan.lasts_us)
         return named, [asked, plan.packed, caller.encode(errors="surrogatepass")]
 
-    def told(self, question: Question, answer: bytes | Sequence[object]) -> list[Standing]:
-        """The standings, from what `decide` answered."""
+    def told(self, question: Question, answer: bytes | Sequence[object]) -> list[Quota]:
+        """The quotas, from what `decide` answered."""
         plan = self.plan(question.rules)
         numbers, more = (answer, ()) if isinstance(answer, bytes) else (answer[0], answer[1:])
         assert isinstance(numbers, bytes)
@@ -151,7 +151,7 @@ def _facts(rule: Rule) -> str:
 
 
 # --- what is said about the facts -------------------------------------------------------------------------------------
-def _tell_tiered(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Standing:
+def _tell_tiered(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
     """Facts: the second of the latest hit; of each rate the hits held against it, the other end of the bound, and the
     start of the bucket with which enough of them leave."""
     latest, second = facts[0], at_us // SECOND_US
@@ -169,16 +169,14 @@ def _tell_tiered(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) 
         return longest(refused)
     used, other = facts[3 * tight + 1 : 3 * tight + 3]
     newest = second if taking else latest
-    return sliding_window.standing(
-        rule, rule.reaches[tight], _bounds(used, other), cost if taking else 0, newest, second
-    )
+    return sliding_window.quota(rule, rule.reaches[tight], _bounds(used, other), cost if taking else 0, newest, second)
 
 
 def _bounds(used: int, other: int) -> tuple[int, int]:
     return (used, other) if used <= other else (other, used)
 
 
-def _tell_windows(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Standing:
+def _tell_windows(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
     """Facts: of each rate the second at which its window ends, and its count."""
     second = at_us // SECOND_US
     told = []
@@ -187,18 +185,18 @@ def _tell_windows(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool)
         if second >= end:
             end, used = fixed_window.turn(second, window_s), 0
         told.append(fixed_window.weigh(limit, window_s, used, end * SECOND_US, at_us, cost, taking))
-    refused = [standing for standing in told if not standing.fits]
+    refused = [quota for quota in told if not quota.fits]
     return longest(refused) if refused else tightest(told)
 
 
-def _tell_opened(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Standing:
+def _tell_opened(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
     """Facts: the microsecond at which the window opened, or opens now; its count."""
     limit, window_s, _, _ = rule.reaches[0]
     opened_us, used = facts
     return fixed_window.weigh(limit, window_s, used, fixed_window.closes_us(opened_us, window_s), at_us, cost, taking)
 
 
-def _tell_tokens(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Standing:
+def _tell_tokens(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
     """Facts: the drops, and the microsecond as of which."""
     return token_bucket.weigh(rule.flow, rule.rates[0].window_s, facts[0], facts[1], at_us, cost, taking)
 
@@ -213,22 +211,22 @@ _TELLING: Mapping[str, Telling] = {
 }
 
 
-def _explained(rule: Rule, facts: Facts, at_us: int, standing: Standing, kept: object) -> Standing:
-    """The standing with its pieces and callers. kept: what the script sent beside the facts."""
-    second, window_s = at_us // SECOND_US, standing.window_s
+def _explained(rule: Rule, facts: Facts, at_us: int, quota: Quota, kept: object) -> Quota:
+    """The quota with its pieces and callers. kept: what the script sent beside the facts."""
+    second, window_s = at_us // SECOND_US, quota.window_s
     at = [reach.window_s for reach in rule.reaches].index(window_s)
     if rule.strategy == "tiered":
         assert isinstance(kept, bytes)
         hits = _hits(kept)
-        return standing._replace(pieces=sliding_window.pieces(rule, rule.reaches[at], max(second, facts[0]), hits))
+        return quota._replace(pieces=sliding_window.pieces(rule, rule.reaches[at], max(second, facts[0]), hits))
     if rule.strategy in ("fixed", "per_second"):
         start = max(fixed_window.turn(second, window_s), facts[2 * at]) - window_s
-        return standing._replace(pieces=(Piece(window_s, start, 1, standing.at_most),))
-    if rule.strategy == "token_bucket" or not standing.at_most:
-        return standing
+        return quota._replace(pieces=(Piece(window_s, start, 1, quota.at_most),))
+    if rule.strategy == "token_bucket" or not quota.at_most:
+        return quota
     callers = tuple(caller.decode(errors="surrogatepass") for caller in kept) if isinstance(kept, list) else ()
-    piece = Piece(window_s, facts[0] // SECOND_US, 1, standing.at_most)
-    return standing._replace(pieces=(piece,), callers=callers)
+    piece = Piece(window_s, facts[0] // SECOND_US, 1, quota.at_most)
+    return quota._replace(pieces=(piece,), callers=callers)
 
 
 def _hits(series: bytes) -> Callable[[Run], int]:

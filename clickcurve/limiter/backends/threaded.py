@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from clickcurve.buckets.errors import BackendUnavailable
 from clickcurve.limiter.backend import Backend, Question, Settled
-from clickcurve.limiter.quota import Standing
+from clickcurve.limiter.quota import Quota
 
 THREADS = 8
 MAX_QUEUED = 1_000
@@ -35,7 +35,7 @@ class Threaded:
     def keeps_time(self) -> bool:
         return self._backend.keeps_time
 
-    async def decide(self, question: Question) -> Sequence[Standing]:
+    async def decide(self, question: Question) -> Sequence[Quota]:
         return await self._run(lambda: self._backend.decide(question))
 
     async def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:

@@ -28,8 +28,8 @@ from clickcurve.buckets.errors import EventUnknown, ParameterInvalid
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.events import Attempt
 from clickcurve.limiter.http.address import Addresses
-from clickcurve.limiter.http.fallback import Verb, decided, settled
-from clickcurve.limiter.http.headers import Refusal, check_dialect, fields, may_tell, refusal, sentence
+from clickcurve.limiter.http.fallback import Verb, decide_anyway, settle_anyway
+from clickcurve.limiter.http.headers import HttpRefusal, check_dialect, fields, http_refusal, may_tell, sentence
 from clickcurve.limiter.http.middleware import WRITES, Given
 
 
@@ -37,7 +37,7 @@ class Refused(HTTPException):
     """A hit that is not allowed. Without `install` it is answered as FastAPI answers, with the same status and headers
     but another body."""
 
-    def __init__(self, refused: Refusal, detail: str) -> None:
+    def __init__(self, refused: HttpRefusal, detail: str) -> None:
         headers = {name: value for name, value in refused.fields if not name.startswith("Content-")}
         super().__init__(refused.status, detail, headers)
         self.refused = refused
@@ -59,7 +59,7 @@ class Limited:
         only_failures: bool = False,
         documentation_url: str = "",
     ) -> None:
-        limiter.event(event)
+        limiter.events[event]
         self._limiter = limiter
         self._event = event
         self._features = features
@@ -82,22 +82,22 @@ class Limited:
             attempt.fail()
             raise
         finally:
-            await settled(self._limiter, self._event, attempt.reservation, attempt.keep)
+            await settle_anyway(self._limiter, self._event, attempt.reservation, attempt.keep)
 
     async def _admit(self, request: Request, response: Response) -> Attempt | None:
         try:
-            rules = self._limiter.event(self._event).rules
+            rules = self._limiter.events[self._event].rules
         except EventUnknown:
             return None
         given: dict[str, str] = {"ip": self._addresses.client(request.scope), **await self._given(request)}
         try:
             verb: Verb = "reserve" if self._only_failures else "hit"
-            decision = await decided(self._limiter, verb, self._event, given, self._cost)
+            decision = await decide_anyway(self._limiter, verb, self._event, given, self._cost)
         except ParameterInvalid as error:
             raise HTTPException(error.status, error.detail) from error
-        now = self._limiter.now()
+        now = self._limiter.events.now()
         if not decision.allowed:
-            refused = refusal(self._dialect, decision, rules, now, self._documentation_url)
+            refused = http_refusal(self._dialect, decision, rules, now, self._documentation_url)
             raise Refused(refused, sentence(decision))
         if not self._only_failures and not _redirects(request.scope.get("route")):
             response.headers.update(dict(fields(self._dialect, decision, rules, now)))

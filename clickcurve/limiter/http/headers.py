@@ -17,20 +17,20 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from math import ceil
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.rule import Rule
+from clickcurve.problem import MEDIA_TYPE, problem_body
 
 Fields: TypeAlias = list[tuple[str, str]]
 
 CURRENT_DRAFT = "ietf-11"
 DIALECTS = ("x", "github", "ietf", CURRENT_DRAFT, "none")
-PROBLEM = "application/problem+json"
 
 
-class Refusal(NamedTuple):
+class HttpRefusal(NamedTuple):
     """A whole answer: fields include those of the dialect and the content type."""
 
     status: int
@@ -60,7 +60,7 @@ def retry_after_s(decision: Decision) -> int | None:
 def fields(dialect: str, decision: Decision, rules: Sequence[Rule], now: float | None) -> Fields:
     """The fields that an answer carries. rules: all of the event's; now: epoch seconds, if known (for drafts)."""
     told: Fields = []
-    if not decision.blind and not decision.rule.shadow:
+    if not decision.fallback and not decision.rule.shadow:
         if dialect.startswith("ietf"):
             told = _draft(decision, rules, now)
         elif dialect != "none":
@@ -72,28 +72,26 @@ def fields(dialect: str, decision: Decision, rules: Sequence[Rule], now: float |
     return told if wait_s is None else [*told, ("Retry-After", str(wait_s))]
 
 
-def refusal(
+def http_refusal(
     dialect: str, decision: Decision, rules: Sequence[Rule], now: float | None, documentation_url: str = ""
-) -> Refusal:
+) -> HttpRefusal:
     """The answer to a hit that is not allowed. It must not be kept by a cache (RFC 6585)."""
-    body: dict[str, Any]
     if dialect == "github":
         media = "application/json"
         body = {"message": sentence(decision), "documentation_url": documentation_url}
+        content = json.dumps(body, separators=(",", ":")).encode()
     else:
-        media = PROBLEM
-        body = {"title": "rate limit exceeded", "status": decision.rule.status, "detail": sentence(decision)}
-        body["rule"] = decision.rule.name
-    content = json.dumps(body).encode()
+        media, title = MEDIA_TYPE, "rate limit exceeded"
+        content = problem_body(decision.rule.status, title, sentence(decision), rule=decision.rule.name)
     told = fields(dialect, decision, rules, now)
     told += [("Cache-Control", "no-store"), ("Content-Type", media), ("Content-Length", str(len(content)))]
-    return Refusal(decision.rule.status, told, content)
+    return HttpRefusal(decision.rule.status, told, content)
 
 
 def sentence(decision: Decision) -> str:
     """Why a hit is refused, for people."""
     event, limit, window_s = decision.rule.event, decision.limit, decision.window_s
-    if decision.blind:
+    if decision.fallback:
         return f"{event}: the limiter cannot tell now, and the rule {decision.rule.name} refuses meanwhile"
     if decision.never:
         return f"{event}: this costs more than the {limit} that are ever free at once"

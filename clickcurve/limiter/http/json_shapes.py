@@ -73,7 +73,7 @@ def show_decision(decision: Decision, explain: bool, dialect: str = "x") -> dict
     }
     if decision.shadow:
         shown["shadow"] = True
-    if decision.blind:
+    if decision.fallback:
         shown["blind"] = True
     if explain:
         shown["pieces"] = [_piece(piece) for piece in decision.pieces]

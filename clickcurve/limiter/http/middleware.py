@@ -13,22 +13,18 @@ A backend that cannot answer never makes a 5xx: see `clickcurve.limiter.http.fal
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from inspect import isawaitable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from clickcurve.asgi import Application, Message, Receive, Scope, Send
 from clickcurve.buckets.errors import EventUnknown, ParameterInvalid
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.http.address import Addresses
-from clickcurve.limiter.http.fallback import Verb, decided, settled
-from clickcurve.limiter.http.headers import PROBLEM, Fields, Refusal, check_dialect, fields, may_tell, refusal
+from clickcurve.limiter.http.fallback import Verb, decide_anyway, settle_anyway
+from clickcurve.limiter.http.headers import Fields, HttpRefusal, check_dialect, fields, http_refusal, may_tell
+from clickcurve.problem import MEDIA_TYPE, problem_body
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Given: TypeAlias = Mapping[str, str]
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -62,7 +58,7 @@ class RateLimit:
         documentation_url: str = "",
     ) -> None:
         if isinstance(event, str):
-            limiter.event(event)  # a name that nobody knows is an error now, not with the first request
+            limiter.events[event]  # a name that nobody knows is an error now, not with the first request
         self._app = app
         self._limiter = limiter
         self._event = event
@@ -82,20 +78,20 @@ class RateLimit:
             await self._app(scope, receive, send)
             return
         try:
-            rules = self._limiter.event(event).rules
+            rules = self._limiter.events[event].rules
         except EventUnknown:
             await self._app(scope, receive, send)
             return
         given: dict[str, str] = {"ip": self._addresses.client(scope), **await self._given(scope)}
         try:
             verb: Verb = "hit" if self._only is None else "reserve"
-            decision = await decided(self._limiter, verb, event, given, self._cost)
+            decision = await decide_anyway(self._limiter, verb, event, given, self._cost)
         except ParameterInvalid as error:
-            await answer(_unnamed(error), send)
+            await send_refusal(_unnamed(error), send)
             return
-        now = self._limiter.now()
+        now = self._limiter.events.now()
         if not decision.allowed:
-            await answer(refusal(self._dialect, decision, rules, now, self._documentation_url), send)
+            await send_refusal(http_refusal(self._dialect, decision, rules, now, self._documentation_url), send)
             return
         told = fields(self._dialect, decision, rules, now)
         if self._only is None or decision.reservation is None:
@@ -128,7 +124,7 @@ class RateLimit:
             if message["type"] == "http.response.start" and not ended:
                 ended = True
                 settle = None if counts(message["status"]) else 0
-                await settled(self._limiter, event, reservation, settle)
+                await settle_anyway(self._limiter, event, reservation, settle)
             # How much was left is told where it still holds.
             await (telling if settle is None else send)(message)
 
@@ -137,7 +133,7 @@ class RateLimit:
             await self._app(scope, receive, sending)
         finally:
             if not ended:
-                await settled(self._limiter, event, reservation, None)
+                await settle_anyway(self._limiter, event, reservation, None)
 
 
 def _telling(send: Send, told: Fields) -> Send:
@@ -154,7 +150,7 @@ def _telling(send: Send, told: Fields) -> Send:
     return sending
 
 
-async def answer(refused: Refusal, send: Send, *more: tuple[bytes, bytes]) -> None:
+async def send_refusal(refused: HttpRefusal, send: Send, *more: tuple[bytes, bytes]) -> None:
     """Send a whole answer."""
     headers = [*encoded(refused.fields), *more]
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
@@ -165,8 +161,7 @@ def encoded(told: Fields) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in told]
 
 
-def _unnamed(error: ParameterInvalid) -> Refusal:
+def _unnamed(error: ParameterInvalid) -> HttpRefusal:
     """The answer to who cannot be told apart from others."""
-    body = {"title": error.title, "status": error.status, "detail": error.detail, "field": error.field}
-    content = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
-    return Refusal(error.status, [("Content-Type", PROBLEM), ("Content-Length", str(len(content)))], content)
+    content = problem_body(error.status, error.title, error.detail, field=error.field)
+    return HttpRefusal(error.status, [("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(content)))], content)

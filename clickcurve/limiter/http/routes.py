@@ -17,7 +17,7 @@ from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import Settled
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.http.address import Addresses
-from clickcurve.limiter.http.fallback import decided, settled
+from clickcurve.limiter.http.fallback import decide_anyway, settle_anyway
 from clickcurve.limiter.http.headers import fields
 from clickcurve.limiter.http.json_shapes import BODY_BYTES, Asked, read_commit, read_question, show_decision, show_rules
 from clickcurve.limiter.rule import Rule
@@ -77,7 +77,9 @@ _ENDED: dict[int | str, dict[str, Any]] = {
 }
 
 
-def routes(limiter: AsyncLimiter, addresses: Addresses, dialect: str, documentation_url: str = "/docs") -> APIRouter:
+def limit_routes(
+    limiter: AsyncLimiter, addresses: Addresses, dialect: str, documentation_url: str = "/docs"
+) -> APIRouter:
     """The router. The dialect is that of the headers; GitHub's puts its two fields into refusals as well."""
     router = APIRouter(tags=["limits"])
 
@@ -85,12 +87,12 @@ def routes(limiter: AsyncLimiter, addresses: Addresses, dialect: str, documentat
     async def hit(event: str, request: Request) -> Response:
         """Decides a hit of the event under all of its rules, and counts it if it may pass. The body has the features
         that the rules ask for, as text, and `cost`, `peek`, `explain` and `reserve` if they are wanted."""
-        rules = limiter.event(event).rules
+        rules = limiter.events[event].rules
         asked = read_question(await _body(request))
         features = asked.features
         if "ip" in features:
             features = {**features, "ip": addresses.name(features["ip"])}
-        decision = await decided(
+        decision = await decide_anyway(
             limiter, asked.verb, event, features, asked.cost, caller=asked.caller, explain=asked.explain
         )
         return answer(decision, asked, rules)
@@ -108,19 +110,19 @@ def routes(limiter: AsyncLimiter, addresses: Addresses, dialect: str, documentat
     @router.get("/v1/limits", summary="The rules")
     async def rules() -> Response:
         """Every rule, in the words of the settings file."""
-        return JSONResponse({"limits": show_rules(limiter.events())})
+        return JSONResponse({"limits": show_rules(limiter.events.rules())})
 
     def answer(decision: Decision, asked: Asked, rules: Sequence[Rule]) -> Response:
         shown = show_decision(decision, asked.explain, dialect)
         if "message" in shown:
             shown["documentation_url"] = documentation_url
-        headers = dict(fields(dialect, decision, rules, limiter.now()))
+        headers = dict(fields(dialect, decision, rules, limiter.events.now()))
         headers["Cache-Control"] = "no-store"
         return JSONResponse(shown, 200 if decision.allowed else decision.rule.status, headers)
 
     async def ended(event: str, reservation: str, keep: int | None, state: str) -> Response:
-        limiter.event(event)
-        how = await settled(limiter, event, reservation, keep)
+        limiter.events[event]
+        how = await settle_anyway(limiter, event, reservation, keep)
         if how is None:
             return JSONResponse({"reservation": reservation, "state": "unknown", "blind": True})
         if how is Settled.unknown:

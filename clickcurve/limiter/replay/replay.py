@@ -1,4 +1,4 @@
-"""A rule on trial: what it would have done with a trace, in process, by the times of the trace."""
+"""Replays a trace against rules: what they would have done with it, in process, by the times of the trace."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Side:
 
 
 @dataclass(slots=True)
-class Trial:
+class Replay:
     """Sums of a trace so far. bad: lines that are none. back: lines before the latest time until then.
 
     asked_by and refused_by: by caller (`ip=203.0.113.7`), what was asked for, and what the rule that goes by it

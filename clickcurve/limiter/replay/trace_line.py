@@ -10,23 +10,14 @@ method and endpoint (the path without its query).
 
 from __future__ import annotations
 
-import re
 import shlex
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from math import isfinite
 
+from clickcurve.access_log import LogLine, parse_log_line, split_request, stamp_seconds
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.times import parse_time, require_in_range
 
 LINE_RULE = "a time (epoch seconds or ISO 8601), then feature=value pairs and perhaps cost=N; or an access log's line"
-
-_LATEST = 100_000_000_000
-_MONTHS = {"JanFebMarAprMayJunJulAugSepOctNovDec"[3 * n : 3 * n + 3]: n + 1 for n in range(12)}
-_ACCESS = re.compile(
-    r"(?P<ip>\S+) \S+ (?P<user>.+?) \[(?P<day>\d\d)/(?P<month>[A-Z][a-z]{2})/(?P<year>\d{4}):(?P<clock>\d\d:\d\d:\d\d)"
-    r" (?P<zone>[+-]\d{4})\] \"(?P<method>[A-Z]+) (?P<target>[^ \"]+)",
-    re.ASCII,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +33,8 @@ def parse_line(text: str) -> Call | None:
     """None for a blank line and a comment (#). ParameterInvalid says what is wrong."""
     if not text or text.isspace() or text.startswith("#"):
         return None
-    found = _ACCESS.match(text)
-    return _of_log(found) if found else _of_words(text)
+    line = parse_log_line(text)
+    return _of_log(line) if line else _of_words(text)
 
 
 def _of_words(text: str) -> Call:
@@ -62,32 +53,20 @@ def _of_words(text: str) -> Call:
     cost = features.pop("cost", "1")
     if not (cost.isascii() and cost.isdigit() and len(cost) <= 10):
         raise _wrong(cost, f"the cost {cost!r} is not a whole number")
-    return Call(_moment(words[0]), features, int(cost))
+    written = parse_time("trace", words[0])
+    return Call(require_in_range("trace", words[0], written.utc_s) + written.fraction, features, int(cost))
 
 
-def _moment(text: str) -> float:
-    try:
-        at = float(text)
-    except ValueError:
-        try:
-            wall = datetime.fromisoformat(text)
-        except ValueError:
-            raise _wrong(text, f"{text!r} is not a time") from None
-        at = (wall if wall.tzinfo else wall.replace(tzinfo=UTC)).timestamp()
-    if not isfinite(at) or at < 0:
-        raise _wrong(text, f"the time {text} is not one since 1970")
-    if at > _LATEST:
-        raise _wrong(text, f"the time {text} is too large: milliseconds?")
-    return at
-
-
-def _of_log(found: re.Match[str]) -> Call:
-    ip, user, day, month, year, clock, zone, method, target = found.groups()
-    try:
-        at = datetime.fromisoformat(f"{year}-{_MONTHS[month]:02}-{day}T{clock}{zone}").timestamp()
-    except (KeyError, ValueError):
-        raise _wrong(found[0], "its time cannot be") from None
-    features = {"ip": ip, "method": method, "endpoint": target.partition("?")[0]}
+def _of_log(line: LogLine) -> Call:
+    at = stamp_seconds(line.stamp)
+    if at is None:
+        raise _wrong(line.stamp, "its time cannot be")
+    method, target = split_request(line.request)
+    words = line.before.split(" ", 2)
+    if not target or len(words) < 3:
+        raise _wrong(line.request, "it has no request, or does not begin with address, identity and user")
+    user = words[2].rstrip(" ")
+    features = {"ip": words[0], "method": method, "endpoint": target.partition("?")[0]}
     return Call(at, features if user == "-" else {**features, "user": user})
 
 

@@ -81,7 +81,7 @@ class Client:
             else:
                 if answer.status_code not in (429, 503) or tried == TRIES:
                     return answer
-                wait_s = min(_seconds(answer.headers.get("Retry-After")) or wait_s, LONGEST_WAIT_S)
+                wait_s = min(_retry_after_s(answer.headers.get("Retry-After")) or wait_s, LONGEST_WAIT_S)
             self._pause(wait_s)
         raise AssertionError("the last try returns or raises")
 
@@ -116,7 +116,7 @@ def _is_receipt(answer: httpx.Response) -> bool:
         return False
 
 
-def _seconds(text: str | None) -> float | None:
+def _retry_after_s(text: str | None) -> float | None:
     return float(text) if text and text.isascii() and text.isdigit() else None
 
 

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from clickcurve.buckets.ladder import DAY_S
+
 BLOCKS = "▏▎▍▌▋▊▉█"  # eighths of a character
 PLAIN = "#"
-DAY_S = 86_400
 LEAST_BAR = 4
 UNKNOWN = "·"  # in place of a zero before the first hit
 
@@ -24,7 +25,7 @@ def bar(count: int, most: int, room: int, plain: bool = False) -> str:
     return BLOCKS[-1] * (eighths // 8) + (BLOCKS[eighths % 8 - 1] if eighths % 8 else "")
 
 
-def curve(answer: Any, width: int, plain: bool = False) -> list[str]:
+def curve_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
     """A curve's answer as lines of at most `width` characters (longer only where the terminal is tiny).
 
     One line a point: when it begins, its bar, its count, and its state unless it is complete.
@@ -33,7 +34,7 @@ def curve(answer: Any, width: int, plain: bool = False) -> list[str]:
     points = answer["points"]
     first = answer["first_hit"]
     by_day = all(point["end"] - point["start"] >= DAY_S - 3_600 for point in points)
-    labels = [_when(point["start"], zone, by_day) for point in points]
+    labels = [_local_time(point["start"], zone, by_day) for point in points]
     counts = [UNKNOWN if first is None or point["end"] <= first else f"{point['count']:,}" for point in points]
     states = ["" if point["state"] == "complete" else point["state"] for point in points]
     left = max(map(len, labels), default=0)
@@ -41,33 +42,33 @@ def curve(answer: Any, width: int, plain: bool = False) -> list[str]:
     mark = max(map(len, states), default=0)
     room = max(LEAST_BAR, width - left - right - mark - 4)
     most = max((point["count"] for point in points), default=0)
-    lines = [_head(answer, zone)]
+    lines = [_title_line(answer, zone)]
     for label, point, count, state in zip(labels, points, counts, states, strict=True):
         drawn = bar(point["count"], most, room, plain)
         lines.append(f"{label:<{left}}  {drawn:<{room}} {count:>{right}} {state}".rstrip())
-    lines.append(_sum(answer))
+    lines.append(_total_line(answer))
     return lines
 
 
-def _head(answer: Any, zone: tzinfo) -> str:
+def _title_line(answer: Any, zone: tzinfo) -> str:
     name = answer.get("key") or "all links"
-    start, end = (_when(answer[edge], zone, by_day=False) for edge in ("from", "to"))
+    start, end = (_local_time(answer[edge], zone, by_day=False) for edge in ("from", "to"))
     return f"{name}: {start} to {end} {answer['tz']}, step {answer['step']}"
 
 
-def _sum(answer: Any) -> str:
+def _total_line(answer: Any) -> str:
     if answer["exact"]:
         return f"total {answer['total']:,}"
     between = f"between {answer['at_least']:,} and {answer['at_most']:,}"
     return f"{between}: the range cuts a bucket; partial points are whole buckets"
 
 
-def _when(at: int, zone: tzinfo, by_day: bool) -> str:
+def _local_time(at: int, zone: tzinfo, by_day: bool) -> str:
     moment = datetime.fromtimestamp(at, zone)
     return f"{moment:%a %Y-%m-%d}" if by_day else f"{moment:%Y-%m-%d %H:%M}"
 
 
-def top(links: Sequence[Any], width: int, plain: bool = False) -> list[str]:
+def top_lines(links: Sequence[Any], width: int, plain: bool = False) -> list[str]:
     """Links with their counts, one a line."""
     left = max((len(link["key"]) for link in links), default=0)
     right = max((len(f"{link['count']:,}") for link in links), default=0)
@@ -79,11 +80,11 @@ def top(links: Sequence[Any], width: int, plain: bool = False) -> list[str]:
     ]
 
 
-def summary(answer: Any) -> list[str]:
+def link_lines(answer: Any) -> list[str]:
     """A link's totals, one a line."""
     sums = ("lifetime", "today", "yesterday", "last_7d", "last_30d", "bots", "opening")
     lines = [answer["key"], *(f"  {name:<10} {answer[name]:>15,}" for name in sums)]
     for name in ("first_hit", "last_hit"):
         at = answer[name]
-        lines.append(f"  {name:<10} {UNKNOWN if at is None else _when(at, UTC, by_day=False):>15}")
+        lines.append(f"  {name:<10} {UNKNOWN if at is None else _local_time(at, UTC, by_day=False):>15}")
     return lines

@@ -18,15 +18,16 @@ from clickcurve.buckets.ladder import Ladder, minutes_since
 from ingest.hit import Moment
 from ingest.imports.access_log import REDIRECTS, AccessLog
 from ingest.imports.history_line import Wide
-from ingest.imports.importer import Importer, Kind, Opened, Summary
+from ingest.imports.importer import Importer, ImportSummary, Opened, SourceKind
 from ingest.imports.retry import TRIES, Sender
 from ingest.imports.target import TIMEOUT_S, HttpTarget, OwnerTarget, Target
 from ingest.reading.bots import bot_judge
-from server import clock, limits
+from server import clock
 from server.cli.client.api import is_here
 from server.cli.main import FAILED, USAGE, Failed
 from server.cli.options import with_settings
 from server.process import data_folder
+from server.process.journals import owning
 from server.settings import Settings
 
 STDIN = Path("-")
@@ -36,7 +37,7 @@ STDIN = Path("-")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--status", "statuses", metavar="CODES", help="Statuses that count  [default: 301,302,303,307,308]")
 @click.option("--follow", is_flag=True, help="Go on as the log is written, through rotations, until interrupted.")
-@click.option("--kind", type=click.Choice([kind.value for kind in Kind]), help="Without it, the first line says.")
+@click.option("--kind", type=click.Choice([kind.value for kind in SourceKind]), help="Without it, the first line says.")
 @click.option("--label", default="", help="A name for the source: the same file under another name counts again.")
 @click.option(
     "--wide",
@@ -98,8 +99,8 @@ async def _import(
         sender = Sender(target, asyncio.sleep, lambda said: click.echo(said, err=True), None if follow else TRIES)
         for file in files:
             bar = _Bar(file, sys.stderr.isatty() and not follow)
-            importer = Importer(sender, log, asyncio.sleep, Kind(kind) if kind else None, label, bar.show)
-            summary = Summary()
+            importer = Importer(sender, log, asyncio.sleep, SourceKind(kind) if kind else None, label, bar.show)
+            summary = ImportSummary()
             try:
                 if follow:
                     await _until_interrupted(importer.follow(file, summary))
@@ -112,7 +113,7 @@ async def _import(
                 continue
             finally:
                 bar.clear()
-            for line in summary_lines(str(file), summary):
+            for line in source_lines(str(file), summary):
                 click.echo(line)
             fine = fine and not summary.refused and summary.damage is None
     return fine
@@ -142,12 +143,10 @@ async def _server(settings: Settings, wide: Wide) -> AsyncIterator[Target]:
 
 @asynccontextmanager
 async def _folder(settings: Settings, wide: Wide) -> AsyncIterator[Target]:
-    from server.process import worker
-
     def moment() -> Moment:
-        return Moment.at(clock.now(), minutes_since, limits.FUTURE_S.value)
+        return Moment.at(clock.now(), minutes_since)
 
-    async with worker.owning(settings, 1) as owner:
+    async with owning(settings, 1) as owner:
         flushing = asyncio.create_task(_flush_now_and_then(owner.flush, settings.flush_s))
         try:
             yield OwnerTarget(owner, Ladder.parse(settings.ladder), moment, wide)
@@ -183,13 +182,13 @@ class _Bar:
             click.echo("\r\033[K", err=True, nl=False)
 
 
-def summary_lines(name: str, summary: Summary) -> list[str]:
+def source_lines(name: str, summary: ImportSummary) -> list[str]:
     """What came of one source, for people."""
     if summary.behind:
         return [f"{name}: a part of a source that was counted further already; nothing new"]
     again = f" (bytes up to {summary.from_byte:,} were counted before)" if summary.from_byte else ""
     read = f"{name}: {summary.lines:,} lines read{again}"
-    if summary.kind is Kind.log:
+    if summary.kind is SourceKind.log:
         read += f", {summary.people_hits:,} hits of people, {summary.bot_hits:,} of bots, {summary.bad:,} bad"
     lines = [read]
     if summary.skipped:
@@ -198,7 +197,7 @@ def summary_lines(name: str, summary: Summary) -> list[str]:
     lines.append(f"  counted {summary.counted:,}, late {summary.late:,}, refused {summary.refused:,}")
     lines += [f"  refused: {reason}" for reason in summary.reasons]
     if summary.unanswered:
-        lines.append(f"  {summary.unanswered:,} pieces count, but their receipts were lost")
+        lines.append(f"  {summary.unanswered:,} chunks count, but their receipts were lost")
     if summary.left_bytes:
         lines.append(f"  {summary.left_bytes:,} bytes of a last line without an end were left for the next import")
     if summary.damage is not None:

@@ -15,7 +15,7 @@ from server.cli.options import Command, with_settings
 from server.settings import Settings
 
 
-def _asking(*names: str) -> Callable[[Command], Command]:
+def _with_parameters(*names: str) -> Callable[[Command], Command]:
     """Flags that are passed on to the server as they are."""
     table = {
         "from": "Start: epoch seconds or ISO 8601 in --tz.",
@@ -35,15 +35,15 @@ def _asking(*names: str) -> Callable[[Command], Command]:
     return decorate
 
 
-def _query(asked: dict[str, Any]) -> dict[str, Any]:
+def _given(asked: dict[str, Any]) -> dict[str, Any]:
     return {name.rstrip("_"): value for name, value in asked.items()}
 
 
-def _width() -> int:
+def _terminal_width() -> int:
     return shutil.get_terminal_size((100, 24)).columns
 
 
-def _plain() -> bool:
+def _lacks_blocks() -> bool:
     """Does the terminal lack block characters?"""
     return "utf" not in (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
 
@@ -55,7 +55,7 @@ def _print(lines: list[str]) -> None:
 
 @click.command("total")
 @click.argument("key", required=False)
-@_asking("from", "to", "last", "tz", "bots")
+@_with_parameters("from", "to", "last", "tz", "bots")
 @click.option("--json", "as_json", is_flag=True, help="The server's answer as it is.")
 @with_settings("url", "token", "config")
 def total_command(settings: Settings, key: str | None, as_json: bool, **asked: Any) -> None:
@@ -69,7 +69,7 @@ def total_command(settings: Settings, key: str | None, as_json: bool, **asked: A
       clickcurve total launch --last 7d --tz Europe/Vienna
       clickcurve total --from 2026-01-01 --to 2026-02-01
     """
-    query = _query(asked)
+    query = _given(asked)
     ranged = any(query[name] is not None for name in ("from", "to", "last"))
     summary = key is not None and not ranged
     with Client(settings) as client:
@@ -77,7 +77,7 @@ def total_command(settings: Settings, key: str | None, as_json: bool, **asked: A
     if as_json:
         click.echo(answer.text)
     elif summary:
-        _print(draw.summary(answer.json()))
+        _print(draw.link_lines(answer.json()))
     else:
         found = answer.json()
         between = f"between {found['at_least']:,} and {found['at_most']:,} (the range cuts a bucket)"
@@ -86,7 +86,7 @@ def total_command(settings: Settings, key: str | None, as_json: bool, **asked: A
 
 @click.command("curve")
 @click.argument("key", required=False)
-@_asking("last", "from", "to", "step", "tz", "bots")
+@_with_parameters("last", "from", "to", "step", "tz", "bots")
 @click.option("--json", "as_json", is_flag=True, help="The server's answer as it is.")
 @click.option("--csv", "as_csv", is_flag=True, help="start,end,count,state")
 @with_settings("url", "token", "config")
@@ -104,15 +104,15 @@ def curve_command(settings: Settings, key: str | None, as_json: bool, as_csv: bo
     """
     with Client(settings) as client:
         accept = "text/csv" if as_csv else "application/json"
-        answer = client.get(link_path(key, "curve"), _query(asked), accept)
+        answer = client.get(link_path(key, "curve"), _given(asked), accept)
     if as_json or as_csv:
         click.echo(answer.text.rstrip("\n"))
     else:
-        _print(draw.curve(answer.json(), _width(), _plain()))
+        _print(draw.curve_lines(answer.json(), _terminal_width(), _lacks_blocks()))
 
 
 @click.command("top")
-@_asking("last", "limit", "tz", "bots")
+@_with_parameters("last", "limit", "tz", "bots")
 @click.option("--json", "as_json", is_flag=True, help="The server's answer as it is.")
 @with_settings("url", "token", "config")
 def top_command(settings: Settings, as_json: bool, **asked: Any) -> None:
@@ -124,8 +124,8 @@ def top_command(settings: Settings, as_json: bool, **asked: Any) -> None:
       clickcurve top --last 7d --limit 100
     """
     with Client(settings) as client:
-        answer = client.get("/v1/links", {"sort": "hits", **_query(asked)})
+        answer = client.get("/v1/links", {"sort": "hits", **_given(asked)})
     if as_json:
         click.echo(answer.text)
     else:
-        _print(draw.top(answer.json()["links"], _width(), _plain()))
+        _print(draw.top_lines(answer.json()["links"], _terminal_width(), _lacks_blocks()))

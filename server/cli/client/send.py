@@ -47,10 +47,10 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
     sums: Counter[str] = Counter()
     with Client(settings) as client:
         if source is None:
-            _add(client, _hit(key, **fields), "application/json", sums)
+            _post_batch(client, _hit(key, **fields), "application/json", sums)
         else:
             for batch in _batches(source):
-                _add(client, batch, "application/x-ndjson", sums)
+                _post_batch(client, batch, "application/x-ndjson", sums)
     click.echo(", ".join(f"{name} {sums[name]:,}" for name in SUMS))
     if sums["refused"]:
         raise SystemExit(FAILED)
@@ -68,7 +68,7 @@ def _batches(source: BinaryIO) -> Iterator[bytes]:
         yield b"".join(lines)
 
 
-def _add(client: Client, body: bytes, media_type: str, sums: Counter[str]) -> None:
+def _post_batch(client: Client, body: bytes, media_type: str, sums: Counter[str]) -> None:
     headers = {"Content-Type": media_type, "Idempotency-Key": str(uuid.uuid4())}
     receipt = client.send("/v1/hits", body, headers).json()
     for item in receipt["items"]:

@@ -79,7 +79,7 @@ def _report(copied: Copied) -> None:
     for sentence in (*copied.compared.differing, *copied.compared.erased, *copied.kept):
         click.echo(sentence)
     for owner in copied.owners:
-        click.echo(_owner(owner))
+        click.echo(_owner_line(owner))
     rows = sum(here.rows for here, _ in copied.compared.sums.values())
     if copied.compared.rows_differing:
         click.echo(
@@ -94,14 +94,14 @@ def _report(copied: Copied) -> None:
         click.echo("nothing to copy: " + ("all of it was copied before" if copied.owners else "the source is empty"))
 
 
-def _owner(owner: CopiedOwner) -> str:
+def _owner_line(owner: CopiedOwner) -> str:
     if owner.sums is None:
         return f"owner {owner.owner} was copied before, as owner {owner.number}"
     here, there = owner.sums
     if here == there:
-        return f"owner {owner.owner}, there {owner.number}: {_sums(here)}, the same in both"
-    return f"owner {owner.owner}, there {owner.number}: {_sums(here)}; there {_sums(there)}"
+        return f"owner {owner.owner}, there {owner.number}: {_sums_text(here)}, the same in both"
+    return f"owner {owner.owner}, there {owner.number}: {_sums_text(here)}; there {_sums_text(there)}"
 
 
-def _sums(sums: Sums) -> str:
+def _sums_text(sums: Sums) -> str:
     return f"{sums.rows:,} rows, {sums.people:,} hits of people, {sums.bots:,} of bots"

@@ -13,6 +13,7 @@ from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
 from server.cli.store.inspect import reading
 from server.process import data_folder
+from server.process.journals import owning
 from server.settings import Settings
 
 
@@ -48,9 +49,7 @@ def fold_command(settings: Settings, dry_run: bool) -> None:
 
 
 async def _fold(settings: Settings, number: int, day: int) -> None:
-    from server.process import worker
-
-    async with worker.owning(settings, number) as owner:
+    async with owning(settings, number) as owner:
         report = await run_pass(owner, day)
     click.echo(
         f"journal {number}, owner {owner.status.owner}: {report.rows:,} rows visited in {report.steps:,} flushes"

@@ -44,7 +44,7 @@ def owners_command() -> None:
 @owners_command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @with_settings("data", "store", "ladder", "config")
-def list_(settings: Settings, as_json: bool) -> None:
+def list_owners(settings: Settings, as_json: bool) -> None:
     """List owners: state, epoch, last flush, host and folder, journal.
 
     \b
@@ -60,7 +60,7 @@ def list_(settings: Settings, as_json: bool) -> None:
         records = store.owners()
     if as_json:
         for record in records:
-            click.echo(json.dumps(_object(record, now)))
+            click.echo(json.dumps(_owner_json(record, now)))
         return
     rows = [HEADS, *(_cells(record, now) for record in records)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -72,7 +72,7 @@ def list_(settings: Settings, as_json: bool) -> None:
 @click.argument("owner", metavar="N", type=int)
 @click.option("--disk-is-lost", is_flag=True, help="Retire it though it flushed in the last ten minutes.")
 @with_settings("data", "store", "ladder", "config")
-def retire(settings: Settings, owner: int, disk_is_lost: bool) -> None:
+def retire_owner(settings: Settings, owner: int, disk_is_lost: bool) -> None:
     """Give up owner N, whose machine or disk is lost for good.
 
     What it has counted stays. What it had accepted and not flushed is lost with its disk. Its imports may go on at
@@ -119,7 +119,7 @@ def _in_mid_flush(record: OwnerRecord, all_links: StoredLink) -> bool:
 
 def _what_follows(record: OwnerRecord, in_mid_flush: bool) -> Iterator[str]:
     yield f"owner {record.owner} ({record.place}) is retired"
-    yield f"  what it counted stays, up to the flush that began {_time(record.begun_at)}"
+    yield f"  what it counted stays, up to the flush that began {_iso_utc(record.begun_at)}"
     if in_mid_flush:
         yield "  that flush did not end: some links have their part of it, and an import that goes on counts that again"
     yield "  what it accepted after that, and did not flush, is lost with its disk"
@@ -141,7 +141,7 @@ def _cells(record: OwnerRecord, now: int) -> tuple[str, ...]:
         record.state,
         str(record.epoch),
         flush,
-        _time(record.begun_at),
+        _iso_utc(record.begun_at),
         lag,
         host or "-",
         folder or "-",
@@ -149,7 +149,7 @@ def _cells(record: OwnerRecord, now: int) -> tuple[str, ...]:
     )
 
 
-def _object(record: OwnerRecord, now: int) -> dict[str, object]:
+def _owner_json(record: OwnerRecord, now: int) -> dict[str, object]:
     host, folder = _host_and_folder(record.place)
     return {
         "owner": record.owner,
@@ -157,7 +157,7 @@ def _object(record: OwnerRecord, now: int) -> dict[str, object]:
         "epoch": record.epoch,
         "flush": _flush(record),
         "flush_epoch": record.begun // FLUSHES_PER_EPOCH,
-        "begun_at": _time(record.begun_at),
+        "begun_at": _iso_utc(record.begun_at),
         "lag_s": max(0, now - record.begun_at) if record.state == OPEN else None,
         "host": host,
         "folder": folder,
@@ -174,7 +174,7 @@ def _host_and_folder(place: str) -> tuple[str, str]:
     return (host, folder) if separator else ("", place)
 
 
-def _time(t: int) -> str:
+def _iso_utc(t: int) -> str:
     return datetime.fromtimestamp(t, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

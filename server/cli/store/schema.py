@@ -12,8 +12,7 @@ from clickcurve.buckets.ladder import Ladder
 from server.cli.main import FAILED
 from server.cli.options import with_settings
 from server.settings import Settings
-from storage.cassandra import schema
-from storage.cassandra.schema import REPLICATION, Administered, Problem
+from storage.cassandra.schema import REPLICATION, Administered, Finding, apply_schema, check_schema, schema_text
 from storage.cassandra.uri import Address, parse
 
 DATA_CENTRE = "datacenter1"  # what a cluster calls its only one unless told otherwise
@@ -44,7 +43,7 @@ def schema_command() -> None:
 @schema_command.command("apply")
 @_replication
 @with_settings("store", "ladder", "config")
-def apply_(settings: Settings, replication: int) -> None:
+def make_tables(settings: Settings, replication: int) -> None:
     """Make the keyspace and its tables, or whatever of them is missing or has other options. May be repeated.
 
     Rows stay as they are, and so does the replication of a keyspace that exists.
@@ -56,19 +55,19 @@ def apply_(settings: Settings, replication: int) -> None:
     """
     ladder = str(Ladder.parse(settings.ladder))
     with _connected(settings) as cluster:
-        done = schema.apply(cluster, ladder, replication)
-        problems = schema.check(cluster, ladder)
+        done = apply_schema(cluster, ladder, replication)
+        findings = check_schema(cluster, ladder)
     for sentence in done:
         click.echo(sentence)
     if not done:
         click.echo(f"nothing to do: keyspace {cluster.address.keyspace} has everything")
-    _show(problems)
+    _show(findings)
 
 
 @schema_command.command("show")
 @_replication
 @with_settings("store", "config")
-def show(settings: Settings, replication: int) -> None:
+def show_tables(settings: Settings, replication: int) -> None:
     """Print the tables as CQL, for cqlsh or for reading. Connects to nothing.
 
     The data centre is that of the store's address (?dc=), or datacenter1. After making the tables by hand run
@@ -79,12 +78,12 @@ def show(settings: Settings, replication: int) -> None:
       clickcurve schema show --store 'cassandra://h1,h2:9042/clicks?dc=DC1'
     """
     address = _address(settings)
-    click.echo(schema.text(address.keyspace, replication, [address.dc or DATA_CENTRE]), nl=False)
+    click.echo(schema_text(address.keyspace, replication, [address.dc or DATA_CENTRE]), nl=False)
 
 
 @schema_command.command("check")
 @with_settings("store", "ladder", "config")
-def check(settings: Settings) -> None:
+def check_tables(settings: Settings) -> None:
     """Say what is not as it should be, and what mends it; ends with 1 if there is anything.
 
     With an error no server starts; with a warning it does, and says so too.
@@ -94,16 +93,16 @@ def check(settings: Settings) -> None:
       clickcurve schema check --store cassandra://h1,h2:9042/clicks
     """
     with _connected(settings) as cluster:
-        problems = schema.check(cluster, str(Ladder.parse(settings.ladder)))
-    _show(problems)
-    if problems:
+        findings = check_schema(cluster, str(Ladder.parse(settings.ladder)))
+    _show(findings)
+    if findings:
         raise SystemExit(FAILED)
     click.echo(f"keyspace {cluster.address.keyspace} is as it should be")
 
 
-def _show(problems: list[Problem]) -> None:
-    for problem in problems:
-        click.echo(f"{'error' if problem.fatal else 'warning'}: {problem.sentence}")
+def _show(findings: list[Finding]) -> None:
+    for finding in findings:
+        click.echo(f"{'error' if finding.fatal else 'warning'}: {finding.sentence}")
 
 
 def _address(settings: Settings) -> Address:

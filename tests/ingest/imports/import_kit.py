@@ -17,10 +17,10 @@ from clickcurve.buckets.errors import (
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from ingest.hit import Moment
 from ingest.imports.access_log import AccessLog
-from ingest.imports.chunk import Piece, Taking, body_of
-from ingest.imports.importer import Importer, Kind, Summary
+from ingest.imports.chunk import Chunk, Taking, body_of
+from ingest.imports.importer import Importer, ImportSummary, SourceKind
 from ingest.imports.retry import Sender
-from ingest.imports.target import Place, Taken, Target
+from ingest.imports.target import KeptOffset, Taken, Target
 
 NOW = 1_760_000_000
 FAULTS = ("behind", "store", "elsewhere", "lost", "lost after", "died", "died after")
@@ -31,15 +31,15 @@ class Died(BaseException):
 
 
 class MemoryTarget:
-    """Counts pieces as a server does. `faults` maps the n-th request (from 1) to what goes wrong with it."""
+    """Counts chunks as a server does. `faults` maps the n-th request (from 1) to what goes wrong with it."""
 
     def __init__(self) -> None:
-        self.places: dict[str, Place] = {}
+        self.offsets: dict[str, KeptOffset] = {}
         self.people: Counter[str] = Counter()
         self.bots: Counter[str] = Counter()
         self.openings: Counter[str] = Counter()
         self.requests = 0
-        self.pieces = 0
+        self.chunks = 0
         self.reconnects = 0
         self.faults: dict[int, str] = {}
         self.before_send: Callable[[], None] = lambda: None
@@ -48,37 +48,37 @@ class MemoryTarget:
         self.requests += 1
         return self.faults.get(self.requests, "")
 
-    async def place(self, source: str) -> Place:
+    async def offset(self, source: str) -> KeptOffset:
         fault = self._fault()
         if fault:
             raise _error(fault.removesuffix(" after"))
-        return self.places.get(source, Place(0, ""))
+        return self.offsets.get(source, KeptOffset(0, ""))
 
-    async def send(self, piece: Piece) -> Taken:
+    async def send(self, chunk: Chunk) -> Taken:
         fault = self._fault()
         self.before_send()
         if fault in ("behind", "store", "elsewhere", "lost", "died"):
             raise _error(fault)
-        taken = self._count(piece)
+        taken = self._count(chunk)
         if fault:
             raise _error(fault.removesuffix(" after"))
         return taken
 
-    def _count(self, piece: Piece) -> Taken:
-        step = piece.step
-        position = self.places.get(step.source, Place(0, "")).position
-        if step.start != position:
-            raise ImportOutOfStep(f"at {position}", value=position)
+    def _count(self, chunk: Chunk) -> Taken:
+        step = chunk.step
+        offset = self.offsets.get(step.source, KeptOffset(0, "")).offset
+        if step.start != offset:
+            raise ImportOutOfStep(f"at {offset}", value=offset)
         taking = Taking(Moment(NOW, fold_day(NOW) * DAY_S, NOW + 300), CLICKS)
-        for _ in taking.take_body(body_of(piece)):
+        for _ in taking.take_body(body_of(chunk)):
             pass
         batch, receipt = taking.batch(step), taking.receipt()
         for counts, sums in ((batch.people, self.people), (batch.bots, self.bots)):
             for by_key in counts.values():
                 sums.update(by_key)
         self.openings.update(batch.openings)
-        self.places[step.source] = Place(step.end, step.tail)
-        self.pieces += 1
+        self.offsets[step.source] = KeptOffset(step.end, step.tail)
+        self.chunks += 1
         return Taken(receipt.counted, receipt.late, receipt.refused, tuple(item.reason for item in receipt.items))
 
     async def reconnect(self) -> None:
@@ -110,17 +110,17 @@ Wait = Callable[[float], Awaitable[None]]
 def importer(
     target: Target,
     wait: Wait = no_wait,
-    kind: Kind | None = None,
+    kind: SourceKind | None = None,
     label: str = "",
     tries: int | None = 5,
-    piece_bytes: int = 700,
+    chunk_bytes: int = 700,
 ) -> Importer:
-    """An importer of small pieces, some eight lines each."""
+    """An importer of small chunks, some eight lines each."""
     log = AccessLog(lambda agent: "bot" in agent)
-    return Importer(Sender(target, no_wait, tries=tries), log, wait, kind, label, piece_bytes=piece_bytes)
+    return Importer(Sender(target, no_wait, tries=tries), log, wait, kind, label, chunk_bytes=chunk_bytes)
 
 
-def run(target: MemoryTarget, path: Path, kind: Kind | None = None, label: str = "") -> Summary:
+def run(target: MemoryTarget, path: Path, kind: SourceKind | None = None, label: str = "") -> ImportSummary:
     """Import a file in a process of its own."""
     return asyncio.run(importer(target, kind=kind, label=label).run(path))
 

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clickcurve.keys import KEY_BYTES
 from ingest.batch import sum_counts
-from ingest.imports.access_log import MAX_KEY_BYTES, AccessLog, LineBad, Reading
+from ingest.imports.access_log import AccessLog, LineBad, Reading
 
 AT = 1_431_857_103 // 60 * 60  # 17 May 2015 10:05 UTC
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64) Firefox/120.0"
@@ -84,7 +85,7 @@ HITS = {
     "a zone": (line(stamp="17/May/2015:12:05:03 +0200"), "abc"),
     "a zone in the west": (line(stamp="17/May/2015:00:35:03 -0930"), "abc"),
     "a leap second": (line(stamp="17/May/2015:10:05:60 +0000"), "abc"),
-    "the longest key": (line(f"GET /{'k' * MAX_KEY_BYTES} HTTP/1.1"), "k" * MAX_KEY_BYTES),
+    "the longest key": (line(f"GET /{'k' * KEY_BYTES} HTTP/1.1"), "k" * KEY_BYTES),
     "any other status that is asked for": (line(status="308"), "abc"),
     "Caddy": (
         '{"level":"info","ts":1431857103.54,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":'
@@ -118,7 +119,7 @@ SKIPPED = {
     "no key": line("GET / HTTP/1.1"),
     "no request": line("-"),
     "no path": line("GET abc HTTP/1.1"),
-    "key too long": line(f"GET /{'é' * (MAX_KEY_BYTES // 2 + 1)} HTTP/1.1"),
+    "key too long": line(f"GET /{'é' * (KEY_BYTES // 2 + 1)} HTTP/1.1"),
     "key not UTF-8": line(r"GET /\xff HTTP/1.1"),
     "blank line": " ",
     "not a request": '{"level":"info","ts":1431857103.54,"logger":"tls","msg":"cleaning storage unit"}',
@@ -211,13 +212,13 @@ def test_a_huge_line_costs_no_more_than_its_length() -> None:
 STAMP = "[17/May/2015:10:05:03 +0000] "
 PIECES = ['"', '" "', " ", "\\", r"\"", "[", "] ", STAMP, ' "GET /abc HTTP/1.1" 302 5', "302", "- -", " 404 ", "GET /"]
 PIECES += ["HTTP/1.1", "Googlebot", "é", "\0", "{", '{"ts":1,', "\r", "x", "\udcff", "?"]
-pieces = st.sampled_from(PIECES)
-assembled = st.lists(pieces, max_size=14).map("".join)
+chunks = st.sampled_from(PIECES)
+assembled = st.lists(chunks, max_size=14).map("".join)
 bent = st.builds(
     lambda whole, at, more: whole[: at % len(whole)] + more + whole[at % len(whole) :],
     st.sampled_from([one for one, _ in HITS.values() if len(one) < 3000] + list(SKIPPED.values())[:-4]),
     st.integers(0, 400),
-    pieces,
+    chunks,
 )
 
 

@@ -13,7 +13,7 @@ from clickcurve.buckets.errors import HitRejected
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, Row, add, apply, check, fold
 from ingest.hit import Moment
-from ingest.imports.history_line import MAX_COUNT, History, Wide, history_of
+from ingest.imports.history_line import MAX_COUNT, LinkHistory, Wide, history_of
 
 NOW = 1_760_000_000 // DAY_S * DAY_S + 12 * 3600  # 2025-10-09 12:00
 DAY = fold_day(NOW)
@@ -21,7 +21,7 @@ TODAY = DAY * DAY_S
 MOMENT = Moment(NOW, TODAY, NOW + 300)
 
 
-def told(line: dict[str, Any], wide: Wide = Wide.refuse) -> History:
+def told(line: dict[str, Any], wide: Wide = Wide.refuse) -> LinkHistory:
     return history_of(json.dumps(line).encode(), MOMENT, CLICKS, wide)
 
 
@@ -31,7 +31,7 @@ def refusal(line: dict[str, Any]) -> HitRejected:
     return caught.value
 
 
-def row_of(history: History) -> Row:
+def row_of(history: LinkHistory) -> Row:
     return add(fold(EMPTY, DAY, CLICKS), Delta(history.people, history.bots, history.opening), CLICKS)
 
 
@@ -54,21 +54,21 @@ def exported(row: Row, key: str) -> dict[str, Any]:
 
 
 def test_a_total_alone_is_a_count_without_dates() -> None:
-    assert told({"key": "a", "total": 7}) == History("a", 7)
+    assert told({"key": "a", "total": 7}) == LinkHistory("a", 7)
 
 
 def test_an_opening_alone_is_one_too_and_zero_is_nothing() -> None:
-    assert told({"key": "a", "opening": 7}) == History("a", 7)
-    assert told({"key": "a", "total": 0}) == History("a")
+    assert told({"key": "a", "opening": 7}) == LinkHistory("a", 7)
+    assert told({"key": "a", "total": 0}) == LinkHistory("a")
 
 
 def test_buckets_land_in_their_minutes_and_the_rest_of_the_total_is_the_opening() -> None:
     line = {"key": "a", "total": 10, "buckets": [[TODAY, TODAY + 60, 2, 1], [TODAY + 120, TODAY + 180, 3, 0]]}
-    assert told(line) == History("a", 5, {TODAY: 2, TODAY + 120: 3}, {TODAY: 1})
+    assert told(line) == LinkHistory("a", 5, {TODAY: 2, TODAY + 120: 3}, {TODAY: 1})
 
 
 def test_buckets_without_a_total_have_no_opening() -> None:
-    assert told({"key": "a", "buckets": [[TODAY, TODAY + 60, 2, 0]]}) == History("a", 0, {TODAY: 2})
+    assert told({"key": "a", "buckets": [[TODAY, TODAY + 60, 2, 0]]}) == LinkHistory("a", 0, {TODAY: 2})
 
 
 def test_times_may_be_iso_8601_and_fine_buckets_nest() -> None:

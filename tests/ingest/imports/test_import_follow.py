@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.imports.importer import Summary
+from ingest.imports.importer import ImportSummary
 from tests.ingest.imports.import_kit import FAULTS, Died, MemoryTarget, expected, importer, log_lines, run
 
 
@@ -23,10 +23,10 @@ class Stopped(BaseException):
     """The follower was told to end."""
 
 
-def follow(target: MemoryTarget, path: Path, *steps: Callable[[], object]) -> Summary:
+def follow(target: MemoryTarget, path: Path, *steps: Callable[[], object]) -> ImportSummary:
     """Follow a log; at each wait the next of the steps happens to it."""
     waiting = iter(steps)
-    summary = Summary()
+    summary = ImportSummary()
 
     async def wait(seconds: float) -> None:
         step = next(waiting, None)
@@ -73,7 +73,7 @@ def test_a_rotation_loses_no_line_also_when_the_writer_is_late(tmp_path: Path, t
         append(path, log_lines(5, 25)),
     )
     assert target.people == expected(30)
-    assert run(target, moved).pieces == 0
+    assert run(target, moved).chunks == 0
 
 
 def test_a_truncated_log_is_followed_from_its_new_beginning(tmp_path: Path, target: MemoryTarget) -> None:
@@ -126,7 +126,7 @@ def test_a_line_counts_once_when_two_follow_one_log(tmp_path: Path, target: Memo
             step()
             await asyncio.sleep(0)
 
-        followers = [importer(target, wait).follow(path, Summary()) for _ in range(2)]
+        followers = [importer(target, wait).follow(path, ImportSummary()) for _ in range(2)]
         await asyncio.gather(*followers, return_exceptions=True)
 
     asyncio.run(both())
@@ -137,5 +137,5 @@ def test_a_line_counts_once_when_two_follow_one_log(tmp_path: Path, target: Memo
 def test_a_packed_log_cannot_grow_so_following_it_ends(tmp_path: Path, target: MemoryTarget) -> None:
     path = tmp_path / "access.log.gz"
     path.write_bytes(gzip.compress(log_lines(20)))
-    asyncio.run(importer(target).follow(path, Summary()))
+    asyncio.run(importer(target).follow(path, ImportSummary()))
     assert target.people == expected(20)

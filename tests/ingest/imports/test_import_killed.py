@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from ingest.imports.fingerprint import Beginning
-from tests.client import Clickcurve
+from testing.client import Clickcurve
+from testing.program import running
+from testing.server import RunningServer, command, run
 from tests.conftest import Serve
 from tests.ingest.imports.import_kit import log_lines
-from tests.processes import running
-from tests.running import RunningServer, command, run
 
 LINES = 90_000
 KEYS = [f"k{n}" for n in range(5)]

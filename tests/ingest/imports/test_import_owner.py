@@ -11,15 +11,17 @@ import pytest
 
 from clickcurve.buckets.errors import ClickcurveError, JournalBehind, JournalUnknown, OwnerFenced, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
-from clickcurve.keys import link_key
+from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Moment
-from ingest.imports.chunk import Piece
-from ingest.imports.target import ImportRefused, OwnerTarget, Place, Taken
+from ingest.imports.chunk import Chunk
+from ingest.imports.target import ImportRefused, KeptOffset, OwnerTarget, Taken
 from storage.contract import Source
 from storage.memory_store import MemoryStore
+from testing.owner_process import OwnerProcess, TrackedDisk
+from tests.ingest.faulty_store import FaultyStore, Killed
 from tests.ingest.imports.import_kit import NOW, Died, importer, log_lines
-from tests.ingest.world import ALL_LINKS, FaultyStore, Killed, Node, TrackedDisk, read
+from tests.ingest.owner_kit import read
 
 LINES = 200
 
@@ -35,18 +37,18 @@ class Workers:
         self.rnd = random.Random(seed)
         self.store = FaultyStore(MemoryStore())
         self.nodes = [
-            Node(folder / f"node-{n}", self.store, lambda: float(NOW), alone=workers == 1, disk=TrackedDisk())
+            OwnerProcess(folder / f"node-{n}", self.store, lambda: float(NOW), alone=workers == 1, disk=TrackedDisk())
             for n in range(workers)
         ]
         self.node = self.nodes[0]
 
-    async def place(self, source: str) -> Place:
+    async def offset(self, source: str) -> KeptOffset:
         await self.trouble()
-        return await self.target().place(source)
+        return await self.target().offset(source)
 
-    async def send(self, piece: Piece) -> Taken:
+    async def send(self, chunk: Chunk) -> Taken:
         await self.trouble()
-        taken = await self.target().send(piece)
+        taken = await self.target().send(chunk)
         if self.rnd.random() < 0.1:
             raise Died  # the client, before it reads the answer
         return taken
@@ -72,7 +74,7 @@ class Workers:
             await self.flush(node)
             self.store.fail_at.clear()
 
-    async def flush(self, node: Node) -> None:
+    async def flush(self, node: OwnerProcess) -> None:
         try:
             await node.owner.flush()
         except StoreUnavailable:
@@ -80,7 +82,7 @@ class Workers:
         except Killed:
             self.restart(node)
 
-    def restart(self, node: Node) -> None:
+    def restart(self, node: OwnerProcess) -> None:
         node.disk.kill()
         node.start()
 
@@ -101,15 +103,15 @@ def test_an_import_is_exact_whoever_dies(seed: int, workers: int, tmp_path: Path
     path.write_bytes(log_lines(LINES))
 
     async def story() -> Counter[str]:
-        world = Workers(seed, tmp_path / "data", workers)
+        fleet = Workers(seed, tmp_path / "data", workers)
         while True:
             try:
-                await importer(world, tries=None).run(path)
+                await importer(fleet, tries=None).run(path)
                 break
             except Died:
-                world.node = world.rnd.choice(world.nodes)
-        totals = await world.totals()
-        for node in world.nodes:
+                fleet.node = fleet.rnd.choice(fleet.nodes)
+        totals = await fleet.totals()
+        for node in fleet.nodes:
             await node.owner.close()
         return totals
 
@@ -122,13 +124,13 @@ def test_history_and_bots_reach_the_rows(tmp_path: Path) -> None:
     history.write_bytes(b'{"key": "k0", "total": 100, "bots": 0, "buckets": [[1431820800, 1431907200, 60, 0]]}\n')
 
     async def story() -> None:
-        world = Workers(1, tmp_path / "data", 1)
-        owner = world.node.owner
+        fleet = Workers(1, tmp_path / "data", 1)
+        owner = fleet.node.owner
         await owner.flush()
         for path in (log, history, log, history):
             await importer(OwnerTarget(owner, CLICKS, moment)).run(path)
         await owner.flush()
-        row = await read(world.store, [], link_key("k0"), NOW)
+        row = await read(fleet.store, [], link_key("k0"), NOW)
         assert (row.lifetime, row.opening, row.bots) == (102, 40, 1)
         await OwnerTarget(owner, CLICKS, moment).close()
 
@@ -159,8 +161,8 @@ class FullOwner:
 
 
 def send_to(owner: FullOwner) -> Taken:
-    piece = Piece(SourceStep("s", 0, 1, ""), {NOW // 60 * 60: {"a": 1}})
-    return asyncio.run(OwnerTarget(owner, CLICKS, moment).send(piece))
+    chunk = Chunk(SourceStep("s", 0, 1, ""), {NOW // 60 * 60: {"a": 1}})
+    return asyncio.run(OwnerTarget(owner, CLICKS, moment).send(chunk))
 
 
 def test_a_full_buffer_is_flushed_by_the_import_itself() -> None:

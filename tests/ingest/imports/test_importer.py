@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import JournalBehind
-from ingest.imports.importer import Kind, kind_of
+from ingest.imports.importer import SourceKind, kind_of
 from ingest.imports.target import ImportRefused
 from tests.ingest.imports.import_kit import FAULTS, Died, MemoryTarget, expected, importer, log_line, log_lines, run
 
@@ -38,10 +38,10 @@ def test_every_line_counts_once_however_often_a_log_is_imported(tmp_path: Path, 
     assert (first.lines, first.people_hits, first.bot_hits, first.bad) == (102, 95, 5, 1)
     assert (first.skipped, first.counted, first.late) == ({"status 404": 1}, 100, 100)
     assert (first.first_bad[0].line, first.to_byte, first.left_bytes) == (101, len(data), 0)
-    assert first.pieces > 5
+    assert first.chunks > 5
     assert (target.people, target.bots) == (expected(95), Counter({f"k{n}": 1 for n in range(5)}))
     again = run(target, path)
-    assert (again.lines, again.pieces, again.from_byte) == (0, 0, len(data))
+    assert (again.lines, again.chunks, again.from_byte) == (0, 0, len(data))
     assert target.people == expected(95)
 
 
@@ -54,11 +54,11 @@ def test_a_log_that_grew_was_rotated_and_packed_is_known_again(tmp_path: Path, t
     moved.write_bytes(log_lines(60))
     run(target, moved)
     packed = file(tmp_path, gzip.compress(log_lines(60)), "access.log.1.gz")
-    assert run(target, packed).pieces == 0
+    assert run(target, packed).chunks == 0
     packed.write_bytes(gzip.compress(log_lines(40)) + gzip.compress(log_lines(23, 40)))
     assert run(target, packed).lines == 3
     assert target.people == expected(63)
-    assert len(target.places) == 1
+    assert len(target.offsets) == 1
 
 
 @settings(max_examples=50)
@@ -97,7 +97,7 @@ def test_logs_that_begin_alike_are_told_apart(
 def test_a_part_of_a_known_log_adds_nothing_and_says_so(tmp_path: Path, target: MemoryTarget) -> None:
     run(target, file(tmp_path, log_lines(50)))
     part = run(target, file(tmp_path, log_lines(20), "part"))
-    assert (part.behind, part.pieces, part.from_byte) == (True, 0, len(log_lines(50)))
+    assert (part.behind, part.chunks, part.from_byte) == (True, 0, len(log_lines(50)))
 
 
 def test_a_label_counts_a_log_anew(tmp_path: Path, target: MemoryTarget) -> None:
@@ -183,7 +183,7 @@ def test_many_failures_change_no_count(tmp_path_factory: pytest.TempPathFactory,
 def test_a_lost_receipt_is_told(tmp_path: Path, target: MemoryTarget) -> None:
     families = 3  # are asked for first
     target.faults = {families + 2: "lost after"}
-    summary = asyncio.run(importer(target, piece_bytes=40_000).run(file(tmp_path, log_lines(1000))))
+    summary = asyncio.run(importer(target, chunk_bytes=40_000).run(file(tmp_path, log_lines(1000))))
     assert (summary.lines, summary.unanswered) == (1000, 1)
     assert target.people == expected(1000)
 
@@ -209,7 +209,7 @@ def test_two_imports_of_one_log_at_once_count_it_once(tmp_path: Path, target: Me
     path = file(tmp_path, log_lines(300))
 
     async def both() -> None:
-        await asyncio.gather(importer(target).run(path), importer(target, piece_bytes=900).run(path))
+        await asyncio.gather(importer(target).run(path), importer(target, chunk_bytes=900).run(path))
 
     asyncio.run(both())
     assert target.people == expected(300)
@@ -224,8 +224,8 @@ def test_a_log_written_anew_while_it_is_read_is_begun_again(tmp_path: Path, targ
             path.write_bytes(written)
 
     target.before_send = rewrite
-    summary = asyncio.run(importer(target, piece_bytes=200_000).run(path))
-    old, new = sorted((place.position for place in target.places.values()), reverse=True)
+    summary = asyncio.run(importer(target, chunk_bytes=200_000).run(path))
+    old, new = sorted((kept.offset for kept in target.offsets.values()), reverse=True)
     assert (new, summary.lines) == (len(written), 10 + log_lines(20_000)[:old].count(b"\n"))
     assert target.people == expected(10) + expected(summary.lines - 10)
 
@@ -235,10 +235,10 @@ def test_history_is_told_from_a_log_by_its_first_line(tmp_path: Path, target: Me
     lines = [{"key": "a", "total": 3}, {"key": "b", "total": 4}, {"key": "", "total": 9}, {"key": "c", "total": -2}]
     path = file(tmp_path, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
     summary = run(target, path)
-    assert (summary.kind, summary.lines, summary.counted, summary.refused) == (Kind.history, 4, 7, 10)
+    assert (summary.kind, summary.lines, summary.counted, summary.refused) == (SourceKind.history, 4, 7, 10)
     assert len(summary.reasons) == 2
     assert target.openings == {"a": 3, "b": 4}
-    assert run(target, path).pieces == 0
+    assert run(target, path).chunks == 0
 
 
 def test_history_whose_last_line_is_cut_waits_for_it(tmp_path: Path, target: MemoryTarget) -> None:
@@ -253,16 +253,16 @@ def test_history_whose_last_line_is_cut_waits_for_it(tmp_path: Path, target: Mem
 @pytest.mark.parametrize(
     ("begin", "kind"),
     [
-        (b'{"key": "a", "total": 1}\n{', Kind.history),
-        (b'\n {"total": 1, "key": "a"}', Kind.history),
-        (b'{"ts": 1, "request": {}}\n', Kind.log),
-        (b'{"key": "cut', Kind.log),
-        (b'"key"\n', Kind.log),
-        (b"1.2.3.4 - -", Kind.log),
-        (b"", Kind.log),
+        (b'{"key": "a", "total": 1}\n{', SourceKind.history),
+        (b'\n {"total": 1, "key": "a"}', SourceKind.history),
+        (b'{"ts": 1, "request": {}}\n', SourceKind.log),
+        (b'{"key": "cut', SourceKind.log),
+        (b'"key"\n', SourceKind.log),
+        (b"1.2.3.4 - -", SourceKind.log),
+        (b"", SourceKind.log),
     ],
 )
-def test_the_kind_of_a_source(begin: bytes, kind: Kind) -> None:
+def test_the_kind_of_a_source(begin: bytes, kind: SourceKind) -> None:
     assert kind_of(begin) is kind
 
 
@@ -274,7 +274,7 @@ def through_pipe(target: MemoryTarget, data: bytes) -> None:
     asyncio.run(importer(target).run(io.BufferedReader(io.FileIO(inward))))
 
 
-def test_a_pipe_goes_on_at_its_place(target: MemoryTarget) -> None:
+def test_a_pipe_goes_on_at_its_offset(target: MemoryTarget) -> None:
     through_pipe(target, log_lines(20))
     through_pipe(target, gzip.compress(log_lines(45)))
     assert target.people == expected(45)

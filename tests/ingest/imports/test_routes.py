@@ -1,4 +1,4 @@
-"""The import routes: places, pieces, what is refused, and a whole import through them."""
+"""The import routes: places, chunks, what is refused, and a whole import through them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Moment
 from ingest.imports.access_log import AccessLog
-from ingest.imports.chunk import Piece
+from ingest.imports.chunk import Chunk
 from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer
 from ingest.imports.retry import Sender
 from ingest.imports.routes import import_routes
-from ingest.imports.target import HttpTarget, ImportRefused, Place, Taken
+from ingest.imports.target import HttpTarget, ImportRefused, KeptOffset, Taken
 from ingest.reading.counters import IngestCounters
 from server.http.problems import Problems
 from storage.contract import Source
@@ -69,7 +69,7 @@ class Intake:
             raise fault
 
 
-class World:
+class Imports:
     def __init__(self) -> None:
         self.intake = Intake()
         self.counters = IngestCounters()
@@ -94,38 +94,38 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def imports() -> Imports:
+    return Imports()
 
 
 def lines(*values: dict[str, Any]) -> bytes:
     return b"".join(json.dumps(value).encode() + b"\n" for value in values)
 
 
-def test_an_unknown_source_stands_at_its_beginning(world: World) -> None:
-    assert world.ask("GET", "/v1/import/s").json() == {"source": "s", "position": 0, "tail": ""}
+def test_an_unknown_source_stands_at_its_beginning(imports: Imports) -> None:
+    assert imports.ask("GET", "/v1/import/s").json() == {"source": "s", "position": 0, "tail": ""}
 
 
-def test_a_piece_moves_the_place_with_its_hits(world: World) -> None:
+def test_a_piece_moves_the_place_with_its_hits(imports: Imports) -> None:
     body = lines({"key": "a", "ts": TODAY + 61, "count": 2}, {"key": "a", "ts": TODAY, "count": 3, "bot": True})
-    answer = world.post(body, "from=0&to=10&tail=t.1")
+    answer = imports.post(body, "from=0&to=10&tail=t.1")
     assert answer.json() == {"position": 10, "counted": 5, "duplicate": 0, "late": 0, "refused": 0, "items": []}
-    assert world.intake.batches == [
+    assert imports.intake.batches == [
         Batch({TODAY + 60: {"a": 2}}, {TODAY: {"a": 3}}, [], {}, SourceStep("s", 0, 10, "t.1"))
     ]
-    assert world.ask("GET", "/v1/import/s").json() == {"source": "s", "position": 10, "tail": "t.1"}
-    again = world.post(body, "from=0&to=10&tail=t.1")
+    assert imports.ask("GET", "/v1/import/s").json() == {"source": "s", "position": 10, "tail": "t.1"}
+    again = imports.post(body, "from=0&to=10&tail=t.1")
     assert (again.status_code, again.json()["value"]) == (409, 10)
-    assert len(world.intake.batches) == 1
+    assert len(imports.intake.batches) == 1
 
 
-def test_a_piece_may_be_empty_and_is_a_step_all_the_same(world: World) -> None:
-    assert world.post(b"").json()["position"] == 10
-    assert world.intake.batches[0].source == SourceStep("s", 0, 10, "")
+def test_a_piece_may_be_empty_and_is_a_step_all_the_same(imports: Imports) -> None:
+    assert imports.post(b"").json()["position"] == 10
+    assert imports.intake.batches[0].source == SourceStep("s", 0, 10, "")
 
 
 @pytest.mark.parametrize("array", [False, True])
-def test_hits_openings_and_history_may_be_mixed_and_each_is_judged_by_itself(world: World, array: bool) -> None:
+def test_hits_openings_and_history_may_be_mixed_and_each_is_judged_by_itself(imports: Imports, array: bool) -> None:
     values: list[dict[str, Any]] = [
         {"key": "a", "ts": TODAY - DAY_S, "count": 2},
         {"key": "b", "opening": 4},
@@ -138,8 +138,8 @@ def test_hits_openings_and_history_may_be_mixed_and_each_is_judged_by_itself(wor
         {"key": "a", "ts": "2025-10-09T00:00:30Z", "ua": "x"},
     ]
     body = json.dumps(values).encode() if array else lines(*values)
-    receipt = world.post(body, media="application/json" if array else LINES).json()
-    batch = world.intake.batches[0]
+    receipt = imports.post(body, media="application/json" if array else LINES).json()
+    batch = imports.intake.batches[0]
     assert batch.people == {TODAY - DAY_S: {"a": 2}, TODAY: {"c": 7, "a": 1}}
     assert (batch.bots, batch.openings) == ({TODAY: {"c": 1}}, {"b": 4, "c": 2})
     assert (receipt["counted"], receipt["late"], receipt["refused"]) == (17, 2, 1 + 1 + 1 + 6 + 5)
@@ -150,30 +150,30 @@ def test_hits_openings_and_history_may_be_mixed_and_each_is_judged_by_itself(wor
         (6, "ts"),
         (7, "buckets"),
     ]
-    counted = {reason: n for reason, n in world.counters.refused.items() if n}
+    counted = {reason: n for reason, n in imports.counters.refused.items() if n}
     assert counted == {"key": 1, "ts": 1, "count": 1, "future": 6, "history": 5}
-    assert (world.counters.counted, world.counters.late) == (17, 2)
+    assert (imports.counters.counted, imports.counters.late) == (17, 2)
 
 
-def test_wide_buckets_count_at_their_start_when_asked_for(world: World) -> None:
+def test_wide_buckets_count_at_their_start_when_asked_for(imports: Imports) -> None:
     body = lines({"key": "d", "total": 5, "buckets": [[TODAY, TODAY + 120, 5, 0]]})
-    assert world.post(body, "from=0&to=10&wide=start").json()["counted"] == 5
+    assert imports.post(body, "from=0&to=10&wide=start").json()["counted"] == 5
 
 
-def test_the_plain_way_refuses_hits_ahead_of_the_clock_one_by_one(world: World) -> None:
-    receipt = world.post(lines({"key": "a", "ts": NOW + 301, "count": 3}, {"key": "a", "ts": NOW + 300})).json()
+def test_the_plain_way_refuses_hits_ahead_of_the_clock_one_by_one(imports: Imports) -> None:
+    receipt = imports.post(lines({"key": "a", "ts": NOW + 301, "count": 3}, {"key": "a", "ts": NOW + 300})).json()
     assert (receipt["counted"], receipt["refused"], receipt["items"][0]["index"]) == (1, 3, 0)
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"7", b"null", b'"x"', b"\xff", b'{"key": 5, "ts": 1}'])
-def test_a_line_that_is_no_hit_is_refused_alone(world: World, line: bytes) -> None:
-    receipt = world.post(lines({"key": "a", "ts": TODAY}) + line + b"\n\n" + lines({"key": "b", "ts": TODAY})).json()
+def test_a_line_that_is_no_hit_is_refused_alone(imports: Imports, line: bytes) -> None:
+    receipt = imports.post(lines({"key": "a", "ts": TODAY}) + line + b"\n\n" + lines({"key": "b", "ts": TODAY})).json()
     assert (receipt["counted"], receipt["refused"], receipt["items"][0]["index"]) == (2, 1, 1)
 
 
-def test_bodies_may_be_packed(world: World) -> None:
+def test_bodies_may_be_packed(imports: Imports) -> None:
     body = gzip.compress(lines({"key": "a", "ts": TODAY}))
-    assert world.post(body, **{"Content-Encoding": "gzip"}).json()["counted"] == 1
+    assert imports.post(body, **{"Content-Encoding": "gzip"}).json()["counted"] == 1
 
 
 @pytest.mark.parametrize(
@@ -194,37 +194,37 @@ def test_bodies_may_be_packed(world: World) -> None:
     ],
 )
 def test_what_cannot_be_is_a_problem_and_moves_nothing(
-    world: World, query: str, media: str, body: bytes, status: int
+    imports: Imports, query: str, media: str, body: bytes, status: int
 ) -> None:
-    answer = world.post(body, query, media)
+    answer = imports.post(body, query, media)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
-    assert world.intake.batches == []
+    assert imports.intake.batches == []
 
 
 @pytest.mark.parametrize(("source", "status"), [("a%20b", 422), ("x" * 201, 422), ("%C3%A9", 422), ("a%2Fb", 404)])
-def test_a_source_has_a_plain_name(world: World, source: str, status: int) -> None:
-    assert world.ask("GET", f"/v1/import/{source}").status_code == status
+def test_a_source_has_a_plain_name(imports: Imports, source: str, status: int) -> None:
+    assert imports.ask("GET", f"/v1/import/{source}").status_code == status
 
 
-def test_what_certainly_did_not_count_says_when_to_come_again(world: World) -> None:
+def test_what_certainly_did_not_count_says_when_to_come_again(imports: Imports) -> None:
     for fault, status in ((JournalBehind("x"), 429), (JournalFull("x"), 503), (StoreUnavailable("x"), 503)):
-        world.intake.fault = fault
-        answer = world.post(b"")
+        imports.intake.fault = fault
+        answer = imports.post(b"")
         assert (answer.status_code, int(answer.headers["retry-after"]) > 0) == (status, True)
-    world.intake.fault = ImportElsewhere("another worker")
-    assert world.post(b"").status_code == 421
+    imports.intake.fault = ImportElsewhere("another worker")
+    assert imports.post(b"").status_code == 421
 
 
-def test_an_unknown_outcome_is_answered_by_nothing(world: World) -> None:
-    world.intake.fault = JournalUnknown("x")
+def test_an_unknown_outcome_is_answered_by_nothing(imports: Imports) -> None:
+    imports.intake.fault = JournalUnknown("x")
     with pytest.raises(JournalUnknown):
-        world.post(b"")
+        imports.post(b"")
 
 
 # --- the client's side of the same talk ---------------------------------------------------------------------------
-def with_target(world: World, call: Callable[[HttpTarget], Awaitable[object]], wide: Wide = Wide.refuse) -> object:
+def with_target(imports: Imports, call: Callable[[HttpTarget], Awaitable[object]], wide: Wide = Wide.refuse) -> object:
     async def calling() -> object:
-        target = HttpTarget(world.client, wide)
+        target = HttpTarget(imports.client, wide)
         try:
             return await call(target)
         finally:
@@ -233,12 +233,12 @@ def with_target(world: World, call: Callable[[HttpTarget], Awaitable[object]], w
     return asyncio.run(calling())
 
 
-def test_the_client_reads_receipts_and_places(world: World) -> None:
-    piece = Piece(SourceStep("s", 0, 10, "t"), {TODAY: {"a": 2, "b": 1}, NOW // 60 * 60 + 600: {"a": 9}}, {0: {"a": 1}})
-    taken = with_target(world, lambda target: target.send(piece))
+def test_the_client_reads_receipts_and_places(imports: Imports) -> None:
+    chunk = Chunk(SourceStep("s", 0, 10, "t"), {TODAY: {"a": 2, "b": 1}, NOW // 60 * 60 + 600: {"a": 9}}, {0: {"a": 1}})
+    taken = with_target(imports, lambda target: target.send(chunk))
     assert isinstance(taken, Taken)
     assert (taken.counted, taken.late, taken.refused, len(taken.reasons)) == (4, 1, 9, 1)
-    assert with_target(world, lambda target: target.place("s")) == Place(10, "t")
+    assert with_target(imports, lambda target: target.offset("s")) == KeptOffset(10, "t")
 
 
 @pytest.mark.parametrize(
@@ -250,19 +250,19 @@ def test_the_client_reads_receipts_and_places(world: World) -> None:
         (ImportElsewhere("x"), ImportElsewhere),
     ],
 )
-def test_the_client_knows_what_each_status_means(world: World, fault: Exception, raised: type[Exception]) -> None:
-    for call in (lambda target: target.send(Piece(SourceStep("s", 0, 1, ""))), lambda target: target.place("s")):
-        world.intake.fault = fault
+def test_the_client_knows_what_each_status_means(imports: Imports, fault: Exception, raised: type[Exception]) -> None:
+    for call in (lambda target: target.send(Chunk(SourceStep("s", 0, 1, ""))), lambda target: target.offset("s")):
+        imports.intake.fault = fault
         with pytest.raises(raised):
-            with_target(world, call)
+            with_target(imports, call)
 
 
-def test_the_client_is_told_where_a_source_stands_and_what_is_hopeless(world: World) -> None:
+def test_the_client_is_told_where_a_source_stands_and_what_is_hopeless(imports: Imports) -> None:
     with pytest.raises(ImportOutOfStep) as caught:
-        with_target(world, lambda target: target.send(Piece(SourceStep("s", 7, 8, ""))))
+        with_target(imports, lambda target: target.send(Chunk(SourceStep("s", 7, 8, ""))))
     assert caught.value.value == 0
     with pytest.raises(ImportRefused, match="the server says"):
-        with_target(world, lambda target: target.send(Piece(SourceStep("s", 7, 7, ""))))
+        with_target(imports, lambda target: target.send(Chunk(SourceStep("s", 7, 7, ""))))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_a_broken_connection_is_unknown_unless_nothing_was_sent(
         client = httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://host")
         target = HttpTarget(lambda: client)
         try:
-            await target.send(Piece(SourceStep("s", 0, 1, "")))
+            await target.send(Chunk(SourceStep("s", 0, 1, "")))
         finally:
             await target.close()
 
@@ -299,15 +299,15 @@ def test_a_broken_connection_is_unknown_unless_nothing_was_sent(
         asyncio.run(sending())
 
 
-def test_a_log_goes_through_the_routes(world: World, tmp_path: Path) -> None:
+def test_a_log_goes_through_the_routes(imports: Imports, tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     path.write_bytes(log_lines(500))
 
     async def importing(target: HttpTarget) -> None:
         sender = Sender(target, no_wait)
-        await Importer(sender, AccessLog(lambda agent: False), no_wait, piece_bytes=5_000).run(path)
+        await Importer(sender, AccessLog(lambda agent: False), no_wait, chunk_bytes=5_000).run(path)
 
     for _ in range(2):
-        with_target(world, importing)
-    counted = [by_key for batch in world.intake.batches for by_key in batch.people.values()]
+        with_target(imports, importing)
+    counted = [by_key for batch in imports.intake.batches for by_key in batch.people.values()]
     assert {key: sum(by_key.get(key, 0) for by_key in counted) for key in expected(500)} == expected(500)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.imports.fingerprint import TAIL_BYTES, Beginning, Likeness
-from ingest.imports.source import Cutter, Lines, SourceChanged, SourceUnreadable, Stream, open_reader
+from ingest.imports.source import Cutter, SourceChanged, SourceUnreadable, Stream, WholeLines, open_reader
 from tests.ingest.imports.import_kit import log_lines
 
 TEXT = log_lines(9_000)
@@ -81,10 +81,10 @@ def test_a_pipe_is_read_once_and_cannot_go_back() -> None:
 
 
 # --- cutting ------------------------------------------------------------------------------------------------------
-def cut_up(path: Path, piece_bytes: int, longest_line: int = 1 << 20, at: int = 0) -> list[Lines]:
+def cut_up(path: Path, chunk_bytes: int, longest_line: int = 1 << 20, at: int = 0) -> list[WholeLines]:
     stream = Stream(open_reader(path))
     assert stream.skip(at)
-    cutter = Cutter(stream, piece_bytes, longest_line)
+    cutter = Cutter(stream, chunk_bytes, longest_line)
     found = list(iter(cutter.next, None))
     if (last := cutter.last()) is not None:
         found.append(last)
@@ -104,42 +104,42 @@ def beginning_of(data: bytes) -> Beginning:
     st.integers(1, 99),
 )
 def test_pieces_are_whole_lines_that_join_to_the_source(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], ended: bool, piece_bytes: int
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], ended: bool, chunk_bytes: int
 ) -> None:
     data = b"\n".join(lines) + (b"\n" if ended and lines else b"")
-    pieces = cut_up(file(tmp_path_factory.mktemp("cut"), data), piece_bytes)
-    assert b"".join(piece.data for piece in pieces) == data
-    assert all(piece.data.endswith(b"\n") == piece.ended for piece in pieces)
-    place = 0
-    for piece in pieces:
-        assert (piece.start, piece.end) == (place, place + len(piece.data))
-        place = piece.end
-        assert piece.tail == beginning_of(data).tail(place, data[:place][-TAIL_BYTES:])
+    chunks = cut_up(file(tmp_path_factory.mktemp("cut"), data), chunk_bytes)
+    assert b"".join(chunk.data for chunk in chunks) == data
+    assert all(chunk.data.endswith(b"\n") == chunk.ended for chunk in chunks)
+    offset = 0
+    for chunk in chunks:
+        assert (chunk.start, chunk.end) == (offset, offset + len(chunk.data))
+        offset = chunk.end
+        assert chunk.tail == beginning_of(data).tail(offset, data[:offset][-TAIL_BYTES:])
 
 
 @given(st.integers(1, 400), st.integers(0, 300), st.integers(0, 300), st.booleans())
 def test_a_line_that_is_too_long_is_passed_over_and_told(
-    tmp_path_factory: pytest.TempPathFactory, piece_bytes: int, before: int, behind: int, ended: bool
+    tmp_path_factory: pytest.TempPathFactory, chunk_bytes: int, before: int, behind: int, ended: bool
 ) -> None:
     long_line = b"x" * 3000 + b"\n"
     data = b"a\n" * before + long_line + b"b\n" * behind
     if not ended:
         data = data[: data.index(b"x\n") + 1]
-    pieces = cut_up(file(tmp_path_factory.mktemp("long"), data), piece_bytes, longest_line=1000)
-    assert sum(piece.too_long for piece in pieces) == 1
-    assert b"".join(piece.data for piece in pieces) == data.replace(long_line if ended else long_line[:-1], b"")
-    assert [piece.start for piece in pieces[1:]] == [piece.end for piece in pieces[:-1]]
-    assert pieces[-1].end == len(data)
-    for piece in pieces:
-        assert piece.tail == beginning_of(data).tail(piece.end, data[: piece.end][-TAIL_BYTES:])
+    chunks = cut_up(file(tmp_path_factory.mktemp("long"), data), chunk_bytes, longest_line=1000)
+    assert sum(chunk.too_long for chunk in chunks) == 1
+    assert b"".join(chunk.data for chunk in chunks) == data.replace(long_line if ended else long_line[:-1], b"")
+    assert [chunk.start for chunk in chunks[1:]] == [chunk.end for chunk in chunks[:-1]]
+    assert chunks[-1].end == len(data)
+    for chunk in chunks:
+        assert chunk.tail == beginning_of(data).tail(chunk.end, data[: chunk.end][-TAIL_BYTES:])
 
 
 @pytest.mark.parametrize("packing", ["plain", "gzip"])
-def test_cutting_goes_on_from_any_place_with_the_same_tails(tmp_path: Path, packing: str) -> None:
+def test_cutting_goes_on_from_any_offset_with_the_same_tails(tmp_path: Path, packing: str) -> None:
     path = file(tmp_path, PACKED[packing])
-    pieces = cut_up(path, 100_000)
-    later = cut_up(path, 100_000, at=pieces[2].end)
-    assert b"".join(piece.data for piece in later) == TEXT[pieces[2].end :]
+    chunks = cut_up(path, 100_000)
+    later = cut_up(path, 100_000, at=chunks[2].end)
+    assert b"".join(chunk.data for chunk in later) == TEXT[chunks[2].end :]
 
 
 def test_a_line_that_is_still_written_is_left_until_it_ends(tmp_path: Path) -> None:
@@ -198,13 +198,13 @@ def test_what_stands_behind_a_gap_is_not_taken_for_the_beginning() -> None:
     assert beginning.tail(9000, b"") == tail
 
 
-def test_a_place_is_told_from_a_look_alike() -> None:
-    position = 700
-    tail = beginning_of(TEXT).tail(position, TEXT[:position][-TAIL_BYTES:])
+def test_an_offset_is_told_from_a_look_alike() -> None:
+    offset = 700
+    tail = beginning_of(TEXT).tail(offset, TEXT[:offset][-TAIL_BYTES:])
     grown = beginning_of(TEXT[:900])
-    assert grown.likeness(position, tail, TEXT[:position][-TAIL_BYTES:]) is Likeness.same
-    assert grown.likeness(position, tail, b"else") is Likeness.other
-    assert beginning_of(TEXT[:300]).likeness(position, tail, None) is Likeness.shorter
+    assert grown.likeness(offset, tail, TEXT[:offset][-TAIL_BYTES:]) is Likeness.same
+    assert grown.likeness(offset, tail, b"else") is Likeness.other
+    assert beginning_of(TEXT[:300]).likeness(offset, tail, None) is Likeness.shorter
     other = TEXT[:200] + b"!" + TEXT[201:]
-    assert beginning_of(other).likeness(position, tail, TEXT[:position][-TAIL_BYTES:]) is Likeness.other
-    assert beginning_of(other[:300]).likeness(position, tail, None) is Likeness.other
+    assert beginning_of(other).likeness(offset, tail, TEXT[:offset][-TAIL_BYTES:]) is Likeness.other
+    assert beginning_of(other[:300]).likeness(offset, tail, None) is Likeness.other

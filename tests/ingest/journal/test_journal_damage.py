@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import JournalDamaged
 from ingest.journal.journal import Frame, Identity, Journal
-from ingest.journal.segment_format import Found, decode_header, encode_group, walk
+from ingest.journal.segment_format import Found, decode_segment_header, encode_group, valid_frames
 from tests.ingest.journal.faulty_disk import FaultyDisk
 
 FOLDER = Path("/journal")
@@ -48,8 +48,8 @@ def layout(disk: FaultyDisk, place: int) -> tuple[Path, bytearray, int, list[Fou
     """Of the first or last segment: path, content, end of the header, frames."""
     path = disk.segments(FOLDER)[place]
     content = disk.content(path)
-    header, start = decode_header(memoryview(content))
-    return path, content, start, list(walk(memoryview(bytes(content)), start, len(content), header.salt))
+    header, start = decode_segment_header(memoryview(content))
+    return path, content, start, list(valid_frames(memoryview(bytes(content)), start, len(content), header.salt))
 
 
 def begins(start: int, frames: list[Found]) -> list[int]:
@@ -222,7 +222,7 @@ def test_a_payload_made_of_frames_is_not_taken_for_frames() -> None:
     disk = FaultyDisk()
     journal = open_journal(disk)
     path = disk.segments(FOLDER)[0]
-    header, start = decode_header(memoryview(disk.content(path)))
+    header, start = decode_segment_header(memoryview(disk.content(path)))
     for salt in (0, 1, header.salt + (1 << 20)):  # A client cannot know the salt.
         forged = b"".join(b"".join(encode_group([b"forged"], 1, at, at, salt)) for at in range(start, start + 4_000, 8))
         journal.append([forged], 1)

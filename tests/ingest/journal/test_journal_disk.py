@@ -21,7 +21,7 @@ CHILD = [sys.executable, "-c"]
 HOLD = """
 import sys
 from pathlib import Path
-from ingest.journal import Journal
+from ingest.journal.journal import Journal
 journal = Journal.open(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
@@ -29,7 +29,7 @@ sys.stdin.read()
 APPEND = """
 import sys
 from pathlib import Path
-from ingest.journal import Journal
+from ingest.journal.journal import Journal
 journal = Journal.open(Path(sys.argv[1]), segment_bytes=20_000, chunk_bytes=4096)
 sys.stdout.write("open\\n")
 sys.stdout.flush()
@@ -42,9 +42,9 @@ for number in range(first, 10**9):
 LIMITED = """
 import errno, resource, sys
 from pathlib import Path
-from buckets.errors import JournalFull
-from ingest.disk import Disk
-from ingest.journal import Journal
+from clickcurve.buckets.errors import JournalFull
+from ingest.journal.disk import Disk
+from ingest.journal.journal import Journal
 
 class NoReserve(Disk):
     def allocate(self, fd, offset, length):

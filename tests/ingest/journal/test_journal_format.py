@@ -14,31 +14,31 @@ from ingest.journal.segment_format import (
     FlushRecord,
     Header,
     Identity,
+    JournalState,
     Malformed,
-    State,
-    decode_header,
+    decode_segment_header,
     decode_state,
     encode_group,
-    encode_header,
+    encode_segment_header,
     encode_state,
     encode_state_frame,
     frame_bytes,
     payloads_of,
     state_bytes,
     used_bytes,
-    walk,
+    valid_frames,
 )
 
 DOCUMENT = Path("docs/journal-format.md")
 SALT = 0x1122334455667788
-STATE = State(Identity(7, 2, "holder", ((2, "token"),)), 5, 3, FlushRecord(6, 5, 4, 20_000))
+STATE = JournalState(Identity(7, 2, "holder", ((2, "token"),)), 5, 3, FlushRecord(6, 5, 4, 20_000))
 HEADER = Header(SALT, bytes(range(16)), 5, 4, 0x99AABBCCDDEEFF00, 4_096, STATE)
 
 signed = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 flushes = st.none() | st.builds(FlushRecord, signed.filter(bool), signed, signed, signed)
 identities = st.builds(Identity, signed, signed, texts, st.lists(st.tuples(signed, texts), max_size=3).map(tuple))
-states = st.builds(State, identities, signed, signed, flushes)
+states = st.builds(JournalState, identities, signed, signed, flushes)
 unsigned = st.integers(0, 2**64 - 1)
 
 
@@ -49,31 +49,31 @@ def documented() -> bytes:
 
 
 def test_the_documented_example_is_what_is_written() -> None:
-    header = encode_header(HEADER)
+    header = encode_segment_header(HEADER)
     group = encode_group([b"one", b"", b"three"], 1_700_000_000_000_000, len(header), len(header), SALT)
     assert documented() == header + b"".join(group)
 
 
 def test_the_documented_example_is_what_is_read() -> None:
     view = memoryview(documented())
-    header, start = decode_header(view)
+    header, start = decode_segment_header(view)
     assert header == HEADER
-    (found,) = walk(view, start, len(view), header.salt)
+    (found,) = valid_frames(view, start, len(view), header.salt)
     assert (found.kind, found.accepted_us, found.end) == (GROUP, 1_700_000_000_000_000, len(view))
     assert list(payloads_of(view, found)) == [b"one", b"", b"three"]
 
 
 @given(states)
-def test_a_state_is_read_as_it_was_written(state: State) -> None:
+def test_a_state_is_read_as_it_was_written(state: JournalState) -> None:
     assert decode_state(memoryview(encode_state(state) + bytes(7))) == state
     assert sum(map(len, encode_state_frame(state, 8, 8, 1))) == state_bytes(state)
 
 
 @given(st.builds(Header, unsigned, st.binary(min_size=16, max_size=16), unsigned, unsigned, unsigned, unsigned, states))
 def test_a_header_is_read_as_it_was_written(header: Header) -> None:
-    written = encode_header(header)
+    written = encode_segment_header(header)
     assert len(written) % 8 == 0
-    assert decode_header(memoryview(written + b"frames")) == (header, len(written))
+    assert decode_segment_header(memoryview(written + b"frames")) == (header, len(written))
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=40), signed, unsigned)
@@ -81,16 +81,16 @@ def test_a_group_is_read_as_it_was_written(payloads: list[bytes], accepted_us: i
     head, body = encode_group(payloads, accepted_us, 16, 8, salt)
     assert len(head) + len(body) == frame_bytes(sum(map(len, payloads)), len(payloads))
     view = memoryview(bytes(16) + head + body)
-    (found,) = walk(view, 16, len(view), salt)
+    (found,) = valid_frames(view, 16, len(view), salt)
     assert (found.accepted_us, found.durable, list(payloads_of(view, found))) == (accepted_us, 8, payloads)
-    assert not list(walk(view, 16, len(view), salt ^ 1)), "of another segment"
-    assert not list(walk(memoryview(bytes(8) + view), 24, len(view) + 8, salt)), "at another place"
+    assert not list(valid_frames(view, 16, len(view), salt ^ 1)), "of another segment"
+    assert not list(valid_frames(memoryview(bytes(8) + view), 24, len(view) + 8, salt)), "at another place"
 
 
 @given(st.binary(max_size=300))
 def test_garbage_is_no_header_and_no_state_or_a_whole_one(garbage: bytes) -> None:
     with pytest.raises(Malformed):
-        decode_header(memoryview(garbage))
+        decode_segment_header(memoryview(garbage))
     try:
         state = decode_state(memoryview(garbage))
     except Malformed:
@@ -101,7 +101,7 @@ def test_garbage_is_no_header_and_no_state_or_a_whole_one(garbage: bytes) -> Non
 @pytest.mark.parametrize(("payloads", "lengths"), [(9, b""), (1, b"\xff\0\0\0"), (1, b"\0\0\0\0rest")])
 def test_a_group_whose_lengths_do_not_add_up_is_malformed(payloads: int, lengths: bytes) -> None:
     view = memoryview(lengths + bytes(8))
-    found = next(iter(walk(memoryview(b"".join(encode_group([b"x"], 1, 0, 0, 0))), 0, 64, 0)))
+    found = next(iter(valid_frames(memoryview(b"".join(encode_group([b"x"], 1, 0, 0, 0))), 0, 64, 0)))
     with pytest.raises(Malformed):
         list(payloads_of(view, found._replace(body=0, length=len(lengths), payloads=payloads)))
 

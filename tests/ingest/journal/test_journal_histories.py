@@ -15,7 +15,7 @@ from clickcurve.buckets.errors import JournalBroken, JournalDamaged, JournalErro
 from ingest.journal.journal import Journal
 from ingest.journal.recovery import Segment, segment_path
 from ingest.journal.segment_files import Encode, SegmentFiles
-from ingest.journal.segment_format import State
+from ingest.journal.segment_format import JournalState
 from tests.ingest.auditor import Auditor
 from tests.ingest.journal.faulty_disk import DONE, KINDS, Fault, FaultyDisk, Stopped
 
@@ -147,7 +147,7 @@ def retire_and_remove_at_once(self: SegmentFiles) -> None:
             self._disk.unlink(segment_path(self._folder, current.number))
 
 
-def remove_before_the_flush_is_complete(self: Journal, state: State, *, as_frame: bool = True) -> None:
+def remove_before_the_flush_is_complete(self: Journal, state: JournalState, *, as_frame: bool = True) -> None:
     self._files.remove(state.covered)
     if not as_frame or not self._put_state(state):
         try:

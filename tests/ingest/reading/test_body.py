@@ -11,12 +11,12 @@ from clickcurve.buckets.errors import BodyTooLarge, BodyUnreadable, MediaTypeUns
 from ingest.reading.body import PIECE_BYTES, Media, media_of, read
 from ingest.reading.json_hit import HIT_BYTES
 from ingest.reading.receipt import Receipt
-from ingest.reading.request_sums import Tally
+from ingest.reading.request_sums import RequestSums
 from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, is_bot, tally_of
 
 
-def tally_from(body: bytes, media: Media = Media.json, piece_bytes: int = PIECE_BYTES) -> Tally:
-    tally = Tally(MOMENT)
+def tally_from(body: bytes, media: Media = Media.json, piece_bytes: int = PIECE_BYTES) -> RequestSums:
+    tally = RequestSums(MOMENT)
     return tally_of(read(body, media, tally, is_bot, piece_bytes), tally)
 
 
@@ -275,9 +275,9 @@ def test_a_large_array_of_anything_is_refused_in_bounded_pieces(element: bytes) 
 
 def test_large_bodies_are_read_in_steps() -> None:
     body = b"[" + b",".join([b'{"key":"a"}'] * 100_000) + b"]"
-    assert sum(1 for _ in read(body, Media.json, Tally(MOMENT), is_bot)) >= 20
+    assert sum(1 for _ in read(body, Media.json, RequestSums(MOMENT), is_bot)) >= 20
     lines = b"\n".join([b'{"key":"a","ua":"x"}'] * 10_000)
-    assert sum(1 for _ in read(lines, Media.lines, Tally(MOMENT), is_bot)) >= 70
+    assert sum(1 for _ in read(lines, Media.lines, RequestSums(MOMENT), is_bot)) >= 70
 
 
 @pytest.mark.parametrize("over", [0, 1])
@@ -307,9 +307,9 @@ def test_quotes_without_end_are_found_at_once() -> None:
 
 def test_too_many_ids_in_one_request_are_refused_as_a_whole() -> None:
     body = json.dumps([{"key": "a", "id": str(number)} for number in range(11)]).encode()
-    tally = Tally(MOMENT, identified_hits=11)
+    tally = RequestSums(MOMENT, identified_hits=11)
     assert tally_of(read(body, Media.json, tally, is_bot), tally).receipt().counted == 11
-    tally = Tally(MOMENT, identified_hits=10)
+    tally = RequestSums(MOMENT, identified_hits=10)
     with pytest.raises(BodyTooLarge):
         tally_of(read(body, Media.json, tally, is_bot), tally)
 

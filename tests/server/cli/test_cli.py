@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from server.cli.main import COMMANDS, main
-from tests.client import Clickcurve
+from testing.client import Clickcurve
+from testing.server import RunningServer, run
 from tests.conftest import Serve
-from tests.running import RunningServer, run
 
 Env = Mapping[str, str]
 NONE: Env = {}

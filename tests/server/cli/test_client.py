@@ -31,7 +31,7 @@ class Server:
         return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
 
     def client(self, token: str = "") -> Client:
-        return Client(settings.read({"token": token}, {}), httpx.MockTransport(self), self.waited.append)
+        return Client(settings.read_settings({"token": token}, {}), httpx.MockTransport(self), self.waited.append)
 
 
 def problem(status: int, **headers: str) -> httpx.Response:

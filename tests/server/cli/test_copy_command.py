@@ -14,9 +14,9 @@ from server.settings import LADDER
 from storage.from_uri import open_store
 from storage.sqlite.store import SqliteStore
 from storage.tools.copy_owner import name_of_copy
-from tests.client import Clickcurve
+from testing.client import Clickcurve
+from testing.server import RunningServer, command, plain_environment
 from tests.conftest import Serve
-from tests.running import RunningServer, command, plain_environment
 from tests.server.cli.test_cli import said
 from tests.storage.flushes import Flusher, hits
 

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from server.cli.main import main
-from tests.client import Clickcurve
+from testing.client import Clickcurve
+from testing.server import RunningServer, run
 from tests.conftest import Serve
-from tests.running import RunningServer, run
 
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 ROBOT = "Mozilla/5.0 (compatible; Googlebot/2.1)"

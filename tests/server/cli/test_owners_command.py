@@ -14,7 +14,7 @@ from server.settings import LADDER
 from storage.contract import CLOSED, COPIED, OPEN, RETIRED, OwnerRecord
 from storage.from_uri import open_store
 from storage.sqlite.store import SqliteStore
-from tests.client import Clickcurve
+from testing.client import Clickcurve
 from tests.conftest import Serve
 from tests.server.cli.test_cli import said
 from tests.server.conftest import events, wait_until

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from server.settings import LADDER
-from tests.cassandra.node import Node
-from tests.cassandra.ring import Ring
+from testing.cassandra.node import Node
+from testing.cassandra.ring import Ring
 from tests.server.cli.test_cli import said
 
 ONE = ("--replication", "1")

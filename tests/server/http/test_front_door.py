@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from fastapi import FastAPI
 
+from clickcurve.asgi import Message
 from clickcurve.buckets.errors import JournalFull, JournalUnknown, NotAllowed, NotAuthenticated, StoreUnavailable
 from ingest.reading.hit_endpoint import HitRoutes
 from server.http.auth import Gate
-from server.http.front_door import Front
+from server.http.front_door import FrontDoor
 from server.http.problems import Problems
-
-Message = MutableMapping[str, Any]
 
 
 class Hits:
@@ -63,14 +61,14 @@ class Wire:
         return json.loads(b"".join(message.get("body", b"") for message in self.sent))
 
 
-def front(hits: Hits, behind: Any, tmp_path: Path) -> tuple[Front, Problems]:
+def front(hits: Hits, behind: Any, tmp_path: Path) -> tuple[FrontDoor, Problems]:
     problems = Problems()
     if isinstance(behind, FastAPI):
         problems.install(behind)
-    return Front(Gate(tmp_path / "tokens.json", lambda: 0.0), problems, cast(HitRoutes, hits), behind), problems
+    return FrontDoor(Gate(tmp_path / "tokens.json", lambda: 0.0), problems, cast(HitRoutes, hits), behind), problems
 
 
-async def asked(app: Front, path: str, method: str = "POST") -> Wire:
+async def asked(app: FrontDoor, path: str, method: str = "POST") -> Wire:
     wire = Wire()
     scope = {
         "type": "http",

@@ -11,10 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from testing.backend_servers import Served, memcached_server, redis_server
+from testing.server import RunningServer, run
 from tests.conftest import Serve
-from tests.running import RunningServer, run
 from tests.server.conftest import events, wait_until
-from tests.servers import Served, memcached_server, redis_server
 
 # A long deadline, since the machine may be busy.
 RULES = """

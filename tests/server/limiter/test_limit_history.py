@@ -15,10 +15,10 @@ from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
 from ingest.batch import Batch
 from server.limiter.history import SECRET_BYTES, LimitHistory, secret_in
+from testing.backend_servers import shared_redis
+from testing.server import RunningServer, run
 from tests.conftest import Serve
-from tests.running import RunningServer, run
 from tests.server.conftest import wait_until
-from tests.servers import shared_redis
 
 IP = {"ip": "203.0.113.7"}
 RULES = """

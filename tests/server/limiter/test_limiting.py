@@ -14,9 +14,9 @@ from clickcurve.buckets.errors import RuleInvalid, SettingInvalid
 from clickcurve.limiter.backends.memory import MemoryBackend
 from server.limiter import limiter
 from server.limiter.backends import OPENERS
-from server.limiter.limiter import Limiting
+from server.limiter.limiter import ServerLimiter
 from server.metrics import FAMILIES
-from server.settings import Settings, read
+from server.settings import Settings, read_settings
 from tests.limiter.asgi import Down
 
 NOW = 1_709_204_800
@@ -31,14 +31,14 @@ def config(tmp_path: Path) -> Path:
 
 def settings(config: Path, text: str, **flags: str) -> Settings:
     config.write_text(text)
-    return read({"config": str(config), **flags}, {})
+    return read_settings({"config": str(config), **flags}, {})
 
 
-def started(config: Path, text: str, **flags: str) -> Limiting:
-    return Limiting(settings(config, text, **flags), lambda: NOW, lambda: 0.0)
+def started(config: Path, text: str, **flags: str) -> ServerLimiter:
+    return ServerLimiter(settings(config, text, **flags), lambda: NOW, lambda: 0.0)
 
 
-def hit(found: Limiting, event: str = "login", ip: str = "a") -> bool:
+def hit(found: ServerLimiter, event: str = "login", ip: str = "a") -> bool:
     return asyncio.run(found.limiter.hit(event, {"ip": ip})).allowed
 
 
@@ -96,15 +96,15 @@ def test_a_rule_that_this_server_cannot_keep_is_refused(
 )
 def test_a_wrong_setting_of_the_limiter_is_refused(name: str, value: str, sentence: str) -> None:
     with pytest.raises(SettingInvalid) as refused:
-        read({name: value}, {})
+        read_settings({name: value}, {})
     assert sentence in refused.value.detail
 
 
 def test_good_settings_of_the_limiter_and_a_password_that_is_not_shown() -> None:
-    found = read({"limits_redis": "redis://:geheim@h1:6379/0", "limits_memcached": "h1:11211,[::1]:11211"}, {})
+    found = read_settings({"limits_redis": "redis://:geheim@h1:6379/0", "limits_memcached": "h1:11211,[::1]:11211"}, {})
     assert ("limits_redis", "********", "flag --limits-redis") in found.listing()
-    assert read({"trusted_proxies": "10.0.0.0/8, 2001:db8::/32"}, {}).trusted_proxies
-    assert read({}, {}).rules == ()
+    assert read_settings({"trusted_proxies": "10.0.0.0/8, 2001:db8::/32"}, {}).trusted_proxies
+    assert read_settings({}, {}).rules == ()
 
 
 def test_decisions_are_counted_by_event_and_outcome(config: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_file_that_is_gone_keeps_the_old_rules(config: Path) -> None:
     found = started(config, LOGIN)
     config.unlink()
     found.reload()
-    assert found.limiter.events().keys() == {"login"}
+    assert found.limiter.events.rules().keys() == {"login"}
 
 
 def test_a_rule_that_the_running_server_cannot_keep_is_refused(config: Path) -> None:
@@ -239,8 +239,8 @@ def test_a_backend_is_opened_when_a_rule_names_it_first(config: Path, monkeypatc
 def test_several_workers_may_share_a_backend_beyond_the_process(config: Path) -> None:
     found = settings(config, LOGIN, workers="2")
     with pytest.raises(RuleInvalid):
-        limiter.check(found.rules, found)
-    limiter.check(found.rules, replace(found, workers=1))
+        limiter.check_rules(found.rules, found)
+    limiter.check_rules(found.rules, replace(found, workers=1))
 
 
 @pytest.mark.parametrize(("policy", "status"), [("open", None), ("local", None), ("closed", 429)])

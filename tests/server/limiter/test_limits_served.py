@@ -17,9 +17,9 @@ import pytest
 
 from server.http import auth
 from server.http.auth import Scope
-from tests.client import Clickcurve
+from testing.client import Clickcurve
+from testing.server import RunningServer, free_port, run
 from tests.conftest import Serve
-from tests.running import RunningServer, free_port, run
 from tests.server.conftest import events, wait_until
 
 LOGIN = '[limits.login]\nby = ["user", "ip"]\nrates = "3/d"\nstrategy = "fixed"\n'
@@ -178,7 +178,7 @@ def test_a_body_that_is_refused_is_not_read(limited: Start) -> None:
 def test_tokens_are_told_apart_and_without_one_nothing_is_asked(limited: Start, tmp_path: Path) -> None:
     data = tmp_path / "guarded"
     data.mkdir()
-    ann, ben = (auth.create(data / "tokens.json", name, (Scope.write,), 0) for name in ("ann", "ben"))
+    ann, ben = (auth.add_token(data / "tokens.json", name, (Scope.write,), 0) for name in ("ann", "ben"))
     client = limited(WRITE, data=data)
 
     def write(token: str) -> int:

@@ -11,8 +11,7 @@ from threading import Event
 import pytest
 
 from clickcurve.buckets.errors import StoreUnavailable
-from server import limits, settings
-from server.limits import Limit
+from server import settings
 from server.process import worker
 from storage.contract import OwnerRecord
 from storage.memory_store import MemoryStore
@@ -39,10 +38,10 @@ def test_a_first_flush_that_fails_when_requests_are_answered_already_is_told_lik
 ) -> None:
     store = SlowAtFirst()
     monkeypatch.setattr(worker, "open_store", lambda *_, **__: store)
-    monkeypatch.setattr(limits, "FIRST_FLUSH_S", Limit(0, "seconds", "requests are answered"))
+    monkeypatch.setattr(worker, "FIRST_FLUSH_S", 0)
 
     async def start_and_stop() -> None:
-        async with worker.running(settings.read({"data": str(tmp_path), "store": "memory://"}, {})) as started:
+        async with worker.running(settings.read_settings({"data": str(tmp_path), "store": "memory://"}, {})) as started:
             store.answer.set()
             await started.owner.flush()  # behind the first one
 

@@ -8,9 +8,8 @@ from typing import Any, cast
 import pytest
 
 from clickcurve.buckets.errors import JournalHeld, StoreUnavailable
-from ingest.owner import Owner
+from ingest.owner import ID_WINDOW_S, Owner
 from ingest.owner_status import OwnerStatus
-from server import limits
 from server.process import jobs
 from storage.contract import Store
 
@@ -90,7 +89,7 @@ def test_a_fold_that_was_stopped_goes_on_at_its_next_run() -> None:
 def test_ids_are_kept_twice_their_window_before_the_oldest_hit_that_is_not_stored() -> None:
     store = FakeStore()
     asyncio.run(jobs.forget_ids(as_store(store), as_owner(FakeOwner(lag_s=3_600)), lambda: 1_000_000.0))
-    assert store.forgotten_before == int((1_000_000 - 3_600 - 2 * limits.IDS_WINDOW_S.value) * 1e6)
+    assert store.forgotten_before == int((1_000_000 - 3_600 - 2 * ID_WINDOW_S) * 1e6)
 
 
 def test_former_journals_are_emptied_once_a_day_and_let_go_of() -> None:

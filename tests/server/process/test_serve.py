@@ -13,10 +13,10 @@ import pytest
 
 from clickcurve.buckets.errors import ClickcurveError
 from server.process.serve import serve as serve_until_told_to_stop
-from server.settings import read
-from tests.client import Clickcurve
+from server.settings import read_settings
+from testing.client import Clickcurve
+from testing.server import RunningServer, ServerDied, run
 from tests.conftest import Serve
-from tests.running import RunningServer, ServerDied, run
 from tests.server.conftest import events, wait_until
 
 
@@ -133,7 +133,7 @@ def test_a_port_that_is_taken_is_refused_with_one_sentence(data: Path) -> None:
 )
 def test_what_cannot_be_served_is_refused_with_one_sentence(data: Path, flags: dict[str, str], sentence: str) -> None:
     with pytest.raises(ClickcurveError) as refusal:
-        serve_until_told_to_stop(read({"data": str(data), **flags}, {}))
+        serve_until_told_to_stop(read_settings({"data": str(data), **flags}, {}))
     assert sentence in refusal.value.detail
     assert "\n" not in refusal.value.detail
 
@@ -146,7 +146,7 @@ def test_a_wrong_setting_is_refused_before_anything_is_made(data: Path) -> None:
 def test_a_data_folder_that_cannot_be_made_is_refused_with_one_sentence(data: Path) -> None:
     data.write_text("a file")
     with pytest.raises(ClickcurveError, match=f"the data folder {data} cannot be made"):
-        serve_until_told_to_stop(read({"data": str(data)}, {}))
+        serve_until_told_to_stop(read_settings({"data": str(data)}, {}))
 
 
 def test_insecure_and_memory_are_allowed_but_said_aloud(serve: Serve, data: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.client import Clickcurve
+from testing.client import Clickcurve
 from tests.conftest import Serve
 from tests.server.conftest import events
 

@@ -6,9 +6,9 @@ import os
 import signal
 from pathlib import Path
 
-from tests.client import Clickcurve
+from testing.client import Clickcurve
+from testing.server import RunningServer
 from tests.conftest import Serve
-from tests.running import RunningServer
 from tests.server.conftest import events, wait_until
 
 JOURNALS = {"journal-1", "journal-2", "journal-3"}

@@ -9,13 +9,13 @@ from typing import Any
 
 from clickcurve.buckets.errors import StoreUnavailable
 from storage.cassandra.cql import Rows, Statement, Values
-from storage.cassandra.schema import TABLES, apply
+from storage.cassandra.schema import TABLES, apply_schema
 from storage.cassandra.session import Session, connect
 from storage.cassandra.statements import NOW_MS, STATEMENTS
 from storage.cassandra.store import CassandraStore
 from storage.cassandra.uri import parse
 from storage.contract import Store
-from tests.cassandra.node import Node
+from testing.cassandra.node import Node
 
 SHORT_S = 0.2
 
@@ -28,7 +28,7 @@ class Keyspace:
         self.uri = f"cassandra://{node.address}:{node.port}/{name}"
         self.session = connect(parse(self.uri))
         self.session._requests._pause = lambda seconds: None  # a node that is down here stays so
-        apply(self.session, ladder, replication=1)
+        apply_schema(self.session, ladder, replication=1)
         # Nothing here outlives the node: with a commit log each truncation would write files.
         self.session.define(f"ALTER KEYSPACE {name} WITH durable_writes = false")
         self.session.use(STATEMENTS.values())

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
-from storage.cassandra.cql import Kind, Statement
+from storage.cassandra.cql import Statement, StatementKind
 from storage.cassandra.store import CassandraStore
 from storage.contract import CLOSED, OPEN, RETIRED, Held, Source, Store
 from storage.memory_store import MemoryStore
@@ -74,7 +74,7 @@ def faulty(cassandra_keyspace: Keyspace) -> Faulty:
 def times(fault: Fault, how_often: int) -> Callable[[Statement], Fault | None]:
     """The first so many conditional updates go wrong."""
     left: Iterator[Fault] = iter([fault] * how_often)
-    return lambda statement: next(left, None) if statement.kind is Kind.CONDITION else None
+    return lambda statement: next(left, None) if statement.kind is StatementKind.CONDITION else None
 
 
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.NEVER])
@@ -179,7 +179,7 @@ def test_any_history_with_unknown_outcomes_leaves_what_it_leaves_in_memory(fault
     store, model = CassandraStore(faulty), MemoryStore()
 
     def sometimes(statement: Statement) -> Fault | None:
-        return hard.choice([None, None, Fault.LOST, Fault.NEVER]) if statement.kind is Kind.CONDITION else None
+        return hard.choice([None, None, Fault.LOST, Fault.NEVER]) if statement.kind is StatementKind.CONDITION else None
 
     faulty.faults = sometimes
     for _ in range(150):
@@ -213,7 +213,9 @@ def test_two_that_claim_the_same_ids_never_both_have_one(faulty: Faulty) -> None
     hard = random.Random(1)
     store = CassandraStore(faulty)
     first, second = in_flush(store, 1), in_flush(store, 2)
-    faulty.faults = lambda statement: hard.choice([None, Fault.LOST]) if statement.kind is Kind.CONDITION else None
+    faulty.faults = lambda statement: (
+        hard.choice([None, Fault.LOST]) if statement.kind is StatementKind.CONDITION else None
+    )
     ids = {f"id-{n}": 100 for n in range(60)}
     theirs = store.claim_ids(first, 1, dict(list(ids.items())[:40]), 50)
     ours = store.claim_ids(second, 1, ids, 50)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from clickcurve.buckets.errors import ClickcurveError, StoreMismatch, StoreUnavailable
-from storage.cassandra.cql import Kind, Rows, Statement, Values
-from storage.cassandra.requests import MOST_FAILURES, PAUSE_S, ROUNDS, SERIAL_IN_FLIGHT, Counters, Requests
+from storage.cassandra.cql import Rows, Statement, StatementKind, Values
+from storage.cassandra.requests import ATTEMPTS, MOST_FAILURES, PAUSE_S, SERIAL_IN_FLIGHT, Counters, Requests
 
-READ = Statement("READ", "a read", Kind.READ)
-UPDATE = Statement("UPDATE", "an update", Kind.CONDITION)
+READ = Statement("READ", "a read", StatementKind.READ)
+UPDATE = Statement("UPDATE", "an update", StatementKind.CONDITION)
 
 
 class Late(Exception):
@@ -78,11 +78,11 @@ class Driver:
             self.under_way -= 1
         self._answers(pending)
 
-    def state_behind(self, pending: Any) -> bytes | None:
+    def state_after(self, pending: Any) -> bytes | None:
         state: bytes | None = pending.state
         return state
 
-    def told(self, error: Exception) -> ClickcurveError:
+    def as_store_error(self, error: Exception) -> ClickcurveError:
         return StoreUnavailable(f"told: {error}")
 
     def is_certain(self, error: Exception) -> bool:
@@ -124,7 +124,7 @@ def test_what_fails_is_sent_again_alone_and_a_pause_lies_in_between() -> None:
 
     def answer(pending: Pending) -> None:
         seen[pending.values] += 1
-        if pending.values[0] in (3, 7) and seen[pending.values] < ROUNDS:
+        if pending.values[0] in (3, 7) and seen[pending.values] < ATTEMPTS:
             pending.fail(Late("no answer"))
         else:
             echo(pending)
@@ -132,8 +132,8 @@ def test_what_fails_is_sent_again_alone_and_a_pause_lies_in_between() -> None:
     asked, _ = requests(Driver(answer), pause=pauses.append)
     many: list[Values] = [(n,) for n in range(50)]
     assert asked.run_each(READ, many) == [[values] for values in many]
-    assert seen == {values: ROUNDS if values in ((3,), (7,)) else 1 for values in many}
-    assert pauses == [PAUSE_S] * (ROUNDS - 1)
+    assert seen == {values: ATTEMPTS if values in ((3,), (7,)) else 1 for values in many}
+    assert pauses == [PAUSE_S] * (ATTEMPTS - 1)
 
 
 def test_what_keeps_failing_is_told_and_the_others_were_done_once() -> None:
@@ -150,7 +150,7 @@ def test_what_keeps_failing_is_told_and_the_others_were_done_once() -> None:
     with pytest.raises(StoreUnavailable, match="told: no answer") as raised:
         asked.run_each(READ, [(n,) for n in range(50)])
     assert isinstance(raised.value.__cause__, Late)
-    assert seen == {(n,): ROUNDS if n == 7 else 1 for n in range(50)}
+    assert seen == {(n,): ATTEMPTS if n == 7 else 1 for n in range(50)}
 
 
 def test_after_many_failures_no_more_is_sent_and_what_was_sent_is_waited_for() -> None:
@@ -164,13 +164,13 @@ def test_after_many_failures_no_more_is_sent_and_what_was_sent_is_waited_for() -
     asked, _ = requests(driver, in_flight=2)
     with pytest.raises(StoreUnavailable):
         asked.run_each(READ, [(n,) for n in range(500)])
-    assert len(driver.sent) <= ROUNDS * (MOST_FAILURES + 1 + 2)
+    assert len(driver.sent) <= ATTEMPTS * (MOST_FAILURES + 1 + 2)
     assert len(ended) == len(driver.sent)
 
 
 def test_what_waiting_does_not_mend_is_told_at_once() -> None:
     class Wrong(Driver):
-        def told(self, error: Exception) -> ClickcurveError:
+        def as_store_error(self, error: Exception) -> ClickcurveError:
             return StoreMismatch("there is no such table")
 
     driver = Wrong(lambda pending: pending.fail(Late("no table")))

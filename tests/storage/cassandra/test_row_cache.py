@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import random
 
-from storage.cassandra.row_cache import OVERHEAD_BYTES, Kept, RowCache
+from storage.cassandra.row_cache import OVERHEAD_BYTES, CachedRow, RowCache
 
-ROW = Kept(b"row", 0)
+ROW = CachedRow(b"row", 0)
 
 
 def test_a_row_is_kept_by_owner_and_key() -> None:
     cache = RowCache(1_000_000)
     cache.put(1, "a", ROW)
-    cache.put(2, "a", Kept(b"other", 7, 3, 4))
+    cache.put(2, "a", CachedRow(b"other", 7, 3, 4))
     assert cache.get(1, "a") == ROW
-    assert cache.get(2, "a") == Kept(b"other", 7, 3, 4)
+    assert cache.get(2, "a") == CachedRow(b"other", 7, 3, 4)
     assert cache.get(1, "b") is None
     assert (cache.hits, cache.misses, len(cache)) == (2, 1, 2)
 
@@ -31,7 +31,7 @@ def test_the_least_recently_used_row_goes_first() -> None:
 def test_a_row_that_is_put_again_counts_once() -> None:
     cache = RowCache(1_000_000)
     for size in (10, 1000, 20):
-        cache.put(1, "a", Kept(bytes(size), 0))
+        cache.put(1, "a", CachedRow(bytes(size), 0))
     assert cache.bytes == 1 + 20 + OVERHEAD_BYTES
 
 
@@ -63,7 +63,7 @@ def test_its_bytes_are_always_those_of_its_rows_and_within_the_limit() -> None:
         owner, key = rnd.randint(1, 3), rnd.choice("abcdefghij") * rnd.randint(1, 9)
         what = rnd.randrange(10)
         if what < 7:
-            cache.put(owner, key, Kept(rnd.randbytes(rnd.randint(0, 400)), 0))
+            cache.put(owner, key, CachedRow(rnd.randbytes(rnd.randint(0, 400)), 0))
         elif what == 7:
             cache.take(owner, key)
         elif what == 8:

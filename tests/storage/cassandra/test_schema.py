@@ -15,8 +15,8 @@ from storage.cassandra.session import Session, connect
 from storage.cassandra.statements import STATEMENTS
 from storage.cassandra.uri import parse
 from storage.from_uri import open_store
-from tests.cassandra.node import Node
-from tests.running import run
+from testing.cassandra.node import Node
+from testing.server import run
 from tests.storage.cassandra.cassandra_kit import Faulty
 from tests.storage.stores import LADDER
 
@@ -34,14 +34,14 @@ def cluster(one_node: Node, keyspace: str) -> Iterator[Session]:
 def made(one_node: Node) -> Iterator[Session]:
     """A connection to a keyspace that is made; leave it as it is."""
     session = connect(parse(f"cassandra://{one_node.address}:{one_node.port}/test_{secrets.token_hex(6)}"))
-    schema.apply(session, LADDER, replication=1)
+    schema.apply_schema(session, LADDER, replication=1)
     yield session
     session.close()
 
 
 def sentences(cluster: Session, ladder: str = LADDER) -> list[str]:
     """What is wrong, but for the single replica that a single node can hold."""
-    return [said for said in map(str, schema.check(cluster, ladder)) if "replica" not in said]
+    return [said for said in map(str, schema.check_schema(cluster, ladder)) if "replica" not in said]
 
 
 def change(cluster: Session, text: str) -> None:
@@ -49,18 +49,18 @@ def change(cluster: Session, text: str) -> None:
 
 
 def test_a_keyspace_is_made_once(cluster: Session) -> None:
-    (problem,) = schema.check(cluster, LADDER)
+    (problem,) = schema.check_schema(cluster, LADDER)
     assert problem.fatal
     assert str(problem).endswith(f"run `clickcurve schema apply --store {cluster.address.uri}`")
-    done = schema.apply(cluster, LADDER, replication=1)
+    done = schema.apply_schema(cluster, LADDER, replication=1)
     assert len(done) == 1 + len(TABLES) + 4
-    assert schema.apply(cluster, LADDER, replication=1) == []
+    assert schema.apply_schema(cluster, LADDER, replication=1) == []
     assert sentences(cluster) == []
 
 
 def test_more_replicas_than_nodes_are_refused_before_anything_is_made(cluster: Session) -> None:
     with pytest.raises(StoreMismatch, match=r"data centre datacenter1 has 1 node: it cannot hold 3 replicas"):
-        schema.apply(cluster, LADDER)
+        schema.apply_schema(cluster, LADDER)
     assert "no keyspace" in sentences(cluster)[0]
 
 
@@ -71,26 +71,26 @@ def test_an_older_cassandra_is_refused_before_anything_is_made(cluster: Session)
             return {node: [("4.1.10",)]}
 
     with pytest.raises(StoreMismatch, match=r"127.0.0.1 runs Cassandra 4.1.10: 5.0 or newer is needed"):
-        schema.apply(Older(cluster), LADDER)
+        schema.apply_schema(Older(cluster), LADDER)
     assert "no keyspace" in sentences(cluster)[0]
 
 
 def test_the_text_that_is_shown_makes_the_same_tables(cluster: Session) -> None:
-    for statement in schema.text(cluster.address.keyspace, 1, ["datacenter1"]).split(";")[:-1]:
+    for statement in schema.schema_text(cluster.address.keyspace, 1, ["datacenter1"]).split(";")[:-1]:
         cluster.define(statement)
     (missing,) = sentences(cluster)
     assert "does not say its dc, ladder, uuid, version" in missing
-    assert len(schema.apply(cluster, LADDER, replication=1)) == 4
+    assert len(schema.apply_schema(cluster, LADDER, replication=1)) == 4
     assert sentences(cluster) == []
 
 
 def test_a_missing_table_and_other_options_are_mended(cluster: Session) -> None:
-    schema.apply(cluster, LADDER, replication=1)
+    schema.apply_schema(cluster, LADDER, replication=1)
     change(cluster, "DROP TABLE {keyspace}.due")
     change(cluster, "ALTER TABLE {keyspace}.touched WITH default_time_to_live = 5 AND gc_grace_seconds = 7")
     change(cluster, "ALTER TABLE {keyspace}.rows WITH compaction = {{'class': 'SizeTieredCompactionStrategy'}}")
     assert "has no table due" in sentences(cluster)[0]
-    assert sorted(schema.apply(cluster, LADDER, replication=1)) == [
+    assert sorted(schema.apply_schema(cluster, LADDER, replication=1)) == [
         "table due made",
         "table rows: compaction set",
         "table touched: gc_grace_seconds, default_time_to_live set",
@@ -99,10 +99,10 @@ def test_a_missing_table_and_other_options_are_mended(cluster: Session) -> None:
 
 
 def test_tables_of_something_else_are_left_alone(cluster: Session) -> None:
-    schema.apply(cluster, LADDER, replication=1)
+    schema.apply_schema(cluster, LADDER, replication=1)
     change(cluster, "ALTER TABLE {keyspace}.rows ADD more text")
     with pytest.raises(StoreMismatch, match="has other columns than this program's"):
-        schema.apply(cluster, LADDER, replication=1)
+        schema.apply_schema(cluster, LADDER, replication=1)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_data_centre_in_one_address_and_none_in_another_do_not_go_together(mad
 def test_a_store_of_one_data_centre_works_there(cluster: Session) -> None:
     uri = f"{cluster.address.uri}?dc=datacenter1"
     local = connect(parse(uri))
-    schema.apply(local, LADDER, replication=1)
+    schema.apply_schema(local, LADDER, replication=1)
     local.close()
     store = open_store(uri, LADDER)
     assert store.owners() == []
@@ -144,7 +144,7 @@ def test_a_store_of_one_data_centre_works_there(cluster: Session) -> None:
 
 def test_who_opens_a_store_hears_what_is_weak_about_it(made: Session) -> None:
     said: list[str] = []
-    open_store(made.address.uri, LADDER, tell=said.append).close()
+    open_store(made.address.uri, LADDER, warn=said.append).close()
     (weak,) = said
     assert "has 1 replica (datacenter1: 1)" in weak
     assert f"ALTER KEYSPACE {made.address.keyspace} WITH replication =" in weak
@@ -157,7 +157,7 @@ def test_a_commit_log_that_is_not_synced_is_told_of_by_node(made: Session) -> No
             assert list(self._session.on_each_node(text)) == ["127.0.0.1"]
             return {"h1": [("periodic",)], "h2": [("group",)], "h3": [("periodic",)], "h4": []}
 
-    problems = schema.check(Unsynced(made), LADDER)
+    problems = schema.check_schema(Unsynced(made), LADDER)
     (unsynced,) = [problem for problem in problems if "commitlog_sync" in problem.sentence]
     assert "periodic on h1, h3:" in unsynced.sentence
     assert "set commitlog_sync: group" in unsynced.sentence
@@ -173,7 +173,7 @@ def test_notes_whose_outcome_nobody_knows_are_made_again(made: Session) -> None:
             self.lost += 1
             return None if self.lost % 2 else applied
 
-    schema.apply(Lost(made), LADDER, replication=1)
+    schema.apply_schema(Lost(made), LADDER, replication=1)
     assert sentences(made) == []
 
     class Never(Faulty):
@@ -181,7 +181,7 @@ def test_notes_whose_outcome_nobody_knows_are_made_again(made: Session) -> None:
             return None
 
     with pytest.raises(StoreUnavailable, match="run it again"):
-        schema.apply(Never(made), LADDER, replication=1)
+        schema.apply_schema(Never(made), LADDER, replication=1)
 
 
 def test_every_statement_fits_the_tables(made: Session) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from clickcurve.buckets.errors import ClickcurveError, StoreMismatch, StoreUnavailable
-from storage.cassandra.schema import apply
+from storage.cassandra.schema import apply_schema
 from storage.cassandra.session import connect
 from storage.cassandra.uri import parse
 from storage.from_uri import open_store
-from tests.cassandra import node as node_module
-from tests.cassandra.node import READY_LINE, Node, Place
-from tests.cassandra.ring import place_one
+from testing.cassandra import node as node_module
+from testing.cassandra.node import READY_LINE, Node, Place
+from testing.cassandra.ring import place_one
 from tests.storage.stores import LADDER
 
 STRICT = """
@@ -81,7 +81,7 @@ def connects(uri: str) -> bool:
 def test_a_store_is_used_over_tls_with_a_password(strict: tuple[str, Path], tls: str) -> None:
     uri, folder = strict
     session = connect(parse(f"{uri}?{parameters(folder)}"))
-    apply(session, LADDER, replication=1)
+    apply_schema(session, LADDER, replication=1)
     session.close()
     store = open_store(f"{uri}?{parameters(folder, tls=tls)}", LADDER)
     assert store.owners() == []

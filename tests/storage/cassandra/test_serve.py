@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from storage.cassandra.schema import apply
+from storage.cassandra.schema import apply_schema
 from storage.cassandra.session import connect
 from storage.cassandra.uri import parse
-from tests.cassandra.node import Node
-from tests.cassandra.ring import place_one
-from tests.client import Clickcurve
+from testing.cassandra.node import Node
+from testing.cassandra.ring import place_one
+from testing.client import Clickcurve
+from testing.server import RunningServer
 from tests.conftest import Serve
-from tests.running import RunningServer
 from tests.server.conftest import events, wait_until
 from tests.storage.stores import LADDER
 
 
 def make_keyspace(uri: str) -> None:
     session = connect(parse(uri))
-    apply(session, LADDER, replication=1)
+    apply_schema(session, LADDER, replication=1)
     session.close()
 
 

@@ -25,16 +25,16 @@ from cassandra.policies import FallthroughRetryPolicy, NoSpeculativeExecutionPol
 from cassandra.protocol import ErrorMessage
 
 from clickcurve.buckets.errors import SettingInvalid, StoreMismatch, StoreUnavailable
-from storage.cassandra.cql import Kind
+from storage.cassandra.cql import StatementKind
 from storage.cassandra.requests import Counters
-from storage.cassandra.session import RETRIES, Session, _profiles, connect, told
+from storage.cassandra.session import ATTEMPTS, Session, _profiles, as_store_error, connect
 from storage.cassandra.statements import ADD_TOUCHED, CLAIMED, CREATE_OWNER, LINK, NOW_MS, SAVE, STATEMENTS, TOUCHED
 from storage.cassandra.store import CassandraStore
 from storage.cassandra.uri import parse
 from storage.contract import Held, Source, StoredRow
-from tests.cassandra.node import Node
+from testing.cassandra.node import Node
+from testing.server import free_port
 from tests.cassandra.proxy import Proxy, conditional
-from tests.running import free_port
 from tests.storage.cassandra.cassandra_kit import Keyspace
 from tests.storage.stores import in_flush, record, rows, saved
 
@@ -76,10 +76,10 @@ def test_levels_are_quorum_and_serial_or_the_local_ones_with_a_data_centre() -> 
         ("?dc=DC1", levels.LOCAL_QUORUM, levels.LOCAL_SERIAL),
     ):
         profiles = _profiles(parse(f"cassandra://h1/clicks{query}"), Counters())
-        for kind in (Kind.READ, Kind.WRITE, Kind.CONDITION):
+        for kind in (StatementKind.READ, StatementKind.WRITE, StatementKind.CONDITION):
             assert profiles[kind].consistency_level == quorum
-        assert profiles[Kind.CONDITION].serial_consistency_level == serial
-        assert profiles[Kind.SERIAL_READ].consistency_level == serial
+        assert profiles[StatementKind.CONDITION].serial_consistency_level == serial
+        assert profiles[StatementKind.SERIAL_READ].consistency_level == serial
 
 
 def test_small_writes_to_one_partition_go_together(emptied: Keyspace) -> None:
@@ -94,18 +94,18 @@ def test_small_writes_to_one_partition_go_together(emptied: Keyspace) -> None:
 
 
 def test_a_conditional_update_is_sent_once(emptied: Keyspace) -> None:
-    profile = _profiles(ADDRESS, Counters())[Kind.CONDITION]
+    profile = _profiles(ADDRESS, Counters())[StatementKind.CONDITION]
     assert isinstance(profile.retry_policy, FallthroughRetryPolicy)
     assert isinstance(profile.speculative_execution_policy, NoSpeculativeExecutionPolicy)
     prepared = emptied.session._prepared
     assert {statement.name for statement in prepared} >= STATEMENTS.keys()
     for statement, kept in prepared.items():
-        assert kept.is_idempotent is (statement.kind is not Kind.CONDITION)
+        assert kept.is_idempotent is (statement.kind is not StatementKind.CONDITION)
 
 
 def test_retries_are_counted_and_bounded_and_within_one_time() -> None:
     counters = Counters("store_retries_total")
-    profile = _profiles(ADDRESS, counters)[Kind.WRITE]
+    profile = _profiles(ADDRESS, counters)[StatementKind.WRITE]
     assert profile.request_timeout == 2
     policy = profile.retry_policy
     ask: list[Callable[[int], tuple[int, object]]] = [
@@ -119,10 +119,10 @@ def test_retries_are_counted_and_bounded_and_within_one_time() -> None:
         lambda n: policy.on_request_error(None, 4, error=OSError(), retry_num=n),
     ]
     for each in ask:
-        decided = [each(n)[0] for n in range(RETRIES + 1)]
+        decided = [each(n)[0] for n in range(ATTEMPTS)]
         assert decided[-1] == RetryPolicy.RETHROW
         assert RetryPolicy.RETHROW not in decided[:-1]
-    assert counters.numbers() == {"store_retries_total": RETRIES * len(ask)}
+    assert counters.numbers() == {"store_retries_total": (ATTEMPTS - 1) * len(ask)}
 
 
 # --- what its errors become -------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def no_host(cause: Exception) -> NoHostAvailable:
     ],
 )
 def test_errors_are_told_in_one_line(error: Exception, sentence: str) -> None:
-    said = told(error, ADDRESS)
+    said = as_store_error(error, ADDRESS)
     assert isinstance(said, StoreUnavailable)
     assert sentence in said.detail
     assert "\n" not in said.detail
@@ -166,7 +166,7 @@ def test_errors_are_told_in_one_line(error: Exception, sentence: str) -> None:
     ],
 )
 def test_what_waiting_does_not_mend_is_a_mismatch_that_says_what_does(error: Exception, sentence: str) -> None:
-    said = told(error, ADDRESS)
+    said = as_store_error(error, ADDRESS)
     assert isinstance(said, StoreMismatch)
     assert sentence in said.detail
 

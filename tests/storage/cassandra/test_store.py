@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
 from clickcurve.keys import ALL_LINKS
-from storage.cassandra.cql import Cql, Kind, Rows, Statement
+from storage.cassandra.cql import Rows, Statement, StatementKind
 from storage.cassandra.day_index import DAYS_BY_TOUCHED
-from storage.cassandra.scan import partitions
 from storage.cassandra.statements import ADD_ERASURE, DUE_DAYS, NOW_MS, SAVE
 from storage.cassandra.store import CassandraStore, pinned_stamp
 from storage.contract import CLOSED, Held, OwnRow, SavedRow, StoredLink, StoredRow
@@ -71,27 +67,6 @@ def test_what_arrives_late_loses_against_the_same_process_and_against_the_next(
     faulty.run(SAVE, slow)
     faulty.run(SAVE, (pinned_stamp(1), b"slower", "a", 1))
     assert rows(store, "a").rows == (StoredRow(1, b"second"),)
-
-
-def test_a_walk_goes_through_keys_with_one_token_too() -> None:
-    """Two keys share a token by chance once in centuries, but anybody can choose keys that do."""
-    table: Rows = [(-5, "m", 1), (3, "a", 1), (3, "a", 2), (3, "b", 1), (3, "c", 1), (9, "b2", 1)]
-    tokens = {key: token for token, key, _ in table}
-
-    def pages(statement: Statement, values: tuple[object, ...], size: int) -> Iterator[Rows]:
-        least = tokens[str(values[0])] if values else -100
-        found = [row for row in table if row[0] >= least]
-        return iter([found[at : at + size] for at in range(0, len(found), size)])
-
-    cluster = cast(Cql, SimpleNamespace(pages=pages))
-    walk = Statement("WALK", "", Kind.READ)
-    for size in (1, 2, 100):
-        after: str | None = None
-        seen = []
-        while found := next(partitions(cluster, walk, walk, after, size), None):
-            after = found[0]
-            seen.append((found[0], len(found[1])))
-        assert seen == [("m", 1), ("a", 2), ("b", 1), ("c", 1), ("b2", 1)]
 
 
 # --- the cache --------------------------------------------------------------------------------------------------------
@@ -180,7 +155,8 @@ def test_an_erasure_that_is_only_logged_yet_is_seen_once_it_stands(store: Cassan
     next_flush(store, held, 2)
     assert store.load_own(1, ["a"]) == {"a": OwnRow(b"row", 0)}
     eraser.faults = lambda statement: Fault.DOWN if statement.name == "ADD_ERASURE" else None
-    eraser.run(Statement("ERASE", "UPDATE rows SET erased_at = 500 WHERE short_key = 'a' AND owner = 0", Kind.WRITE))
+    erase = "UPDATE rows SET erased_at = 500 WHERE short_key = 'a' AND owner = 0"
+    eraser.run(Statement("ERASE", erase, StatementKind.WRITE))
     next_flush(store, held, 3)
     assert store.load_own(1, ["a"]) == {"a": OwnRow(b"row", 500)}
 

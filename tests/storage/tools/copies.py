@@ -45,8 +45,8 @@ def filled(store: Store) -> Store:
     return store
 
 
-def copied(source: Store, target: Store, told: Callable[[int], object] = lambda keys: None) -> Copied:
-    return asyncio.run(copy(source, target, CLICKS, NOW_US - WINDOW_US, WINDOW_US, told))
+def copied(source: Store, target: Store, on_progress: Callable[[int], object] = lambda keys: None) -> Copied:
+    return asyncio.run(copy(source, target, CLICKS, NOW_US - WINDOW_US, WINDOW_US, on_progress))
 
 
 def ids(store: Store) -> set[str]:

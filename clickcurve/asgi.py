@@ -1,0 +1,54 @@
+"""ASGI as types, and a whole answer as a plain value.
+
+Written down once, so that what is answered in front of the web framework needs no framework.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One whole answer; the messages are what ASGI sends, made once."""
+
+    start: Message
+    body: Message
+
+    @property
+    def status(self) -> int:
+        return int(self.start["status"])
+
+    async def send(self, send: Send) -> None:
+        await send(self.start)
+        await send(self.body)
+
+
+def answer(status: int, body: bytes, content_type: bytes = b"application/json", more: Headers = ()) -> Answer:
+    """Makes an answer with its length; `more` are further headers, names in lower case."""
+    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *more]
+    return Answer(
+        {"type": "http.response.start", "status": status, "headers": headers},
+        {"type": "http.response.body", "body": body},
+    )
+
+
+async def close_unanswered(send: Send) -> None:
+    """Makes the server close the connection without an answer. The caller raises afterwards.
+
+    ASGI has no word for it, and a plain exception becomes a 500, which would say that nothing was counted. A start
+    with a status that does not exist is refused by the server before it has written a byte; as an answer that has
+    started cannot become a 500 any more, the server closes the connection.
+    """
+    with suppress(Exception):
+        await send({"type": "http.response.start", "status": 0, "headers": []})

@@ -1,0 +1,69 @@
+"""Errors as answers: `application/problem+json` (RFC 9457), always with `title`, `status` and `detail`.
+
+Bytes and plain headers, so that the web framework, the callables in front of it, the limiter's middleware and a socket
+that is full all say it in the same way. Every 429 and 503 for an error of ours carries Retry-After: nothing was
+counted, so the same request may be sent again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TypeAlias
+
+from clickcurve.asgi import Answer, Headers, answer
+from clickcurve.buckets.errors import ClickcurveError
+
+MEDIA_TYPE = "application/problem+json"
+
+Plain: TypeAlias = str | int | float | bool | None
+
+_RETRY_STATUSES = (429, 503)
+_SHOWN_CHARACTERS = 200
+
+
+def problem(error: ClickcurveError, more: Headers = ()) -> Answer:
+    """Returns the answer to an error of ours; `more` are further headers, names in lower case."""
+    retry_s = retry_after_s(error)
+    if retry_s is not None:
+        more = (*more, (b"retry-after", b"%d" % retry_s))
+    return answer(error.status, error_body(error), MEDIA_TYPE.encode(), more)
+
+
+def problem_answer(status: int, title: str, detail: str, more: Headers = ()) -> Answer:
+    """Returns an answer that says what is wrong where no error is raised."""
+    return answer(status, problem_body(status, title, detail), MEDIA_TYPE.encode(), more)
+
+
+def error_body(error: ClickcurveError) -> bytes:
+    """Returns the document of an error of ours."""
+    return problem_body(error.status, error.title, error.detail, field=error.field, value=error.value, rule=error.rule)
+
+
+def retry_after_s(error: ClickcurveError) -> int | None:
+    """Returns the whole seconds of Retry-After; None where repeating does not help."""
+    return error.retry_after_s if error.status in _RETRY_STATUSES else None
+
+
+def problem_body(
+    status: int, title: str, detail: str, *, field: str | None = None, value: object = None, rule: str | None = None
+) -> bytes:
+    """Returns the document as compact JSON in ASCII; members that are None are left out."""
+    members = {"field": field, "value": shown(value), "rule": rule}
+    given = {name: member for name, member in members.items() if member is not None}
+    return json.dumps({"title": title, "status": status, "detail": detail, **given}, separators=(",", ":")).encode()
+
+
+def shown(value: object) -> Plain:
+    """Returns the value as an answer may hold it: short, and valid in UTF-8 and JSON."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**63 else shown(str(value))
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, bytes):
+        value = value[: 4 * _SHOWN_CHARACTERS].decode("utf-8", "replace")
+    text = str(value)
+    cut = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+    return cut.encode("utf-8", "backslashreplace").decode()

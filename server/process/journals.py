@@ -1,0 +1,98 @@
+"""Opens the journals of a data folder, and owners over them."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from clickcurve.buckets.errors import JournalHeld
+from clickcurve.buckets.ladder import Ladder
+from ingest.flush import Pace
+from ingest.journal.journal import Journal
+from ingest.owner import Owner
+from ingest.owner_status import OwnerStatus
+from server import clock
+from server.logs import log
+from server.process import data_folder
+from server.settings import Settings
+from storage.contract import Store
+from storage.from_uri import open_store
+
+MIB = 1024 * 1024
+
+
+def take_journal(settings: Settings) -> tuple[int, Journal]:
+    """The first journal that nobody holds, and its number. Raises JournalHeld, JournalDamaged, JournalFull."""
+    for number in range(1, settings.workers + 1):
+        with suppress(JournalHeld):
+            return number, open_journal(settings, number)
+    raise JournalHeld(f"all {settings.workers} journals in {settings.data} are held by other processes")
+
+
+def open_journal(settings: Settings, number: int) -> Journal:
+    return Journal.open(
+        data_folder.journal_folder(settings.data, number),
+        max_bytes=settings.journal_mib * MIB,
+        sync="always" if settings.sync else "off",
+        clock=clock.monotonic,
+    )
+
+
+def holds_hits(settings: Settings, number: int) -> bool:
+    """Does journal `number` hold anything that is not in the store? Raises JournalHeld, JournalDamaged."""
+    journal = open_journal(settings, number)
+    try:
+        return journal.state.flush is not None or next(journal.frames(), None) is not None
+    finally:
+        journal.close()
+
+
+def open_owner(settings: Settings, journal: Journal, store: Store, ladder: Ladder, alone: bool) -> Owner:
+    """An owner over a journal, with what the journal holds in its buffer. Needs a running event loop."""
+    return Owner(
+        journal,
+        store,
+        ladder,
+        clock.now,
+        token=lambda: secrets.token_hex(16),
+        pace=Pace(clock.pause, settings.flush_s),
+        place=f"{socket.gethostname()}:{journal.folder.absolute()}",
+        alone=alone,
+        flushed=lambda status: _log_flush(journal.folder.name, status),
+    )
+
+
+def _log_flush(journal: str, status: OwnerStatus) -> None:
+    """One line of log for a flush that went through."""
+    log.info(
+        "flush",
+        extra={
+            "journal": journal,
+            "owner": status.owner,
+            "hits": status.last_flush_hits,
+            "rows": status.last_flush_rows,
+            "seconds": round(status.last_flush_s, 3),
+            "journal_bytes": status.journal_bytes,
+        },
+    )
+
+
+@asynccontextmanager
+async def owning(settings: Settings, number: int) -> AsyncIterator[Owner]:
+    """The owner of journal `number` without a server, for commands: flushed when the block begins and when it ends.
+
+    The caller holds the data folder. Raises ClickcurveError, StoreUnavailable as well: nobody waits for hits here.
+    """
+    ladder = Ladder.parse(settings.ladder)
+    store = open_store(settings.store, str(ladder))
+    owner = open_owner(settings, open_journal(settings, number), store, ladder, alone=False)
+    try:
+        await owner.flush()  # claims the owner: imports ask the store for their place
+        yield owner
+    finally:
+        try:
+            await owner.close()
+        finally:
+            store.close()

@@ -1,0 +1,83 @@
+"""Four connections to one SQLite file, each with one task.
+
+`worker` does all that the flush thread does, `checkpointer` checkpoints (see file), `reader` is for the event loop and
+hardly ever waits, and `scanner` is for walks, for which a flush need not wait.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+
+from storage.sqlite.file import SqliteFile, translate_errors
+
+BUSY_S = 5.0  # how long to wait for another process's transaction; they last milliseconds
+LOOP_BUSY_S = 0.02  # readers wait only while a WAL is being recovered after a crash
+LOOP_CACHE_KIB = 16_000
+
+
+class Connections:
+    def __init__(self, path: Path, ladder: str, *, read_only: bool, busy_s: float) -> None:
+        """Opens the database, or makes it unless `read_only`. Raises StoreUnavailable, StoreMismatch."""
+        self.file = SqliteFile(path, ladder, create=not read_only)
+        self._worker_lock, self._scanner_lock = Lock(), Lock()
+        connect = self.file.connect
+        with ExitStack() as undo, translate_errors(path):
+            kept = undo.enter_context
+            self.worker = kept(closing(connect(read_only=read_only, busy_s=busy_s)))
+            self._checkpointer = kept(closing(connect(read_only=read_only, busy_s=busy_s)))
+            self._scanner = kept(closing(connect(read_only=True, busy_s=busy_s)))
+            self.reader = kept(closing(connect(read_only=True, busy_s=LOOP_BUSY_S, cache_kib=LOOP_CACHE_KIB)))
+            if not read_only:
+                with self.transaction():
+                    pass  # a file that cannot be written is found now, not at the first flush
+            undo.pop_all()
+
+    @contextmanager
+    def on_worker(self) -> Iterator[sqlite3.Connection]:
+        """Lends the worker's connection; what is left uncommitted is undone."""
+        with self._worker_lock, translate_errors(self.file.path):
+            self.file.check_in_place()
+            self._undo()
+            try:
+                yield self.worker
+            finally:
+                with suppress(sqlite3.Error):  # the error that brought us here is the one to raise
+                    self._undo()
+
+    @contextmanager
+    def on_scanner(self) -> Iterator[sqlite3.Connection]:
+        with self._scanner_lock, translate_errors(self.file.path):
+            self.file.check_in_place()
+            yield self._scanner
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Makes one transaction of a block: durable when left, undone when left by an error."""
+        with self.on_worker() as db:
+            db.execute("BEGIN IMMEDIATE")
+            yield db
+            db.execute("COMMIT")
+            self.file.check_in_place()
+            if self.file.wal_is_long():
+                with suppress(sqlite3.Error):  # what was written is durable; the next transaction tries again
+                    self._checkpoint()
+
+    def close(self) -> None:
+        with self._worker_lock, self._scanner_lock, translate_errors(self.file.path):
+            for db in (self.reader, self._scanner, self._checkpointer, self.worker):
+                db.close()
+
+    def _undo(self) -> None:
+        if self.worker.in_transaction:
+            self.worker.execute("ROLLBACK")
+
+    def _checkpoint(self) -> None:
+        self.worker.execute("BEGIN IMMEDIATE")
+        try:
+            self._checkpointer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        finally:
+            self._undo()

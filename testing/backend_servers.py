@@ -1,0 +1,155 @@
+"""Real servers of other programs on free loopback ports: Redis and memcached, as Debian has them. Started, waited for,
+suspended and killed by their own process ids; what they keep is in memory and goes with them.
+
+    with redis_server() as server:
+        RedisBackend(server.url)
+        server.kill(); server.start(); server.suspend(); server.resume()
+
+`shared_redis()` and `shared_memcached()` are one server each for all tests of a run that leave it as it is: they get it
+empty. No server outlives the tests, however those end.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from testing.lifeline import spawn
+from testing.program import TRIES
+from testing.server import TRY_EVERY_S, free_port, plain_environment
+
+Command = Callable[[Path, int], list[str]]
+ASK_WITHIN_S = 5.0
+
+
+class Served:
+    """A server on 127.0.0.1 that speaks lines. ping and pong: what it is asked, and answers, when it is ready. wipe:
+    what makes it forget everything."""
+
+    def __init__(self, command: Command, scheme: str, folder: Path, ping: bytes, pong: bytes, wipe: bytes) -> None:
+        self.port = free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self.url = f"{scheme}://{self.address}"
+        self._command = command(folder, self.port)
+        self._log = folder / "log"
+        self._ping, self._pong, self._wipe = ping, pong, wipe
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, on the same port as before, and wait until it answers."""
+        self._process = spawn(self._command, self._log, plain_environment())
+        for _ in range(TRIES):
+            if self._answers():
+                return
+            try:
+                status = self._process.wait(TRY_EVERY_S)
+            except subprocess.TimeoutExpired:
+                continue
+            raise AssertionError(f"{self._command[0]} ended with {status}:\n{self._log.read_text()[-4000:]}")
+        raise AssertionError(f"{self._command[0]} never answered:\n{self._log.read_text()[-4000:]}")
+
+    def kill(self) -> None:
+        """kill -9, if it still runs; it is gone when this returns."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def suspend(self) -> None:
+        """From now on it keeps its connections, is given new ones, and answers nothing."""
+        self._tell(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._tell(signal.SIGCONT)
+
+    def _tell(self, number: int) -> None:
+        assert self._process is not None, "it does not run"
+        self._process.send_signal(number)
+
+    def ask(self, line: bytes) -> bytes:
+        """What it answers first to a line of its protocol, on a connection of its own."""
+        with socket.create_connection(("127.0.0.1", self.port), ASK_WITHIN_S) as talking:
+            talking.sendall(line + b"\r\n")
+            return talking.recv(65_536)
+
+    def empty(self) -> None:
+        assert self.ask(self._wipe).strip() in (b"+OK", b"OK")
+
+    def _answers(self) -> bool:
+        try:
+            return self.ask(self._ping).startswith(self._pong)
+        except OSError:
+            return False
+
+
+def _redis(folder: Path, port: int) -> list[str]:
+    # Nothing is written to the disk: what it counted goes with it.
+    quiet = ["--save", "", "--appendonly", "no", "--dir", str(folder)]
+    return [_program("redis-server"), "--port", str(port), "--bind", "127.0.0.1", *quiet]
+
+
+def _memcached(folder: Path, port: int) -> list[str]:
+    # It refuses to run as root unless it is told whom to be.
+    who = ["-u", "root"] if os.getuid() == 0 else []
+    return [_program("memcached"), "-l", "127.0.0.1", "-p", str(port), "-U", "0", "-m", "64", *who]
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name)
+    assert found is not None, f"{name} is missing: install the package of this name"
+    return found
+
+
+@contextmanager
+def redis_server(*flags: str) -> Iterator[Served]:
+    def command(folder: Path, port: int) -> list[str]:
+        return [*_redis(folder, port), *flags]
+
+    with TemporaryDirectory(prefix="redis-") as folder:
+        yield from _running(Served(command, "redis", Path(folder), b"PING", b"+PONG", b"FLUSHALL"))
+
+
+@contextmanager
+def memcached_server() -> Iterator[Served]:
+    with TemporaryDirectory(prefix="memcached-") as folder:
+        yield from _running(Served(_memcached, "memcached", Path(folder), b"version", b"VERSION", b"flush_all"))
+
+
+def _running(server: Served) -> Iterator[Served]:
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+
+
+def shared_redis() -> Served:
+    return _emptied(redis_server)
+
+
+def shared_memcached() -> Served:
+    return _emptied(memcached_server)
+
+
+def _emptied(kind: Callable[[], AbstractContextManager[Served]]) -> Served:
+    server = _kept(kind)
+    server.empty()
+    return server
+
+
+@cache
+def _kept(kind: Callable[[], AbstractContextManager[Served]]) -> Served:
+    """One of this kind, which is ended when this process ends."""
+    running = kind()
+    server = running.__enter__()
+    atexit.register(running.__exit__, None, None, None)
+    return server

@@ -1,0 +1,69 @@
+"""One owner as a process has it: a journal in a folder, the owner over it, and the files that a kill would close."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+from clickcurve.buckets.ladder import CLICKS
+from ingest.flush import Pace
+from ingest.journal.disk import Disk
+from ingest.journal.journal import Journal
+from ingest.owner import Owner
+from storage.contract import Store
+
+
+class TrackedDisk(Disk):
+    """The real disk, with the files that the process has open: a dead process has none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fds: set[int] = set()
+
+    def lock(self, path: Path) -> int:
+        return self._opened(super().lock(path))
+
+    def create(self, path: Path) -> int:
+        return self._opened(super().create(path))
+
+    def open(self, path: Path) -> int:
+        return self._opened(super().open(path))
+
+    def _opened(self, fd: int) -> int:
+        self.fds.add(fd)
+        return fd
+
+    def close(self, fd: int) -> None:
+        self.fds.discard(fd)
+        super().close(fd)
+
+    def kill(self) -> None:
+        for fd in list(self.fds):
+            self.close(fd)
+
+
+class OwnerProcess:
+    """One owner process: journal folder, owner object, and the disk it uses."""
+
+    def __init__(self, folder: Path, store: Store, clock: Callable[[], float], alone: bool, disk: TrackedDisk) -> None:
+        self.folder, self.store, self.clock, self.alone, self.disk = folder, store, clock, alone, disk
+        self.tokens = 0
+        self.start()
+
+    def start(self) -> None:
+        self.journal = Journal.open(self.folder, self.disk)
+        self.owner = Owner(
+            journal=self.journal,
+            store=self.store,
+            ladder=CLICKS,
+            clock=self.clock,
+            token=self._token,
+            pace=Pace(lambda _: None, 15.0),
+            place=str(self.folder),
+            alone=self.alone,
+        )
+
+    def _token(self) -> str:
+        self.tokens += 1
+        return f"{self.folder.name}-{self.tokens}-{random.random()}"

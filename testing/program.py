@@ -1,0 +1,69 @@
+"""Other programs as processes beside a server: started, waited for, and ended by their own ids."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from testing.server import ROOT, TRY_EVERY_S, plain_environment
+
+TRIES = 1500
+
+
+class Program:
+    """A process in a group of its own, with what it prints in a file."""
+
+    def __init__(self, command: list[str], log: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=plain_environment(settings),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def until(self, happened: Callable[[], bool], tries: int = TRIES) -> None:
+        """Wait for something; waiting for the process to end paces the tries and notices its death."""
+        for _ in range(tries):
+            if happened():
+                return
+            try:
+                status = self._process.wait(TRY_EVERY_S)
+            except subprocess.TimeoutExpired:
+                continue
+            raise AssertionError(f"it ended with {status}:\n{self.output()}")
+        raise AssertionError(f"it never happened:\n{self.output()}")
+
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")[-4000:]
+
+    def tell(self, number: int) -> None:
+        os.kill(self._process.pid, number)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Tell it to end; its exit status."""
+        self.tell(number)
+        return self._process.wait(20)
+
+    def kill(self) -> None:
+        """kill -9 of the process and its children, if it still runs."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+@contextmanager
+def running(command: list[str], log: Path, settings: Mapping[str, str] | None = None) -> Iterator[Program]:
+    program = Program(command, log, settings)
+    try:
+        yield program
+    finally:
+        program.kill()

@@ -1,0 +1,32 @@
+"""What the tests of the owner share: what it is given, and what a reader sees of it."""
+
+from __future__ import annotations
+
+from clickcurve.buckets import codec
+from clickcurve.buckets.ladder import CLICKS, fold_day
+from clickcurve.buckets.row import Row, add, fold, merge
+from ingest.batch import Counts
+from storage.contract import Store
+from testing.owner_process import OwnerProcess
+
+
+async def read(store: Store, nodes: list[OwnerProcess], key: str, now: int) -> Row:
+    """What a reader at these nodes sees: the rows, and what the nodes have not flushed."""
+    pending = [found for node in nodes for found in node.owner.pending(key)]
+    stored = await store.rows(key)
+    rows = {row.owner: codec.decode(row.data) for row in stored.rows}
+    rows = {owner: row for owner, row in rows.items() if row.erased_at >= stored.erased_at}
+    merged = fold(merge(rows.values(), CLICKS), fold_day(now), CLICKS)
+    for found in pending:
+        mark = rows[found.owner].mark if found.owner in rows else 0
+        if found.is_missing(mark):
+            merged = add(merged, found.delta, CLICKS)
+    return merged
+
+
+def counts(minute: int, hits: dict[str, int]) -> Counts:
+    return {minute: dict(hits)}
+
+
+def minute_of(now: float) -> int:
+    return int(now) // 60 * 60

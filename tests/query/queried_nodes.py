@@ -1,0 +1,212 @@
+"""Nodes to ask: a memory store, owners that flush into it, a hand-moved clock, and a plain list of every hit.
+
+The owners here are the least that satisfies a reader: a buffer, flushes with numbers, and `pending` in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Collection, Coroutine, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from clickcurve.buckets.codec import decode, encode
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.ladder import CLICKS, Ladder, fold_day
+from clickcurve.buckets.ranges import Bots
+from clickcurve.buckets.row import EMPTY, Delta, Pending, apply, next_due
+from clickcurve.keys import ALL_LINKS, link_key, link_of
+from query.queries import Queries
+from query.reader import Reader
+from query.top import TopLinks
+from storage.contract import OPEN, Held, OwnerRecord, SavedRow
+from storage.memory_store import MemoryStore
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Hit:
+    key: str
+    t: int
+    count: int = 1
+    bot: bool = False
+
+
+@dataclass
+class Buffered:
+    people: dict[str, dict[int, int]] = field(default_factory=dict)
+    bots: dict[str, dict[int, int]] = field(default_factory=dict)
+    openings: dict[str, int] = field(default_factory=dict)
+    flush: int | None = None  # the number of the flush that took it
+
+    def keys(self) -> set[str]:
+        return {*self.people, *self.bots, *self.openings}
+
+    def has(self, key: str) -> bool:
+        return key in self.people or key in self.bots or key in self.openings
+
+    def delta(self, key: str) -> Delta:
+        return Delta(self.people.get(key, {}), self.bots.get(key, {}), self.openings.get(key, 0))
+
+    def add(self, key: str, minute: int, count: int, bot: bool) -> None:
+        minutes = (self.bots if bot else self.people).setdefault(key, {})
+        minutes[minute] = minutes.get(minute, 0) + count
+
+
+class FakeOwner:
+    """Counts into a buffer under stored keys; `begin` and `complete` are the two ends of a flush."""
+
+    def __init__(self, store: MemoryStore, number: int, ladder: Ladder) -> None:
+        self.number = number
+        self.flushes = 0
+        self.revisits: set[str] = set()
+        self._store = store
+        self._ladder = ladder
+        self._held = Held(number, 1, f"holder {number}")
+        self._buffer = Buffered()
+        self._taken: Buffered | None = None
+        store.create_owner(OwnerRecord(number, 1, self._held.holder, f"journal {number}", "", OPEN, 0, 0))
+
+    def hit(self, hit: Hit) -> None:
+        minute = hit.t - hit.t % 60
+        for key in (link_key(hit.key), ALL_LINKS):
+            self._buffer.add(key, minute, hit.count, hit.bot)
+
+    def other(self, stored: str, t: int, count: int) -> None:
+        """Of a row that is no link's."""
+        self._buffer.add(stored, t - t % 60, count, bot=False)
+
+    def opening(self, key: str, count: int) -> None:
+        for stored in (link_key(key), ALL_LINKS):
+            self._buffer.openings[stored] = self._buffer.openings.get(stored, 0) + count
+
+    def pending(self, key: str) -> list[Pending]:
+        buffers = [self._buffer] if self._taken is None else [self._taken, self._buffer]
+        return [Pending(self.number, partial(getattr, b, "flush"), b.delta(key)) for b in buffers if b.has(key)]
+
+    def buffered_links(self) -> set[str]:
+        keys = self._buffer.keys() | (self._taken.keys() if self._taken else set())
+        return {link for key in keys if (link := link_of(key)) is not None}
+
+    def revisit(self, keys: Iterable[str]) -> None:
+        self.revisits.update(keys)
+
+    def erase(self, key: str, at_us: int) -> None:
+        for series in (self._buffer.people, self._buffer.bots):
+            series.pop(link_key(key), None)
+        self._buffer.openings.pop(link_key(key), None)
+        self._store.erase(link_key(key), at_us)
+
+    def begin(self, now: int, keys: Iterable[str] = ()) -> None:
+        """Take the buffer and write its rows; the hits stay pending under the flush's number."""
+        number = self.flushes + 1
+        assert self._store.begin(self._held, self.flushes, number, now)
+        self._taken, self._buffer = self._buffer, Buffered()
+        self._taken.flush = number
+        rows = {}
+        for key in {*self._taken.keys(), *self.revisits, *keys}:
+            own = self._store.load_own(self.number, [key]).get(key)
+            row = decode(own.data) if own and own.data else EMPTY
+            erased_at = own.erased_at if own else 0
+            row = apply(row, self._taken.delta(key), number, fold_day(now), erased_at, self._ladder)
+            rows[key] = SavedRow(encode(row), next_due(row, self._ladder))
+        self.revisits.clear()
+        self._store.save_own(self._held, number, rows, {})
+
+    def complete(self) -> None:
+        self._taken = None
+        self.flushes += 1
+
+    def flush(self, now: int, keys: Iterable[str] = ()) -> None:
+        self.begin(now, keys)
+        self.complete()
+
+
+class QueriedNodes:
+    """Ask owner 1's node; hits may go to any owner."""
+
+    def __init__(self, owners: int = 1, now: int = 0, ladder: Ladder = CLICKS) -> None:
+        self.now = now
+        self._stamp_us = 0
+        self.ladder = ladder
+        self.store = MemoryStore()
+        self.owners = [FakeOwner(self.store, number, ladder) for number in range(1, owners + 1)]
+        self.hits: list[Hit] = []
+        self.everything: list[Hit] = []  # erased ones too
+        mine = self.owners[0]
+        self.reader = Reader(self.store.rows, mine.pending, mine.revisit, ladder)
+        self.top_links = TopLinks(
+            self.store.walk, self.store.rows, mine.pending, mine.buffered_links, lambda: mine.flushes, ladder
+        )
+        self.queries = Queries(self.reader, self.top_links, lambda: self.now + 0.5)
+
+    def hit(self, key: str, t: int, count: int = 1, bot: bool = False, owner: int = 1) -> None:
+        hit = Hit(key, t, count, bot)
+        self.hits.append(hit)
+        self.everything.append(hit)
+        self.owners[owner - 1].hit(hit)
+
+    def flush(self) -> None:
+        for owner in self.owners:
+            owner.flush(self.now)
+
+    def fold(self) -> None:
+        """Every owner visits every row it may have."""
+        keys = {ALL_LINKS, *(link_key(hit.key) for hit in self.hits)}
+        for owner in self.owners:
+            owner.flush(self.now, keys)
+
+    def erase(self, key: str) -> None:
+        self._stamp_us = max(self._stamp_us + 1, self.now * 1_000_000)
+        for owner in self.owners:
+            owner.erase(key, self._stamp_us)
+        self.hits = [hit for hit in self.hits if hit.key != key]
+        self.queries.erased()
+
+    def counted(self, key: str | None, start: int, end: int, bots: Bots = Bots.exclude) -> int:
+        """The truth: hits of whole minutes in [start, end)."""
+        hits = self.everything if key is None else [hit for hit in self.hits if hit.key == key]
+        wanted = {Bots.exclude: (False,), Bots.only: (True,), Bots.include: (False, True)}[bots]
+        return sum(hit.count for hit in hits if start <= hit.t - hit.t % 60 < end and hit.bot in wanted)
+
+    # --- asking, as a caller does --------------------------------------------------------------------------------
+    def total(self, key: str | None, query: str = "") -> dict[str, Any]:
+        return _decoded(self.queries.total(key, query.encode()))
+
+    def curve(self, key: str | None, query: str = "") -> dict[str, Any]:
+        return _decoded(self.queries.curve(key, query.encode()))
+
+    def summary(self, key: str, query: str = "") -> dict[str, Any]:
+        return _decoded(self.queries.summary(key, query.encode()))
+
+    def top(self, query: str = "") -> dict[str, Any]:
+        return _decoded(self.queries.top(query.encode()))
+
+
+class Limits:
+    """A limiter's rules, as routes know them. The digest of a caller is its text, backwards."""
+
+    def __init__(self, *rules: str) -> None:
+        self.rules = rules
+
+    def events(self) -> Collection[str]:
+        return self.rules
+
+    def caller(self, text: str) -> str:
+        if "=" not in text:
+            raise ParameterInvalid("no caller", field="caller", value=text)
+        return text[::-1]
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(coroutine)
+
+
+def _decoded(answer: Coroutine[Any, Any, tuple[str, bytes]]) -> dict[str, Any]:
+    media, body = run(answer)
+    assert media == "application/json"
+    decoded: dict[str, Any] = json.loads(body)
+    return decoded

@@ -1,0 +1,77 @@
+"""What systemd is told, on a socket as systemd gives it: ready when all listen, stopping when the end has begun."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testing.client import Clickcurve
+from tests.conftest import Serve
+from tests.server.conftest import events
+
+READY, STOPPING = "READY=1\nSTATUS=listening", "STOPPING=1\nSTATUS=flushing before the end"
+
+
+@pytest.fixture
+def systemd(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.settimeout(20)
+        yield listener
+
+
+def nothing_more(systemd: socket.socket) -> bool:
+    systemd.setblocking(False)
+    try:
+        systemd.recv(1000)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def test_it_is_ready_when_it_listens_and_says_when_it_stops(systemd: socket.socket, serve: Serve) -> None:
+    server = serve(settings={"NOTIFY_SOCKET": systemd.getsockname()})
+    assert systemd.recv(1000).decode() == READY
+    assert server.stop() == 0
+    assert systemd.recv(1000).decode() == STOPPING
+    assert nothing_more(systemd)
+
+
+def test_with_workers_it_is_ready_when_all_listen_and_once(systemd: socket.socket, serve: Serve) -> None:
+    server = serve("--workers", "3", settings={"NOTIFY_SOCKET": systemd.getsockname()})
+    assert systemd.recv(1000).decode() == READY
+    assert {line["journal"] for line in events(server, "listening")} == {"journal-1", "journal-2", "journal-3"}
+    assert server.stop() == 0
+    assert systemd.recv(1000).decode() == STOPPING
+    assert nothing_more(systemd)
+
+
+def test_it_is_ready_again_when_a_dead_worker_is_replaced(systemd: socket.socket, serve: Serve) -> None:
+    server = serve("--workers", "2", settings={"NOTIFY_SOCKET": systemd.getsockname()})
+    assert systemd.recv(1000).decode() == READY
+    os.kill(server.workers()[0], signal.SIGKILL)
+    assert systemd.recv(1000).decode() == READY
+    assert len(events(server, "listening")) == 3
+    assert server.stop() == 0
+
+
+def test_a_name_in_the_kernel_is_understood_too(serve: Serve, tmp_path: Path) -> None:
+    name = f"clickcurve-{os.getpid()}-{tmp_path.name}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind("\0" + name)
+        listener.settimeout(20)
+        serve(settings={"NOTIFY_SOCKET": "@" + name})
+        assert listener.recv(1000).decode() == READY
+
+
+def test_a_socket_that_nobody_listens_on_is_logged_and_the_server_serves(serve: Serve, tmp_path: Path) -> None:
+    server = serve(settings={"NOTIFY_SOCKET": str(tmp_path / "nobody")})
+    with Clickcurve(server.url) as client:
+        assert client.hit("launch")["counted"] == 1
+    (line,) = events(server, "systemd not reached")
+    assert line["unsaid"] == "READY=1"
