@@ -92,10 +92,11 @@ def parse_time(field: str, text: str) -> WrittenTime:
     Raises ParameterInvalid with the field, the value and the rule. Whether the time is in range is another question:
     see `require_in_range`, once the caller has applied its zone.
     """
-    number = None if len(text) == 8 else _NUMBER.fullmatch(text)
+    is_date = len(text) == 8 and text.isdecimal()
+    number = None if is_date else _NUMBER.fullmatch(text)
     written = _epoch(field, text, number) if number else parse_iso(text)
     if written is None:
-        hint = ": eight digits are a date" if len(text) == 8 and text.isdecimal() else ""
+        hint = ": eight digits are a date" if is_date else ""
         raise ParameterInvalid(f"{field} {text!r} is not a time{hint}", field=field, value=text, rule=TIME_RULE)
     return written
 

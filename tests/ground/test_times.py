@@ -138,6 +138,8 @@ def test_a_log_line_has_the_same_times_in_whole_minutes() -> None:
         ("-1.25", WrittenTime(-2, 0.75, 0)),
         ("-1", WrittenTime(-1, 0.0, 0)),
         ("20251001.0", WrittenTime(20_251_001, 0.0, 0)),
+        ("123456.5", WrittenTime(123_456, 0.5, 0)),
+        ("-1234567", WrittenTime(-1_234_567, 0.0, 0)),
         ("9999-12-31T24:00", WrittenTime(253_402_300_800, 0.0, None)),
     ],
 )
