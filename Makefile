@@ -1,4 +1,4 @@
-# Clickcurve. `make install`, `make serve`, `make cassandra`, `make test`, `make check`, `make bench`, `make lock`.
+# Clickcurve. `make install`, `make serve`, `make cassandra`, `make test`, `make check`, `make bench`, `make wheel`, `make lock`.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -6,12 +6,12 @@ STAMP := .venv/.installed
 # What the tests run for real beside Python packages, and what the benches drive the server with.
 # For real Cassandra nodes Maven fetches the jars and Java runs them; faketime puts the clock of one wrong.
 CASSANDRA_SYSTEM := mvn:maven java:openjdk-17-jre-headless
-TEST_SYSTEM := nginx curl faketime redis-server memcached $(CASSANDRA_SYSTEM)
+TEST_SYSTEM := nginx caddy curl faketime redis-server memcached groff:groff-base systemd-analyze:systemd $(CASSANDRA_SYSTEM)
 BENCH_SYSTEM := wrk redis-server memcached $(CASSANDRA_SYSTEM)
 SOURCES := clickcurve ingest storage query retention server testing tests bench examples
 ARGS ?=
 
-.PHONY: help install serve cassandra test chaos test-system cassandra-system check format bench bench-system lock clean
+.PHONY: help install serve cassandra test chaos test-system cassandra-system check format bench bench-system wheel lock clean
 
 help:
 	@echo "make install   .venv with the pinned dependencies and the program at $(BIN)/clickcurve"
@@ -21,6 +21,7 @@ help:
 	@echo "make chaos     a campaign of faults on three Cassandra nodes, some twelve minutes, with a report"
 	@echo "make check     formatting, lint, types, layout"
 	@echo "make bench     the measurements, one table at the end"
+	@echo "make wheel     dist/ with the wheel and the source distribution"
 	@echo "make lock      renew requirements.lock from pyproject.toml"
 
 install: $(STAMP)
@@ -60,6 +61,13 @@ format: install
 bench: install bench-system
 	$(BIN)/python -m bench $(ARGS)
 
+# From nothing each time: what an earlier build left in build/ would be packed again, deleted modules too.
+wheel: install
+	rm -rf build dist
+	$(BIN)/python -c 'from setuptools import build_meta; build_meta.build_sdist("dist")' >/dev/null
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	rm -rf build
+
 cassandra-system:
 	@sh testing/system.sh $(CASSANDRA_SYSTEM)
 
@@ -78,4 +86,4 @@ lock:
 		--output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from ingest.hit import Moment
-from ingest.reading.body import Media, read
+from ingest.reading.body import Media, read_hits
 from ingest.reading.bots import bot_judge
 from ingest.reading.request_sums import RequestSums
 
@@ -67,10 +67,10 @@ def rate(body: bytes, media: Media, hits: int, is_bot: Callable[[str], bool]) ->
     """Million hits a second, the best of the rounds that fit in the time."""
     best, began = 0.0, time.process_time()
     while (start := time.process_time()) - began < SECONDS:
-        tally = RequestSums(MOMENT)
-        for _ in read(body, media, tally, is_bot):
-            pass
-        receipt = tally.receipt()
+        sums = RequestSums(MOMENT)
+        for read in read_hits(body, media):
+            sums.add(read, is_bot)
+        receipt = sums.receipt()
         best = max(best, hits / (time.process_time() - start))
         assert receipt.counted == hits, receipt
     return best / 1e6

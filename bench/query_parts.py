@@ -19,8 +19,8 @@ from clickcurve.buckets.ladder import CLICKS, fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import EMPTY, Delta, add, fold
 from query.curve import Curves
-from query.grid import layout
-from query.parameters import CURVE, parse_asked, parse_query, window
+from query.grid import make_grid
+from query.parameters import CURVE, parse_parameters, parse_query, resolve_window
 from query.queries import Queries
 from query.reader import Reader
 from query.top import TopLinks
@@ -93,15 +93,15 @@ def measure(rounds: int, now: int) -> None:
 
 
 def measure_curve(title: str, query: bytes, queries: Queries, row: Any, now: int, rounds: int) -> None:
-    asked = parse_asked(parse_query(query, CURVE))
+    parameters = parse_parameters(parse_query(query, CURVE))
     curves = Curves(CLICKS)
-    over = window(asked, now, CLICKS)
+    over = resolve_window(parameters, now, CLICKS)
     assert over is not None
     curve = curves.curve(row, over, Bots.exclude, now)
     curves.json("k", curve)
     pieces = {
-        "window": timed(lambda: window(asked, now, CLICKS), rounds),
-        "layout, first time": timed(lambda: layout(over, CLICKS, row.fold_day), rounds // 10 + 1),
+        "window": timed(lambda: resolve_window(parameters, now, CLICKS), rounds),
+        "layout, first time": timed(lambda: make_grid(over, CLICKS, row.fold_day), rounds // 10 + 1),
         "count": timed(lambda: curves.curve(row, over, Bots.exclude, now), rounds),
         "json": timed(lambda: curves.json("k", curve), rounds),
         "all of it": timed(lambda: finished(queries.curve("k", query)), rounds),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from clickcurve.buckets.codec import decode, decode_header, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S
-from clickcurve.buckets.ranges import Bots, between, curve
+from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import EMPTY, Delta, Row, apply
 
 DAY = 10_136  # 1997-10-02: a fold day on which a row can hold the most buckets that the calendar ever gives
@@ -25,9 +25,9 @@ def main() -> int:
     )
     for name, row in every.items():
         print(line(name, row))
-    print("\ncurves of the full busy row  points      us; counts alone")
+    print("\ncounts of the full busy row   points      us")
     for name, step_s, points in (("60 m", 60, 60), ("24 h", 300, 288), ("30 d", 3_600, 720), ("12 mo", 30 * DAY_S, 12)):
-        print(curve_line(name, step_s, points, every["full, busy"]))
+        print(counts_line(name, step_s, points, every["full, busy"]))
     return 0
 
 
@@ -84,14 +84,11 @@ def line(name: str, row: Row) -> str:
     return f"{name:28} {buckets:7} {len(data):7} {len(encode(row, deflate=False)):6} | {read} | {applied:5.1f}"
 
 
-def curve_line(name: str, step_s: int, points: int, row: Row) -> str:
+def counts_line(name: str, step_s: int, points: int, row: Row) -> str:
     end = NOW // step_s * step_s + step_s
     start = end - points * step_s
-    edges = range(start + step_s, end, step_s)
-    as_points = median_us(lambda: curve(row, start, end, edges, NOW, Bots.exclude, CLICKS))
-    at = [start, *edges, end]
-    counts = median_us(lambda: between(row, at, Bots.exclude))
-    return f"{name:28} {points:6} {as_points:7.1f} {counts:7.1f}"
+    edges = [*range(start, end, step_s), end]
+    return f"{name:28} {points:6} {median_us(lambda: between(row, edges, Bots.exclude)):7.1f}"
 
 
 def median_us(call: Callable[[], object]) -> float:

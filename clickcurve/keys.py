@@ -32,7 +32,7 @@ _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 # --- keys of links ----------------------------------------------------------------------------------------------------
 def require_key(value: object, error: type[ClickcurveError]) -> str:
-    """Returns the value if it is a key of a link; raises `error` with field, value and rule if it is not."""
+    """Returns the value if it is a key of a link; else raises `error` with field, value and rule."""
     if not isinstance(value, str):
         what = "is missing" if value is None else "must be a string"
         raise error(f"key {what}", field="key", value=shown(value), rule=KEY_RULE)
@@ -70,7 +70,7 @@ def key_in_path(raw: bytes, error: type[ClickcurveError]) -> str:
 
 # --- stored keys ------------------------------------------------------------------------------------------------------
 def link_key(key: str) -> str:
-    """Returns the stored key of a link: the key itself, but a leading NUL is doubled, which keeps namespaces apart."""
+    """Returns the stored key of a link: the key itself. A leading NUL is doubled, which keeps namespaces apart."""
     return "\0" + key if key.startswith("\0") else key
 
 
@@ -82,7 +82,7 @@ def link_of(stored: str) -> str | None:
 
 
 def namespace_key(namespace: str, key: str) -> str:
-    """Returns the stored key of a row that is not a link's, such as a rule's history. `namespace` is a plain word."""
+    """Returns the stored key of a row that is not a link's, such as a history's. `namespace` is a plain word."""
     return f"\0{namespace}:{key}"
 
 

@@ -12,7 +12,7 @@ import math
 from typing import TypeAlias
 
 from clickcurve.asgi import Answer, Headers, answer
-from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.buckets.errors import ClickcurveError, MethodNotAllowed, NotAllowed, NotAuthenticated
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -24,10 +24,7 @@ _SHOWN_CHARACTERS = 200
 
 def problem(error: ClickcurveError, more: Headers = ()) -> Answer:
     """Returns the answer to an error of ours; `more` are further headers, names in lower case."""
-    retry_s = retry_after_s(error)
-    if retry_s is not None:
-        more = (*more, (b"retry-after", b"%d" % retry_s))
-    return answer(error.status, error_body(error), MEDIA_TYPE.encode(), more)
+    return answer(error.status, error_body(error), MEDIA_TYPE.encode(), (*more, *error_headers(error)))
 
 
 def problem_answer(status: int, title: str, detail: str, more: Headers = ()) -> Answer:
@@ -40,9 +37,17 @@ def error_body(error: ClickcurveError) -> bytes:
     return problem_body(error.status, error.title, error.detail, field=error.field, value=error.value, rule=error.rule)
 
 
-def retry_after_s(error: ClickcurveError) -> int | None:
-    """Returns the whole seconds of Retry-After; None where repeating does not help."""
-    return error.retry_after_s if error.status in _RETRY_STATUSES else None
+def error_headers(error: ClickcurveError) -> Headers:
+    """Returns what a client needs next: Retry-After, WWW-Authenticate or Allow."""
+    if error.status in _RETRY_STATUSES:
+        return ((b"retry-after", b"%d" % error.retry_after_s),)
+    if isinstance(error, NotAuthenticated):
+        return ((b"www-authenticate", b"Bearer"),)
+    if isinstance(error, NotAllowed):
+        return ((b"www-authenticate", f'Bearer error="insufficient_scope", scope="{error.rule}"'.encode()),)
+    if isinstance(error, MethodNotAllowed):
+        return ((b"allow", str(error.rule).encode()),)
+    return ()
 
 
 def problem_body(

@@ -43,8 +43,8 @@ _EPOCH_DAY = date(1970, 1, 1).toordinal()
 class WrittenTime(NamedTuple):
     """What a text says: the reading of a clock, and how far that clock is ahead of UTC.
 
-    wall_s: whole seconds from 1970-01-01T00:00 to the reading, on that clock; below 0 before 1970. fraction: of the
-    next second. offset_s: None where the text has no offset, so that the caller decides which clock is meant.
+    wall_s: seconds from 1970-01-01T00:00 to the reading, on that clock; below 0 before 1970. fraction: of the next
+    second. offset_s: None where the text has no offset, so that the caller decides which clock is meant.
     """
 
     wall_s: int

@@ -1,8 +1,8 @@
 """What one request asks to be counted, and its form in the journal.
 
 A batch is valid by the time it exists: times are floored to the starts of their minutes, counts are positive and
-summed. Hits without an id are only counts; what stands under an id is kept apart, because whether it counts is
-decided by whoever claims the id first.
+summed. Hits without an id are only counts; hits with an id are kept apart, because they count only for the
+owner that claims the id first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Counts = dict[int, dict[str, int]]  # minute start -> link (or stored key) -> co
 
 
 class Identified(msgspec.Struct, array_like=True):
-    """What one id stands for: one hit, or all hits of a batch sent under an `Idempotency-Key`."""
+    """The hits that have one id: one hit, or all hits of a batch sent under an `Idempotency-Key`."""
 
     id: str
     people: Counts
@@ -23,7 +23,7 @@ class Identified(msgspec.Struct, array_like=True):
 
 
 class SourceStep(msgspec.Struct, array_like=True, frozen=True):
-    """A piece of an import: bytes [start, end) of a source. `tail` is a fingerprint of the bytes before `end`."""
+    """How far a chunk of an import goes: bytes [start, end) of a source. `tail`: a hash of those before `end`."""
 
     source: str
     start: int
@@ -58,7 +58,7 @@ class _Singles(msgspec.Struct, array_like=True):
 _encoder = msgspec.msgpack.Encoder()
 _batch_decoder = msgspec.msgpack.Decoder(Batch)
 _singles_decoder = msgspec.msgpack.Decoder(_Singles)
-# A batch with `others` is of a kind of its own, which programs that know of none refuse and do not count by halves.
+# A batch with `others` has a first byte of its own: a program too old to know `others` refuses it as a whole.
 _SINGLES, _BATCH, _WITH_OTHERS = b"s", b"b", b"o"
 
 
@@ -71,7 +71,7 @@ def encode_batch(batch: Batch) -> bytes:
 
 
 def decode(payload: bytes | memoryview) -> Batch | tuple[int, Sequence[str]]:
-    """A journal payload: a batch, or (minute, keys) of single hits."""
+    """Returns what a journal payload holds: a batch, or (minute, keys) of single hits."""
     kind, body = bytes(payload[:1]), payload[1:]
     if kind in (_BATCH, _WITH_OTHERS):
         return _batch_decoder.decode(body)

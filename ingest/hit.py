@@ -1,4 +1,4 @@
-"""What a hit is, and every reason to refuse one.
+"""What a hit is: as read, as it counts, and every reason to refuse one.
 
 Rules. `key`: 1 to 1,024 bytes of UTF-8 without lone surrogates, kept as given. `ts`: epoch seconds (floored) or ISO
 8601, not below 0, at most 300 s ahead; 13 digits are milliseconds and refused rather than guessed. `count`: an
@@ -13,15 +13,15 @@ hold (an object, a list, a number without end) may be given as its bytes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.buckets.ladder import MINUTE_S
-from clickcurve.keys import require_key
+from clickcurve.keys import KEY_BYTES, require_key
 from clickcurve.problem import shown
 from clickcurve.times import iso_seconds
 
@@ -39,22 +39,59 @@ UA_RULE = "a string"
 BOT_RULE = "true or false"
 HIT_RULE = "a JSON object with a key"
 
+NO_TIME = -1
 
-class Values(Protocol):
-    """The fields of a hit as JSON gave them; None where a field is absent or null."""
+Judge = Callable[[str], bool]  # whether a user agent is a bot's
 
-    @property
-    def key(self) -> object: ...
-    @property
-    def ts(self) -> object: ...
-    @property
-    def count(self) -> object: ...
-    @property
-    def id(self) -> object: ...
-    @property
-    def ua(self) -> object: ...
-    @property
-    def bot(self) -> object: ...
+
+# --- hits as read -----------------------------------------------------------------------------------------------------
+# Structs where other nouns are dataclasses: msgspec decodes into them, and one is made for every hit. A key of so many
+# characters has at most KEY_BYTES bytes, whatever the characters are.
+_Key = Annotated[str, Meta(min_length=1, max_length=KEY_BYTES // 4)]
+_Count = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
+
+
+class PlainHit(Struct, forbid_unknown_fields=True, gc=False, eq=False):
+    """A hit with nothing but key, time and count, in bounds: what almost all hits are."""
+
+    key: _Key
+    ts: Annotated[int, Meta(ge=0)] = NO_TIME
+    count: _Count = 1
+
+
+class FullHit(Struct, gc=False, eq=False):
+    """A hit whose fields have the right types and bounds; time and id are yet to be checked."""
+
+    key: _Key
+    ts: int | float | str | None = None
+    count: _Count | None = None
+    id: Annotated[str, Meta(min_length=1, max_length=ID_CHARACTERS)] | None = None
+    ua: str | None = None
+    bot: bool | None = None
+
+
+class AnyHit(Struct, eq=False):
+    """A hit whose fields may hold anything, as JSON gave them; None where a field is absent or null."""
+
+    key: object = None
+    ts: object = None
+    count: object = None
+    id: object = None
+    ua: object = None
+    bot: object = None
+    event: tuple[str, str] | None = None  # of a CloudEvent: the id to count under, and the one it was sent with
+    rejected: HitRejected | None = None  # why it is no hit, if its fields need not be looked at for that
+
+
+class RawHits(Struct, frozen=True, eq=False):
+    """Some hits as read, in the order of the body: one of the three is filled."""
+
+    plain: Sequence[PlainHit] = ()
+    full: Sequence[FullHit] = ()
+    odd: Sequence[AnyHit] = ()
+
+
+# --- hits that count --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +108,6 @@ class Moment:
         return cls(second, minutes_since(second), second + FUTURE_S)
 
 
-# A Struct where other nouns are dataclasses: one is made for every hit that carries more than key, ts and count.
 class Hit(Struct, frozen=True, gc=False):
     """One visit, or `count` visits, to a link. Valid by construction through `hit_of`; `minute` is a minute's start."""
 
@@ -80,19 +116,28 @@ class Hit(Struct, frozen=True, gc=False):
     count: int
     id: str | None
     bot: bool
+    sent_id: str | None = None  # the id that it was sent with, where it counts under another
 
 
-def hit_of(values: Values, moment: Moment, is_bot: Callable[[str], bool]) -> Hit:
-    """The hit that these values mean; HitRejected for the first rule that they break."""
-    key = require_key(values.key, HitRejected)
-    ts = ts_of(values.ts, moment)
-    count = count_of(values.count)
-    id_ = id_of(values.id)
-    ua = ua_of(values.ua)
-    bot = bot_of(values.bot)
+def hit_of(raw: FullHit | AnyHit, moment: Moment, is_bot: Judge) -> Hit:
+    """Returns the hit that was meant; raises HitRejected for the first rule that is broken."""
+    event = None
+    if isinstance(raw, AnyHit):
+        if raw.rejected is not None:
+            raise raw.rejected
+        event = raw.event
+    key = require_key(raw.key, HitRejected)
+    ts = ts_of(raw.ts, moment)
+    count = count_of(raw.count)
+    if event is None:
+        id_, sent_id = id_of(raw.id), None
+    else:
+        id_, sent_id = event
+    ua = ua_of(raw.ua)
+    bot = bot_of(raw.bot)
     if bot is None:
         bot = is_bot(ua) if ua is not None else False
-    return Hit(key, minute_start(ts), count, id_, bot)
+    return Hit(key, minute_start(ts), count, id_, bot, sent_id)
 
 
 def minute_start(ts: int) -> int:
@@ -100,10 +145,10 @@ def minute_start(ts: int) -> int:
 
 
 def ts_of(value: object, moment: Moment) -> int:
-    """Epoch seconds; the moment's own second where no time is given."""
+    """Returns epoch seconds: the moment's own where no time is given."""
     if value is None:
         return moment.now
-    ts = _seconds(value)
+    ts = _ts_seconds(value)
     if ts < 0:
         raise HitRejected("ts lies before 1970", field="ts", value=shown(value), rule=TS_FLOOR_RULE)
     if ts > moment.latest:
@@ -117,7 +162,7 @@ def ts_of(value: object, moment: Moment) -> int:
     return ts
 
 
-def _seconds(value: object) -> int:
+def _ts_seconds(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, float):
@@ -134,7 +179,7 @@ def _seconds(value: object) -> int:
 
 
 def _smaller_unit(ts: int) -> str | None:
-    """The unit that an epoch time of this size is most likely in, if it is not seconds."""
+    """Returns the unit that an epoch time of this size is most likely in, if it is not seconds."""
     if 10**12 <= ts < 10**14:
         return "milliseconds"
     if 10**14 <= ts < 10**17:
@@ -153,6 +198,11 @@ def count_of(value: object) -> int:
     return value
 
 
+def refused_count(count: object) -> int:
+    """Returns what a refused hit sums as: its count if that is valid, else 1."""
+    return count if type(count) is int and 1 <= count <= COUNT_MAX else 1
+
+
 def id_of(value: object) -> str | None:
     if value is None:
         return None
@@ -164,7 +214,7 @@ def id_of(value: object) -> str | None:
 
 
 def is_id(text: str) -> bool:
-    """Whether it is 1 to 128 visible ASCII characters."""
+    """Tells whether a text is 1 to 128 visible ASCII characters."""
     return 0 < len(text) <= ID_CHARACTERS and text.isascii() and text.isprintable() and " " not in text
 
 

@@ -38,7 +38,7 @@ from clickcurve.buckets.row import Pending
 from clickcurve.keys import link_key
 from ingest.batch import Batch
 from ingest.buffer import Buffer, replay
-from ingest.claim import claim, epoch_is_used_up, first_flush
+from ingest.claim import claim, epoch_is_used_up, first_flush, given_back
 from ingest.deduplication import Deduplication
 from ingest.flush import Flush, Pace
 from ingest.imports.offsets import Offsets
@@ -371,7 +371,7 @@ class Owner:
     async def _let_go_of(self, held: Held) -> None:
         """All is stored, and nothing more comes. An identity without a holder says that who takes the number may."""
         with suppress(JournalError):  # a full disk does not keep the number from being given back
-            await self._record_identity(Identity(held.owner, held.epoch, "", ((held.epoch, held.holder),)))
+            await self._record_identity(given_back(held))
         await self._in_store_thread(lambda: self._store.close_owner(held))
         self._status = replace(self._status, state="closed")
 

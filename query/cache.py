@@ -1,4 +1,4 @@
-"""A bounded memory of things that are slow to make and needed again within the minute."""
+"""A bounded cache of things that are slow to make and needed again within the minute."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Remembered(Generic[K, V]):
+class Cache(Generic[K, V]):
     """A dict with a bound on the sum of its values' weights.
 
     When it is full it forgets everything: cheap, and right here, because what it holds goes out of date with the clock.
@@ -22,7 +22,7 @@ class Remembered(Generic[K, V]):
         self.get = self._values.get
 
     def keep(self, key: K, value: V, weight: int = 1) -> V:
-        """Remember a value, unless it is too heavy; returns it. A key's weight is that of its first value."""
+        """Keeps a value, unless it is too heavy, and returns it. A key's weight is that of its first value."""
         if key in self._values:
             self._values[key] = value
         elif weight <= self._most:

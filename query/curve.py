@@ -1,6 +1,6 @@
 """A link's curve: the points of a window with their counts, the bounds of the whole, and how they are written.
 
-Where the points lie does not depend on the link, so it is worked out once for a window and remembered; so is the text
+Where the points lie does not depend on the link, so it is worked out once for a window and cached; so is the text
 around the counts. A curve then costs what reading and summing the row costs, and one `%`.
 """
 
@@ -11,37 +11,32 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.ranges import Bots, Point, Span, State
+from clickcurve.buckets.ranges import Bots, Span
 from clickcurve.buckets.row import Row
-from query.cache import Remembered
-from query.counts import along
-from query.grid import Layout, layout
+from query.cache import Cache
+from query.counts import counts_along
+from query.grid import Grid, PointState, make_grid
 from query.parameters import Window
 
 # With the text around them, some 20 MB.
-_POINTS_REMEMBERED = 200_000
+_CACHED_POINTS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """counts[i] belongs to point i of the layout. first: the minute of the link's first hit, None if never hit.
+    """counts[i] belongs to point i of the grid. first: the minute of the link's first hit, None if never hit.
     open_from: the first point that has not ended."""
 
-    layout: Layout
+    grid: Grid
     open_from: int
     counts: list[int]
     span: Span
     first: int | None
 
-    def frames(self) -> Iterator[tuple[int, int, State]]:
-        """Each point's start, end and state."""
-        edges = self.layout.edges
-        return zip(edges, edges[1:], self.layout.states(self.open_from), strict=False)
-
-    def points(self) -> list[Point]:
-        """The points one by one; to write them all, `Curves.json` is quicker."""
-        frames = zip(self.frames(), self.counts, strict=True)
-        return [Point(start, end, count, state) for (start, end, state), count in frames]
+    def frames(self) -> Iterator[tuple[int, int, PointState]]:
+        """Returns each point's start, end and state."""
+        edges = self.grid.edges
+        return zip(edges, edges[1:], self.grid.states(self.open_from), strict=False)
 
 
 class Curves:
@@ -49,19 +44,19 @@ class Curves:
 
     def __init__(self, ladder: Ladder) -> None:
         self._ladder = ladder
-        self._layouts: Remembered[tuple[Window, int], Layout] = Remembered(_POINTS_REMEMBERED)
+        self._grids: Cache[tuple[Window, int], Grid] = Cache(_CACHED_POINTS)
 
-    def curve(self, row: Row, over: Window, bots: Bots, now: int) -> Curve:
-        """The curve of a row that is folded to now. ParameterInvalid when it would have too many points."""
-        laid = self._layouts.get((over, row.fold_day))
-        if laid is None:
-            laid = layout(over, self._ladder, row.fold_day)
-            self._layouts.keep((over, row.fold_day), laid, len(laid.edges) + 10)
-        counts, span = along(row, laid, bots)
-        return Curve(laid, laid.open_from(now), counts, span, row.first)
+    def curve(self, row: Row, window: Window, bots: Bots, now: int) -> Curve:
+        """Returns the curve of a row that is folded to now. Raises ParameterInvalid for too many points."""
+        grid = self._grids.get((window, row.fold_day))
+        if grid is None:
+            grid = make_grid(window, self._ladder, row.fold_day)
+            self._grids.keep((window, row.fold_day), grid, len(grid.edges) + 10)
+        counts, span = counts_along(row, grid, bots)
+        return Curve(grid, grid.open_from(now), counts, span, row.first)
 
     def json(self, key: str | None, curve: Curve) -> bytes:
-        """The answer to `GET /v1/links/{key}/curve`; key None for all links together."""
+        """Returns the answer to `GET /v1/links/{key}/curve`; key None for all links together."""
         span = curve.span
         head = (
             json.dumps(key, ensure_ascii=False),
@@ -71,16 +66,16 @@ class Curves:
             span.at_most,
             "true" if span.exact else "false",
         )
-        return (_text(curve, "json", _json_text) % (*head, *curve.counts)).encode()
+        return (_cached_text(curve, "json", _json_text) % (*head, *curve.counts)).encode()
 
     def csv(self, curve: Curve) -> bytes:
-        """`start,end,count,state`, and a line for each point."""
-        return (_text(curve, "csv", _csv_text) % tuple(curve.counts)).encode()
+        """Returns `start,end,count,state`, and a line for each point."""
+        return (_cached_text(curve, "csv", _csv_text) % tuple(curve.counts)).encode()
 
 
-def _text(curve: Curve, kind: str, make: Callable[[Curve], str]) -> str:
-    """The text around the counts, remembered with the layout until one of its points ends."""
-    texts = curve.layout.texts
+def _cached_text(curve: Curve, kind: str, make: Callable[[Curve], str]) -> str:
+    """Returns the text around the counts, cached with the grid until one of its points ends."""
+    texts = curve.grid.texts
     open_from, text = texts.get(kind, (-1, ""))
     if open_from != curve.open_from:
         text = make(curve)
@@ -89,9 +84,9 @@ def _text(curve: Curve, kind: str, make: Callable[[Curve], str]) -> str:
 
 
 def _json_text(curve: Curve) -> str:
-    over = curve.layout.window
+    window = curve.grid.window
     head = (
-        f'{{"key":%s,"from":{over.start},"to":{over.end},"step":"{over.step.name}","tz":"{over.zone.name}",'
+        f'{{"key":%s,"from":{window.start},"to":{window.end},"step":"{window.step.name}","tz":"{window.zone.name}",'
         '"first_hit":%s,"total":%s,"at_least":%s,"at_most":%s,"exact":%s,"points":['
     )
     points = (f'{{"start":{start},"end":{end},"count":%d,"state":"{state}"}}' for start, end, state in curve.frames())

@@ -16,10 +16,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, Ladder, Tier
-from clickcurve.buckets.ranges import State
 from query.parameters import Window
 from query.steps import STEPS, Step
 
@@ -33,10 +33,24 @@ _LENGTH_S = {"week": 7 * DAY_S, "month": 28 * DAY_S}
 _AVERAGE_S = {"week": 505_000, "month": 2_629_746}
 
 
+class PointState(StrEnum):
+    """Whether a point's count is final, and wholly of the requested range.
+
+    complete: the point lies in the range, and in the past. partial: the range has only a part of it. open: it has not
+    ended yet.
+    """
+
+    complete = "complete"
+    partial = "partial"
+    open = "open"
+
+
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """The points of one window: point i is [edges[i], edges[i + 1]). `cut` names the kept buckets, as (tier, start),
-    of which the asked range holds only a part: none, one or two."""
+class Grid:
+    """The points of one window: point i is [edges[i], edges[i + 1]).
+
+    `cut` names the kept buckets, as (tier, start), of which the requested range holds only a part: none, one or two.
+    """
 
     window: Window
     fold_day: int
@@ -46,33 +60,33 @@ class Layout:
     texts: dict[str, tuple[int, str]] = field(default_factory=dict, repr=False, compare=False)
 
     def open_from(self, now: int) -> int:
-        """The index of the first point that ends after now."""
+        """Returns the index of the first point that ends after now."""
         return max(0, bisect_right(self.edges, now) - 1)
 
-    def states(self, open_from: int) -> list[State]:
-        """One state per point: open, else partial, else complete."""
+    def states(self, open_from: int) -> list[PointState]:
+        """Returns one state per point: open, else partial, else complete."""
         points = len(self.edges) - 1
         if points < 1:
             return []
-        states = [State.complete] * points
+        states = [PointState.complete] * points
         if self.edges[0] < self.window.start:
-            states[0] = State.partial
+            states[0] = PointState.partial
         if self.edges[-1] > self.window.end:
-            states[-1] = State.partial
-        states[open_from:] = [State.open] * (points - open_from)
+            states[-1] = PointState.partial
+        states[open_from:] = [PointState.open] * (points - open_from)
         return states
 
 
-def layout(window: Window, ladder: Ladder, fold_day: int) -> Layout:
-    """The points of a window on a fold day; ParameterInvalid when there are more than MAX_POINTS."""
+def make_grid(window: Window, ladder: Ladder, fold_day: int) -> Grid:
+    """Returns the points of a window on a fold day; raises ParameterInvalid for more than MAX_POINTS."""
     if window.start >= window.end:
-        return Layout(window, fold_day, (), ())
+        return Grid(window, fold_day, (), ())
     if _estimate(window, window.step, ladder, fold_day) > MAX_POINTS * 1.03:
         raise _too_many(window, ladder, fold_day)
     edges = _edges(window, window.step, ladder, fold_day)
     if len(edges) > MAX_POINTS + 1:
         raise _too_many(window, ladder, fold_day)
-    return Layout(window, fold_day, edges, _cut(window, edges, ladder, fold_day))
+    return Grid(window, fold_day, edges, _cut_buckets(window, edges, ladder, fold_day))
 
 
 def _edges(window: Window, step: Step, ladder: Ladder, fold_day: int) -> tuple[int, ...]:
@@ -89,7 +103,7 @@ def _edges(window: Window, step: Step, ladder: Ladder, fold_day: int) -> tuple[i
 
 
 def _spans(first: int, last: int, ladder: Ladder, fold_day: int) -> Iterator[tuple[Tier, int, int]]:
-    """The tiers that hold [first, last), oldest first, each with its part of that span."""
+    """Returns the tiers that hold [first, last), oldest first, each with its part of that span."""
     cuts = ladder.cuts(fold_day)
     for index in reversed(range(len(cuts))):
         low = max(first, cuts[index])
@@ -99,12 +113,12 @@ def _spans(first: int, last: int, ladder: Ladder, fold_day: int) -> Iterator[tup
 
 
 def _is_finer(step: Step, tier: Tier) -> bool:
-    """Is every bucket of this tier longer than the step, so that the buckets themselves are the points?"""
+    """Returns whether each bucket of the tier is longer than the step, so that the buckets are the points."""
     return step.average_s < (tier.width_s or _LENGTH_S[tier.name])
 
 
 def _bucket_ends(tier: Tier, low: int, high: int) -> Iterator[int] | range:
-    """The ends of a tier's buckets in (low, high]; low is the start of one."""
+    """Returns the ends of a tier's buckets in (low, high]; low is the start of one."""
     if tier.width_s is not None:
         return range(low + tier.width_s, high + 1, tier.width_s)
     return _calendar_ends(tier, low, high)
@@ -117,7 +131,7 @@ def _calendar_ends(tier: Tier, low: int, high: int) -> Iterator[int]:
 
 
 def _estimate(window: Window, step: Step, ladder: Ladder, fold_day: int) -> int:
-    """About how many points there will be, two in a hundred more or less, without making them."""
+    """Returns about how many points there will be, two in a hundred more or less, without making them."""
     first = ladder.kept(window.start, fold_day)[0]
     last = ladder.kept(window.end - 1, fold_day)[1]
     points = 0
@@ -129,7 +143,7 @@ def _estimate(window: Window, step: Step, ladder: Ladder, fold_day: int) -> int:
     return points
 
 
-def _cut(window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int) -> tuple[tuple[int, int], ...]:
+def _cut_buckets(window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int) -> tuple[tuple[int, int], ...]:
     cut = {}
     for t, edge in ((window.start, edges[0]), (window.end - 1, edges[-1])):
         if edge not in (window.start, window.end):

@@ -1,6 +1,7 @@
-"""What a read request asks: its parameters, checked, and the range and step they mean at a moment `now`.
+"""The parameters of a read request, checked, and the range and step that they mean at a moment `now`.
 
-Two steps, because the first depends on the text alone and can be remembered: `Asked` is parsed, `window` resolves it.
+Two steps, because the first depends on the text alone and can be cached: parsing gives `Parameters`, resolving a
+`Window`.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _LOST_PLUS = re.compile(r"([0-9-]{8,10}[Tt ][0-9:.,]+) ([0-9]{2}:?[0-9]{2})")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One request's parameters. start and end are epoch seconds as asked; step None is `auto`."""
+class Parameters:
+    """One request's parameters. start and end are epoch seconds; step None is `auto`."""
 
     start: int | None = None
     end: int | None = None
@@ -54,13 +55,13 @@ class Asked:
 
     @property
     def ranged(self) -> bool:
-        """Does it name a range at all?"""
+        """Whether it names a range at all."""
         return self.last is not None or self.start is not None or self.end is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The asked range [start, end) in epoch seconds, and its step. start == end only when nothing was ever hit."""
+    """The requested range [start, end) in epoch seconds, and its step. start == end only when nothing was ever hit."""
 
     start: int
     end: int
@@ -73,13 +74,13 @@ class Window:
 
 # --- parsing --------------------------------------------------------------------------------------------------------
 def parse_query(query: bytes, known: Sequence[str]) -> dict[str, str]:
-    """The parameters of a raw query string: each known, at most once, percent-decoded as a form."""
+    """Reads the parameters of a raw query string: each known, at most once, percent-decoded as a form."""
     found: dict[str, str] = {}
     for part in query.split(b"&") if query else ():
         if not part:
             continue
         name_, _, value_ = part.partition(b"=")
-        name, value = _text(name_), _text(value_)
+        name, value = _unquoted(name_), _unquoted(value_)
         if name not in known:
             raise ParameterInvalid(
                 f"parameter {name!r} is not known here",
@@ -95,7 +96,7 @@ def parse_query(query: bytes, known: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _text(raw: bytes) -> str:
+def _unquoted(raw: bytes) -> str:
     data = unquote_to_bytes(raw.replace(b"+", b" "))
     try:
         return data.decode()
@@ -108,8 +109,8 @@ def _text(raw: bytes) -> str:
         ) from None
 
 
-def parse_asked(given: Mapping[str, str]) -> Asked:
-    """The checked parameters; raises ParameterInvalid. Only names that the request may use are expected."""
+def parse_parameters(given: Mapping[str, str]) -> Parameters:
+    """Checks the parameters; raises ParameterInvalid. Only names that the request may use are expected."""
     where = zone(given["tz"]) if "tz" in given else UTC_ZONE
     start = moment("from", given["from"], where) if "from" in given else None
     end = moment("to", given["to"], where) if "to" in given else None
@@ -124,7 +125,7 @@ def parse_asked(given: Mapping[str, str]) -> Asked:
     if start is not None and end is not None:
         _check_order(start, end, given["from"])
     _one_of("sort", given, SORTS)
-    return Asked(
+    return Parameters(
         start,
         end,
         last,
@@ -173,46 +174,47 @@ def _check_order(start: int, end: int, value: object) -> None:
 
 
 # --- resolving ------------------------------------------------------------------------------------------------------
-def window(asked: Asked, now: int, ladder: Ladder) -> Window | None:
-    """The range and step that are meant at `now`; None for an end alone, which depends on the link (`window_until`).
+def resolve_window(parameters: Parameters, now: int, ladder: Ladder) -> Window | None:
+    """Returns the range and step that are meant at `now`.
 
-    Without a range it is the last 24 hours. `last` runs to the end of the step that holds now, a start alone to now.
+    None for an end alone, which depends on the link: see `resolve_until`. Without a range it is the last 24 hours.
+    `last` runs to the end of the step that holds now, a start alone to now.
     """
-    if asked.start is None and asked.end is not None:
+    if parameters.start is None and parameters.end is not None:
         return None
-    if asked.start is not None:
-        return _between(asked, asked.start, _end_or(now, asked))
-    last = asked.last or DEFAULT_LAST
-    start = last.start(now, asked.zone)
-    step = asked.step or auto_step(start, last.end(now, asked.zone), asked.zone)
-    end = step.unit.after(now, asked.zone) if step.unit else ladder.kept(now, fold_day(now))[1]
-    return Window(start, end, step, asked.zone)
+    if parameters.start is not None:
+        return _between(parameters, parameters.start, _end_or(now, parameters))
+    last = parameters.last or DEFAULT_LAST
+    start = last.start(now, parameters.zone)
+    step = parameters.step or auto_step(start, last.end(now, parameters.zone), parameters.zone)
+    end = step.unit.after(now, parameters.zone) if step.unit else ladder.kept(now, fold_day(now))[1]
+    return Window(start, end, step, parameters.zone)
 
 
-def window_until(asked: Asked, first: int | None) -> Window:
-    """The window of an end alone: from the minute of the first hit, or empty when there is none before the end."""
-    return _between(asked, *_until(asked, first))
+def resolve_until(parameters: Parameters, first: int | None) -> Window:
+    """Returns the window of an end alone: from the minute of the first hit; empty when there is none before the end."""
+    return _between(parameters, *_until(parameters, first))
 
 
-def total_range(asked: Asked, now: int, first: int | None) -> tuple[int, int]:
-    """[start, end) of a range that is asked without a step: `last` is whole units then."""
-    if asked.last is not None:
-        return asked.last.start(now, asked.zone), asked.last.end(now, asked.zone)
-    return _until(asked, first) if asked.start is None else (asked.start, _end_or(now, asked))
+def resolve_range(parameters: Parameters, now: int, first: int | None) -> tuple[int, int]:
+    """Returns [start, end) of a range without a step: `last` is whole units then."""
+    if parameters.last is not None:
+        return parameters.last.start(now, parameters.zone), parameters.last.end(now, parameters.zone)
+    return _until(parameters, first) if parameters.start is None else (parameters.start, _end_or(now, parameters))
 
 
-def _between(asked: Asked, start: int, end: int) -> Window:
-    return Window(start, end, asked.step or auto_step(start, end, asked.zone), asked.zone)
+def _between(parameters: Parameters, start: int, end: int) -> Window:
+    return Window(start, end, parameters.step or auto_step(start, end, parameters.zone), parameters.zone)
 
 
-def _end_or(now: int, asked: Asked) -> int:
-    assert asked.start is not None
-    if asked.end is not None:
-        return asked.end
-    _check_order(asked.start, now, asked.start)
+def _end_or(now: int, parameters: Parameters) -> int:
+    assert parameters.start is not None
+    if parameters.end is not None:
+        return parameters.end
+    _check_order(parameters.start, now, parameters.start)
     return now
 
 
-def _until(asked: Asked, first: int | None) -> tuple[int, int]:
-    assert asked.end is not None
-    return asked.end if first is None else min(first, asked.end), asked.end
+def _until(parameters: Parameters, first: int | None) -> tuple[int, int]:
+    assert parameters.end is not None
+    return parameters.end if first is None else min(first, parameters.end), parameters.end

@@ -15,7 +15,7 @@ from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.row import Pending, Row, add, fold, merge
 from storage.contract import StoredLink
 
-_REVISITS_REMEMBERED = 10_000
+_MAX_REVISITED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ HEAD = -1  # for `since`: no buckets at all, only what stands in the head (lifet
 
 
 def stored(link: StoredLink, now: int, ladder: Ladder, *, since: int = 0, bots: bool = True) -> Stored:
-    """The sum of the stored rows, without those that an erasure has emptied.
+    """Returns the sum of the stored rows, without those that an erasure has emptied.
 
     Rows that are folded to now already may come without the buckets before `since`, the start of a kept bucket, and
-    without those of bots, for who does not ask for them: that is up to four times as quick.
+    without those of bots: that is up to four times as quick, for callers that do not need them.
     """
     day = fold_day(now)
     marks: dict[int, int] = {}
@@ -58,7 +58,7 @@ def stored(link: StoredLink, now: int, ladder: Ladder, *, since: int = 0, bots: 
 
 
 def unstored(pending: Sequence[Pending], marks: Mapping[int, int], onto: Row, ladder: Ladder) -> Row:
-    """`onto` with those pending hits added that the rows with these marks do not include."""
+    """Returns `onto` with those pending hits added that the rows with these marks do not include."""
     for each in pending:
         if each.is_missing(marks.get(each.owner, 0)):
             onto = add(onto, each.delta, ladder)
@@ -86,7 +86,10 @@ class Reader:
         self._day = -1
 
     async def row(self, key: str, now: int, *, since: int = 0, bots: bool = True) -> Row:
-        """The current row of a stored key; since and bots as in `stored`. Raises StoreUnavailable, RowCorrupt."""
+        """Returns the current row of a stored key; since and bots as in `stored`.
+
+        Raises StoreUnavailable, RowCorrupt.
+        """
         pending = self._pending(key)
         found = stored(await self._rows(key), now, self.ladder, since=since, bots=bots)
         if found.fat:
@@ -94,7 +97,7 @@ class Reader:
         return unstored(pending, found.marks, found.row, self.ladder) if pending else found.row
 
     def _revisit_once(self, key: str, day: int) -> None:
-        if day != self._day or len(self._revisited) >= _REVISITS_REMEMBERED:
+        if day != self._day or len(self._revisited) >= _MAX_REVISITED:
             self._revisited.clear()
             self._day = day
         if key not in self._revisited:

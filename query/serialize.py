@@ -10,11 +10,11 @@ from query.total import Total
 
 
 def total_json(key: str | None, total: Total) -> bytes:
-    """`total` is null unless the bounds meet; from and to are null for a whole life."""
+    """Returns a total as JSON: `total` is null unless the bounds meet, from and to are null for a whole life."""
     span = total.span
     start, end = ("null" if t is None else t for t in (total.start, total.end))
     return (
-        f'{{"key":{_text(key)},"from":{start},"to":{end},"total":{span.total if span.exact else "null"},'
+        f'{{"key":{_json_string(key)},"from":{start},"to":{end},"total":{span.total if span.exact else "null"},'
         f'"at_least":{span.at_least},"at_most":{span.at_most},"exact":{"true" if span.exact else "false"}}}'
     ).encode()
 
@@ -42,7 +42,7 @@ def top_json(top: Top) -> bytes:
 
 
 def top_csv(top: Top) -> bytes:
-    """`key,count`, and a line for each link; keys quoted as RFC 4180 says where they need it."""
+    """Returns `key,count`, and a line for each link."""
     return "".join(["key,count\n", *(f"{_csv_field(key)},{count}\n" for key, count in top.links)]).encode()
 
 
@@ -53,7 +53,7 @@ def _csv_field(text: str) -> str:
     return text
 
 
-def _text(key: str | None) -> str:
+def _json_string(key: str | None) -> str:
     return json.dumps(key, ensure_ascii=False)
 
 

@@ -31,7 +31,7 @@ class Last:
         return self.unit.back(now, self.n - 1, zone)
 
     def end(self, now: int, zone: Zone) -> int:
-        """The end of the unit that holds now."""
+        """Returns the end of the unit that holds now."""
         return self.unit.after(now, zone)
 
 
@@ -72,7 +72,7 @@ _AUTO_WEEK_YEARS = 2
 
 
 def parse_step(text: str) -> Step | None:
-    """The step of that name; None for `auto`."""
+    """Returns the step of that name; None for `auto`."""
     if text == AUTO:
         return None
     if text not in STEPS:
@@ -81,7 +81,7 @@ def parse_step(text: str) -> Step | None:
 
 
 def auto_step(start: int, end: int, zone: Zone) -> Step:
-    """The step for a range, by its length in seconds or on the local clock, whichever is shorter.
+    """Returns the step for a range, by its length in seconds or on the local clock: the shorter of the two.
 
     So 14 days are 14 days also when one of them has 25 hours.
     """

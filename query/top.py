@@ -1,11 +1,11 @@
 """Top links: the keys with the most hits, over their life or a range.
 
 The stored counts come from a walk over the whole store, a page at a time in a worker thread; the best of them are
-remembered with each row's marks until the owner's next flush, or for some seconds, because other owners flush too.
+cached with each row's marks until the owner's next flush, or for some seconds, because other owners flush too.
 This owner's pending hits are then added by the marks, as for one row, so a ranking has them at once.
 
-Not all links are remembered. A link beyond the remembered ones has at most the smallest count among them, so only one
-whose pending hits could lift it into the answer is read again.
+Not all links are cached. A link beyond the cached ones has at most the smallest count among them, so such a link is
+read again only if its pending hits could lift it into the answer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Delta, Pending, Row
 from clickcurve.keys import link_key, link_of
-from query.parameters import Asked, total_range
+from query.parameters import Parameters, resolve_range
 from query.reader import HEAD, stored
 from query.total import lifetime
 from storage.contract import StoredLink
@@ -30,15 +30,15 @@ Walk: TypeAlias = Callable[[str | None, int, int | None], list[tuple[str, Stored
 Counts: TypeAlias = dict[str, tuple[int, Mapping[int, int]]]  # stored key -> its stored count, its rows' marks
 
 _PAGE = 100  # links a page: about a millisecond of a thread that shares the interpreter with the event loop
-_KEPT = 10_000  # links a ranking remembers; at least as many as may be asked for
-_RANKINGS = 8  # rankings remembered
+_KEPT = 10_000  # links that a ranking keeps; at least as many as may be asked for
+_RANKINGS = 8  # rankings kept
 _FRESH_S = 15  # other owners' flushes show after this long at the latest
 _SLICE = 100  # keys that are looked at before the event loop has its turn
 
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The asked range in epoch seconds (None: over the links' lives), and links by count, most first, ties by key."""
+    """The range in epoch seconds (None: over the links' lives), and links by count, most first, ties by key."""
 
     start: int | None
     end: int | None
@@ -55,7 +55,7 @@ class _Counter:
     ladder: Ladder
 
     def link(self, link: StoredLink) -> tuple[int, Mapping[int, int]]:
-        """A stored link's count, and its rows' marks."""
+        """Returns a stored link's count, and its rows' marks."""
         if self.span:
             # Most links are quiet: their heads alone say that nothing is in the range.
             heads = [decode_header(each.data) for each in link.rows]
@@ -68,7 +68,7 @@ class _Counter:
         return between(row, self.span, self.bots)[0] if self.span else lifetime(row, self.bots)
 
     def pending(self, pending: Sequence[Pending], marks: Mapping[int, int]) -> int:
-        """What the pending hits add that rows with these marks do not have."""
+        """Returns the count of the pending hits that rows with these marks do not have."""
         return sum(self._delta(each.delta) for each in pending if each.is_missing(marks.get(each.owner, 0)))
 
     def _delta(self, delta: Delta) -> int:
@@ -125,20 +125,20 @@ class TopLinks:
         self._forgotten = 0
         self._walking = asyncio.Lock()
 
-    def forget(self) -> None:
-        """A link was erased: walk again."""
+    def forget_rankings(self) -> None:
+        """Makes the next question walk again: a link was erased."""
         self._rankings.clear()
         self._forgotten += 1
 
-    async def top(self, asked: Asked, now: int) -> Top:
-        """The best `asked.limit` links. Raises StoreUnavailable, RowCorrupt."""
-        asked_range = total_range(asked, now, None) if asked.last else None
-        counter = _Counter(self._kept_span(asked_range, now), asked.bots, now, self._ladder)
+    async def top(self, parameters: Parameters, now: int) -> Top:
+        """Returns the best `parameters.limit` links. Raises StoreUnavailable, RowCorrupt."""
+        span = resolve_range(parameters, now, None) if parameters.last else None
+        counter = _Counter(self._kept_span(span, now), parameters.bots, now, self._ladder)
         # The pending hits come first and the stored counts after them, as for one row. A flush that is complete has
         # left the pending hits, so stored counts from before it must not be used with pending hits from after it.
         pending = await self._all_pending()
         ranking = await self._ranking(counter)
-        counts = {key: count for key, (count, _) in islice(ranking.counts.items(), asked.limit)}
+        counts = {key: count for key, (count, _) in islice(ranking.counts.items(), parameters.limit)}
         beyond = []
         for key, several in pending.items():
             known = ranking.counts.get(key)
@@ -147,26 +147,26 @@ class TopLinks:
             else:
                 count, marks = known or (0, {})
                 counts[key] = count + counter.pending(several, marks)
-        best = _best(counts, asked.limit)
-        threshold = best[-1][1] if len(best) == asked.limit else 1
+        best = _best(counts, parameters.limit)
+        threshold = best[-1][1] if len(best) == parameters.limit else 1
         for at, key in enumerate(beyond):
             if ranking.others_most + counter.pending(pending[key], {}) >= threshold:
                 count, marks = counter.link(await self._rows(key))
                 counts[key] = count + counter.pending(pending[key], marks)
             if at % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
-        start, end = asked_range or (None, None)
-        return Top(start, end, [(link_of(key) or "", count) for key, count in _best(counts, asked.limit)])
+        start, end = span or (None, None)
+        return Top(start, end, [(link_of(key) or "", count) for key, count in _best(counts, parameters.limit)])
 
-    def _kept_span(self, asked: tuple[int, int] | None, now: int) -> tuple[int, int] | None:
-        """The kept buckets that a range touches: one that it cuts counts whole, as in a summary."""
-        if asked is None:
+    def _kept_span(self, span: tuple[int, int] | None, now: int) -> tuple[int, int] | None:
+        """Returns the kept buckets that a range touches: one that it cuts counts whole, as in a summary."""
+        if span is None:
             return None
         day = fold_day(now)
-        return self._ladder.kept(asked[0], day)[0], self._ladder.kept(asked[1] - 1, day)[1]
+        return self._ladder.kept(span[0], day)[0], self._ladder.kept(span[1] - 1, day)[1]
 
     async def _all_pending(self) -> dict[str, Sequence[Pending]]:
-        """The pending hits of every link that has any."""
+        """Returns the pending hits of every link that has any."""
         pending: dict[str, Sequence[Pending]] = {}
         for at, link in enumerate(list(self._buffered())):
             key = link_key(link)
@@ -177,7 +177,7 @@ class TopLinks:
         return pending
 
     async def _ranking(self, counter: _Counter) -> _Ranking:
-        """A ranking that may be used with pending hits that have been taken by now: no flush is complete since it."""
+        """Returns a ranking that may be used with pending hits taken by now: no flush is complete since it."""
         key = (counter.span, counter.bots, fold_day(counter.now))
         async with self._walking:
             found = self._rankings.get(key)
@@ -193,7 +193,7 @@ class TopLinks:
             return ranking
 
     async def _walked(self, counter: _Counter) -> tuple[Counts, int]:
-        """The best stored counts, best first, and the greatest that was left out."""
+        """Returns the best stored counts, best first, and the greatest that was left out."""
         counts: Counts = {}
         others_most = 0
         after: str | None = None
@@ -207,7 +207,7 @@ class TopLinks:
                 return counts, others_most
 
     def _page(self, after: str | None, counter: _Counter) -> tuple[str | None, Counts]:
-        """In a thread: the counts of one page, and the key to go on after; None at the end."""
+        """Returns the counts of one page, and the key to go on after; None at the end. Runs in a thread."""
         # A hit of the range was accepted in it or later, or up to five minutes before it: a day is more than enough.
         since_day = fold_day(counter.span[0]) - 1 if counter.span else None
         links = self._walk(after, _PAGE, since_day)
@@ -216,14 +216,14 @@ class TopLinks:
 
 
 def _best(counts: Mapping[str, int], limit: int) -> list[tuple[str, int]]:
-    """The greatest counts above 0, ties by key."""
+    """Returns the greatest counts above 0, ties by key."""
     some = [(key, count) for key, count in counts.items() if count > 0]
     some.sort(key=lambda each: (-each[1], link_of(each[0])))
     return some[:limit]
 
 
 def _pruned(counts: Counts) -> tuple[Counts, int]:
-    """The best of the counts, best first, and the greatest that was left out."""
+    """Returns the best of the counts, best first, and the greatest that was left out."""
     order = sorted(counts, key=lambda key: (-counts[key][0], link_of(key)))
     left_out = counts[order[_KEPT]][0] if len(order) > _KEPT else 0
     return {key: counts[key] for key in order[:_KEPT]}, left_out

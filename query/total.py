@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.ranges import Bots, Span
-from clickcurve.buckets.ranges import total as span_of
+from clickcurve.buckets.ranges import Bots, Span, total
 from clickcurve.buckets.row import Row
-from query.parameters import Asked, total_range
+from query.parameters import Parameters, resolve_range
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """start and end are the asked range in epoch seconds, None for the whole life (undated counts included)."""
+    """start and end are the requested range in epoch seconds, None for the whole life (undated counts included)."""
 
     start: int | None
     end: int | None
@@ -21,16 +20,16 @@ class Total:
 
 
 def lifetime(row: Row, bots: Bots) -> int:
-    """Everything ever counted: people with their opening, bots, or both. The row needs no buckets."""
+    """Returns everything ever counted: people with their opening, bots, or both. The row needs no buckets."""
     if bots is Bots.only:
         return row.bots
     return row.lifetime + row.bots if bots is Bots.include else row.lifetime
 
 
-def total(row: Row, asked: Asked, now: int, ladder: Ladder) -> Total:
-    """What was asked, of a current row."""
-    if not asked.ranged:
-        count = lifetime(row, asked.bots)
+def make_total(row: Row, parameters: Parameters, now: int, ladder: Ladder) -> Total:
+    """Returns the total that is requested of a current row."""
+    if not parameters.ranged:
+        count = lifetime(row, parameters.bots)
         return Total(None, None, Span(count, count, count))
-    start, end = total_range(asked, now, row.first)
-    return Total(start, end, span_of(row, start, end, asked.bots, ladder))
+    start, end = resolve_range(parameters, now, row.first)
+    return Total(start, end, total(row, start, end, parameters.bots, ladder))

@@ -32,7 +32,7 @@ _REFUSED = ("right/", "posix/", "localtime", "posixrules", "Factory")
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """An IANA time zone under the name it was asked by."""
+    """An IANA time zone under the name that the caller gave."""
 
     name: str
     info: ZoneInfo = field(compare=False)
@@ -45,11 +45,14 @@ class Zone:
         return (_wall(t, self.info) - EPOCH) // _SECOND - t
 
     def wall(self, t: int) -> datetime:
-        """What the local clock shows at t."""
+        """Returns the reading of the local clock at t."""
         return EPOCH + timedelta(seconds=t) if self.is_utc else _wall(t, self.info)
 
     def instant(self, wall: datetime) -> int:
-        """The first instant at which the local clock is at or past `wall` (whole seconds); below 0 before 1970."""
+        """Returns the first instant at which the local clock is at or past `wall` (whole seconds).
+
+        It is below 0 before 1970.
+        """
         plain = (wall - EPOCH) // _SECOND
         if self.is_utc:
             return plain
@@ -76,7 +79,7 @@ def _wall(t: int, info: ZoneInfo) -> datetime:
 
 @lru_cache(maxsize=1024)
 def zone(name: str) -> Zone:
-    """The zone of that IANA name; raises ParameterInvalid for anything else."""
+    """Returns the zone of that IANA name; raises ParameterInvalid for anything else."""
     try:
         if name.startswith(_REFUSED):
             raise KeyError(name)
@@ -105,7 +108,7 @@ class Fixed:
         return self.width_s
 
     def start(self, t: int, zone: Zone) -> int:
-        """The last edge at or before t."""
+        """Returns the last edge at or before t."""
         width, ahead = self.width_s, zone.offset(t)
         edge = t - (t + ahead) % width
         older = zone.offset(edge)
@@ -117,7 +120,7 @@ class Fixed:
         return edge
 
     def after(self, t: int, zone: Zone) -> int:
-        """The first edge after t."""
+        """Returns the first edge after t."""
         width, ahead = self.width_s, zone.offset(t)
         edge = t + width - (t + ahead) % width
         newer = zone.offset(edge)
@@ -129,7 +132,10 @@ class Fixed:
         return edge
 
     def edges(self, low: int, high: int, zone: Zone) -> Iterator[int]:
-        """The edges in (low, high]. Day by day while the offset keeps its phase: asking it for each edge is slow."""
+        """Returns the edges in (low, high].
+
+        Goes day by day while the offset keeps its phase: asking the zone for each edge is slow.
+        """
         if low >= high:
             return
         width = self.width_s
@@ -146,7 +152,7 @@ class Fixed:
             low, phase = until, later
 
     def back(self, t: int, n: int, zone: Zone) -> int:
-        """The start of the unit n units before the one that holds t; never below 0."""
+        """Returns the start of the unit n units before the one that holds t; never below 0."""
         return max(0, self.start(max(0, self.start(t, zone) - n * self.width_s), zone))
 
 
@@ -162,16 +168,16 @@ class Calendar:
         return self.days * DAY_S + self.months * _MONTH_S
 
     def start(self, t: int, zone: Zone) -> int:
-        """The last edge at or before t; below 0 where the unit began before 1970."""
-        return self._place(t, zone)[1]
+        """Returns the last edge at or before t; below 0 where the unit began before 1970."""
+        return self._unit_at(t, zone)[1]
 
     def after(self, t: int, zone: Zone) -> int:
-        """The first edge after t."""
-        return self._place(t, zone)[2]
+        """Returns the first edge after t."""
+        return self._unit_at(t, zone)[2]
 
     def edges(self, low: int, high: int, zone: Zone) -> Iterator[int]:
-        """The edges in (low, high]."""
-        wall, edge, later = self._place(low, zone)
+        """Returns the edges in (low, high]."""
+        wall, edge, later = self._unit_at(low, zone)
         while later <= high:
             if later > edge:  # a date that the zone skipped has none
                 edge = later
@@ -180,13 +186,13 @@ class Calendar:
             later = zone.instant(self._shift(wall, 1))
 
     def back(self, t: int, n: int, zone: Zone) -> int:
-        """The start of the unit n units before the one that holds t; never below 0."""
+        """Returns the start of the unit n units before the one that holds t; never below 0."""
         if n * self.average_s > t + _MONTH_S:
             return 0
-        return max(0, zone.instant(self._shift(self._place(t, zone)[0], -n)))
+        return max(0, zone.instant(self._shift(self._unit_at(t, zone)[0], -n)))
 
-    def _place(self, t: int, zone: Zone) -> tuple[datetime, int, int]:
-        """The unit that holds t: its first wall reading, its first instant and the next unit's first instant."""
+    def _unit_at(self, t: int, zone: Zone) -> tuple[datetime, int, int]:
+        """Returns the unit that holds t: its first wall reading, its first instant and that of the next unit."""
         wall = self._floor(zone.wall(t))
         start = zone.instant(wall)
         while True:
@@ -216,5 +222,5 @@ DAY, WEEK, MONTH, YEAR = Calendar(1), Calendar(7), Calendar(0, 1), Calendar(0, 1
 
 
 def iso(t: int) -> str:
-    """t in UTC, for sentences."""
+    """Writes t in UTC, for sentences."""
     return datetime.fromtimestamp(t, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

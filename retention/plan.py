@@ -1,6 +1,7 @@
 """What folding a row would do, as data: for the dry run, and for the log of a pass.
 
-Pure. Nothing is changed here; `buckets.row.fold` does the folding, and a test holds that it does just what is planned.
+Pure. Nothing is changed here; `clickcurve.buckets.row.fold` does the folding, and a test holds that it does just what
+is planned.
 """
 
 from __future__ import annotations
@@ -46,9 +47,10 @@ class TierSummary:
 
 
 def plan(row: Row, fold_day: int, ladder: Ladder) -> list[Fold]:
-    """The folds that bring the row to fold_day, finest tier first, each tier's in order of time; [] if none is due.
+    """Returns the folds that bring the row to fold_day; [] if none is due.
 
-    A bucket goes straight to the tier that will hold it. Several tiers may give to one bucket, after a long pause.
+    Finest tier first, each tier's in order of time. A bucket goes straight to the tier that will hold it. Several tiers
+    may give to one bucket, after a long pause.
     """
     if fold_day <= row.fold_day:
         return []
@@ -63,8 +65,8 @@ def plan(row: Row, fold_day: int, ladder: Ladder) -> list[Fold]:
     return folds
 
 
-def summary(plans: Iterable[Sequence[Fold]], ladder: Ladder) -> list[TierSummary]:
-    """Per tier, finest first, what the plans of any number of rows take out and put in: the same counts in all."""
+def summarize(plans: Iterable[Sequence[Fold]], ladder: Ladder) -> list[TierSummary]:
+    """Sums, per tier, what the plans of any number of rows take out and put in: the same counts in all."""
     out = {tier.name: [0, 0, 0] for tier in ladder.tiers}
     into = {tier.name: [0, 0, 0] for tier in ladder.tiers}
     for folds in plans:
@@ -72,14 +74,14 @@ def summary(plans: Iterable[Sequence[Fold]], ladder: Ladder) -> list[TierSummary
         for fold in folds:
             bucket = fold.into_tier, fold.start
             made |= {(*bucket, series) for series, n in enumerate((fold.people_buckets, fold.bot_buckets)) if n}
-            _add(out[fold.from_tier], fold.buckets, fold)
-            _add(into[fold.into_tier], 0, fold)
+            _add_fold(out[fold.from_tier], fold.buckets, fold)
+            _add_fold(into[fold.into_tier], 0, fold)
         for tier, _, _ in made:
             into[tier][0] += 1
     return [TierSummary(tier.name, *out[tier.name], *into[tier.name]) for tier in ladder.tiers]
 
 
-def _add(sums: list[int], buckets: int, fold: Fold) -> None:
+def _add_fold(sums: list[int], buckets: int, fold: Fold) -> None:
     sums[0] += buckets
     sums[1] += fold.people
     sums[2] += fold.bots
@@ -89,7 +91,7 @@ _Key = tuple[int, int, int]  # from tier, into tier, start of the bucket there
 
 
 def _leaving(cells: tuple[Cells, ...], fold_day: int, ladder: Ladder) -> dict[_Key, tuple[int, int]]:
-    """For each bucket that will be made from one tier: how many buckets of that tier go into it, and their sum."""
+    """Returns, for each bucket that one tier gives to, how many of its buckets go there, and their sum."""
     leaving: dict[_Key, tuple[int, int]] = {}
     for tier, (cut, (starts, counts)) in enumerate(zip(ladder.cuts(fold_day), cells, strict=False)):
         for at in range(bisect_left(starts, cut)):

@@ -17,7 +17,7 @@ from clickcurve.buckets import codec
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Row, fold
-from retention.plan import Fold, TierSummary, plan, summary
+from retention.plan import Fold, TierSummary, plan, summarize
 from storage.contract import StoredLink
 
 STEP_ROWS = 1_000  # rows of one flush: some tens of milliseconds of the flush thread
@@ -51,7 +51,7 @@ async def run_pass(
     step_rows: int = STEP_ROWS,
     in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread,
 ) -> PassReport:
-    """Visit every row that is due at `fold_day`, once. A store that is down ends the pass, which says so."""
+    """Visits every row that is due at `fold_day`, once. A store that is down ends the pass, which says so."""
     steps = rows = 0
     after: str | None = None
     try:
@@ -86,7 +86,7 @@ class Preview:
     changed_totals: Sequence[str]
 
     def lines(self) -> Iterator[str]:
-        """For people: a line per tier, the bytes, and that the total stays."""
+        """Writes it for people: a line per tier, the bytes, and that the total stays."""
         yield f"{'tier':<14}{'buckets out':>14}{'counts out':>16}{'buckets in':>14}{'counts in':>16}"
         for tier in self.tiers:
             out, into = tier.people_out + tier.bots_out, tier.people_in + tier.bots_in
@@ -102,9 +102,9 @@ class Preview:
 
 
 def preview(walk: Walk, fold_day: int, ladder: Ladder) -> Preview:
-    """The dry run: reads every row, changes nothing. Raises StoreUnavailable and RowCorrupt."""
+    """Makes a dry run: reads every row, changes nothing. Raises StoreUnavailable and RowCorrupt."""
     seen = _Seen()
-    tiers = summary(seen.plans(walk, fold_day, ladder), ladder)
+    tiers = summarize(seen.plans(walk, fold_day, ladder), ladder)
     return Preview(
         fold_day,
         seen.rows,
@@ -128,7 +128,7 @@ class _Seen:
         self.changed: list[str] = []
 
     def plans(self, walk: Walk, fold_day: int, ladder: Ladder) -> Iterator[Sequence[Fold]]:
-        """The plan of each row that is due, one at a time."""
+        """Returns the plan of each row that is due, one at a time."""
         for key, data, row in _rows(walk):
             self.rows += 1
             self.bytes_before += len(data)
@@ -159,6 +159,6 @@ def _rows(walk: Walk) -> Iterator[tuple[str, bytes, Row]]:
 
 
 def _hits(row: Row) -> int:
-    """Everything that the buckets and the opening hold, summed anew."""
+    """Returns everything that the buckets and the opening hold, summed anew."""
     cells = (*row.people_cells, *row.bot_cells)
     return row.opening + sum(sum(counts) for _, counts in cells)

@@ -1,4 +1,4 @@
-"""The only file that reads the time. Everything else is told what time it is."""
+"""The only file that reads the time. Everything else gets the time as an argument."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import time
 
 
 def now() -> float:
-    """Epoch seconds, with fractions."""
+    """Returns epoch seconds, with fractions."""
     return time.time()
 
 
 def monotonic() -> float:
-    """Seconds that never step back, for measuring durations."""
+    """Returns seconds that never step back, for measuring durations."""
     return time.monotonic()
 
 
 def pause(seconds: float) -> None:
-    """Waits, in commands that ask again later. Servers never call it."""
+    """Sleeps, in commands and threads that ask again later. Never called on an event loop."""
     time.sleep(seconds)

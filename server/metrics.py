@@ -1,8 +1,8 @@
-"""/metrics: plain numbers that the parts keep, turned into Prometheus' text when somebody asks.
+"""/metrics: plain numbers that the parts keep, turned into Prometheus' text on request.
 
-Every sample carries the label `journal`: the worker that holds it. With several workers any of them may be asked, so
-each leaves its samples in a file, and an answer is made from the files only, after the worker asked has renewed its
-own. So no series ever steps back, whoever answers; other workers' numbers are as old as their last publication.
+Every sample carries the label `journal`, which names its worker. With several workers any of them may be asked, so each
+writes its samples to a file. The worker that answers renews its own file, then reads all of them: so no series ever
+steps back, whichever worker answers. Other workers' numbers are as old as their last publication.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COUNTER, GAUGE = "counter", "gauge"
 
 
 class Family(NamedTuple):
-    """A metric's kind, what it says, and the names of its labels beside `journal`."""
+    """A metric's kind, what it says, and the names of its labels next to `journal`."""
 
     kind: str
     help: str
@@ -139,7 +139,7 @@ _PROCESS = {
 
 
 def process_samples() -> Iterator[Sample]:
-    """What the system says of this process."""
+    """Yields what the system says of this process."""
     for metric in ProcessCollector(registry=None).collect():
         for sample in metric.samples:
             if sample.name in _PROCESS:
@@ -147,7 +147,7 @@ def process_samples() -> Iterator[Sample]:
 
 
 class Metrics:
-    """One worker's sources of samples, and everybody's answer. `shared` is all workers' folder, None when alone."""
+    """One worker's samples, and the answer for all workers. `shared` is the folder of all, None with one worker."""
 
     def __init__(self, journal: str, sources: Sequence[Source], shared: Path | None) -> None:
         self._journal = journal
@@ -158,13 +158,13 @@ class Metrics:
         return [sample for source in self._sources for sample in source()]
 
     def publish(self) -> None:
-        """Leaves this worker's samples where the others find them."""
+        """Writes this worker's samples to the shared folder."""
         if self._shared is not None:
             fresh = self._shared / f".{self._journal}"
             fresh.write_text(json.dumps(self._own()), "utf-8")
             fresh.replace(self._shared / f"{self._journal}.json")
 
-    def _everybody(self) -> dict[str, list[Sample]]:
+    def _all_workers(self) -> dict[str, list[Sample]]:
         if self._shared is None:
             return {self._journal: self._own()}
         self.publish()
@@ -175,15 +175,15 @@ class Metrics:
         return found
 
     def answer(self, accept: str) -> tuple[bytes, str]:
-        """(body, content type) for a scraper that accepts `accept`."""
+        """Returns (body, content type) for a scraper whose Accept header is `accept`."""
         encode, content_type = choose_encoder(accept)
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collector(self._everybody()))
+        registry.register(_Collector(self._all_workers()))
         return encode(registry), content_type
 
 
-def clear(shared: Path) -> None:
-    """Before any worker runs: an empty folder for their samples, free of those of former workers."""
+def clear_samples(shared: Path) -> None:
+    """Makes the folder of samples and removes those of former workers. Called before any worker runs."""
     shared.mkdir(mode=0o700, exist_ok=True)
     for file in [*shared.glob("*.json"), *shared.glob(".journal-*")]:
         file.unlink()

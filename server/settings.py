@@ -1,7 +1,7 @@
-"""The settings: one table, read once, frozen. Parts are handed values; nobody else looks where settings come from.
+"""The settings: one table, read once, frozen. Parts get values, and only this file knows where settings come from.
 
 A setting has one name. As a flag it is `--journal-mib`, in the environment `CLICKCURVE_JOURNAL_MIB`, in the TOML file
-`journal_mib`. A flag beats the environment, which beats the file, which beats the default. A name that nobody knows and
+`journal_mib`. A flag beats the environment, which beats the file, which beats the default. An unknown name and
 a value that breaks its rule are refused before anything is opened, in one sentence.
 
 The file may hold the limiter's rules as well, in tables `[limits.EVENT]` or `[[limits.EVENT]]`; they are no settings of
@@ -92,7 +92,7 @@ def _redis_url(text: str) -> str:
 
 
 def _memcached_servers(text: str) -> str:
-    """`host:port,host:port`; an IPv6 address in brackets."""
+    """Checks `host:port,host:port`; an IPv6 address stands in brackets."""
     for part in text.split(",") if text else ():
         host, _, port = part.strip().rpartition(":")
         if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
@@ -125,13 +125,13 @@ def _url(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row of the table. `side` is who uses it: the server, or the commands that talk to one."""
+    """One row of the table. `side` names its user: the server, or the client (commands that talk to a server)."""
 
     name: str
     default: str
     parse: Callable[[str], Any]
     help: str
-    shown: str  # what the help calls its value; nothing for a switch that is off unless named
+    shown: str  # what the help calls its value; empty for a flag without a value
     side: str = "server"
     secret: bool = False
 
@@ -145,7 +145,7 @@ class Setting:
 
     @property
     def is_bare(self) -> bool:
-        """Is it a flag without a value?"""
+        """Whether it is a flag without a value."""
         return not self.shown
 
 
@@ -212,12 +212,12 @@ TABLE: tuple[Setting, ...] = (
         "limits_headers", "x", _choice(DIALECTS), "What answers tell of limits: " + ", ".join(DIALECTS) + ".", "NAME"
     ),
     Setting(
-        "trusted_proxies", "", _networks, "Networks of your own proxies, which are believed who calls.", "NETWORKS"
+        "trusted_proxies", "", _networks, "Networks of your own proxies: only they may name the client.", "NETWORKS"
     ),
     Setting("proxy_header", HEADERS[0], _choice(HEADERS), "The header in which your proxies name the client.", "NAME"),
     Setting("ipv6_prefix", "64", _whole_number(1, 128), "IPv6 addresses count by networks of so many bits.", "BITS"),
     Setting("url", "http://127.0.0.1:8080", _url, "The server to ask.", "URL", side="client"),
-    Setting("token", "", _maybe, "The token to show it.", "TOKEN", side="client", secret=True),
+    Setting("token", "", _maybe, "The token to send to it.", "TOKEN", side="client", secret=True),
 )
 _BY_NAME = {setting.name: setting for setting in TABLE}
 
@@ -248,11 +248,11 @@ class Settings:
     token: str
     origins: Mapping[str, str]
     rules: tuple[Rule, ...] = ()
-    # Reads all of it once more: the file may say something else by now.
+    # Reads everything once more, since the file may have changed.
     again: Callable[[], Settings] = field(default=lambda: read_settings({}, {}), repr=False, compare=False)
 
     def listing(self) -> list[tuple[str, str, str]]:
-        """(name, value as text, origin) of every setting, in the table's order; secrets are masked."""
+        """Lists (name, value as text, origin) of every setting, in the table's order. Secrets are masked."""
         rows = []
         for setting in TABLE:
             value = getattr(self, setting.name)
@@ -265,7 +265,7 @@ class Settings:
 
 
 def read_settings(flags: Mapping[str, str | None], environ: Mapping[str, str]) -> Settings:
-    """Settings from flags (None = not given), the environment and the file that either names.
+    """Reads settings from flags (None = not given), the environment and the file that either names.
 
     Raises SettingInvalid or RuleInvalid, one sentence, for an unknown name or a value that breaks its rule.
     """
@@ -299,7 +299,7 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
 
 
 def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]]:
-    """The file's settings, and its rules."""
+    """Reads the file's settings and its rules."""
     try:
         document = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -309,7 +309,7 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
         raise SettingInvalid(
             f"the settings file {path} is not TOML: {error}", field="config", value=str(path)
         ) from error
-    rules = _rules_of_tables(document.pop("limits", {}), path)
+    rules = _parse_rule_tables(document.pop("limits", {}), path)
     found = {}
     for name, value in document.items():
         setting = _known_setting(name, f"name in {path}")
@@ -325,7 +325,7 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
     return found, rules
 
 
-def _rules_of_tables(tables: object, path: Path) -> tuple[Rule, ...]:
+def _parse_rule_tables(tables: object, path: Path) -> tuple[Rule, ...]:
     try:
         if not isinstance(tables, dict):
             raise RuleInvalid("limits must be tables such as [limits.login]", field="limits", value=tables)

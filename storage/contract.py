@@ -6,14 +6,14 @@ its bytes, the mark: the number of the last flush that it includes.
 
 Two sides use a store:
 
-- the flush (a worker thread of the owner) calls the plain methods; they may block. Each may be repeated after any
-  failure: the same call with the same arguments leaves the same state, and one that has succeeded succeeds again.
-- readers await `rows` and `claimed`, which must never block the event loop for long.
+- The flush (a worker thread of the owner) calls the plain methods; they may block. Each may be repeated after any
+  failure: the same call with the same arguments leaves the same state, and a call that has succeeded succeeds again.
+- Readers await `rows` and `claimed`, which must never block the event loop for long.
 
-Walks and lists of due rows come in pages, in an order of the store's own that stays the same; `after` is the last key
-of the page before.
+Walks and lists of due rows come in pages. The order is the store's own and stays the same; `after` is the last key of
+the page before.
 
-Every method raises `StoreUnavailable` when the store cannot answer now, and works again when the store does; no error
+Every method raises `StoreUnavailable` when the store cannot answer now, and works again when the store does. No error
 of a driver leaves a store.
 """
 
@@ -38,9 +38,9 @@ FINAL = (COPIED, RETIRED)
 class OwnerRecord:
     """What the store knows of an owner.
 
-    epoch rises with every claim; holder is the token of the process that claimed last; journal is that journal's uuid
-    and place its folder (for people to read); state is OPEN, CLOSED, COPIED or RETIRED; begun is the number of the last
-    flush that began; begun_at when, epoch seconds.
+    epoch rises with every claim. holder is the token of the process that claimed last, journal the uuid of its journal,
+    place the journal's address (host and folder, for people to read). state is OPEN, CLOSED, COPIED or RETIRED. begun
+    is the number of the last flush that began, begun_at when it began, in epoch seconds.
     """
 
     owner: int
@@ -55,7 +55,7 @@ class OwnerRecord:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Who is writing: the fence that `begin` and all writes of a flush check."""
+    """The holder of an owner, as `begin` and all writes of a flush check it."""
 
     owner: int
     epoch: int
@@ -63,12 +63,12 @@ class Held:
 
 
 def claim_condition(record: OwnerRecord) -> tuple[int, str, str, int]:
-    """What must still stand in the store for a `claim` to replace this record."""
+    """Returns what the store must still hold for a `claim` to replace this record."""
     return record.epoch, record.holder, record.state, record.begun
 
 
 def is_open(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:
-    """Does the store know `held` as the open holder?"""
+    """Returns whether the store knows `held` as the open holder."""
     return stored is not None and (stored.epoch, stored.holder, stored.state) == (held.epoch, held.holder, OPEN)
 
 
@@ -90,8 +90,10 @@ class StoredRow:
 
 @dataclass(frozen=True, slots=True)
 class StoredLink:
-    """Everything stored of one key, rows by owner. Those whose header knows only of older erasures than `erased_at`
-    count for nothing."""
+    """Everything stored of one key, rows by owner.
+
+    A row whose header knows only of older erasures than `erased_at` counts for nothing.
+    """
 
     erased_at: int  # epoch microseconds, 0 = never erased
     rows: tuple[StoredRow, ...]
@@ -106,13 +108,13 @@ class OwnRow:
 @dataclass(frozen=True, slots=True)
 class SavedRow:
     data: bytes
-    due_day: int | None  # the fold day at which folding this row next changes it; None = never
-    touched_day: int | None = None  # the fold day of the flush, if that brought new hits of the link
+    due_day: int | None  # the fold day on which folding next changes this row; None = never
+    touched_day: int | None = None  # the fold day of the flush, if the flush brought new hits of the link
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """How far an import has come: `position` bytes of the decompressed source, kept by one owner."""
+    """How far an import has come: `position` bytes of the decompressed source. One owner keeps it."""
 
     owner: int
     position: int
@@ -123,119 +125,130 @@ class Source:
 class View(Protocol):
     """The store at one moment, as far as it can: SQLite and memory show a single state until the view is left.
 
-    Other stores read as they go, but ALL_LINKS first: its rows are those from before the view, so that who adds up
-    finds out by the marks which owners went on meanwhile.
+    Other stores read as they go, but the ALL_LINKS rows before all others: so a caller that adds rows up can tell from
+    the marks which owners flushed in between.
     """
 
     def owners(self) -> list[OwnerRecord]: ...
 
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
-        """Up to `limit` keys after `after` (None: from the first), each with all its rows."""
+        """Returns up to `limit` keys after `after` (None: from the first), each with all its rows."""
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
-        """Up to `limit` claimed ids after `after`, each with the newest accept stamp of its claims."""
+        """Returns up to `limit` claimed ids after `after`, each with the newest accept stamp of its claims."""
 
     def sources(self) -> dict[str, Source]: ...
 
 
 class Store(Protocol):
-    shared: bool  # other machines may write it too: ids are decided at flush, and hits with ids show from then on
-    # An id accepted longer ago than this may have been forgotten, so a flush that is as late must not claim it. None:
-    # claims are kept until `forget_ids`.
+    shared: bool  # other machines may write it too: a flush decides ids, and hits with ids show from then on
+    # The store may have forgotten an id that was accepted longer ago than this: a flush that is as late must not claim
+    # it. None: claims are kept until `forget_ids`.
     replay_us: int | None
 
     def uuid(self) -> str:
-        """Which store this is: made once with it, the same for all who open it; a backup or a copy has another."""
+        """Returns the store's identity: made with it, the same for all processes. A backup or a copy has another."""
 
     # --- owners -------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:
-        """All owners by number, linearizable."""
+        """Returns all owners by number, linearizable."""
 
     def owner(self, owner: int) -> OwnerRecord | None: ...
 
     def create_owner(self, record: OwnerRecord) -> bool:
-        """Insert if no owner has that number; False if another has (True if this very record is there)."""
+        """Inserts the record if no owner has its number. True if the store holds this very record then."""
 
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        """Replace `before` by `after` if the stored epoch, holder, state and begun still equal those of `before`.
+        """Replaces `before` by `after` if the stored epoch, holder, state and begun still equal those of `before`.
 
-        True too if `after` is stored already. False for a COPIED or RETIRED owner, always. The epoch may stay the same
-        only where the state changes: what comes late must find that its condition no longer stands.
+        True also if `after` is stored already. Always False for a COPIED or RETIRED owner. The epoch may stay the same
+        only if the state changes, so that a late duplicate finds that its condition no longer holds.
         """
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
-        """Set begun = flush if held is the open holder and begun is `previous` (or `flush` already). False = fenced."""
+        """Sets begun to `flush` if held is the open holder and begun is `previous` or `flush`. False = fenced."""
 
     def close_owner(self, held: Held) -> bool:
-        """Clean stop: state CLOSED, if held is still the open holder (or has closed it already)."""
+        """Sets the state to CLOSED if held is still the open holder (or has closed it already): a clean stop."""
 
     # --- a flush ------------------------------------------------------------------------------------------------
-    # `claim_ids` and `save_own` belong to the flush that began last. Where the store can tell that `held` is no longer
-    # the open holder, or that another flush began, they raise OwnerFenced and write nothing; where it cannot, what they
-    # write must lose against anything a newer epoch writes.
+    # `claim_ids` and `save_own` belong to the flush that began last. If the store can tell that `held` is no longer the
+    # open holder, or that another flush began, they raise OwnerFenced and write nothing. If it cannot tell, what they
+    # write must lose against anything that a newer epoch writes.
 
     def claim_ids(self, held: Held, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
-        """Claim ids ({id: accepted_us}) for this owner and flush; returns those that belong to somebody else.
+        """Claims ids ({id: accepted_us}) for this owner and flush; returns those that belong to another one.
 
-        An id is somebody else's when another owner or flush has claimed it with an accept stamp at most `window_us`
-        away from this one, on either side. What was claimed once stays this flush's, however often it asks.
+        An id belongs to another owner or flush that has claimed it with an accept stamp at most `window_us` before or
+        after this one. An id that this flush has claimed stays its own, however often it claims it.
         """
 
     def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
-        """This owner's rows of these stored keys; a key that has neither a row nor an erasure is left out."""
+        """Returns this owner's rows of these stored keys, without keys that have neither a row nor an erasure."""
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
-        """Replace these rows, whole, and raise these sources' positions: durable when it returns, all or nothing per
-        row. A source that another owner keeps, or that stands further already, is left as it is.
+        """Replaces these rows, whole, and raises the positions of these sources.
 
-        A flush may be saved in many calls. Its last one holds the ALL_LINKS row, in every flush, and the sources: so
-        an owner whose ALL_LINKS row has the mark `begun` is between two flushes, which `verify` and `backup` look for.
+        Durable when it returns; all or nothing per row. A source that another owner keeps, or whose position is higher
+        already, stays as it is. A flush may be saved in many calls. The last one of every flush holds the ALL_LINKS row
+        and the sources: so an owner whose ALL_LINKS row has the mark `begun` is between two flushes. `verify` and
+        `backup` look for that.
         """
 
     # --- erasing, ids, sources -----------------------------------------------------------------------------------
     def erase(self, key: str, at_us: int) -> None:
-        """Record that everything counted for this stored key before at_us is gone; a later stamp wins. Durable."""
+        """Records that all hits of this stored key before at_us are gone. The latest stamp wins. Durable."""
 
     def forget_ids(self, before_us: int) -> None:
-        """Ids accepted before this need not be kept. Those that an unfinished flush may still ask for must be: its
-        claims come out the same each time. Nothing to do for a store where claims expire (`replay_us`)."""
+        """Forgets ids that were accepted before this. Does nothing in a store whose claims expire (`replay_us`).
+
+        The caller must keep the ids that an unfinished flush may still claim: its claims come out the same each time.
+        """
 
     def source(self, source: str) -> Source | None: ...
 
     def claim_source(self, source: str, held: Held, before: Source | None) -> bool:
-        """Give the source to this owner and epoch, at its stored position (0 when new), if it still equals `before`.
+        """Gives the source to this owner and epoch, at its stored position (0 if new), if it still equals `before`.
 
-        True too if this owner and epoch have it already. Only a source whose keeper is CLOSED or RETIRED may be taken
-        from it, and an owner claims its own sources again in each epoch before it moves them: so whoever read "closed"
-        before the keeper came back is refused.
+        True also if this owner and epoch have it already. A source may be taken only from a keeper that is CLOSED or
+        RETIRED. An owner claims its own sources again in each epoch before it moves them: so an owner that read
+        "closed" before the keeper came back is refused.
         """
 
     # --- reading -------------------------------------------------------------------------------------------------
     async def rows(self, key: str) -> StoredLink:
-        """Everything stored of one key."""
+        """Returns everything stored of one key."""
 
     async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
-        """Those of the ids that are claimed with an accept stamp at or after since_us."""
+        """Returns those of the ids that are claimed with an accept stamp at or after since_us."""
 
     def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
-        """Up to `limit` stored keys of this owner after `after`: every one whose due day is <= fold_day, and perhaps
-        some whose due day has moved on."""
+        """Returns up to `limit` stored keys of this owner after `after` whose due day is <= fold_day.
+
+        Perhaps also some keys whose due day has moved on.
+        """
 
     def visited(self, held: Held, fold_day: int) -> None:
-        """Every row that was due at `fold_day` or before has been written since: `due` need not name it again for the
-        days until then."""
+        """Notes that every row that was due on `fold_day` or before has been written since.
+
+        `due` need not return these rows again for the days until then.
+        """
 
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
-        """Up to `limit` keys after `after` (None: from the first), each with all its rows as of one moment. Keys that
-        are only erased do not show. With `since_day`, keys that were not saved with a touched_day of that day or later
-        may be left out."""
+        """Returns up to `limit` keys after `after` (None: from the first), each with all its rows as of one moment.
+
+        Keys that have an erasure and no rows are left out. With `since_day`, keys that were not saved with a
+        touched_day of that day or later may be left out.
+        """
 
     def view(self) -> AbstractContextManager[View]:
-        """The store as of now, for tools that must add up what they see. Leave it soon: a database keeps what changes
-        meanwhile apart."""
+        """Shows the store as of now, for tools that must add up what they see.
+
+        Leave it soon: until then a database keeps what changes apart.
+        """
 
     def measures(self) -> Mapping[str, float]:
-        """What the store tells of itself on /metrics, by name (`row_cache_hits_total`)."""
+        """Returns the store's own numbers for /metrics, by name (`row_cache_hits_total`)."""
 
     def close(self) -> None:
-        """Let go of connections. Changes nothing that is stored."""
+        """Closes connections. Changes nothing that is stored."""

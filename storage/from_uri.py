@@ -1,8 +1,8 @@
-"""One string chooses the store and says where it is.
+"""One string, the store's URI, chooses the store and says where it is.
 
 memory://                          nothing survives the process
 sqlite:///clickcurve.db            a path from the working folder
-sqlite:////var/lib/clickcurve.db   a path from the root; what follows the third slash is the path as it stands
+sqlite:////var/lib/clickcurve.db   a path from the root: all that follows the third slash
 cassandra://h1,h2:9042/keyspace    some nodes of a cluster, then parameters: see cassandra/uri.py
 """
 
@@ -42,9 +42,9 @@ def open_store(
 ) -> Store:
     """Opens the store that `uri` names, for rows of this ladder (its text).
 
-    Calls `warn` with a sentence for each thing that is wrong with a store that can be used all the same. With `later`,
-    a store that cannot answer now is opened on first use, and `later` is called with the reason; without it raises
-    StoreUnavailable. Raises SettingInvalid for a URI that names no store, StoreMismatch.
+    Calls `warn` with a sentence for each fault of a store that can be used all the same. If the store cannot answer now
+    and there is `later`, calls it with the reason, and the store is opened on first use; else raises StoreUnavailable.
+    Raises SettingInvalid for a URI that names no store, and StoreMismatch.
     """
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme not in OPENERS:

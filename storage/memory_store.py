@@ -1,6 +1,6 @@
 """The store without a disk: the reference for what the contract means, and a server that forgets.
 
-Everything is a dict under one lock, which is held for microseconds (but for `walk` and `due`, which sort all keys).
+Everything is a dict under one lock. It is held for microseconds, but longer by `walk` and `due`, which sort all keys.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class MemoryStore:
             return sorted(key for key in late if after is None or key > after)[:limit]
 
     def visited(self, held: Held, fold_day: int) -> None:
-        """Nothing to note: each row's due day stands beside it."""
+        """Returns at once: each row is kept with its due day."""
 
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
         with self._lock:
@@ -170,19 +170,19 @@ class MemoryStore:
         yield seen
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
-        """Of a view."""
+        """Returns a page of ids, for a view."""
         some = sorted(id_ for id_ in self._ids if after is None or id_ > after)[:limit]
         return [(id_, max(self._ids[id_].values())) for id_ in some]
 
     def sources(self) -> dict[str, Source]:
-        """Of a view."""
+        """Returns all sources, for a view."""
         return dict(self._sources)
 
     def measures(self) -> Mapping[str, float]:
         return {}
 
     def close(self) -> None:
-        """Nothing to let go of: all is kept as long as this object is."""
+        """Returns at once: all is kept as long as this object is."""
 
     def _link(self, key: str) -> StoredLink:
         rows = sorted(self._rows.get(key, {}).items())

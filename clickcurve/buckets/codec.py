@@ -49,7 +49,7 @@ _BAD_BYTES = (IndexError, ValueError, struct.error, zlib.error, OverflowError)
 
 
 def encode(row: Row, *, deflate: bool = True) -> bytes:
-    """The row as bytes. ValueError if it is not a row that `clickcurve.buckets.row` makes (see its laws)."""
+    """Writes the row as bytes. Raises ValueError for a row that breaks the laws of `clickcurve.buckets.row`."""
     out = bytearray((VERSION | len(row.people_cells) << 4, 0))
     flags = _put_head(out, row)
     columns = bytearray()
@@ -67,7 +67,7 @@ def encode(row: Row, *, deflate: bool = True) -> bytes:
 
 
 def _put_head(out: bytearray, row: Row) -> int:
-    """Write the head after its first two bytes; returns the flags, which say what is in it."""
+    """Writes the head after its first two bytes; returns the flags, which say what is in it."""
     flags = 0
     day = 0
     if row.first is not None and row.last is not None:
@@ -95,7 +95,7 @@ def _put_head(out: bytearray, row: Row) -> int:
 
 
 def _put_directory(out: bytearray, columns: bytearray, cells: tuple[Cells, ...], first: int) -> None:
-    """Write one series: which tiers it has and each one's entry to `out`, its gaps and counts to `columns`."""
+    """Writes one series: which tiers it has and each one's entry to `out`, its gaps and counts to `columns`."""
     present_at, present = len(out), 0
     out.append(0)
     for tier, (starts, counts) in enumerate(cells):
@@ -141,7 +141,7 @@ def _put_column(columns: bytearray, width: int, values: Sequence[int]) -> None:
 
 
 def _put(out: bytearray, value: int) -> None:
-    """A varint: seven bits a byte, low bits first, the high bit set on all but the last byte."""
+    """Writes a varint: seven bits a byte, low bits first, the high bit set on all but the last byte."""
     if value < 0:
         raise ValueError(f"{value} below 0 in a row")
     while value > 127:
@@ -151,7 +151,7 @@ def _put(out: bytearray, value: int) -> None:
 
 
 def _zigzag(value: int) -> int:
-    """0, -1, 1, -2 ... as 0, 1, 2, 3 ..., so that small values either side of 0 are one byte."""
+    """Returns 0, -1, 1, -2 as 0, 1, 2, 3: small values either side of 0 are one byte."""
     return value << 1 if value >= 0 else (-value << 1) - 1
 
 
@@ -160,7 +160,7 @@ def _unzigzag(value: int) -> int:
 
 
 def decode_header(data: bytes) -> Row:
-    """The row without its buckets: totals, mark, fold day, first and last. RowCorrupt as `decode`."""
+    """Reads a row without its buckets: totals, mark, fold day, first and last. Raises RowCorrupt as `decode`."""
     try:
         return Row(*_head(data)[0], (), ())
     except _BAD_BYTES as error:
@@ -168,10 +168,10 @@ def decode_header(data: bytes) -> Row:
 
 
 def decode(data: bytes, since: int = 0, bots: bool = True) -> Row:
-    """The row that was encoded. RowCorrupt for bytes that are not a row of a known version, and for nothing else.
+    """Reads a row. Raises RowCorrupt for bytes that are not a row of a known version, and for nothing else.
 
     `since` and `bots` are for readers that need a part, and make it up to four times as fast: tiers that hold nothing
-    at or after `since` are left out, and so are all buckets of bots unless `bots`. Such a row may be folded and asked
+    at or after `since` are left out, and so are all buckets of bots unless `bots`. Such a row may be folded and summed
     from `since` on, if `since` is the start of a bucket on the day it is folded to; nothing else holds of it.
     """
     try:
@@ -191,7 +191,7 @@ _Head = tuple[int, int, int | None, int | None, int, int, int, int, int, int]
 
 
 def _head(data: bytes) -> tuple[_Head, int]:
-    """The fields of a row up to its cells, and where the directory begins."""
+    """Reads the fields of a row up to its cells, and where the directory begins."""
     shape, flags = data[0], data[1]
     if shape & 15 != VERSION:
         raise ValueError(f"version {shape & 15} is not known")
@@ -221,7 +221,7 @@ def _head(data: bytes) -> tuple[_Head, int]:
 
 
 def _varints(data: bytes, at: int, count: int) -> tuple[list[int], int]:
-    """`count` varints from `at`, and where they end."""
+    """Reads `count` varints from `at`, and where they end."""
     values = []
     for _ in range(count):
         value = data[at]
@@ -258,7 +258,7 @@ class _Section(NamedTuple):
 def _decode_cells(
     data: bytes, at: int, first: int, since: int, bots: bool
 ) -> tuple[tuple[Cells, ...], tuple[Cells, ...]]:
-    """Both series, from the directory at `at` and the columns after it."""
+    """Reads both series, from the directory at `at` and the columns after it."""
     sections, at = _directory(data, at, first)
     size = sections[-1].end if sections else 0
     wanted = _wanted(sections, since, bots) if since or not bots else sections
@@ -276,7 +276,7 @@ def _decode_cells(
 
 
 def _directory(data: bytes, at: int, first: int) -> tuple[list[_Section], int]:
-    """All sections, people before bots, finest first; and where the columns begin."""
+    """Reads all sections, people before bots, finest first; and where the columns begin."""
     sections = []
     end = 0
     for series in range(2 if data[1] & _BOTS else 1):
@@ -296,7 +296,7 @@ def _directory(data: bytes, at: int, first: int) -> tuple[list[_Section], int]:
 
 
 def _wanted(sections: list[_Section], since: int, bots: bool) -> list[_Section]:
-    """Leave out the tiers that end before `since`: those whose next finer one, the newer, begins before it."""
+    """Leaves out the tiers that end before `since`: those whose next finer one, the newer, begins before it."""
     wanted = []
     newer: _Section | None = None
     for section in sections:
@@ -307,7 +307,7 @@ def _wanted(sections: list[_Section], since: int, bots: bool) -> list[_Section]:
 
 
 def _inflated(packed: bytes, size: int, wanted: int) -> bytes:
-    """The first `wanted` bytes of the columns, or all `size` of them, then checked to be just those."""
+    """Returns the first `wanted` bytes of the columns, or all `size` of them, then checked to be just those."""
     inflater = zlib.decompressobj()
     if 0 < wanted < size:
         columns = inflater.decompress(packed, wanted)
@@ -338,7 +338,7 @@ def _section_cells(columns: bytes, at: int, section: _Section) -> Cells:
 
 
 def _column(columns: bytes, at: int, n: int, width: int) -> Sequence[int]:
-    """n values of `width` bytes each."""
+    """Reads n values of `width` bytes each."""
     if width == 1:
         return columns[at : at + n]
     if width == 16:

@@ -20,7 +20,7 @@ class Run(NamedTuple):
 
     width_s: int
     start: int
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks of a run
+    count: int  # type: ignore[assignment]  # hides tuple.count, which a run does not need
 
     @property
     def end(self) -> int:
@@ -28,10 +28,10 @@ class Run(NamedTuple):
 
 
 def cover(start: int, end: int, widths: Sequence[int]) -> list[Run]:
-    """The fewest buckets that tile [start, end), as runs in order of time; [] for an empty span.
+    """Returns the fewest buckets that tile [start, end), as runs in order of time; [] for an empty span.
 
-    `widths` are seconds, finest first, each a divisor of the next: LadderInvalid if not. ValueError if an end of the
-    span is not an edge of the finest width, so that no tiling is exact.
+    `widths` are seconds, finest first, each a divisor of the next. Raises LadderInvalid if they are not, and ValueError
+    if an end of the span is not an edge of the finest width, so that no tiling is exact.
     """
     finest_first = _nested(tuple(widths))
     if start % finest_first[0] or end % finest_first[0]:
@@ -55,7 +55,7 @@ def cover(start: int, end: int, widths: Sequence[int]) -> list[Run]:
 
 @lru_cache(maxsize=256)
 def _nested(widths: tuple[int, ...]) -> tuple[int, ...]:
-    """The widths, once it is sure that they nest."""
+    """Returns the widths; raises LadderInvalid unless they nest."""
     if not widths or widths[0] < 1:
         raise LadderInvalid(f"a cover needs widths of 1 s or more, not {list(widths)}", field="widths", value=widths)
     for fine, coarse in pairwise(widths):

@@ -64,6 +64,13 @@ class NotAllowed(ClickcurveError):
     title = "token lacks the scope"
 
 
+class MethodNotAllowed(ClickcurveError):
+    """The path is there for other methods; `rule` names them."""
+
+    status = 405
+    title = "method not allowed"
+
+
 class EventUnknown(ClickcurveError):
     """No rule of the limiter is for this event."""
 

@@ -53,18 +53,18 @@ _NAMES = {MINUTE_S: "minute", 300: "five_minute", HOUR_S: "hour", DAY_S: "day"}
 
 
 def fold_day(now: int) -> int:
-    """The day that every cut depends on at `now` (epoch seconds): the UTC day an hour ago. Never below 0."""
+    """Returns the day that every cut depends on at `now` (epoch seconds): the UTC day an hour ago. Never below 0."""
     return max(0, (now - GRACE_S) // DAY_S)
 
 
 def minutes_since(now: int) -> int:
-    """00:00 UTC of the fold day: a hit of before is late."""
+    """Returns 00:00 UTC of the fold day: an earlier hit is late."""
     return fold_day(now) * DAY_S
 
 
 @lru_cache(maxsize=4096)
 def _month(day: int) -> tuple[int, int]:
-    """The calendar month that holds a day, as epoch seconds."""
+    """Returns the calendar month that holds a day, as epoch seconds."""
     at = date.fromordinal(day + _EPOCH_ORDINAL)
     first = day - at.day + 1
     return first * DAY_S, (first + monthrange(at.year, at.month)[1]) * DAY_S
@@ -72,7 +72,7 @@ def _month(day: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def _week_piece(day: int) -> tuple[int, int]:
-    """The ISO week that holds a day, cut at the edges of that day's month, as epoch seconds."""
+    """Returns the ISO week that holds a day, cut at the edges of that day's month, as epoch seconds."""
     monday = day - (day + _WEEKDAY_OF_EPOCH) % 7
     month_start, month_end = _month(day)
     return max(monday * DAY_S, month_start), min((monday + 7) * DAY_S, month_end)
@@ -87,7 +87,7 @@ class Tier:
     kept_days: int | None
 
     def bucket(self, t: int) -> tuple[int, int]:
-        """[start, end) of this tier's bucket that holds t."""
+        """Returns [start, end) of this tier's bucket that holds t."""
         width_s = self.width_s
         if width_s is not None:
             start = t - t % width_s
@@ -95,19 +95,19 @@ class Tier:
         return _week_piece(t // DAY_S) if self.name == WEEK else _month(t // DAY_S)
 
     def start(self, t: int) -> int:
-        """The start of this tier's bucket that holds t."""
+        """Returns the start of this tier's bucket that holds t."""
         width_s = self.width_s
         return t - t % width_s if width_s is not None else self.bucket(t)[0]
 
     def starts(self, times: Iterable[int]) -> list[int]:
-        """`start` of each."""
+        """Returns `start` of each time."""
         width_s = self.width_s
         if width_s is not None:
             return [t - t % width_s for t in times]
         return [self.bucket(t)[0] for t in times]
 
     def edges_up(self, times: Sequence[int]) -> Sequence[int]:
-        """Each time itself where it is an edge between two buckets, else the end of the bucket that it falls inside.
+        """Moves each time up to an edge between two buckets: those that are edges stay.
 
         If all are edges the sequence itself is returned: the usual case, found in C.
         """
@@ -138,7 +138,7 @@ class Ladder:
 
     @classmethod
     def parse(cls, text: str) -> Ladder:
-        """Read `width:kept days`, comma between, finest first: `60:1,300:1,3600:31,week:366,month`.
+        """Reads `width:kept days`, comma between, finest first: `60:1,300:1,3600:31,week:366,month`.
 
         A width is seconds, `week` or `month`; the days count after those of the finer tiers; the last tier has none.
         """
@@ -148,7 +148,7 @@ class Ladder:
         return ",".join(map(str, self.tiers))
 
     def cuts(self, fold_day: int) -> tuple[int, ...]:
-        """cuts[i] is the first instant that tier i holds; never increasing, the last is 0."""
+        """Returns the cuts: cuts[i] is the first instant that tier i holds; never increasing, the last is 0."""
         cached = self._cuts.get(fold_day)
         return self._cut(fold_day) if cached is None else cached
 
@@ -161,20 +161,20 @@ class Ladder:
         return cuts
 
     def tier_of(self, t: int, fold_day: int) -> int:
-        """The tier that holds t: the index of the first cut that is not after it."""
+        """Returns the tier that holds t: the index of the first cut that is not after it."""
         cuts = self.cuts(fold_day)
         return 0 if t >= cuts[0] else len(cuts) - bisect_right(cuts[::-1], max(t, 0))
 
     def bucket(self, tier: int, t: int) -> tuple[int, int]:
-        """[start, end) of that tier's bucket that holds t."""
+        """Returns [start, end) of that tier's bucket that holds t."""
         return self.tiers[tier].bucket(t)
 
     def kept(self, t: int, fold_day: int) -> tuple[int, int]:
-        """[start, end) of the kept bucket that holds t."""
+        """Returns [start, end) of the kept bucket that holds t."""
         return self.tiers[self.tier_of(t, fold_day)].bucket(t)
 
     def folds_at(self, tier: int, t: int) -> int | None:
-        """The first fold day on which tier no longer holds t; None for the last tier, which keeps everything."""
+        """Returns the first fold day on which tier no longer holds t; None for the last tier: it keeps everything."""
         if tier == len(self.tiers) - 1:
             return None
         end = self.tiers[tier + 1].bucket(t)[1]
@@ -196,7 +196,7 @@ def _parse_tier(part: str) -> Tier:
 
 
 def name_of(width_s: int) -> str:
-    """The name of a fixed width: `five_minute`, `hour`, `15_minute`, `90_second`."""
+    """Returns the name of a fixed width: `five_minute`, `hour`, `15_minute`, `90_second`."""
     for unit_s in (DAY_S, HOUR_S, MINUTE_S):
         if width_s % unit_s == 0:
             return _NAMES.get(width_s) or f"{width_s // unit_s}_{_NAMES[unit_s]}"
@@ -204,7 +204,7 @@ def name_of(width_s: int) -> str:
 
 
 def _broken_rule(tiers: Sequence[Tier]) -> str | None:
-    """The first rule of a valid ladder that these tiers break, as a sentence with its numbers; None if none."""
+    """Returns the first rule that these tiers break, as a sentence with its numbers; None for a valid ladder."""
     if not 1 <= len(tiers) <= MAX_TIERS:
         return f"a ladder has 1 to {MAX_TIERS} tiers, this one has {len(tiers)}"
     return _broken_tier(tiers) or _broken_step(tiers) or _broken_bound(tiers)
@@ -246,14 +246,14 @@ def _broken_bound(tiers: Sequence[Tier]) -> str | None:
 
 
 def _most_buckets(tier: Tier, coarser: Tier) -> int:
-    """How many buckets a tier may hold: those of its days, and of one coarser bucket that is not wholly past."""
+    """Returns how many buckets a tier may hold: those of its days, and of a coarser bucket that is not wholly past."""
     shortest_s = tier.width_s or 5 * DAY_S  # week pieces: 63 a year at most
     longest_s = coarser.width_s or (7 if coarser.name == WEEK else 31) * DAY_S
     return -(-((tier.kept_days or 0) * DAY_S + longest_s) // shortest_s)
 
 
 def _nests(fine: Tier, coarse: Tier) -> bool:
-    """Does every bucket of `fine` lie in one wider bucket of `coarse`?"""
+    """Returns whether every bucket of `fine` lies in one wider bucket of `coarse`."""
     if fine.width_s is None:
         return (fine.name, coarse.name) == (WEEK, MONTH)
     if coarse.width_s is None:

@@ -89,7 +89,7 @@ class Delta:
     erased_bots: int = 0
 
     def adds_anything(self) -> bool:
-        """Would adding it change a row?"""
+        """Returns whether adding it changes a row."""
         return bool(self.people or self.bots or self.opening or self.erased or self.erased_bots)
 
 
@@ -97,7 +97,7 @@ class Delta:
 class Pending:
     """Hits of an owner that may not be in its stored row yet.
 
-    flush answers the number of the flush that took them, None as long as none has. It is a question because they may be
+    flush returns the number of the flush that took them, None as long as none has. It is a function because they may be
     taken, and stored, between the moment they were looked up and the moment the row was read.
     """
 
@@ -106,20 +106,21 @@ class Pending:
     delta: Delta
 
     def is_missing(self, mark: int) -> bool:
-        """Are they missing in a row of this owner with this mark, read after they were looked up?"""
+        """Returns whether they are missing in a row of this owner with this mark, read after they were looked up."""
         flush = self.flush()
         return flush is None or flush > mark
 
 
 def add(row: Row, delta: Delta, ladder: Ladder) -> Row:
-    """The row with the delta's hits, each minute in the bucket that holds it on the row's fold day.
+    """Returns the row with the delta's hits, each minute in the bucket that holds it on the row's fold day.
 
-    CountTooLarge if a sum would pass MAX_COUNT. ValueError if a time is not the start of a minute or a count not > 0.
+    Raises CountTooLarge if a sum would pass MAX_COUNT, and ValueError if a time is not the start of a minute or a count
+    is below 1.
     """
-    return _add(row, delta, row.mark, ladder)
+    return _add_as(row, delta, row.mark, ladder)
 
 
-def _add(row: Row, delta: Delta, mark: int, ladder: Ladder) -> Row:
+def _add_as(row: Row, delta: Delta, mark: int, ladder: Ladder) -> Row:
     people, bots = delta.people, delta.bots
     _require_minutes(people)
     _require_minutes(bots)
@@ -148,7 +149,7 @@ def _add(row: Row, delta: Delta, mark: int, ladder: Ladder) -> Row:
 
 
 def fold(row: Row, fold_day: int, ladder: Ladder) -> Row:
-    """The row as of fold_day, every total unchanged. A fold day at or below the row's own changes nothing."""
+    """Returns the row as of fold_day, every total unchanged. A fold day at or below the row's own changes nothing."""
     people, bots = _cells_of(row.people_cells, ladder), _cells_of(row.bot_cells, ladder)
     if fold_day > row.fold_day:
         cuts = ladder.cuts(fold_day)
@@ -159,22 +160,22 @@ def fold(row: Row, fold_day: int, ladder: Ladder) -> Row:
 
 
 def apply(row: Row, delta: Delta, mark: int, fold_day: int, erased_at: int, ladder: Ladder) -> Row:
-    """The row with flush number `mark` in it: folded to fold_day, the delta added, the mark set. Repeating is harmless.
+    """Returns the row with flush number `mark` in it: folded to fold_day, the delta added, the mark set.
 
-    A row that does not know of the link's latest erasure (erased_at, microseconds) starts again empty and keeps only
-    how much went; the caller leaves out of the delta's people and bots what was accepted before it. A row that has the
-    mark already is returned as it is.
+    Repeating it is harmless: a row that has the mark already is returned as it is. A row that does not know of the
+    link's latest erasure (erased_at, microseconds) starts again empty and keeps only how much went; the caller leaves
+    out of the delta's people and bots what was accepted before it.
     """
     if mark <= row.mark:
         return row
     if row.erased_at < erased_at:
         erased, erased_bots = row.erased + row.lifetime, row.erased_bots + row.bots
         row = Row(row.fold_day, 0, None, None, 0, 0, 0, erased_at, erased, erased_bots, (), ())
-    return _add(fold(row, fold_day, ladder), delta, mark, ladder)
+    return _add_as(fold(row, fold_day, ladder), delta, mark, ladder)
 
 
 def merge(rows: Iterable[Row], ladder: Ladder) -> Row:
-    """The sum of rows of one link, folded to the greatest of their fold days. Its mark is 0: it is nobody's row."""
+    """Returns the sum of rows of one link, folded to the greatest of their fold days. Its mark is 0."""
     several = list(rows)
     day = max((row.fold_day for row in several), default=0)
     folded = [fold(row, day, ladder) for row in several] or [fold(EMPTY, day, ladder)]
@@ -195,8 +196,10 @@ def merge(rows: Iterable[Row], ladder: Ladder) -> Row:
 
 
 def forget(row: Row, fold_day: int, days: int) -> Row:
-    """The row as it is kept for `days` days, fold_day being the last: without the buckets that begin before the first
-    of them, and without what they counted. Its opening, if it has one, stays. The row must have all of its buckets."""
+    """Returns the row without the buckets that begin before its last `days` days, and without what they counted.
+
+    fold_day is the last of those days. The opening stays. The row must have all of its buckets.
+    """
     before = (fold_day - days + 1) * DAY_S
     if all(starts[0] >= before for starts, _ in (*row.people_cells, *row.bot_cells) if starts):
         return row
@@ -205,16 +208,18 @@ def forget(row: Row, fold_day: int, days: int) -> Row:
     return row._replace(
         first=None if oldest is None else max(row.first or 0, oldest),
         last=None if oldest is None else row.last,
-        lifetime=row.opening + _sum(people),
-        bots=_sum(bots),
+        lifetime=row.opening + _sum_of_counts(people),
+        bots=_sum_of_counts(bots),
         people_cells=people,
         bot_cells=bots,
     )
 
 
 def next_due(row: Row, ladder: Ladder, days: int | None = None) -> int | None:
-    """The first fold day on which folding this row changes one of its buckets, or on which it has one to `forget` if it
-    is kept for so many days; None = never."""
+    """Returns the first fold day on which folding this row changes one of its buckets; None = never.
+
+    With `days` also the first on which it has a bucket to `forget`, as a row that is kept for so many days.
+    """
     found = []
     for cells in (row.people_cells, row.bot_cells):
         for tier, (starts, _) in enumerate(cells):
@@ -227,11 +232,11 @@ def next_due(row: Row, ladder: Ladder, days: int | None = None) -> int | None:
 
 
 def check(row: Row, ladder: Ladder) -> list[str]:
-    """The laws that this row breaks, one sentence each with the numbers; [] = none."""
+    """Returns the laws that this row breaks, one sentence each with the numbers; [] = none."""
     if not 0 <= row.fold_day < END_OF_TIME // DAY_S:
         return [f"fold_day is {row.fold_day}"]
     broken = []
-    people, bots = _sum(row.people_cells), _sum(row.bot_cells)
+    people, bots = _sum_of_counts(row.people_cells), _sum_of_counts(row.bot_cells)
     if row.lifetime != row.opening + people:
         broken.append(f"lifetime is {row.lifetime}, but opening {row.opening} + buckets {people}")
     if row.bots != bots:
@@ -265,7 +270,7 @@ def _broken_cells(series: str, cells: tuple[Cells, ...], row: Row, ladder: Ladde
 
 
 def _broken_ends(row: Row, ladder: Ladder) -> list[str]:
-    """first and last against the buckets: each must lie in the oldest and the newest bucket, to the minute."""
+    """Compares first and last with the buckets: they must lie in the oldest and the newest, to the minute."""
     starts = [start for cells in (*row.people_cells, *row.bot_cells) for start in cells[0]]
     first, last = row.first, row.last
     if first is None or last is None:
@@ -284,7 +289,7 @@ def _broken_ends(row: Row, ladder: Ladder) -> list[str]:
 
 
 def _cells_of(cells: tuple[Cells, ...], ladder: Ladder) -> tuple[Cells, ...]:
-    """One Cells per tier, also for a row that was never written. RowCorrupt if the row is of another ladder."""
+    """Returns one Cells per tier, also for a row that was never written. Raises RowCorrupt for another ladder's row."""
     if len(cells) == len(ladder.tiers):
         return cells
     if cells:
@@ -307,7 +312,7 @@ def _require_fits(*sums: int) -> None:
 
 
 def _landed(cells: tuple[Cells, ...], minutes: Mapping[int, int], fold_day: int, ladder: Ladder) -> tuple[Cells, ...]:
-    """The cells with the minutes' counts added, each in the tier that holds it."""
+    """Returns the cells with the minutes' counts added, each in the tier that holds it."""
     if not minutes:
         return cells
     cuts = ladder.cuts(fold_day)
@@ -324,7 +329,7 @@ def _landed(cells: tuple[Cells, ...], minutes: Mapping[int, int], fold_day: int,
 
 
 def _added(cells: Cells, more: Mapping[int, int]) -> Cells:
-    """The cells with more[start] added to each bucket."""
+    """Returns the cells with more[start] added to each bucket."""
     starts, counts = list(cells[0]), list(cells[1])
     for start in sorted(more):
         at = bisect_left(starts, start)
@@ -337,7 +342,7 @@ def _added(cells: Cells, more: Mapping[int, int]) -> Cells:
 
 
 def _folded(cells: tuple[Cells, ...], cuts: tuple[int, ...], ladder: Ladder) -> tuple[Cells, ...]:
-    """Carry what each tier no longer holds into the next, finest first."""
+    """Carries what each tier no longer holds into the next, finest first."""
     folded = []
     carried: Cells = NO_CELLS
     for tier, cut, (starts, counts) in zip(ladder.tiers, cuts, cells, strict=True):
@@ -363,7 +368,7 @@ def _since(cells: Cells, before: int) -> Cells:
 
 
 def _summed(rows: list[tuple[Cells, ...]]) -> tuple[Cells, ...]:
-    """Tier by tier the sum of several rows' cells."""
+    """Sums several rows' cells tier by tier."""
     summed = rows[0]
     for cells in rows[1:]:
         summed = tuple(_sum_of_two(ours, theirs) for ours, theirs in zip(summed, cells, strict=True))
@@ -380,5 +385,5 @@ def _sum_of_two(ours: Cells, theirs: Cells) -> Cells:
     return tuple(starts), tuple(sums[start] for start in starts)
 
 
-def _sum(cells: tuple[Cells, ...]) -> int:
+def _sum_of_counts(cells: tuple[Cells, ...]) -> int:
     return sum(sum(counts) for _, counts in cells)

@@ -1,17 +1,17 @@
 """What every backend promises. A backend keeps counts; which rules, whose, and what to answer is decided above it.
 
 A decision is **data**: a `Question` names the rules of one event, one key for each, a cost and a moment. The backend
-decides all of it at once and answers one `Quota` per rule, in order:
+decides all of it at once and answers one `Quota` for each rule, in order:
 
 - **All or nothing.** The hit is admitted when it fits under every rule that is not in shadow mode. Then, if `take` is
   set, every rule that it fits under is charged (a rule in shadow mode that would refuse is not). A hit that is not
   admitted charges none, writes nothing, and leaves no key behind; neither does a question without `take`.
 - **One moment, one snapshot.** All quotas are of the same instant and of the same counts: after the charge where
-  there was one. Nothing is read a second time to describe what was decided.
+  there was one. Nothing is read a second time to describe a decision.
 - **Time never steps back.** For each key the latest moment of a charged hit holds: an earlier one is taken for it.
 - **The numbers are those of `sliding_window`, `fixed_window` and `token_bucket`** in `clickcurve.limiter`, so that
   every backend gives the same answers to the same questions. They are integers below 2^53 throughout.
-- Every count has an end: `rule.ttl_s` after the last hit nothing of a key need be left, and not much later nothing is.
+- **Every count ends.** From `rule.ttl_s` after the last hit a backend may drop the key, and soon after it has.
 
 For a script that gets numbers rather than objects, `checks(question)` is the same question as a flat list of rows, one
 for each rate. Rows of one key stand together and share its counts: the rates of a `tiered` rule read one series of
@@ -24,8 +24,8 @@ Two forms, which differ only in the word await:
 
 `Limiter` and `AsyncLimiter` put the same questions; `Immediate` lends a backend that never blocks to the second.
 
-Errors: `BackendUnavailable` when no answer came, or none in time; nothing of a driver leaves a backend. A question that
-failed may or may not have been charged; it is never sent again by itself, since it might count twice.
+Errors: `BackendUnavailable` when no answer came, or none in time; no error of a driver leaves a backend. A question
+that failed may or may not have been charged; no backend sends it again by itself, since it might count twice.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from clickcurve.limiter.rule import Rule
 
 
 class Question(NamedTuple):
-    """May this hit pass?
+    """The question whether a hit may pass.
 
     keys: one for each rule; overflow: the keys to use instead where there is no room for a new one.
     at_us: epoch microseconds; None asks a backend that `keeps_time` for its own clock.
-    take: charge it if it is admitted. explain: fill `pieces` and `callers`. caller: who is hitting, for a `list`.
+    take: charge it if it is admitted. explain: fill `pieces` and `callers`. caller: the name that a `list` remembers.
     reservation: the token under which it can be settled later.
     """
 
@@ -74,8 +74,11 @@ class Check(NamedTuple):
 
 
 class Settled(Enum):
-    """How the end of a reservation went. `ended`: it was committed or cancelled before. `unknown`: there is none of
-    this token, or it has lapsed (`lapses_us`); not ended, a hit counts until its windows are over."""
+    """How the end of a reservation went.
+
+    ended: it was committed or cancelled before. unknown: no reservation has this token, or it has lapsed (`lapses_us`);
+    a hit whose reservation nobody ended counts until its windows are over.
+    """
 
     done = "done"
     ended = "ended"
@@ -83,37 +86,39 @@ class Settled(Enum):
 
 
 class Backend(Protocol):
-    """For programs of threads. See the head of this file."""
+    """A backend for programs of threads; the head of this file has its promises."""
 
     @property
     def keeps_time(self) -> bool:
-        """Does it have a clock of its own that all callers share?"""
+        """Whether it has a clock of its own that all callers share."""
         ...
 
     def decide(self, question: Question) -> Sequence[Quota]:
-        """One quota for each rule of the question."""
+        """Returns one quota for each rule of the question, and charges the hit if it is taken."""
         ...
 
     def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
-        """End a reservation: `keep` of its cost stays counted (None: all of it, 0: nothing), the rest is taken out of
-        the very buckets that it was put into, as far as they still count. To a token bucket only so much is given back
-        as it would hold more had the hit never been (`token_bucket.given_back`); from a list the last places of that
-        caller go."""
+        """Ends a reservation: `keep` of its cost stays counted (None: all of it, 0: nothing).
+
+        The rest is taken out of the very buckets that it was put into, as far as they still count. To a token bucket
+        only so much is given back as it would hold more without that hit (`token_bucket.give_back`); from a list the
+        last places of that caller go.
+        """
         ...
 
     def reset(self, question: Question) -> None:
-        """Forget what is counted under the question's keys. Reservations made before give nothing back."""
+        """Forgets what is counted under the question's keys. Reservations made before give nothing back."""
         ...
 
     def measures(self) -> Mapping[str, float]:
-        """Numbers for the metrics, by name."""
+        """Returns numbers for the metrics, by name."""
         ...
 
     def close(self) -> None: ...
 
 
 class AsyncBackend(Protocol):
-    """For programs of an event loop; each method as that of `Backend`."""
+    """A backend for programs of an event loop; each method as that of `Backend`."""
 
     @property
     def keeps_time(self) -> bool: ...
@@ -156,12 +161,12 @@ class Immediate:
 
 
 def lapses_us(rules: Sequence[Rule], at_us: int) -> int:
-    """The epoch microsecond from which a reservation made at at_us is unknown: nothing of it can count any more."""
+    """Returns the epoch microsecond from which a reservation made at at_us is unknown: none of it can still count."""
     return at_us + max(rule.keep_s for rule in rules) * 1_000_000
 
 
 def checks(question: Question) -> list[Check]:
-    """The question as flat rows, one for each rate, in the order of the rules and of their rates."""
+    """Returns the question as flat rows, one for each rate, in the order of the rules and of their rates."""
     return [
         Check(
             rule.strategy,

@@ -1,8 +1,9 @@
-"""What the limiter answers: the one `Decision` that is made of how a key stands under each rule."""
+"""What the limiter answers: the one `Decision` that is made of the quotas under each rule."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import NamedTuple
 
 from clickcurve.limiter.quota import Bound, Piece, Quota, by_room, by_wait, new
@@ -13,8 +14,8 @@ class Decision(NamedTuple):
     """The answer for a hit or a peek.
 
     rule and quota are those of the refusing rate with the longest wait, else of the tightest rate. shadow: a rule in
-    shadow mode would have refused; then `allowed` is true and rule and quota are of that. reservation: the token to
-    commit or cancel with.
+    shadow mode would have refused; then `allowed` is true, and rule and quota are of that rule. reservation: the token
+    to commit or cancel with.
     """
 
     allowed: bool
@@ -42,7 +43,7 @@ class Decision(NamedTuple):
 
     @property
     def never(self) -> bool:
-        """Does it cost more than can ever be free?"""
+        """Whether it costs more than can ever be free."""
         return self.quota.retry_after_s is None
 
     @property
@@ -63,12 +64,12 @@ class Decision(NamedTuple):
 
     @property
     def fallback(self) -> bool:
-        """Was it decided without the backend?"""
+        """Whether it was decided without the backend: each rule's `on_failure` said what to do."""
         return self.quota.fallback
 
 
 def decide(rules: Sequence[Rule], quotas: Sequence[Quota], reservation: str | None = None) -> Decision:
-    """The one answer that an event's rules give together."""
+    """Returns the one answer that an event's rules give together."""
     if len(quotas) == 1:
         (quota,), (rule,) = quotas, rules
         if quota.fits:
@@ -86,7 +87,7 @@ def decide(rules: Sequence[Rule], quotas: Sequence[Quota], reservation: str | No
 
 
 def _decide_shadow(rules: Sequence[Rule], quotas: Sequence[Quota], reservation: str | None) -> Decision:
-    """Where somebody refuses, or is in shadow mode and has no say."""
+    """Decides where a rule refuses, or is in shadow mode and has no say."""
     refusing = [n for n, quota in enumerate(quotas) if not quota.fits]
     enforced = [n for n in refusing if not rules[n].shadow]
     if refusing:
@@ -97,6 +98,30 @@ def _decide_shadow(rules: Sequence[Rule], quotas: Sequence[Quota], reservation: 
     return Decision(True, rules[first], quotas[first], False, reservation)
 
 
+def quota_without_counts(rule: Rule, cost: int, at_s: float, retry_s: float) -> Quota:
+    """Returns the quota of a caller about which nothing is known: full under `closed`, else as if it had never called.
+
+    at_s: epoch seconds. retry_s: seconds until the backend is tried again, which is when a closed rule may admit. A hit
+    that costs more than the limit never fits.
+    """
+    limit = rule.burst or rule.rates[0].limit
+    closed = rule.on_failure == "closed"
+    wait_s = None if cost > limit else retry_s if closed else 0.0
+    reset_at = ceil(at_s + (wait_s or 0.0))
+    remaining = 0 if closed else limit
+    return Quota(
+        not closed and cost <= limit,
+        limit,
+        rule.rates[0].window_s,
+        remaining,
+        wait_s,
+        reset_at,
+        0,
+        limit,
+        fallback=True,
+    )
+
+
 def is_admitted(rules: Sequence[Rule], quotas: Sequence[Quota]) -> bool:
-    """Does the hit fit under every rule that is not in shadow mode?"""
+    """Returns whether the hit fits under every rule that is not in shadow mode."""
     return not [quota for n, quota in enumerate(quotas) if not (quota.fits or rules[n].shadow)]

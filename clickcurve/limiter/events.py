@@ -1,4 +1,4 @@
-"""What is asked of a backend, and what its answer means: all of the limiter that need not wait for anything."""
+"""Events and the questions about them: the part of a limiter that never waits for a backend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeAlias
 from clickcurve.buckets.errors import EventUnknown, ParameterInvalid, RuleInvalid
 from clickcurve.limiter.backend import AsyncBackend, Backend, Question
 from clickcurve.limiter.decision import Decision
-from clickcurve.limiter.key import Keys, keys_of
+from clickcurve.limiter.key import KeyMaker, key_maker
 from clickcurve.limiter.quota import new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Rule, check_together
@@ -19,7 +19,7 @@ from clickcurve.times import SECOND_US
 
 Clock: TypeAlias = Callable[[], float]
 Features: TypeAlias = Mapping[str, str]
-# Told of decisions: the event, the cost, the decision.
+# Hears of decisions: the event, the cost, the decision.
 Listener: TypeAlias = Callable[[str, int, Decision], None]
 # The same of each caller whose history a rule keeps; the second is the caller, as `identity_of` has it.
 CallerListener: TypeAlias = Callable[[str, str, int, Decision], None]
@@ -31,20 +31,24 @@ COST_RULE = f"a whole number from 1 to {MAX_LIMIT}"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What is asked about together: its rules, what makes the key of each, and the backend that all are on."""
+    """What a hit is decided under together: its rules, what makes the key of each, and the backend of them all.
+
+    keeps_time: whether that backend has a clock of its own. remembers: what makes the keys of the rule that is a list,
+    if one is. callers: of the rules that keep a history of callers, once for each `by`; () without a listener.
+    """
 
     name: str
     rules: tuple[Rule, ...]
-    keys: tuple[Keys, ...]
+    keys: tuple[KeyMaker, ...]
     overflow: tuple[str, ...]
     backend: str
-    keeps_time: bool  # has that backend a clock of its own?
-    remembers: Keys | None  # of the rule that is a list, if there is one
-    callers: tuple[Keys, ...]  # of the rules that keep a history of callers, once for each `by`; () if nobody listens
+    keeps_time: bool
+    remembers: KeyMaker | None
+    callers: tuple[KeyMaker, ...]
 
 
 class Attempt:
-    """What `count_failures` hands to its block, which says `fail()`, or raises, if it is to count."""
+    """What `count_failures` hands to its block; the block calls `fail()`, or raises, if it is to count."""
 
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
@@ -63,13 +67,16 @@ class Attempt:
 
     @property
     def keep(self) -> int | None:
-        """What is to stay counted in the end: all of it, or nothing."""
+        """How much stays counted in the end: all of it (None), or nothing."""
         return None if self.failed else 0
 
 
 class Events:
-    """The events of a limiter, its clocks and who listens. clock: epoch seconds; None if every backend keeps time, and
-    not asked for the events of those that do. timer: seconds that never step back."""
+    """The events of a limiter, its clocks and its listeners.
+
+    clock: epoch seconds; None if every backend keeps time, and not read for the events of those that do. timer: seconds
+    that never step back.
+    """
 
     def __init__(
         self,
@@ -88,11 +95,11 @@ class Events:
         self._by_name = self._compiled(rules)
 
     def replace(self, rules: Iterable[Rule]) -> None:
-        """Other rules from now on. Counts go on where a rule counts in the same way as before; RuleInvalid leaves the
-        old ones."""
+        """Takes other rules from now on; RuleInvalid leaves the old. Counts go on where a rule counts as before."""
         self._by_name = self._compiled(rules)
 
     def __getitem__(self, name: str) -> Event:
+        """Returns the event of this name. EventUnknown if no rule is for it."""
         try:
             return self._by_name[name]
         except KeyError:
@@ -105,7 +112,7 @@ class Events:
         return {name: event.rules for name, event in self._by_name.items()}
 
     def now(self) -> float | None:
-        """Epoch seconds by the limiter's clock; None if it has none."""
+        """Returns epoch seconds by the limiter's clock; None if it has none."""
         return None if self._clock is None else self._clock()
 
     def question(
@@ -119,18 +126,19 @@ class Events:
         caller: str | None = None,
         reservation: str | None = None,
     ) -> Question:
-        """The question. ParameterInvalid when a feature is missing or the cost is not one."""
+        """Makes the question. ParameterInvalid when a feature is missing or the cost is wrong."""
         if cost != 1:
             check_cost(cost)
         if event.remembers is not None:
             caller = (caller or event.remembers.caller(features))[:MAX_CALLER_CHARS]
         rules, keys, overflow = event.rules, event.keys, event.overflow
-        named = (keys[0].of(features),) if len(keys) == 1 else tuple([each.of(features) for each in keys])
+        named = (keys[0].key(features),) if len(keys) == 1 else tuple([each.key(features) for each in keys])
         return new(
             Question, (rules, named, overflow, cost, self.at_us(event, now), take, explain, caller or "", reservation)
         )
 
     def report(self, event: Event, features: Features, cost: int, decision: Decision) -> None:
+        """Passes a decision to the listeners."""
         if self._listener is not None:
             self._listener(event.name, cost, decision)
         if event.callers and self._caller_listener is not None:
@@ -138,12 +146,13 @@ class Events:
                 self._caller_listener(event.name, keys.identity(features), cost, decision)
 
     def timer(self) -> float:
+        """Returns the seconds by which waiters keep deadlines. ValueError if neither timer nor clock was given."""
         if self._timer is None:
             raise ValueError("a limiter without a clock needs a timer to wait by")
         return self._timer()
 
     def at_us(self, event: Event, now: float | None) -> int | None:
-        """The moment in microseconds: the given one, else None for a backend that has its own, else the clock's."""
+        """Returns the microsecond: the given one, else None for a backend that keeps time, else the clock's."""
         if now is None and self._clock is not None and not event.keeps_time:
             now = self._clock()
         return None if now is None else int(now * SECOND_US)
@@ -164,9 +173,9 @@ class Events:
                 value=backend,
                 rule="one of " + ", ".join(sorted(self._backends)),
             )
-        keys = tuple(map(keys_of, rules))
+        keys = tuple(map(key_maker, rules))
         lists = [each for each, rule in zip(keys, rules, strict=True) if rule.strategy == "list"]
-        callers: dict[object, Keys] = {}
+        callers: dict[object, KeyMaker] = {}
         for each, rule in zip(keys, rules, strict=True):
             if rule.history == "callers" and self._caller_listener is not None:
                 callers.setdefault(rule.by, each)
@@ -177,24 +186,25 @@ class Events:
 
 
 def check_cost(cost: object) -> None:
+    """Raises ParameterInvalid unless the cost is a whole number from 1 to MAX_LIMIT."""
     if not isinstance(cost, int) or isinstance(cost, bool) or not 1 <= cost <= MAX_LIMIT:
         raise ParameterInvalid(f"the cost must be {COST_RULE}, not {cost!r}", field="cost", value=cost, rule=COST_RULE)
 
 
 # --- reservations -----------------------------------------------------------------------------------------------------
 def new_reservation(cost: int) -> str:
-    """A token that nobody can guess. It tells the cost, so that nobody needs to ask for it."""
+    """Makes a token that nobody can guess. It holds the cost, so that no backend is asked for it."""
     return f"{cost}-{secrets.token_hex(16)}"
 
 
 def parse_kept(reservation: str, cost: int | None) -> int | None:
-    """How much a commit keeps: None for all. ParameterInvalid if it is more than what was reserved."""
+    """Returns how much a commit keeps: None for all. ParameterInvalid if it is more than was reserved."""
     if cost is None:
         return None
     if cost != 0:
         check_cost(cost)
     found = _RESERVATION.fullmatch(reservation)
-    reserved = int(found[1]) if found else cost  # what is no token will be unknown
+    reserved = int(found[1]) if found else cost  # a text that is not a token will be unknown
     if cost > reserved:
         raise ParameterInvalid(
             f"only {reserved} were reserved: hit the other {cost - reserved} by themselves",

@@ -1,5 +1,6 @@
-"""Windows that begin at a moment: turns of the clock (`fixed`, `per_second`), or opened by a first hit
-(`single_counter`, `list`). Pure arithmetic.
+"""Windows that begin at a moment: multiples of their length on the clock, or a first hit. Pure arithmetic.
+
+`fixed` and `per_second` count on the clock, `single_counter` and `list` from a first hit.
 
 `fixed` counts each of its rates in the window [n W, (n + 1) W) of the clock, so that around the turn of two windows up
 to twice the limit can pass within W. A window that a hit opened lasts W from that very microsecond, and the next hit
@@ -15,18 +16,21 @@ from clickcurve.times import SECOND_US
 
 
 def turn(second: int, window_s: int) -> int:
-    """The second at which the clock's window that holds this second ends, and the next begins."""
+    """Returns the second at which the clock's window that holds this second ends, and the next begins."""
     return (second // window_s + 1) * window_s
 
 
 def closes_us(opened_us: int, window_s: int) -> int:
-    """The epoch microsecond from which a window that a hit opened at opened_us no longer counts."""
+    """Returns the epoch microsecond from which a window that a hit opened at opened_us no longer counts."""
     return opened_us + window_s * SECOND_US
 
 
-def weigh(limit: int, window_s: int, used: int, closes_us: int, at_us: int, cost: int, taking: bool) -> Quota:
-    """How a count stands in a window that closes at closes_us; after a hit of this cost if it fits and is to be taken.
-    Where nothing is counted all of the limit is free now, and reset_at says so."""
+def weigh_count(limit: int, window_s: int, used: int, closes_us: int, at_us: int, cost: int, taking: bool) -> Quota:
+    """Returns the quota of a count in a window that closes at closes_us.
+
+    It is the one after a hit of this cost if that fits and is taken. Where nothing is counted all of the limit is free
+    now, and reset_at says so.
+    """
     fits = used + cost <= limit
     wait_s: float | None = 0.0
     if not fits:

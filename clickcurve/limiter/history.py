@@ -1,11 +1,12 @@
-"""What was asked of each event and what was admitted, summed by minute, until somebody takes it to keep.
+"""What was asked of each event and what was admitted, summed by minute, until it is taken to be kept.
 
-Pure: who listens to a limiter says when a decision was made, and takes the sums to wherever rows are kept. Decisions
-count with their cost. What a rule in shadow mode would have refused was admitted, and so was what was admitted blindly.
-A reserved hit was asked for, and admitted, when it was reserved, whatever becomes of it; a peek is neither.
+Pure: the listener of a limiter says when a decision was made, and takes the sums to wherever rows are kept. Decisions
+count with their cost. A hit that only a rule in shadow mode would have refused was admitted, and so was a hit that a
+fallback let pass. A reserved hit was asked for, and admitted, when it was reserved, whatever becomes of it; a peek is
+neither.
 
-Callers are kept under a digest that only who has the secret can make: it leads from a caller to a history, and from a
-history to nobody.
+Callers are kept under a digest that only the owner of the secret can make: it leads from a caller to a history, and
+from a history to nobody.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from clickcurve.buckets.ladder import DAY_S, MINUTE_S
 from clickcurve.keys import OUTCOMES, caller_key, limit_key
 from clickcurve.limiter.decision import Decision
 
-# Sums that may wait for a taker; when there are more the oldest minutes go, and are counted as lost. Without callers it
+# Sums that may wait to be taken; when there are more the oldest minutes go, and are counted as lost. Without callers it
 # is the sums of fifty events in a week.
 MAX_SUMS = 1_000_000
-# Callers of a day that get a history of their own; those who come later share one.
+# Callers of a day that get a history of their own; later ones share one.
 MAX_CALLERS = 100_000
-CALLER_RULE = "feature=value, such as ip=203.0.113.7, or several with blanks between them"
+CALLER_RULE = "feature=value, such as ip=203.0.113.7, or several separated by blanks"
 
 
 class DecisionSums:
@@ -40,11 +41,11 @@ class DecisionSums:
         self._day = -1
 
     def add(self, event: str, cost: int, decision: Decision, now: float) -> None:
-        """Count a decision that was made at `now`, epoch seconds."""
+        """Counts a decision that was made at `now`, epoch seconds."""
         self._add(self._keys.get(event) or self._named(event), cost, decision, now)
 
     def add_caller(self, event: str, digest: str, cost: int, decision: Decision, now: float) -> None:
-        """Count a decision about a caller, beside `add`."""
+        """Counts a decision about a caller, after `add` counted it for the event."""
         today = int(now) // DAY_S
         if today != self._day:
             self._callers.clear()
@@ -69,12 +70,12 @@ class DecisionSums:
             sums[admitted] = sums.get(admitted, 0) + cost
 
     def take(self) -> dict[int, dict[str, int]]:
-        """All sums, minute start -> stored key -> count; from here on they are the taker's."""
+        """Hands all sums over: minute start -> stored key -> count. None of them stay here."""
         taken, self._minutes = self._minutes, {}
         return taken
 
     def give_back(self, taken: Mapping[int, Mapping[str, int]]) -> None:
-        """What could not be kept is here again, to be taken once more."""
+        """Takes back sums that could not be kept, to be taken once more."""
         for minute, sums in taken.items():
             mine = self._minutes.setdefault(minute, {})
             for key, count in sums.items():
@@ -96,19 +97,19 @@ class DecisionSums:
 
 
 def asked_in(taken: Mapping[int, Mapping[str, int]]) -> int:
-    """How many hits were asked for, in sums that were taken; callers' are parts of those."""
+    """Returns how many hits were asked for, in sums that were taken; callers' sums are parts of those."""
     end = ":" + OUTCOMES[0]
     return sum(count for sums in taken.values() for key, count in sums.items() if key.endswith(end))
 
 
 # --- callers ----------------------------------------------------------------------------------------------------------
 def digest_of(secret: bytes, identity: str) -> str:
-    """What stands for a caller (`clickcurve.limiter.key.identity_of`) in keys; `secret` has at most 64 bytes."""
+    """Returns what stands in keys for a caller (`clickcurve.limiter.key.identity_of`). secret: at most 64 bytes."""
     return blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16, key=secret).hexdigest()
 
 
 def parse_caller(text: str) -> dict[str, str]:
-    """The features of the caller that people write as `ip=203.0.113.7 endpoint=/links`. ParameterInvalid."""
+    """Parses a caller as people write it, `ip=203.0.113.7 endpoint=/links`, into features. ParameterInvalid."""
     try:
         words = [word.partition("=") for word in shlex.split(text)]
     except ValueError:

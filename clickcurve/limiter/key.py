@@ -26,11 +26,11 @@ _PLAIN = re.compile(r"[!-~]+", re.ASCII)
 
 
 def part(text: str) -> str:
-    return str(len(text)) + ":" + text  # not an f-string: a value that is no text must fail here
+    return str(len(text)) + ":" + text  # not an f-string: a value that is not text must fail here
 
 
 class Choice(NamedTuple):
-    """One alternative of `by`: its features, the first by itself, and what all of its keys begin with."""
+    """One alternative of `by`: its first feature, the others, and what all of its keys begin with."""
 
     first: str
     others: tuple[str, ...]
@@ -42,16 +42,18 @@ class Choice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
-    """Makes the keys of one rule. overflow: the key that those share for whom there is no room."""
+class KeyMaker:
+    """Makes the keys of one rule. overflow: the key that callers share when there is no room for theirs."""
 
     event: str
     choices: tuple[Choice, ...]
     overflow: str
 
-    def of(self, features: Mapping[str, str]) -> str:
-        """The key of the first alternative that the features have all of; an empty value counts as not given.
-        ParameterInvalid if there is none, or a value is no text."""
+    def key(self, features: Mapping[str, str]) -> str:
+        """Returns the key of the first alternative of which all features are given; an empty value is not.
+
+        ParameterInvalid if there is no such alternative, or a value is not text.
+        """
         for choice in self.choices:
             first, others, start = choice
             key = features.get(first)
@@ -65,7 +67,7 @@ class Keys:
                     key = "".join(map(part, values[:-1])) + values[-1]
                 key = start + key
             except TypeError:
-                raise self._no_text(choice.names, features) from None
+                raise self._not_text(choice.names, features) from None
             if not key.isascii():
                 self._check_unicode(choice.names, features)
             return key if len(key) <= MAX_KEY_CHARS else "#" + _digest(key)
@@ -75,23 +77,23 @@ class Keys:
         )
 
     def caller(self, features: Mapping[str, str]) -> str:
-        """The values that the key is made of, to be read by people."""
+        """Returns the values that the key is made of, to be read by people."""
         for choice in self.choices:
             if all(features.get(name) for name in choice.names):
                 return " ".join(str(features[name]) for name in choice.names)
         return ""
 
     def identity(self, features: Mapping[str, str]) -> str:
-        """The caller that the key is of, whatever the rule and how it counts; as `identity_of` has it."""
+        """Returns the caller's identity (`identity_of`), which does not depend on the rule or how it counts."""
         for choice in self.choices:
             if all(features.get(name) for name in choice.names):
                 return identity_of({name: features[name] for name in choice.names})
         return ""
 
-    def _no_text(self, names: Iterable[str], features: Mapping[str, str]) -> ParameterInvalid:
+    def _not_text(self, names: Iterable[str], features: Mapping[str, str]) -> ParameterInvalid:
         name = next((name for name in names if not isinstance(features[name], str)), "")
         return ParameterInvalid(
-            f"{name} of the event {self.event} is no text", field=name, value=features.get(name), rule="text"
+            f"{name} of the event {self.event} is not text", field=name, value=features.get(name), rule="text"
         )
 
     def _check_unicode(self, names: Iterable[str], features: Mapping[str, str]) -> None:
@@ -100,27 +102,29 @@ class Keys:
                 features[name].encode()
             except UnicodeEncodeError:
                 raise ParameterInvalid(
-                    f"{name} of the event {self.event} is no text that UTF-8 can hold", field=name, rule="UTF-8"
+                    f"{name} of the event {self.event} is not text that UTF-8 can hold", field=name, rule="UTF-8"
                 ) from None
 
 
-def keys_of(rule: Rule) -> Keys:
-    """What makes the keys of this rule. Rules that go on from one another's counts have the same."""
+def key_maker(rule: Rule) -> KeyMaker:
+    """Returns what makes the keys of this rule; equal for rules that go on from each other's counts."""
     head = part(rule.event) + part(rule.name) + part(rule.kept_as)
     choices = tuple(
         Choice(names[0], names[1:], head + part(str(len(names))) + "".join(map(part, names))) for names in rule.by
     )
-    return Keys(rule.event, choices, head + part("overflow"))
+    return KeyMaker(rule.event, choices, head + part("overflow"))
 
 
 def identity_of(caller: Mapping[str, str]) -> str:
-    """A caller by name: some features with their values. No two callers share one."""
+    """Returns a caller's name, made of some features and their values. No two callers share one."""
     return "".join(part(name) + part(caller[name]) for name in sorted(caller))
 
 
 def memcached_key(key: str) -> str:
-    """The key in the form that memcached takes: visible ASCII, and short, since a decision may name 142 counts of it;
-    where it is not that, a digest."""
+    """Returns the key if memcached takes it and it is short, else a digest of it.
+
+    memcached takes visible ASCII; a decision may name 142 counts of one key, so each character is sent that often.
+    """
     if len(key) <= MAX_MEMCACHED_CHARS and _PLAIN.fullmatch(key):
         return key
     return "#" + urlsafe_b64encode(blake2b(key.encode(), digest_size=18).digest()).decode()

@@ -1,4 +1,4 @@
-"""How one key stands under one rule: what a backend answers, in the words of the rate that matters.
+"""What one key has left under one rule: what a backend answers, in the numbers of the rate that matters.
 
 Named tuples, since several are made for every request and a frozen dataclass takes ten times as long to make.
 """
@@ -30,12 +30,15 @@ class Piece(NamedTuple):
 
 
 class Quota(NamedTuple):
-    """How one key stands under one rule, in the words of the rate that matters: of those that refuse the one with the
-    longest wait, else the tightest (least remaining, then least limit, then longest window).
+    """What one key has left under one rule, in the numbers of the rate that matters.
+
+    That is, of the rates that refuse, the one with the longest wait; else the tightest: least remaining, then least
+    limit, then longest window.
 
     All numbers are of one moment, after the hit if it was counted. retry_after_s: 0.0 where the hit fits, None where it
     never will. reset_at: epoch seconds, rounded up, at which all of the limit is free if nobody calls. at_least and
     at_most bound the hits in the window (now - window, now]; they are equal where a strategy knows exactly.
+    fallback: it was decided without the backend.
     """
 
     fits: bool
@@ -52,7 +55,7 @@ class Quota(NamedTuple):
 
 
 def longest(refusals: Sequence[Quota]) -> Quota:
-    """The refusal with the longest wait, else of the tightest rate."""
+    """Returns the refusal with the longest wait; of equal ones that of the tightest rate."""
     return refusals[0] if len(refusals) == 1 else max(refusals, key=by_wait)
 
 
@@ -61,19 +64,21 @@ def tightest(quotas: Sequence[Quota]) -> Quota:
 
 
 def by_room(quota: Quota) -> tuple[int, int, int]:
-    """Smallest for the tightest."""
+    """Sorts by room: the tightest first."""
     return quota.remaining, quota.limit, -quota.window_s
 
 
 def by_wait(quota: Quota) -> tuple[float, int, int, int]:
-    """Largest for the longest wait, and then for the tightest."""
+    """Sorts by wait: the longest last, and of equal ones the tightest last."""
     wait_s = quota.retry_after_s
     return inf if wait_s is None else wait_s, -quota.remaining, -quota.limit, quota.window_s
 
 
 def pause_s(now_us: int, until_us: int) -> float:
-    """Seconds to wait from now_us until a hit at that later moment is at until_us or after: rounded up to milliseconds,
-    and one more where adding it to epoch seconds would round to just before."""
+    """Returns the seconds to wait from now_us until a hit is at until_us or after, rounded up to milliseconds.
+
+    One more where adding it to epoch seconds would round to just before.
+    """
     wait_ms = -(-(until_us - now_us) // 1_000)
     now_s = now_us / 1_000_000
     while int((now_s + wait_ms / 1_000) * 1_000_000) < until_us:

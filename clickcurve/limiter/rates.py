@@ -25,7 +25,7 @@ class Rate:
     window_s: int
 
     def __post_init__(self) -> None:
-        _check(str(self), self.limit, self.window_s)
+        _check_rate(str(self), self.limit, self.window_s)
 
     def __str__(self) -> str:
         unit, unit_s = next(
@@ -36,42 +36,44 @@ class Rate:
 
 
 def parse_rates(text: str) -> tuple[Rate, ...]:
-    """The rates of `2/s, 5/m, 10/h, 100/d`, shortest window first. RuleInvalid names the one that is wrong and why."""
-    return in_order(_parse(part.strip()) for part in text.split(","))
+    """Parses rates such as `2/s, 5/m, 10/h, 100/d`; shortest window first. RuleInvalid names the wrong one and why."""
+    return in_order(_parse_rate(part.strip()) for part in text.split(","))
 
 
 def in_order(rates: Iterable[Rate]) -> tuple[Rate, ...]:
-    """The rates, shortest window first. RuleInvalid if there is none, or one that can never refuse anything because a
-    longer window allows no more."""
+    """Returns the rates, shortest window first.
+
+    RuleInvalid if there is none, or one that can never refuse anything because a longer window allows no more.
+    """
     ordered = tuple(sorted(rates, key=lambda rate: rate.window_s))
     if not ordered:
         raise RuleInvalid("a rule needs a rate", field="rates", value="", rule=RATES_RULE)
     for short, long in pairwise(ordered):
         if short.window_s == long.window_s:
-            raise _broken(str(long), f"has the same window as {short}: only one of them can count")
+            raise _rate_error(str(long), f"has the same window as {short}: only one of them can count")
         if short.limit >= long.limit:
-            raise _broken(str(short), f"can never refuse anything, since {long} allows no more in a longer time")
+            raise _rate_error(str(short), f"can never refuse anything, since {long} allows no more in a longer time")
     return ordered
 
 
-def _parse(text: str) -> Rate:
+def _parse_rate(text: str) -> Rate:
     found = _RATE.fullmatch(text)
     if found is None:
-        raise _broken(text, "is not a limit per time")
+        raise _rate_error(text, "is not a limit per time")
     limit, many, unit = found.groups()
     if unit not in UNITS_S:
-        raise _broken(text, f"has the unit {unit!r}, and the units are {', '.join(UNITS_S)}")
+        raise _rate_error(text, f"has the unit {unit!r}, and the units are {', '.join(UNITS_S)}")
     window_s = int(many or "1") * UNITS_S[unit]
-    _check(text, int(limit), window_s)
+    _check_rate(text, int(limit), window_s)
     return Rate(int(limit), window_s)
 
 
-def _check(text: str, limit: int, window_s: int) -> None:
+def _check_rate(text: str, limit: int, window_s: int) -> None:
     if not 1 <= limit <= MAX_LIMIT:
-        raise _broken(text, f"has the limit {limit}, and it must be from 1 to {MAX_LIMIT}")
+        raise _rate_error(text, f"has the limit {limit}, and it must be from 1 to {MAX_LIMIT}")
     if not 1 <= window_s <= MAX_WINDOW_S:
-        raise _broken(text, f"has a window of {window_s} s, and it must be from 1 s to 366 days")
+        raise _rate_error(text, f"has a window of {window_s} s, and it must be from 1 s to 366 days")
 
 
-def _broken(text: str, why: str) -> RuleInvalid:
+def _rate_error(text: str, why: str) -> RuleInvalid:
     return RuleInvalid(f"the rate {text!r} {why}", field="rates", value=text, rule=RATES_RULE)

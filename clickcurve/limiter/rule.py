@@ -1,4 +1,4 @@
-"""A rule: which callers of an event share a limit, the limit, and how it is kept. Refused with its reason when wrong.
+"""A rule: which callers of an event share a limit, the limit, and how it is kept. RuleInvalid says what is wrong.
 
 A settings file has one table `[limits.EVENT]`, or several `[[limits.EVENT]]` that are decided together.
 """
@@ -19,13 +19,13 @@ EDGES_S = {"second": 1, "minute": 60, "hour": 3_600}
 SIDES = ("strict", "lenient")
 FAILURES = ("open", "closed", "local")
 HISTORIES = ("event", "callers")
-# What a list remembers, it remembers caller by caller.
+# A list remembers each caller by name.
 MAX_LIST = 10_000
 # Fields of a question that are not features.
 RESERVED = ("cost", "peek", "explain", "reserve")
 
 _STRATEGIES = ("tiered", "fixed", "token_bucket", "per_second", "single_counter", "list")
-# Which strategy runs where. What is not here is refused when the rules are read.
+# Which strategy runs where. Another combination is refused when the rules are read.
 SUPPORTED: Mapping[str, tuple[str, ...]] = {
     "memory": _STRATEGIES,
     "redis": _STRATEGIES,
@@ -37,8 +37,11 @@ _FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 class Reach(NamedTuple):
-    """A rate in the numbers that a decision needs: of the buckets of the edge's width, those that begin less than
-    `decided_s` before now are held against the limit, those less than `other_s` give the other end of the bound."""
+    """A rate in the numbers that a decision needs.
+
+    Of the buckets of the edge's width, those that begin less than `decided_s` before now are held against the limit;
+    those that begin less than `other_s` before now give the other end of the bound.
+    """
 
     limit: int
     window_s: int
@@ -52,8 +55,8 @@ class Rule:
 
     by: the alternatives, each the features that name a caller together; the first that a question has all of is taken.
     edge_s and side only mean something to `tiered`, burst only to `token_bucket` (0: the rate's limit).
-    ttl_s: how long a backend keeps what it counted (0: as long as it needs). history: is what is asked and admitted
-    told of the event alone, or of its callers too?
+    ttl_s: how long a backend keeps what it counted (0: as long as it needs). history: whether listeners hear of the
+    event alone, or of its callers too.
     """
 
     event: str
@@ -76,9 +79,9 @@ class Rule:
 
     def __post_init__(self) -> None:
         try:
-            _check(self)
+            _check_rule(self)
         except RuleInvalid as error:
-            raise _named(error, self.event) from None
+            raise _with_event(error, self.event) from None
         put = object.__setattr__
         put(self, "rates", in_order(self.rates))
         put(self, "reaches", tuple(self._reach(rate) for rate in self.rates))
@@ -126,8 +129,10 @@ class Rule:
 
 
 def parse_rules(limits: Mapping[str, Any]) -> tuple[Rule, ...]:
-    """The rules of a settings file's `limits`: each event's table, or list of tables. RuleInvalid for the first wrong
-    one. All rules of an event live on one backend, since they are decided together."""
+    """Parses a settings file's `limits`: each event's table, or list of tables. RuleInvalid for the first wrong one.
+
+    All rules of an event live on one backend, since they are decided together.
+    """
     return tuple(rule for event, tables in limits.items() for rule in _parse_event(event, tables))
 
 
@@ -135,32 +140,32 @@ def _parse_event(event: str, tables: object) -> Sequence[Rule]:
     try:
         many = tables if isinstance(tables, list) else [tables]
         if not many or not all(isinstance(table, Mapping) for table in many):
-            raise _wrong("limits", tables, "a table, or a list of tables")
+            raise _rule_error("limits", tables, "a table, or a list of tables")
         names = [event] if len(many) == 1 else [f"{event}.{number}" for number in range(1, len(many) + 1)]
-        rules = [_parse(event, name, table) for name, table in zip(names, many, strict=True)]
+        rules = [_parse_table(event, name, table) for name, table in zip(names, many, strict=True)]
         check_together(rules)
     except RuleInvalid as error:
-        raise _named(error, event) from None
+        raise _with_event(error, event) from None
     return rules
 
 
 def check_together(rules: Sequence[Rule]) -> None:
-    """RuleInvalid unless these rules of one event can be decided together: names of their own, one backend."""
+    """Raises RuleInvalid unless these rules of one event can be decided together: distinct names, one backend."""
     names = [rule.name for rule in rules]
     for name in names:
         if names.count(name) > 1:
-            raise _wrong("name", name, "a name that no other rule of the event has")
+            raise _rule_error("name", name, "a name that no other rule of the event has")
     backends = {rule.backend for rule in rules}
     if len(backends) > 1:
-        raise _wrong("backend", ", ".join(sorted(backends)), "the same for all rules of an event")
+        raise _rule_error("backend", ", ".join(sorted(backends)), "the same for all rules of an event")
 
 
-def _parse(event: str, name: str, table: Mapping[str, Any]) -> Rule:
+def _parse_table(event: str, name: str, table: Mapping[str, Any]) -> Rule:
     known = {each.name for each in fields(Rule) if each.init} - {"event", "edge_s"} | {"edge"}
     for setting in table:
         if setting not in known:
             raise RuleInvalid(
-                f"{setting!r} is no setting of a rule",
+                f"{setting!r} is not a setting of a rule",
                 field=setting,
                 value=table[setting],
                 rule=", ".join(sorted(known)),
@@ -170,11 +175,11 @@ def _parse(event: str, name: str, table: Mapping[str, Any]) -> Rule:
             raise RuleInvalid(f"the setting {setting} is missing", field=setting, rule="every rule has by and rates")
     given = {"name": name, **table, "by": _parse_by(table["by"])}
     if not isinstance(table["rates"], str):
-        raise _wrong("rates", table["rates"], "text such as '2/s, 5/m'")
+        raise _rule_error("rates", table["rates"], "text such as '2/s, 5/m'")
     given["rates"] = parse_rates(table["rates"])
     _check_fit(table, given.get("strategy", "tiered"))
     if "edge" in given:
-        given["edge_s"] = EDGES_S[_one_of("edge", given.pop("edge"), tuple(EDGES_S))]
+        given["edge_s"] = EDGES_S[_check_choice("edge", given.pop("edge"), tuple(EDGES_S))]
     return Rule(event=event, **given)
 
 
@@ -184,7 +189,7 @@ def _parse_by(by: object) -> tuple[tuple[str, ...], ...]:
 
 
 def _check_fit(table: Mapping[str, Any], strategy: object) -> None:
-    """Settings that the strategy would ignore are refused: somebody believes in them."""
+    """Refuses settings that the strategy would ignore, since the author of the rule relies on them."""
     for name, only in (("edge", "tiered"), ("side", "tiered"), ("burst", "token_bucket")):
         if name in table and strategy != only:
             raise RuleInvalid(
@@ -193,23 +198,23 @@ def _check_fit(table: Mapping[str, Any], strategy: object) -> None:
 
 
 # --- what a rule must be ----------------------------------------------------------------------------------------------
-def _check(rule: Rule) -> None:
+def _check_rule(rule: Rule) -> None:
     for name in ("event", "name"):
         if not isinstance(getattr(rule, name), str) or not _NAME.fullmatch(getattr(rule, name)):
-            raise _wrong(name, getattr(rule, name), "1 to 64 letters, digits and _ . -")
+            raise _rule_error(name, getattr(rule, name), "1 to 64 letters, digits and _ . -")
     _check_by(rule.by)
-    _one_of("strategy", rule.strategy, _STRATEGIES)
-    _one_of("side", rule.side, SIDES)
-    _one_of("on_failure", rule.on_failure, FAILURES)
-    _one_of("backend", rule.backend, tuple(SUPPORTED))
-    _one_of("history", rule.history, HISTORIES)
+    _check_choice("strategy", rule.strategy, _STRATEGIES)
+    _check_choice("side", rule.side, SIDES)
+    _check_choice("on_failure", rule.on_failure, FAILURES)
+    _check_choice("backend", rule.backend, tuple(SUPPORTED))
+    _check_choice("history", rule.history, HISTORIES)
     if rule.edge_s not in EDGES_S.values():
-        raise _wrong("edge", rule.edge_s, "one of " + ", ".join(EDGES_S))
+        raise _rule_error("edge", rule.edge_s, "one of " + ", ".join(EDGES_S))
     if not isinstance(rule.shadow, bool):
-        raise _wrong("shadow", rule.shadow, "true or false")
-    _whole("status", rule.status, 400, 499)
-    _whole("burst", rule.burst, 0, MAX_LIMIT)
-    _whole("ttl_s", rule.ttl_s, 0, 10 * MAX_WINDOW_S)
+        raise _rule_error("shadow", rule.shadow, "true or false")
+    _check_whole("status", rule.status, 400, 499)
+    _check_whole("burst", rule.burst, 0, MAX_LIMIT)
+    _check_whole("ttl_s", rule.ttl_s, 0, 10 * MAX_WINDOW_S)
     if rule.strategy not in SUPPORTED[rule.backend]:
         raise RuleInvalid(
             f"the strategy {rule.strategy!r} does not run on the backend {rule.backend!r}",
@@ -223,55 +228,57 @@ def _check(rule: Rule) -> None:
 def _check_by(by: Sequence[Sequence[str]]) -> None:
     rule = 'features such as ["user", "ip"], or [["ip", "endpoint"]] for both together'
     if not by or not all(by):
-        raise _wrong("by", by, rule)
+        raise _rule_error("by", by, rule)
     for name in (name for choice in by for name in choice):
         if not isinstance(name, str) or not _FEATURE.fullmatch(name):
-            raise _wrong("by", name, rule)
+            raise _rule_error("by", name, rule)
         if name in RESERVED:
-            raise _wrong("by", name, f"a feature, and {name} is a field of the question")
+            raise _rule_error("by", name, f"a feature, and {name} is a field of the question")
 
 
 def _check_rates(rule: Rule) -> None:
     rates = in_order(rule.rates)
     shown = ", ".join(map(str, rates))
     if len(rates) > 1 and rule.strategy not in _SEVERAL_RATES:
-        raise _wrong("rates", shown, f"one rate for the strategy {rule.strategy!r}")
+        raise _rule_error("rates", shown, f"one rate for the strategy {rule.strategy!r}")
     if rule.strategy == "per_second" and rates[0].window_s != 1:
-        raise _wrong("rates", shown, "a rate per second, such as 10/s, for the strategy 'per_second'")
+        raise _rule_error("rates", shown, "a rate per second, such as 10/s, for the strategy 'per_second'")
     if rule.strategy == "list" and rates[0].limit > MAX_LIST:
-        raise _wrong("rates", shown, f"at most {MAX_LIST} callers, since a list remembers each")
+        raise _rule_error("rates", shown, f"at most {MAX_LIST} callers, since a list remembers each")
     if rule.strategy == "tiered":
         _check_windows(rates, rule.edge_s)
     longest_s = rates[-1].window_s + (rule.edge_s if rule.strategy == "tiered" else 0)
     if 0 < rule.ttl_s < longest_s:
-        raise _wrong("ttl_s", rule.ttl_s, f"at least {longest_s} s: counts must outlive the window that they are for")
+        raise _rule_error(
+            "ttl_s", rule.ttl_s, f"at least {longest_s} s: counts must outlive the window that they are for"
+        )
 
 
 def _check_windows(rates: Sequence[Rate], edge_s: int) -> None:
     for rate in rates:
         if rate.window_s > DAY_S:
-            raise _wrong("rates", str(rate), "a window of a day at most for the strategy 'tiered'")
+            raise _rule_error("rates", str(rate), "a window of a day at most for the strategy 'tiered'")
         if rate.window_s % edge_s:
-            raise _wrong("rates", str(rate), f"a window of whole edges, which are {edge_s} s wide")
+            raise _rule_error("rates", str(rate), f"a window of whole edges, which are {edge_s} s wide")
 
 
-def _one_of(name: str, value: object, choices: Sequence[str]) -> str:
+def _check_choice(name: str, value: object, choices: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in choices:
-        raise _wrong(name, value, "one of " + ", ".join(choices))
+        raise _rule_error(name, value, "one of " + ", ".join(choices))
     return value
 
 
-def _whole(name: str, value: object, least: int, most: int) -> None:
+def _check_whole(name: str, value: object, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise _wrong(name, value, f"a whole number from {least} to {most}")
+        raise _rule_error(name, value, f"a whole number from {least} to {most}")
 
 
-def _wrong(name: str, value: object, rule: str) -> RuleInvalid:
+def _rule_error(name: str, value: object, rule: str) -> RuleInvalid:
     return RuleInvalid(f"{name} must be {rule}, not {value!r}", field=name, value=value, rule=rule)
 
 
-def _named(error: RuleInvalid, event: str) -> RuleInvalid:
-    """The same refusal, with the event in its sentence once."""
+def _with_event(error: RuleInvalid, event: str) -> RuleInvalid:
+    """Returns the same refusal, with the event in its sentence once."""
     start = f"limits.{event}: "
     detail = error.detail if error.detail.startswith(start) else start + error.detail
     return RuleInvalid(detail, field=error.field, value=error.value, rule=error.rule)

@@ -1,8 +1,8 @@
-"""Tiered sliding windows: what is counted, what it means, and when a hit that is refused will fit. No I/O, no clock.
+"""Sliding windows over tiers of buckets (`tiered`): what is counted, what it means, and when a refused hit will fit.
 
-Every admitted hit is counted in one bucket of each tier (second, minute, hour). A window of length W that ends with the
-current second is the sum of its cover, the fewest buckets that tile it: a day is 24, 83 or 142 of them. All windows of
-a rule read the same buckets.
+No input or output, no clock. Every admitted hit is counted in one bucket of each tier (second, minute, hour). A window
+of length W that ends with the current second is the sum of its cover, the fewest buckets that tile it: a day is 24, 83
+or 142 of them. All windows of a rule read the same buckets.
 
 The old end of a window is known only to the width of a bucket, the **edge**. Of the buckets of that width, which begin
 at its multiples, `now - W` lies in one: the one that is just being left. Its hits may be inside the true window
@@ -16,7 +16,7 @@ holds more than the limit. lenient takes at_least: no hit is refused that a perf
 that begins at b stops counting when now reaches b + W (lenient) or b + W + edge (strict), and no moment earlier, so the
 time to wait is exact.
 
-Here a bucket is (width_s, start). What was asked for and is not in the counts is 0.
+Here a bucket is (width_s, start). A bucket that was asked for and is not among the counts has 0.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ def bucket_start(second: int, width_s: int) -> int:
 
 
 def leaving(reach: Reach, edge_s: int, second: int) -> int:
-    """The start of the bucket in which the window's old end lies."""
+    """Returns the start of the bucket in which the window's old end lies."""
     return bucket_start(second - reach.window_s, edge_s)
 
 
 def inside(rule: Rule, reach: Reach, second: int) -> list[Run]:
-    """The cover of the buckets that are wholly inside the window, up to the end of the newest."""
+    """Returns the cover of the buckets that are wholly inside the window, up to the end of the newest."""
     start = leaving(reach, rule.edge_s, second) + rule.edge_s
     return cover(start, bucket_start(second, rule.edge_s) + rule.edge_s, rule.widths_s)
 
 
 def buckets_of(runs: Iterable[Run]) -> list[Bucket]:
-    """Every bucket of the runs, in order of time."""
+    """Returns every bucket of the runs, in order of time."""
     return [(run.width_s, start) for run in runs for start in range(run.start, run.end, run.width_s)]
 
 
-def reads(rule: Rule, second: int) -> list[Bucket]:
-    """The buckets that a decision reads, for all rates of the rule together, each once."""
+def buckets_read(rule: Rule, second: int) -> list[Bucket]:
+    """Returns the buckets that a decision reads, for all rates of the rule together, each once."""
     wanted: dict[Bucket, None] = {}
     for reach in rule.reaches:
         wanted[rule.edge_s, leaving(reach, rule.edge_s, second)] = None
@@ -64,43 +64,47 @@ def reads(rule: Rule, second: int) -> list[Bucket]:
     return list(wanted)
 
 
-def writes(rule: Rule, second: int) -> list[Bucket]:
-    """The buckets to which an admitted hit is added."""
+def buckets_written(rule: Rule, second: int) -> list[Bucket]:
+    """Returns the buckets to which an admitted hit is added."""
     return [(width_s, bucket_start(second, width_s)) for width_s in rule.widths_s]
 
 
 def life_s(rule: Rule, width_s: int) -> int:
-    """Seconds after which a bucket that is written now may be forgotten: the newest second in it still counts for
-    the longest window, and no cover reads it after that."""
+    """Returns the seconds after which a bucket that is written now may be forgotten.
+
+    The newest second in it still counts for the longest window, and no cover reads it after that.
+    """
     return rule.ttl_s + width_s
 
 
-def weigh(rule: Rule, second: int, latest: int, at_us: int, cost: int, taking: bool) -> Reading:
-    """How a key stands, by the counts of its buckets. One round of reading where the hit fits; where it does not, up to
-    two more find the very bucket of the edge's width whose end lets it pass.
+def weigh_buckets(rule: Rule, second: int, latest: int, at_us: int, cost: int, taking: bool) -> Reading:
+    """Works out a key's quota from the counts of its buckets.
+
+    It takes one round of reading where the hit fits; where it does not, up to two more find the very bucket of the
+    edge's width whose end lets it pass.
 
     second is the current one, or `latest`, that of the latest hit that was charged, if that is later.
     """
-    counts = yield reads(rule, second)
+    counts = yield buckets_read(rule, second)
     sums = [bound(rule, reach, second, counts) for reach in rule.reaches]
     decided = [at_most if rule.is_strict else at_least for at_least, at_most in sums]
     refusing = [n for n, reach in enumerate(rule.reaches) if decided[n] + cost > reach.limit]
     if not refusing:
         tight = min(range(len(decided)), key=lambda n: rule.reaches[n].limit - decided[n])
         newest = second if taking else latest
-        return quota(rule, rule.reaches[tight], sums[tight], cost if taking else 0, newest, second)
-    told = []
+        return admitted_quota(rule, rule.reaches[tight], sums[tight], cost if taking else 0, newest, second)
+    refused = []
     for n in refusing:
         reach = rule.reaches[n]
         passes_at = None
         if cost <= reach.limit:
             passes_at = yield from _passes_at(rule, reach, second, counts, decided[n] + cost - reach.limit)
-        told.append(refusal(rule, reach, sums[n], latest, second, at_us, passes_at))
-    return longest(told)
+        refused.append(refused_quota(rule, reach, sums[n], latest, second, at_us, passes_at))
+    return longest(refused)
 
 
 def bound(rule: Rule, reach: Reach, second: int, counts: Counts) -> tuple[int, int]:
-    """(at_least, at_most): the hits of the buckets inside the window, and with those of the one being left."""
+    """Returns the hits of the buckets inside the window, and the same with those of the bucket being left."""
     at_least = sum(counts.get(bucket, 0) for bucket in buckets_of(inside(rule, reach, second)))
     return at_least, at_least + counts.get((rule.edge_s, leaving(reach, rule.edge_s, second)), 0)
 
@@ -108,7 +112,7 @@ def bound(rule: Rule, reach: Reach, second: int, counts: Counts) -> tuple[int, i
 def _passes_at(
     rule: Rule, reach: Reach, second: int, counts: Counts, too_many: int
 ) -> Generator[list[Bucket], Counts, int]:
-    """The second from which `too_many` of the hits that count no longer do."""
+    """Returns the second from which `too_many` of the hits that count no longer do."""
     looked = buckets_of(inside(rule, reach, second))
     if rule.is_strict:
         looked.insert(0, (rule.edge_s, leaving(reach, rule.edge_s, second)))
@@ -126,19 +130,21 @@ def _passes_at(
         counts = yield looked
 
 
-def quota(rule: Rule, reach: Reach, bounds: tuple[int, int], added: int, newest: int, second: int) -> Quota:
-    """Of a hit that fits. bounds are those without it; `added` is what it adds; newest is the second of the newest hit
-    that counts."""
+def admitted_quota(rule: Rule, reach: Reach, bounds: tuple[int, int], added: int, newest: int, second: int) -> Quota:
+    """Returns the quota of a hit that fits.
+
+    bounds: those without it. added: what it adds. newest: the second of the newest hit that counts.
+    """
     at_least, at_most = bounds[0] + added, bounds[1] + added
     used = at_most if rule.is_strict else at_least
     resets = reset_at(rule, reach, used, newest, second)
     return Quota(True, reach.limit, reach.window_s, reach.limit - used, 0.0, resets, at_least, at_most)
 
 
-def refusal(
+def refused_quota(
     rule: Rule, reach: Reach, bounds: tuple[int, int], newest: int, second: int, at_us: int, passes_at: int | None
 ) -> Quota:
-    """Of a hit that one rate refuses until the second passes_at, None for ever."""
+    """Returns the quota of a hit that one rate refuses until the second passes_at, or for ever (None)."""
     used = bounds[rule.is_strict]
     wait_s = None if passes_at is None else pause_s(at_us, passes_at * SECOND_US)
     remaining = reach.limit - used if used < reach.limit else 0  # a limit that was lowered may be exceeded
@@ -147,13 +153,15 @@ def refusal(
 
 
 def reset_at(rule: Rule, reach: Reach, used: int, newest: int, second: int) -> int:
-    """The second at which every hit up to `newest` has stopped counting."""
+    """Returns the second at which every hit up to `newest` has stopped counting."""
     return bucket_start(newest, rule.edge_s) + reach.decided_s if used else second
 
 
 def pieces(rule: Rule, reach: Reach, second: int, hits: Callable[[Run], int]) -> tuple[Piece, ...]:
-    """What a window was summed from: the runs of its cover, and before them, if it is strict, the bucket that is being
-    left. `hits` counts those of a run."""
+    """Returns the runs of a window's cover with their hits; if it is strict, the bucket being left comes first.
+
+    hits: counts those of a run.
+    """
     runs = inside(rule, reach, second)
     if rule.is_strict:
         runs.insert(0, Run(rule.edge_s, leaving(reach, rule.edge_s, second), 1))

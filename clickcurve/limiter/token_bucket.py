@@ -24,8 +24,10 @@ _PARTS = 1_000  # of a token, that a change of rate keeps
 
 
 class Flow(NamedTuple):
-    """A rate and a burst in whole numbers: each tick of `tick_us` brings `gain` drops, a token is `token` drops, and
-    `full` drops are the most there can be."""
+    """A rate and a burst in whole numbers.
+
+    Each tick of `tick_us` brings `gain` drops, a token is `token` drops, and `full` drops are the most there can be.
+    """
 
     tick_us: int
     gain: int
@@ -37,7 +39,7 @@ NO_FLOW = Flow(1, 1, 1, 0)  # of a rule without a token bucket
 
 
 def flow_of(limit: int, window_s: int, burst: int) -> Flow:
-    """The flow of limit tokens in window_s seconds into a bucket of burst tokens; RuleInvalid if no tick is exact."""
+    """Returns the flow of limit tokens in window_s seconds up to burst tokens; RuleInvalid if no tick is exact."""
     for tick_us in _TICKS_US:
         ticks = window_s * SECOND_US // tick_us
         common = gcd(limit, ticks)
@@ -53,7 +55,7 @@ def flow_of(limit: int, window_s: int, burst: int) -> Flow:
 
 
 def drops_at(flow: Flow, drops: int, seen_us: int, at_us: int) -> int:
-    """The drops at a moment, of a bucket that had `drops` at seen_us; no other than those if that is later."""
+    """Returns the drops at at_us of a bucket that had `drops` at seen_us; `drops` if seen_us is later."""
     if at_us <= seen_us:
         return drops
     ticks = at_us // flow.tick_us - seen_us // flow.tick_us
@@ -63,8 +65,11 @@ def drops_at(flow: Flow, drops: int, seen_us: int, at_us: int) -> int:
 
 
 def converted(drops: int, old: Flow, new: Flow) -> int:
-    """What a bucket holds after a change of rate or burst: its tokens, down to a thousandth and to a drop of the new
-    flow, and at most a full bucket. (What came in until then did so at the old rate: `drops_at` comes first.)"""
+    """Returns what a bucket holds after a change of rate or burst: its tokens, down to a thousandth.
+
+    Down to a drop of the new flow too, and at most a full bucket. What came in until then did so at the old rate:
+    `drops_at` comes first.
+    """
     if old == new:
         return drops
     tokens, rest = divmod(drops, old.token)
@@ -74,17 +79,22 @@ def converted(drops: int, old: Flow, new: Flow) -> int:
 
 
 def holds_at(flow: Flow, drops: int, at_us: int, wanted: int) -> int:
-    """The epoch microsecond at which a bucket with `drops` at at_us will hold `wanted` drops (at most full) if nobody
-    takes any."""
+    """Returns the epoch microsecond at which a bucket will hold `wanted` drops (at most full) if nobody takes any.
+
+    It has `drops` at at_us.
+    """
     missing = wanted - drops
     if missing <= 0:
         return at_us
     return (at_us // flow.tick_us - -missing // flow.gain) * flow.tick_us
 
 
-def weigh(flow: Flow, window_s: int, drops: int, seen_us: int, at_us: int, cost: int, taking: bool) -> Quota:
-    """How a bucket stands that holds `drops` at seen_us, now or later; after a hit of this cost if it fits and is to be
-    taken. The limit told is the burst, and the tokens that are missing are told as the hits that count."""
+def weigh_tokens(flow: Flow, window_s: int, drops: int, seen_us: int, at_us: int, cost: int, taking: bool) -> Quota:
+    """Returns the quota of a bucket that holds `drops` at seen_us, which is now or later.
+
+    It is the one after a hit of this cost if that fits and is taken. Its limit is the burst, and the missing tokens
+    stand for the hits that count.
+    """
     burst, wanted = flow.full // flow.token, cost * flow.token
     fits = wanted <= drops
     wait_s: float | None = 0.0
@@ -102,15 +112,20 @@ def weigh(flow: Flow, window_s: int, drops: int, seen_us: int, at_us: int, cost:
 # What a hit took cannot always be given back whole: had it never been, the bucket might have been full since and the
 # tokens lost. So each reservation that is open carries a **claim**: the least that was missing from the bucket at any
 # moment since. No more than that may be given back, and then the bucket holds just what it would without the hit.
-def trimmed(claims: Sequence[int], missing: int) -> list[int]:
-    """The claims of a bucket, oldest first, at a moment at which so many drops are missing from it: look at them so
-    before every hit that takes tokens, and before one gives them back."""
+def trim_claims(claims: Sequence[int], missing: int) -> list[int]:
+    """Bounds the claims of a bucket, oldest first, by the drops that are missing from it at a moment.
+
+    Comes before every hit that takes tokens, and before one gives them back.
+    """
     return [min(claim, missing) for claim in claims]
 
 
-def given_back(claims: Sequence[int], which: int, drops: int) -> tuple[int, list[int]]:
-    """What to put back for claim number `which`, of a hit, or a part of one, that took `drops`; and all claims after it
-    (this one is then over). Without that hit there would have been less missing since, for the others too."""
+def give_back(claims: Sequence[int], which: int, drops: int) -> tuple[int, list[int]]:
+    """Returns the drops to put back for claim number `which`, and all claims after that.
+
+    drops: what the hit, or the part of it that is taken back, took. The claim itself is then 0. Without that hit there
+    would have been less missing since, for the other claims too.
+    """
     claim = claims[which]
     back = min(claim, drops)
     older = [min(each, claim - back) for each in claims[:which]]

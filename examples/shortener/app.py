@@ -3,14 +3,14 @@
     CLICKCURVE_URL=http://127.0.0.1:8080 uvicorn examples.shortener.app:app --port 9004
 
 POST /links with {"url": ...} makes a link and answers 201; GET /KEY answers 302. USERS names a JSON object of secret ->
-name: who sends `Authorization: Bearer SECRET` is that user, everybody else is an address. LIMITS names a file of rules,
-TRUSTED_PROXIES the networks of one's own proxies. Links are kept in memory: this is an example.
+name: a request with `Authorization: Bearer SECRET` is that user's, any other counts by its address. LIMITS names a file
+of rules, TRUSTED_PROXIES the networks of one's own proxies. Links are kept in memory: this is an example.
 
 What is worth copying:
 
 - The limiter stands in front of the application: a refused request costs nothing but the decision.
-- A user is counted as one only when the secret is right. An invented one is an address like any other, so nobody gets a
-  fresh limit by inventing names.
+- A user counts as one only with the right secret. A request with an invented one counts by its address, so inventing
+  names brings no fresh limit.
 - Redirects are not limited, and carry no headers of the limiter.
 """
 
@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import time
 import tomllib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -31,10 +30,9 @@ from fastapi.responses import RedirectResponse
 from pydantic import AnyHttpUrl, BaseModel
 
 from clickcurve.asgi import Scope
-from clickcurve.limiter.async_limiter import AsyncLimiter
+from clickcurve.limiter import AsyncLimiter, parse_rules
 from clickcurve.limiter.http.address import addresses
 from clickcurve.limiter.http.middleware import RateLimit
-from clickcurve.limiter.rule import parse_rules
 from examples.redirector.app import Reporter
 
 HERE = Path(__file__).parent
@@ -59,7 +57,7 @@ class Users:
 
 
 def make(clickcurve: httpx.AsyncClient, limiter: AsyncLimiter, users: Users, trusted_proxies: str) -> FastAPI:
-    """The application. `clickcurve` is the client that hits are reported with."""
+    """Makes the application. clickcurve: the client that reports hits."""
     links: dict[str, str] = {}
 
     @asynccontextmanager
@@ -96,7 +94,7 @@ def make(clickcurve: httpx.AsyncClient, limiter: AsyncLimiter, users: Users, tru
 
 
 def from_environment() -> FastAPI:
-    """The application that the variables describe."""
+    """Makes the application that the environment describes."""
     rules = tomllib.loads(Path(os.environ.get("LIMITS", HERE / "limits.toml")).read_text())["limits"]
     users = json.loads(Path(os.environ["USERS"]).read_text()) if "USERS" in os.environ else {}
     token = os.environ.get("CLICKCURVE_TOKEN")
@@ -105,7 +103,7 @@ def from_environment() -> FastAPI:
         headers={"Authorization": f"Bearer {token}"} if token else {},
         timeout=10.0,
     )
-    limiter = AsyncLimiter(parse_rules(rules), clock=time.time, timer=time.monotonic)
+    limiter = AsyncLimiter(parse_rules(rules))
     return make(client, limiter, Users(users), os.environ.get("TRUSTED_PROXIES", ""))
 
 

@@ -1,7 +1,7 @@
 """Access logs of web servers as hits: the combined and the common format, and the JSON lines of nginx and of Caddy.
 
-Pure: bytes in, counts out. The format is told apart line by line. A line ends in one of three ways, and a `Reading`
-adds up: it is a hit (a person's or a bot's), it is skipped with a reason (another status, another method, no key), or
+Pure: bytes in, counts out. The format is recognised line by line. A line ends in one of three ways, and `LogSums` add
+up: it is a hit (a person's or a bot's), it is skipped with a reason (another status, another method, no key), or
 it is bad (not a line of any known format).
 
 The text formats are those of `clickcurve.access_log`. Most lines need no regular expression: a line without a
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from clickcurve.buckets.ladder import END_OF_TIME, MINUTE_S
 from clickcurve.keys import KEY_BYTES
 from clickcurve.times import iso_seconds
 from ingest.batch import Counts, sum_counts
+from ingest.hit import Judge
 
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 SHOWN_BAD_LINES = 5
@@ -35,7 +36,7 @@ _VERSIONS = frozenset((" HTTP/1.1", " HTTP/1.0", " HTTP/2.0", " HTTP/3.0"))
 _AUTHORITY = re.compile(r"https?://[^/?]*", re.IGNORECASE)
 
 _T = TypeVar("_T")
-Hit = tuple[int, str, bool]  # start of the minute, key, whether it is a bot
+LogHit = tuple[int, str, bool]  # start of the minute, key, whether it is a bot
 
 
 class LineBad(Exception):
@@ -52,8 +53,8 @@ class BadLine:
 
 
 @dataclass(slots=True)
-class Reading:
-    """What some lines come to. `lines == people_hits + bot_hits + sum of skipped + bad`."""
+class LogSums:
+    """What some lines add up to. `lines == people_hits + bot_hits + sum of skipped + bad`."""
 
     people: Counts = field(default_factory=dict)
     bots: Counts = field(default_factory=dict)
@@ -74,24 +75,24 @@ class Reading:
 class AccessLog:
     """Reads one log. `is_bot` judges an agent; `statuses` are those that count."""
 
-    def __init__(self, is_bot: Callable[[str], bool], statuses: Collection[int] = REDIRECTS) -> None:
+    def __init__(self, is_bot: Judge, statuses: Collection[int] = REDIRECTS) -> None:
         self._is_bot = is_bot
         self._wanted = {f" {status:03} ": status in statuses for status in range(1000)}
         self._minutes: dict[str, int] = {}
         self._keys: dict[str, str] = {}
         self._agents: dict[str, bool] = {}
 
-    def read(self, data: bytes) -> Reading:
-        """Whole lines, each ended by a newline (the last need not be)."""
-        reading = Reading()
+    def read(self, data: bytes) -> LogSums:
+        """Reads whole lines, each ended by a newline (the last need not be)."""
+        reading = LogSums()
         if data:
-            # Bytes that are no UTF-8 become lone surrogates, which no key may hold; so they cost only their own line.
+            # Bytes that are not UTF-8 become lone surrogates, which no key may hold: only their own line is lost.
             text = data.decode("utf-8", "surrogateescape")
             self._read_lines(text.removesuffix("\n").split("\n"), "\\" not in text, reading)
             reading.people_hits, reading.bot_hits = sum_counts(reading.people), sum_counts(reading.bots)
         return reading
 
-    def _read_lines(self, lines: list[str], unescaped: bool, reading: Reading) -> None:
+    def _read_lines(self, lines: list[str], unescaped: bool, reading: LogSums) -> None:
         minutes, wanted, keys, agents = self._minutes, self._wanted, self._keys, self._agents
         people, bots = reading.people, reading.bots
         reading.lines += len(lines)
@@ -116,7 +117,7 @@ class AccessLog:
                         continue
             self._read_odd(number, line, reading)
 
-    def _read_odd(self, number: int, line: str, reading: Reading) -> None:
+    def _read_odd(self, number: int, line: str, reading: LogSums) -> None:
         try:
             found = self.parse(line)
         except LineBad as bad:
@@ -129,8 +130,8 @@ class AccessLog:
             by_key = (reading.bots if bot else reading.people).setdefault(minute, {})
             by_key[key] = by_key.get(key, 0) + 1
 
-    def parse(self, line: str) -> Hit | str:
-        """One line, slowly: a hit, or the reason why it is skipped. LineBad if it is no line of a log."""
+    def parse(self, line: str) -> LogHit | str:
+        """Reads one line, slowly: a hit, or the reason why it is skipped; raises LineBad for any other line."""
         line = line.removesuffix("\r")
         if not line.strip():
             return "blank line"
@@ -149,7 +150,7 @@ class AccessLog:
             return reason
         return minute, key, parts.agent is not None and self._agent(parts.agent)
 
-    def _parse_json(self, line: str) -> Hit | str:
+    def _parse_json(self, line: str) -> LogHit | str:
         try:
             seen = _json_line.decode(line)
         except (msgspec.DecodeError, UnicodeError) as error:
@@ -179,7 +180,7 @@ class AccessLog:
         return minute
 
     def _key(self, request: str) -> str | None:
-        """The key of a request without backslashes; most are plain enough to be cut without looking twice."""
+        """Returns the key of a request without backslashes; most are plain enough to be cut without looking twice."""
         key: str | None = None
         if request.startswith("GET /") and request[-9:] in _VERSIONS:
             key = request[5:-9].partition("?")[0]
@@ -205,7 +206,7 @@ def _remember(known: dict[str, _T], name: str, value: _T) -> None:
 
 # --- the request ------------------------------------------------------------------------------------------------------
 def _key_of_request(request: str) -> tuple[str | None, str]:
-    """(key, "") of `GET /key?query HTTP/1.1`, or (None, the reason why it has none)."""
+    """Returns (key, "") of `GET /key?query HTTP/1.1`, or (None, the reason why it has none)."""
     method, target = split_request(request)
     if not target:
         return None, "no request"  # "-" after a timeout, a TLS handshake on a plain port
@@ -241,12 +242,12 @@ def _minute_of_stamp(stamp: str) -> int | None:
 
 
 def _minute_of(when: str | float | None) -> int:
-    """Start of the minute of a time in a JSON line: a number, or text in one of the ways of nginx and Caddy."""
+    """Returns the start of the minute of a time in a JSON line: a number, or text as nginx and Caddy write it."""
     if isinstance(when, str):
         when = _seconds_of_text(when)
     if when is None:
         raise LineBad("no time")
-    for unit in (1, 1_000, 1_000_000_000):  # seconds; Caddy can be told to write milliseconds or nanoseconds
+    for unit in (1, 1_000, 1_000_000_000):  # seconds; Caddy can be configured to write milliseconds or nanoseconds
         at = when / unit
         if 0 <= at < 100_000_000_000:
             break

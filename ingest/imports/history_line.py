@@ -82,23 +82,23 @@ _decoder = msgspec.json.Decoder(HistoryLine)
 
 
 def history_of(line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.refuse) -> LinkHistory:
-    """The past that a line tells; HitRejected with the reason if any part of it cannot be kept as it is."""
+    """Returns the past in a line; raises HitRejected if any part of it cannot be kept as it is."""
     try:
         values = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HitRejected(f"not a line of history: {error}", field="history", value=shown(line)) from None
     key = require_key(values.key, HitRejected)
-    buckets = _buckets(values, moment, ladder, wide)
+    buckets = _checked_buckets(values, moment, ladder, wide)
     history = LinkHistory(key, _opening(values, buckets))
     seen = [bucket for bucket in buckets if bucket.people or bucket.bots]
     first, last = _when("first_hit", values.first_hit), _when("last_hit", values.last_hit)
     for bucket in seen:
-        _place(history, bucket, first if bucket is seen[0] else None, last if bucket is seen[-1] else None)
+        _add_bucket(history, bucket, first if bucket is seen[0] else None, last if bucket is seen[-1] else None)
     return history
 
 
-def _place(history: LinkHistory, bucket: _Bucket, first: int | None, last: int | None) -> None:
-    """Add a bucket at minutes inside it such that the link's first and last hit come out as they were."""
+def _add_bucket(history: LinkHistory, bucket: _Bucket, first: int | None, last: int | None) -> None:
+    """Adds a bucket at minutes inside it such that the link's first and last hit come out as they were."""
     ends = [minute_start(t) for t in (first, last) if t is not None and bucket.holds(t)]
     at = max(ends[0] if ends else 0, minute_start(bucket.start))
     people, bots = bucket.people, bucket.bots
@@ -109,7 +109,7 @@ def _place(history: LinkHistory, bucket: _Bucket, first: int | None, last: int |
     history.add(at, people, bots)
 
 
-def _buckets(values: HistoryLine, moment: Moment, ladder: Ladder, wide: Wide) -> Sequence[_Bucket]:
+def _checked_buckets(values: HistoryLine, moment: Moment, ladder: Ladder, wide: Wide) -> Sequence[_Bucket]:
     day = fold_day(moment.now)
     buckets = []
     before = 0
@@ -131,7 +131,7 @@ def _buckets(values: HistoryLine, moment: Moment, ladder: Ladder, wide: Wide) ->
 
 
 def _opening(values: HistoryLine, buckets: Sequence[_Bucket]) -> int:
-    """The count without dates, once the line's sums are seen to agree."""
+    """Returns the count without dates; raises HitRejected if the line's sums disagree."""
     people, bots = sum(bucket.people for bucket in buckets), sum(bucket.bots for bucket in buckets)
     if values.total is None and values.opening is None and values.buckets is None:
         raise HitRejected("nothing to count", field="history", value=values.key, rule="a total, an opening or buckets")

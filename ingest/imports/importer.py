@@ -20,18 +20,18 @@ import msgspec
 
 from clickcurve.buckets.errors import ImportOutOfStep
 from ingest.batch import SourceStep
-from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, Reading
+from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, LogSums
 from ingest.imports.chunk import Chunk
-from ingest.imports.fingerprint import RUNGS, Likeness
+from ingest.imports.fingerprint import PREFIX_BYTES, Likeness
 from ingest.imports.retry import Sender
-from ingest.imports.source import CHUNK_BYTES, Cutter, SourceChanged, SourceUnreadable, Stream, WholeLines, open_reader
+from ingest.imports.source import CHUNK_BYTES, Cutter, SourceChanged, SourceLines, SourceUnreadable, Stream, open_reader
 from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, KeptOffset, Taken
 
 POLL_S = 1.0  # how often a followed log is looked at
 FAMILY_MEMBERS = 1000  # sources that begin alike
 MOVES = 20  # how often another import of the same source may come between, in one run
 
-Opened = Path | io.BufferedReader
+Openable = Path | io.BufferedReader
 
 
 class SourceKind(StrEnum):
@@ -64,10 +64,10 @@ class ImportSummary:
     from_byte: int = 0
     to_byte: int = 0
     left_bytes: int = 0
-    behind: bool = False  # the source ends before the offset that was counted already: it is a part of a known one
+    is_part: bool = False  # of a known source: it ends before the offset that was counted already
     damage: str | None = None  # why a packed source could not be read to its end
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: LogSums) -> None:
         for bad in reading.first_bad[: SHOWN_BAD_LINES - len(self.first_bad)]:
             self.first_bad.append(BadLine(self.lines + bad.line, bad.reason, bad.text))
         self.lines += reading.lines
@@ -113,8 +113,8 @@ class Importer:
         self._poll_s = poll_s
         self._chunk_bytes = chunk_bytes
 
-    async def run(self, source: Opened) -> ImportSummary:
-        """Import what is there now. Raises ImportRefused, SourceUnreadable, and what the sender gives up with."""
+    async def run(self, source: Openable) -> ImportSummary:
+        """Imports what is there now; raises ImportRefused, SourceUnreadable, and what the sender gives up with."""
         summary = ImportSummary()
         stream = await self._open(source)
         try:
@@ -133,7 +133,7 @@ class Importer:
             stream.reader.close()
 
     async def follow(self, path: Path, summary: ImportSummary) -> None:
-        """Import a log and go on as it is written, through rotations and truncations, until cancelled."""
+        """Imports a log and goes on as it is written, through rotations and truncations, until cancelled."""
         while True:
             try:
                 stream = await self._open(path)
@@ -152,7 +152,7 @@ class Importer:
                 return
 
     async def _follow_one(self, path: Path, stream: Stream, summary: ImportSummary) -> None:
-        """Until another file stands at the path."""
+        """Follows one file until another one has its path."""
         moved = False
         cutter: Cutter | None = None
         name = ""
@@ -172,12 +172,12 @@ class Importer:
             # A file that was moved away is looked at once more: its writer may have it open a little longer.
             moved = not stream.reader.is_at(path)
             await self._wait(self._poll_s)
-            if not stream.reader.stands(stream.at, stream.last):
+            if not stream.reader.still_has(stream.at, stream.last):
                 raise SourceChanged(f"{path} was truncated")
             if cutter is None:
                 await asyncio.to_thread(stream.rewind)
 
-    async def _open(self, source: Opened) -> Stream:
+    async def _open(self, source: Openable) -> Stream:
         return Stream(await asyncio.to_thread(open_reader, source), self._label)
 
     async def _run_once(self, stream: Stream, summary: ImportSummary) -> None:
@@ -189,10 +189,10 @@ class Importer:
 
     # --- the offset -----------------------------------------------------------------------------------------------
     async def _find(self, stream: Stream, summary: ImportSummary) -> str:
-        """The name of the source, with the stream at its offset; "" if there is nothing to do (yet)."""
-        begin = await asyncio.to_thread(stream.look, RUNGS[-1])
+        """Returns the name of the source, with the stream at its offset; "" if there is nothing to do (yet)."""
+        begin = await asyncio.to_thread(stream.look, PREFIX_BYTES[-1])
         summary.kind = self._kind or kind_of(begin)
-        summary.behind = False
+        summary.is_part = False
         free = ""
         for family in stream.beginning.families():
             for member in range(FAMILY_MEMBERS):
@@ -203,9 +203,9 @@ class Importer:
                     break
                 likeness = await asyncio.to_thread(_likeness, stream, kept)
                 if likeness is not Likeness.other:
-                    summary.behind = likeness is Likeness.shorter
+                    summary.is_part = likeness is Likeness.shorter
                     summary.from_byte = kept.offset
-                    return "" if summary.behind else name
+                    return "" if summary.is_part else name
         if not stream.beginning.families():
             summary.left_bytes = len(begin)  # too little to be told from other sources
             return ""
@@ -220,7 +220,7 @@ class Importer:
 
     # --- the chunks -----------------------------------------------------------------------------------------------
     async def _send_all(self, cutter: Cutter, stream: Stream, name: str, summary: ImportSummary) -> None:
-        """All whole lines that there are now."""
+        """Sends all whole lines that there are now."""
         async with aclosing(_ahead(cutter)) as chunks:
             async for lines in chunks:
                 await self._send(name, lines, summary)
@@ -229,13 +229,13 @@ class Importer:
         summary.damage = stream.reader.damage
 
     async def _send_last(self, cutter: Cutter, stream: Stream, name: str, summary: ImportSummary) -> None:
-        """A last line without a newline: taken if nothing can follow it, or if it is whole as it stands."""
+        """Sends a last line without a newline, if nothing can follow it or if it is whole."""
         last = cutter.last() if summary.damage is None else None
         if last is not None and (stream.reader.final or self._is_whole(last, summary)):
             await self._send(name, last, summary)
             summary.left_bytes = 0
 
-    def _is_whole(self, lines: WholeLines, summary: ImportSummary) -> bool:
+    def _is_whole(self, lines: SourceLines, summary: ImportSummary) -> bool:
         if lines.too_long:
             return False
         if summary.kind is SourceKind.log:
@@ -245,13 +245,13 @@ class Importer:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return False
 
-    async def _send(self, name: str, lines: WholeLines, summary: ImportSummary) -> None:
+    async def _send(self, name: str, lines: SourceLines, summary: ImportSummary) -> None:
         step = SourceStep(name, lines.start, lines.end, lines.tail)
         if summary.kind is SourceKind.log:
             reading = self._log.read(lines.data)
             chunk = Chunk(step, reading.people, reading.bots)
         else:
-            reading = Reading(lines=lines.data.count(b"\n") + (bool(lines.data) and not lines.ended))
+            reading = LogSums(lines=lines.data.count(b"\n") + (bool(lines.data) and not lines.ended))
             chunk = Chunk(step, history=lines.data)
         for _ in range(lines.too_long):
             reading.lines += 1
@@ -263,7 +263,7 @@ class Importer:
 
 
 def kind_of(begin: bytes) -> SourceKind:
-    """History if the first line is an object with a key, as no line of a log is."""
+    """Tells history from a log: its first line is an object with a key."""
     try:
         first = msgspec.json.decode(begin.lstrip().partition(b"\n")[0])
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -272,7 +272,7 @@ def kind_of(begin: bytes) -> SourceKind:
 
 
 def _likeness(stream: Stream, kept: KeptOffset) -> Likeness:
-    """Compare a kept offset with the stream, which stands there afterwards if it is the same source."""
+    """Compares a kept offset with the stream, which is there afterwards if it is the same source."""
     beginning = stream.beginning
     if beginning.likeness(kept.offset, kept.tail, None) is Likeness.other:
         return Likeness.other
@@ -282,8 +282,8 @@ def _likeness(stream: Stream, kept: KeptOffset) -> Likeness:
     return beginning.likeness(kept.offset, kept.tail, stream.last if reached else None)
 
 
-async def _ahead(cutter: Cutter) -> AsyncGenerator[WholeLines, None]:
-    """The lines, each read and unpacked in a thread while those before it are under way."""
+async def _ahead(cutter: Cutter) -> AsyncGenerator[SourceLines, None]:
+    """Yields the lines, each read and unpacked in a thread while those before it are under way."""
     reading = asyncio.ensure_future(asyncio.to_thread(cutter.next))
     try:
         while (lines := await reading) is not None:

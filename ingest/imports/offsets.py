@@ -1,4 +1,7 @@
-"""How far each import has come. A source belongs to one owner, which alone moves its offset, with the hits."""
+"""How far each import has come.
+
+A source belongs to one owner, which alone moves its offset, with the hits.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ T = TypeVar("T")
 
 
 class InThread(Protocol):
-    """Runs a call that may block off the loop."""
+    """Runs a call that may block in a thread, off the loop."""
 
     def __call__(self, call: Callable[[], T]) -> Awaitable[T]: ...
 
 
 class Offsets:
-    """`held` answers who this owner is, None while the store has not answered yet."""
+    """The offsets that this owner keeps. `held` names the owner; None while the store has not answered yet."""
 
     def __init__(self, store: Store, held: Callable[[], Held | None], in_thread: InThread) -> None:
         self._store = store
@@ -32,12 +35,12 @@ class Offsets:
         self._moving: dict[str, asyncio.Lock] = {}
 
     def buffered(self, steps: dict[str, SourceStep]) -> None:
-        """Offsets that the journal still holds, after a restart."""
+        """Takes over the offsets that the journal still holds after a restart."""
         for step in steps.values():
             self._known[step.source] = Source(0, step.end, step.tail)
 
     async def where(self, source: str) -> Source:
-        """The offset of a source, unflushed chunks included; the source belongs to this owner afterwards."""
+        """Returns the offset of a source, unflushed chunks included; the source belongs to this owner afterwards."""
         held = self._held()
         if held is None:
             raise StoreUnavailable("the store has not answered yet, so the offset in this import is not known")
@@ -65,7 +68,7 @@ class Offsets:
 
     @asynccontextmanager
     async def step(self, step: SourceStep) -> AsyncIterator[None]:
-        """Inside, nobody else moves this source. Raises ImportOutOfStep unless the step begins at the offset."""
+        """Keeps others from moving this source; raises ImportOutOfStep unless the step begins at the offset."""
         async with self._moving.setdefault(step.source, asyncio.Lock()):
             known = await self.where(step.source)
             if step.start != known.position or step.end < step.start:

@@ -1,4 +1,4 @@
-"""Requests of an import, each as often as it takes."""
+"""Requests of an import, each sent until it counts, with pauses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Sender:
-    """`wait` sleeps; `on_wait` hears why it waits; `tries` None: for ever."""
+    """Sends to a target. `wait` sleeps; `on_wait` hears why; `tries` None: for ever."""
 
     def __init__(
         self,
@@ -42,11 +42,14 @@ class Sender:
         self._tries = tries
 
     async def offset(self, source: str) -> KeptOffset:
-        """How far a source was counted."""
+        """Returns how far a source was counted."""
         return await self._tried(lambda: self._target.offset(source))
 
     async def send(self, chunk: Chunk) -> Taken | None:
-        """Until the chunk counts; None if it does, but its receipt was lost. Raises ImportOutOfStep, ImportRefused."""
+        """Sends a chunk until it counts; returns None if it does, but its receipt was lost.
+
+        Raises ImportOutOfStep, ImportRefused.
+        """
 
         async def once() -> Taken | None:
             try:
@@ -63,7 +66,7 @@ class Sender:
         return await self._tried(once)
 
     async def _counts(self, chunk: Chunk) -> bool:
-        """Whether a chunk arrived whose answer did not."""
+        """Tells whether a chunk arrived whose answer did not."""
         offset = (await self.offset(chunk.step.source)).offset
         if offset not in (chunk.step.start, chunk.step.end):
             raise ImportOutOfStep(f"the source stands at byte {offset}", value=offset)

@@ -2,7 +2,7 @@
 
 A source is a name of the client's choice, best a fingerprint; its offset is the number of its bytes that were counted.
 A chunk says from which byte to which it goes, and is taken only if it begins at the offset; the offset moves with the
-hits, in one journal record. So a chunk counts once, however often it is sent and whoever dies meanwhile.
+hits, in one journal record. So a chunk counts once, however often it is sent and whichever side dies meanwhile.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from clickcurve.buckets.errors import MediaTypeUnsupported, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Moment
-from ingest.imports.chunk import Taking
+from ingest.imports.chunk import ChunkReader
 from ingest.imports.history_line import Wide
 from ingest.reading.body import Media, media_of
 from ingest.reading.content_encoding import BODY_BYTES, coding_of, decoded, too_large
 from ingest.reading.counters import IngestCounters
+from ingest.reading.request_sums import RequestSums
 from storage.contract import Source
 
 SOURCE_CHARS = 200
@@ -33,7 +34,7 @@ SourceName = Annotated[
     Path(pattern="^[!-.0-~]+$", max_length=SOURCE_CHARS, description="Visible ASCII without a slash"),
 ]
 From = Annotated[int, Query(alias="from", ge=0, lt=2**62, description="The byte that the chunk begins at")]
-To = Annotated[int, Query(ge=0, lt=2**62, description="The byte behind its last one")]
+To = Annotated[int, Query(ge=0, lt=2**62, description="The byte after its last one")]
 Tail = Annotated[
     str, Query(pattern="^[!-~]*$", max_length=TAIL_CHARS, description="Kept with the offset for the client")
 ]
@@ -54,7 +55,7 @@ def import_routes(
     counters: IngestCounters,
     body_bytes: int = BODY_BYTES,
 ) -> APIRouter:
-    """The router. `moment` is now, as for any hit."""
+    """Returns the router. `moment` is now, as for any hit."""
     router = APIRouter(tags=["importing"])
 
     @router.get("/v1/import/{source}", summary="How far a source was counted")
@@ -75,15 +76,16 @@ def import_routes(
         A receipt with the new `position`. 409: the source stands elsewhere, at `value`. 421: another worker keeps it.
         """
         if to <= start:
-            raise ParameterInvalid("a chunk ends behind its beginning", field="to", value=to, rule=f"more than {start}")
+            raise ParameterInvalid("a chunk ends after its beginning", field="to", value=to, rule=f"more than {start}")
         is_array = _is_array(request)
-        taking = Taking(moment(), ladder, wide)
-        body = await _body(request, body_bytes)
-        for _ in taking.take_body(body, is_array):
+        sums = RequestSums(moment())
+        body = await _decoded_body(request, body_bytes)
+        for _ in ChunkReader(ladder, wide).read_body(body, sums, is_array):
             await asyncio.sleep(0)
-        await intake.accept(taking.batch(SourceStep(source, start, to, tail)))
-        receipt = taking.receipt()
-        taking.count_into(counters, receipt, len(body))
+        await intake.accept(sums.batch_with(SourceStep(source, start, to, tail)))
+        receipt = sums.receipt()
+        counters.body_bytes += len(body)
+        sums.count_into(counters, receipt)
         return Response(b'{"position":%d,' % to + receipt.encode()[1:], media_type="application/json")
 
     return router
@@ -100,8 +102,8 @@ def _is_array(request: Request) -> bool:
     return media is Media.json
 
 
-async def _body(request: Request, limit: int) -> bytes:
-    """The body, decoded. BodyTooLarge as soon as it is."""
+async def _decoded_body(request: Request, limit: int) -> bytes:
+    """Returns the body, decoded; raises BodyTooLarge as soon as it is too large."""
     coding = coding_of(request.headers.get("content-encoding", ""))
     chunks: list[bytes] = []
     size = 0

@@ -52,7 +52,7 @@ _PACKED: tuple[tuple[bytes, str, Callable[[], Unpacker]], ...] = (
 )
 
 
-class Plain:
+class PlainSource:
     """A file or pipe as it is."""
 
     damage: str | None = None  # why the source could not be read to its end
@@ -71,7 +71,7 @@ class Plain:
         return data
 
     def _read_pipe(self, size: int) -> bytes:
-        """What is there, without waiting for more than the first byte."""
+        """Reads what is there, without waiting for more than the first byte."""
         data = self._raw.read1(size)
         while data and len(data) < size and select.select([self._raw], [], [], 0)[0]:
             more = self._raw.read1(size - len(data))
@@ -81,24 +81,24 @@ class Plain:
         return data
 
     def rewind(self) -> bool:
-        """Go back to the first byte; False where that cannot be."""
+        """Goes back to the first byte; returns False where that cannot be."""
         self.raw_at = 0
         return self._regular and self._raw.seek(0) == 0
 
     def jump(self, to: int) -> bool:
-        """Go to a byte without reading up to it, where that can be."""
+        """Goes to a byte without reading up to it; returns False where that cannot be."""
         if not self._regular or os.fstat(self._raw.fileno()).st_size < to:
             return False
         self._raw.seek(to)
         self.raw_at = to
         return True
 
-    def stands(self, at: int, last: bytes) -> bool:
-        """Whether `last` still are the bytes before byte `at`."""
+    def still_has(self, at: int, last: bytes) -> bool:
+        """Tells whether `last` still are the bytes before byte `at`."""
         return not self._regular or os.pread(self._raw.fileno(), len(last), at - len(last)) == last
 
     def is_at(self, path: Path) -> bool:
-        """Whether this still is the file of that name, and none was put in its place."""
+        """Tells whether this still is the file of that name, and no other one is there."""
         try:
             status = path.stat()
         except FileNotFoundError:
@@ -109,8 +109,8 @@ class Plain:
         self._raw.close()
 
 
-class Packed:
-    """gzip members or zstd frames, one after the other, unpacked. What is behind the last one is damage."""
+class PackedSource:
+    """gzip members or zstd frames, one after the other, unpacked. Anything after the last one is damage."""
 
     final = True
 
@@ -127,7 +127,7 @@ class Packed:
         self.raw_at = 0
 
     def read(self, size: int) -> bytes:
-        """The next `size` bytes; fewer at the end, or where damage begins."""
+        """Returns the next `size` bytes; fewer at the end, or where damage begins."""
         found: list[bytes] = []
         while size > 0:
             if self._given == len(self._ready):
@@ -141,7 +141,7 @@ class Packed:
         return b"".join(found)
 
     def _unpack(self) -> bytes:
-        """What the next bytes of the file unpack to, which may be much; b"" at the end."""
+        """Returns what the next bytes of the file unpack to, which may be much; b"" at the end."""
         while self.damage is None:
             data = self._left or self._raw.read(_RAW_BYTES)
             self.raw_at += 0 if self._left else len(data)
@@ -151,7 +151,7 @@ class Packed:
                     self.damage = f"the {self._coding} data ends early"
                 break
             if not self._begun and not (data := data.lstrip(b"\0")):
-                continue  # padding behind a member
+                continue  # padding after a member
             self._begun = True
             try:
                 found = self._unpacker.decompress(data)
@@ -178,7 +178,7 @@ class Packed:
     def jump(self, to: int) -> bool:
         return False
 
-    def stands(self, at: int, last: bytes) -> bool:
+    def still_has(self, at: int, last: bytes) -> bool:
         return True
 
     def is_at(self, path: Path) -> bool:
@@ -188,11 +188,11 @@ class Packed:
         self._raw.close()
 
 
-Reader = Plain | Packed
+SourceReader = PlainSource | PackedSource
 
 
-def open_reader(source: Path | io.BufferedReader) -> Reader:
-    """Tell by the first bytes how a source is packed. SourceUnreadable says why it cannot be opened."""
+def open_reader(source: Path | io.BufferedReader) -> SourceReader:
+    """Opens a source and tells by its first bytes how it is packed; raises SourceUnreadable with the reason."""
     try:
         opened = source.open("rb") if isinstance(source, Path) else source
         magic = opened.peek(4)
@@ -200,14 +200,14 @@ def open_reader(source: Path | io.BufferedReader) -> Reader:
         raise SourceUnreadable(f"{source}: {error.strerror}", value=str(source)) from None
     for begin, coding, unpacker in _PACKED:
         if magic.startswith(begin):
-            return Packed(opened, coding, unpacker)
-    return Plain(opened)
+            return PackedSource(opened, coding, unpacker)
+    return PlainSource(opened)
 
 
 class Stream:
     """The bytes of a reader in order. `at`: the next byte; `last`: up to TAIL_BYTES before it."""
 
-    def __init__(self, reader: Reader, label: str = "") -> None:
+    def __init__(self, reader: SourceReader, label: str = "") -> None:
         self.reader = reader
         self.beginning = Beginning(label)
         self.at = 0
@@ -215,7 +215,7 @@ class Stream:
         self._ahead = b""
 
     def look(self, size: int) -> bytes:
-        """The next bytes, `size` of them if there are so many, without taking them."""
+        """Returns the next bytes, `size` of them if there are so many, without taking them."""
         while len(self._ahead) < size:
             data = self.reader.read(max(size - len(self._ahead), _RAW_BYTES))
             if not data:
@@ -225,13 +225,16 @@ class Stream:
         return self._ahead[:size]
 
     def take(self, size: int) -> bytes:
-        """The next bytes, `size` or fewer; b"" at the end for now. SourceChanged if the file was written anew."""
+        """Returns the next bytes, `size` or fewer; b"" at the end for now.
+
+        Raises SourceChanged if the file was written anew.
+        """
         if self._ahead:
             data, self._ahead = self._ahead[:size], self._ahead[size:]
         else:
             data = self.reader.read(size)
             # Asked after reading: what was read was there while the bytes before it still were.
-            if not self.reader.stands(self.at, self.last):
+            if not self.reader.still_has(self.at, self.last):
                 raise SourceChanged("the file was truncated and written anew")
             self.beginning.feed(self.at, data)
         self.at += len(data)
@@ -239,12 +242,12 @@ class Stream:
         return data
 
     def rewind(self) -> bool:
-        """Go back to the first byte; False where that cannot be."""
+        """Goes back to the first byte; returns False where that cannot be."""
         self.at, self.last, self._ahead = 0, b"", b""
         return self.reader.rewind()
 
     def skip(self, to: int) -> bool:
-        """Go forward to byte `to`; False if the source ends before."""
+        """Goes forward to byte `to`; returns False if the source ends before."""
         before = max(self.at, to - TAIL_BYTES)
         if before > self.at + len(self._ahead) and self.reader.jump(before):
             self._ahead, self.at, self.last = b"", before, b""
@@ -258,8 +261,8 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeLines:
-    """Bytes [start, end) of a source. `data` are whole lines, but without `ended` the last one has no newline.
+class SourceLines:
+    """Bytes [start, end) of a source, in whole lines; without `ended` the last one has no newline.
 
     `too_long` lines were passed over. `tail` is what is kept with the offset `end`.
     """
@@ -273,7 +276,7 @@ class WholeLines:
 
 
 class Cutter:
-    """Cuts what a stream has from where it stands on."""
+    """Cuts a stream, from its next byte on, into stretches of whole lines."""
 
     def __init__(self, stream: Stream, chunk_bytes: int = CHUNK_BYTES, longest_line: int = LONGEST_LINE) -> None:
         self._stream = stream
@@ -286,11 +289,11 @@ class Cutter:
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes behind the last whole line."""
+        """Bytes after the last whole line."""
         return self._stream.at - self._start
 
-    def next(self) -> WholeLines | None:
-        """The next whole lines; None where there are none for now."""
+    def next(self) -> SourceLines | None:
+        """Returns the next whole lines; None where there are none for now."""
         while True:
             before = self._stream.last
             data = self._stream.take(self._chunk_bytes)
@@ -307,8 +310,8 @@ class Cutter:
                 if len(self._rest) > self._longest_line:
                     self._passing, self._rest = True, b""
 
-    def last(self) -> WholeLines | None:
-        """What is left at the end: a line without its newline."""
+    def last(self) -> SourceLines | None:
+        """Returns what is left at the end: a line without its newline."""
         if self._passing:
             self._passing = False
             return self._step(self._stream.at, b"", self._stream.last, ended=False, too_long=1)
@@ -317,18 +320,18 @@ class Cutter:
         data, self._rest = self._rest, b""
         return self._lines(data, ended=False)
 
-    def _passed(self, data: bytes, before: bytes) -> WholeLines:
-        """`data` holds the end of a line that is too long, and whole lines perhaps."""
+    def _passed(self, data: bytes, before: bytes) -> SourceLines:
+        """Returns the lines after the end of one that is too long, both in `data`."""
         self._passing = False
         begin, end = data.index(b"\n") + 1, data.rfind(b"\n") + 1
         whole, self._rest = data[:end], data[end:]
         at = self._stream.at - len(self._rest)
         return self._step(at, whole[begin:], (before + whole)[-TAIL_BYTES:], too_long=1)
 
-    def _lines(self, data: bytes, ended: bool = True) -> WholeLines:
+    def _lines(self, data: bytes, ended: bool = True) -> SourceLines:
         return self._step(self._start + len(data), data, (self._before + data[-TAIL_BYTES:])[-TAIL_BYTES:], ended)
 
-    def _step(self, end: int, data: bytes, last: bytes, ended: bool = True, too_long: int = 0) -> WholeLines:
-        lines = WholeLines(self._start, end, data, self._stream.tail(end, last), ended, too_long)
+    def _step(self, end: int, data: bytes, last: bytes, ended: bool = True, too_long: int = 0) -> SourceLines:
+        lines = SourceLines(self._start, end, data, self._stream.tail(end, last), ended, too_long)
         self._start, self._before = end, last
         return lines

@@ -1,11 +1,11 @@
 """Where an import goes: a server over HTTP, or an owner in this process.
 
-Both speak one language. `send` returns a receipt, or raises what says whether the chunk counts:
+For both, `send` returns a receipt or raises an error that says whether the chunk counts:
 
 - JournalError, StoreUnavailable: certainly not counted; the same chunk again, later.
 - ImportElsewhere: another worker keeps this source; the same chunk again, over a new connection.
-- JournalUnknown: nobody knows; ask for the offset.
-- ImportOutOfStep: the source stands elsewhere, at `value`.
+- JournalUnknown: unknown; ask for the offset.
+- ImportOutOfStep: the source is at another offset, `value`.
 - ImportRefused: it will never work.
 """
 
@@ -30,8 +30,9 @@ from clickcurve.buckets.errors import (
 from clickcurve.buckets.ladder import Ladder
 from ingest.batch import Batch
 from ingest.hit import Moment
-from ingest.imports.chunk import Chunk, Taking, body_of
+from ingest.imports.chunk import Chunk, ChunkReader
 from ingest.imports.history_line import Wide
+from ingest.reading.request_sums import RequestSums
 from storage.contract import Source
 
 TIMEOUT_S = 60.0
@@ -65,15 +66,15 @@ class Taken:
 
 class Target(Protocol):
     async def offset(self, source: str) -> KeptOffset:
-        """How far a source was counted; 0 for an unknown one."""
+        """Returns how far a source was counted; 0 for an unknown one."""
 
     async def send(self, chunk: Chunk) -> Taken: ...
 
     async def reconnect(self) -> None:
-        """The next request goes over a new connection, perhaps to another worker."""
+        """Makes the next request go over a new connection, perhaps to another worker."""
 
     async def close(self) -> None:
-        """Everything sent is where it lasts; the target is no longer used."""
+        """Ends the target's use; returns when everything sent is where it lasts."""
 
 
 class HttpTarget:
@@ -98,7 +99,7 @@ class HttpTarget:
         headers = {"Content-Type": "application/x-ndjson"}
         try:
             answer = await self._client.post(
-                f"/v1/import/{step.source}", params=query, content=body_of(chunk), headers=headers
+                f"/v1/import/{step.source}", params=query, content=chunk.body(), headers=headers
             )
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise _unreachable(error) from error
@@ -121,7 +122,7 @@ def _unreachable(error: httpx.TransportError) -> StoreUnavailable:
 
 
 def _checked(answer: httpx.Response) -> Mapping[str, Any]:
-    """The JSON of a success; otherwise the error that the status stands for."""
+    """Returns the JSON of a success; raises the error that another status stands for."""
     said: Any = None
     try:
         said = answer.json()
@@ -139,7 +140,7 @@ def _checked(answer: httpx.Response) -> Mapping[str, Any]:
         error = JournalBehind(detail) if answer.status_code == 429 else JournalFull(detail)
         after = answer.headers.get("Retry-After", "")
         error.retry_after_s = int(after) if after.isascii() and after.isdigit() else 1
-        # A proxy's 502 or 504 says nothing about the server behind it.
+        # A proxy's 502 or 504 says nothing about the server after it.
         raise error if answer.status_code in (429, 503) else JournalUnknown(detail)
     raise ImportRefused(f"the server says: {detail}", value=answer.status_code)
 
@@ -160,24 +161,22 @@ class OwnerTarget:
         self, owner: OwnerVerbs, ladder: Ladder, moment: Callable[[], Moment], wide: Wide = Wide.refuse
     ) -> None:
         self._owner = owner
-        self._ladder = ladder
+        self._reader = ChunkReader(ladder, wide)
         self._moment = moment
-        self._wide = wide
 
     async def offset(self, source: str) -> KeptOffset:
         kept = await self._owner.source(source)
         return KeptOffset(kept.position, kept.tail)
 
     async def send(self, chunk: Chunk) -> Taken:
-        taking = Taking(self._moment(), self._ladder, self._wide)
-        for _ in taking.take_body(chunk.history):
+        sums = RequestSums(self._moment())
+        for _ in self._reader.read(chunk, sums):
             await asyncio.sleep(0)
-        taking.take_counts(chunk.people, chunk.bots)
         try:
-            await self._accept(taking.batch(chunk.step))
+            await self._accept(sums.batch_with(chunk.step))
         except JournalUnknown as error:
             raise ImportRefused(f"{error.detail}; start the import again: it goes on where it was") from error
-        receipt = taking.receipt()
+        receipt = sums.receipt()
         reasons = tuple(item.reason for item in receipt.items[:SHOWN_REFUSALS])
         return Taken(receipt.counted, receipt.late, receipt.refused, reasons)
 
@@ -185,11 +184,11 @@ class OwnerTarget:
         try:
             await self._owner.accept(batch)
         except (JournalBehind, JournalFull):
-            await self._owner.flush()  # nobody else makes room here
+            await self._owner.flush()  # nothing else makes room here
             await self._owner.accept(batch)
 
     async def reconnect(self) -> None:
-        """There is no connection."""
+        """Returns at once: there is no connection."""
 
     async def close(self) -> None:
         await self._owner.close()

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 
 from crawleruseragents import CRAWLER_USER_AGENTS_DATA
+
+from ingest.hit import Judge
 
 AGENT_CHARACTERS = 1024  # an agent is judged by its first characters only: real ones are shorter
 AGENTS_KEPT = 8192  # at most 8192 * 1024 characters
@@ -23,7 +25,7 @@ _REFERENCE = re.compile(r"\\[1-9]|\(\?P")
 
 
 def grouped(patterns: Iterable[str]) -> str:
-    """One pattern that matches where any of the patterns does."""
+    """Returns one pattern that matches where any of the patterns does."""
     by_first: dict[str, list[str]] = defaultdict(list)
     others = []
     for pattern in patterns:
@@ -34,8 +36,8 @@ def grouped(patterns: Iterable[str]) -> str:
     return "|".join([f"{first}(?:{'|'.join(rests)})" for first, rests in by_first.items()] + others)
 
 
-def bot_judge(kept: int = AGENTS_KEPT) -> Callable[[str], bool]:
-    """A function that tells whether a user agent is a known bot's. Bounded in time per call and in memory."""
+def bot_judge(kept: int = AGENTS_KEPT) -> Judge:
+    """Returns a function that knows the user agents of bots, bounded in time per call and in memory."""
     search = re.compile(grouped(entry["pattern"] for entry in CRAWLER_USER_AGENTS_DATA)).search
 
     @lru_cache(maxsize=kept)

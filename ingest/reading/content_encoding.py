@@ -1,6 +1,6 @@
 """Content-Encoding: gzip and zstd, decoded in steps, with a bound that is enforced while decoding.
 
-A body of some kilobytes can stand for gigabytes. No step here makes more than a bounded number of bytes, and decoding
+A body of some kilobytes can hold gigabytes. No step here makes more than a bounded number of bytes, and decoding
 stops at the first byte over the limit.
 """
 
@@ -27,7 +27,7 @@ _ZSTD_WINDOW = 8 * 1024 * 1024  # the most that RFC 9659 allows in HTTP
 
 
 def coding_of(header: str) -> str | None:
-    """`gzip`, `zstd` or None for a Content-Encoding header; MediaTypeUnsupported for anything else."""
+    """Returns `gzip`, `zstd` or None for a Content-Encoding header; raises MediaTypeUnsupported for anything else."""
     codings = [coding for part in header.lower().split(",") if (coding := part.strip()) not in ("", "identity")]
     if not codings:
         return None
@@ -39,7 +39,7 @@ def coding_of(header: str) -> str | None:
 
 
 def decoded(body: bytes, coding: str, limit: int = BODY_BYTES) -> Iterator[bytes]:
-    """The decoded body in blocks. BodyTooLarge over the limit; BodyUnreadable if it is damaged or cut short.
+    """Yields the decoded body in blocks; raises BodyTooLarge over the limit, BodyUnreadable for damage and early ends.
 
     Several members or frames follow one another as in files; anything else after the end is damage.
     """
@@ -83,7 +83,7 @@ def _gzip_member(body: bytes, start: int) -> Generator[bytes, None, int]:
 
 
 def _zstd_frame(body: bytes, start: int) -> Generator[bytes, None, int]:
-    """Like _gzip_member, for a frame."""
+    """Yields the blocks of the frame at `start`; returns where the next one begins."""
     decoder = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
     while start < len(body):
         piece = body[start : start + _ZSTD_INPUT]

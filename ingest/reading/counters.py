@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from clickcurve.buckets.errors import HitRejected
 from ingest.hit import FUTURE_RULE
 
-# Why a hit is refused: the field to blame, but a time that is only too far ahead (a wrong clock) is kept apart.
+# Why a hit is refused: the field to blame. A time that is only too far ahead (a wrong clock) has a class of its own.
 REFUSAL_CLASSES = ("key", "ts", "future", "count", "id", "ua", "bot", "hit", "event")
 
 
@@ -19,7 +19,7 @@ def refusal_class(error: HitRejected) -> str:
 
 @dataclass(slots=True)
 class IngestCounters:
-    """Since the process began. Sums of counts, as in receipts, but for those that say otherwise."""
+    """Numbers since the process began: sums of counts, as in receipts, where nothing else is said."""
 
     singles: int = 0  # requests answered as one counted hit
     batches: int = 0  # all other requests that got a receipt

@@ -3,6 +3,9 @@
 A web framework's routing and validation cost more than a hit, so the server calls `HitRoutes` in front of it for
 every path that `serves` says yes to; all methods of those paths are answered here. One hit now, by path or by a JSON
 object with nothing but a key, goes to the owner without a batch and is answered with constant bytes.
+
+All others take one way: the bytes of a body become hits as read (`body.py`), these are judged (`ingest/hit.py`) and
+summed (`request_sums.py`), the sums become a batch for the owner, and its answer makes the receipt (`receipt.py`).
 """
 
 from __future__ import annotations
@@ -11,8 +14,6 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from typing import Protocol
-
-import msgspec
 
 from clickcurve.asgi import Answer, Message, Receive, Scope, Send, answer, close_unanswered
 from clickcurve.buckets.errors import (
@@ -26,12 +27,12 @@ from clickcurve.buckets.errors import (
 from clickcurve.keys import key_in_path
 from clickcurve.problem import problem, problem_answer, shown
 from ingest.batch import Batch, Counts, Identified
-from ingest.hit import ID_RULE, Hit, Moment, hit_of, is_id, minute_start
-from ingest.reading.body import media_of, read
+from ingest.hit import ID_RULE, NO_TIME, FullHit, Hit, Judge, Moment, PlainHit, hit_of, is_id, minute_start
+from ingest.reading.body import media_of, read_hits, read_one
 from ingest.reading.content_encoding import BODY_BYTES, coding_of, decoded, too_large
 from ingest.reading.counters import IngestCounters
 from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, Item, Receipt
-from ingest.reading.request_sums import NO_TIME, FullHit, PlainHit, RequestSums
+from ingest.reading.request_sums import RequestSums
 
 HITS = b"/v1/hits"
 HIT = b"/v1/hits/"
@@ -45,9 +46,6 @@ _STEP_BYTES = 256 * 1024
 _ODD = frozenset((b"transfer-encoding", b"content-encoding", b"idempotency-key", b"expect"))
 _PLAIN_PATH = re.compile(rb"/v1/hits/[!-$&-.0-~]{1,256}").fullmatch
 _JSON = b"application/json"
-_PLAIN = msgspec.json.Decoder(PlainHit)
-_FULL = msgspec.json.Decoder(FullHit)
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _ONE_COUNTED = answer(200, ONE_COUNTED)
 
 Counting = Awaitable[frozenset[str]] | Awaitable[None]
@@ -111,7 +109,7 @@ class HitRoutes:
         intake: HitIntake,
         clock: Callable[[], float],
         minutes_since: Callable[[int], int],
-        is_bot: Callable[[str], bool],
+        is_bot: Judge,
         counters: IngestCounters | None = None,
         *,
         body_bytes: int = BODY_BYTES,
@@ -134,7 +132,7 @@ class HitRoutes:
         return raw_path.startswith(HITS) and (len(raw_path) == len(HITS) or raw_path.startswith(HIT))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request of a path that `serves` allows. Here is one good hit; the rest is in `_answer`."""
+        """Answers a request of a path that `serves` allows: here one good hit, in `_answer` the rest."""
         first: Message | None = None
         counting: Counting | None = None
         try:
@@ -164,14 +162,13 @@ class HitRoutes:
         await self._answer(scope, receive, send, first)
 
     def _count_one(self, message: Message) -> Counting | None:
-        """Start to count the one hit that this body is; None if it is more or less than that, or in any way odd."""
+        """Starts to count a body that is one plain or full hit; returns None for any other."""
         body = message.get("body", b"")
         if message.get("more_body", False) or not body.startswith(b"{") or len(body) > self._body_bytes:
             return None
-        try:
-            hit = _PLAIN.decode(body)
-        except _UNREADABLE:
-            return self._count_full(body)
+        hit = read_one(body)
+        if not isinstance(hit, PlainHit):
+            return None if hit is None else self._count_full(hit)
         if hit.count != 1:
             return None
         if hit.ts == NO_TIME:
@@ -181,11 +178,11 @@ class HitRoutes:
             return None
         return self.intake.accept(Batch({minute_start(hit.ts): {hit.key: 1}}, {}, [], {}, None))
 
-    def _count_full(self, body: bytes) -> Counting | None:
+    def _count_full(self, raw: FullHit) -> Counting | None:
         moment = self._moment()
         try:
-            hit = hit_of(_FULL.decode(body), moment, self._is_bot)
-        except (*_UNREADABLE, HitRejected):
+            hit = hit_of(raw, moment, self._is_bot)
+        except HitRejected:
             return None
         if hit.count != 1 or hit.minute < moment.late_before:
             return None
@@ -196,7 +193,7 @@ class HitRoutes:
         return self.intake.accept(Batch({}, {}, [Identified(hit.id, people, bots)], {}, None))
 
     def _duplicate(self, ids: frozenset[str]) -> Answer:
-        """The answer to one hit whose id was counted before."""
+        """Returns the answer to one hit whose id was counted before."""
         (id_,) = ids
         self.counters.batches += 1
         self.counters.duplicate += 1
@@ -250,22 +247,22 @@ class HitRoutes:
         return await self._take_path(raw_path[len(HIT) :], request, receive)
 
     async def _take_path(self, raw: bytes, request: _Request, receive: Receive) -> Answer:
-        """One hit now, that carries an Idempotency-Key, or an odd key, or perhaps a body."""
-        if request.length or (request.chunked and not await _is_empty(receive)):
+        """Counts one hit now that carries an Idempotency-Key, or an odd key, or perhaps a body."""
+        if request.length or (request.chunked and not await _has_no_body(receive)):
             detail = "one hit by path has no body; hits with time, count or id are sent to /v1/hits"
             raise BodyUnreadable(detail, rule="an empty body")
-        tally = self._tally(request.name)
+        sums = self._sums(request.name)
         try:
             key = key_in_path(raw, HitRejected)
         except HitRejected as error:
-            tally.refuse(error)
+            sums.refuse(error)
         else:
             if request.name is None:
                 await self.intake.accept_one(key)
                 self.counters.singles += 1
                 return _ONE_COUNTED
-            tally.add(Hit(key, minute_start(tally.moment.now), 1, None, False))
-        return await self._settle(tally)
+            sums.add_hit(Hit(key, minute_start(sums.moment.now), 1, None, False))
+        return await self._settle(sums)
 
     async def _take_body(self, request: _Request, receive: Receive) -> Answer:
         name = request.name
@@ -274,24 +271,26 @@ class HitRoutes:
         body = await self._body(request, receive)
         if coding is not None:
             body = await self._decode(request, body, coding)
-        tally = self._tally(name)
-        for _ in read(body, media, tally, self._is_bot):
-            await asyncio.sleep(0)
+        sums = self._sums(name)
+        for number, hits in enumerate(read_hits(body, media)):
+            if number:
+                await asyncio.sleep(0)
+            sums.add(hits, self._is_bot)
         self.counters.body_bytes += len(body)
-        return await self._settle(tally)
+        return await self._settle(sums)
 
-    def _tally(self, name: str | None) -> RequestSums:
+    def _sums(self, name: str | None) -> RequestSums:
         return RequestSums(self._moment(), name, receipt_items=self._receipt_items)
 
-    async def _settle(self, tally: RequestSums) -> Answer:
-        batch = tally.batch()
-        receipt: Receipt = tally.receipt(await self.intake.accept(batch) if batch is not None else frozenset())
-        tally.count_into(self.counters, receipt)
+    async def _settle(self, sums: RequestSums) -> Answer:
+        batch = sums.batch()
+        receipt: Receipt = sums.receipt(await self.intake.accept(batch) if batch is not None else frozenset())
+        sums.count_into(self.counters, receipt)
         return answer(receipt.status, receipt.encode())
 
     # --- bodies -------------------------------------------------------------------------------------------------
     async def _body(self, request: _Request, receive: Receive) -> bytes:
-        """The body as sent, still encoded."""
+        """Returns the body as sent, still encoded."""
         if request.length > self._body_bytes:
             raise too_large(self._body_bytes)
         request.unread = False
@@ -330,12 +329,12 @@ class HitRoutes:
 
 
 def _is_short_json(headers: dict[bytes, bytes]) -> bool:
-    """Whether the headers announce JSON of less than 10,000 bytes."""
+    """Tells whether the headers announce JSON of less than 10,000 bytes."""
     return 0 < len(headers.get(b"content-length", b"")) < 5 and headers.get(b"content-type", _JSON) == _JSON
 
 
-async def _is_empty(receive: Receive) -> bool:
-    """Whether a body of unknown length turns out to have none."""
+async def _has_no_body(receive: Receive) -> bool:
+    """Tells whether a body of unknown length turns out to be empty."""
     while True:
         message = await receive()
         if message["type"] != "http.request":

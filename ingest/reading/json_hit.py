@@ -1,7 +1,8 @@
 """One hit from the bytes of one JSON value, however odd: the slow and exact way, for the few that need it.
 
 Only the fields that matter are built; the rest of an object is skipped unread, so a hit with megabytes of other fields
-costs no memory. `NotJson` is raised for bytes that are not one JSON value; `Refusal` for JSON that is not a good hit.
+costs no memory. `NotJson` is raised for bytes that are not one JSON value; JSON that cannot be a hit becomes an
+`AnyHit` that is `rejected`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.problem import shown
-from ingest.hit import COUNT_MAX, HIT_RULE, ID_CHARACTERS, Hit, Moment, hit_of
+from ingest.hit import HIT_RULE, ID_CHARACTERS, AnyHit
 
 # A longer hit is refused unread: to read it would hold up all others. Only fields that are ignored can be so long.
 HIT_BYTES = 1024 * 1024
@@ -34,27 +34,7 @@ class NotJson(ValueError):
     """The bytes are not one JSON value; the text says where and why."""
 
 
-class Refusal(Exception):
-    """A hit that breaks a rule, and what it sums as: its count if that is valid, else 1."""
-
-    def __init__(self, error: HitRejected, count: int) -> None:
-        super().__init__(error.detail)
-        self.error = error
-        self.count = count
-
-
-class AnyHit(Struct, gc=False, eq=False):
-    """A hit whose fields are of any type."""
-
-    key: object = None
-    ts: object = None
-    count: object = None
-    id: object = None
-    ua: object = None
-    bot: object = None
-
-
-class _RawHit(Struct, gc=False, eq=False):
+class _HitFields(Struct, gc=False, eq=False):
     key: Raw = _ABSENT
     ts: Raw = _ABSENT
     count: Raw = _ABSENT
@@ -63,7 +43,7 @@ class _RawHit(Struct, gc=False, eq=False):
     bot: Raw = _ABSENT
 
 
-class _RawEvent(Struct, gc=False, eq=False):
+class _EventFields(Struct, gc=False, eq=False):
     specversion: Raw = _ABSENT
     source: Raw = _ABSENT
     id: Raw = _ABSENT
@@ -73,60 +53,61 @@ class _RawEvent(Struct, gc=False, eq=False):
     data_base64: Raw = _ABSENT
 
 
-_RAW_HIT = msgspec.json.Decoder(_RawHit)
-_RAW_EVENT = msgspec.json.Decoder(_RawEvent)
+_HIT = msgspec.json.Decoder(_HitFields)
+_EVENT = msgspec.json.Decoder(_EventFields)
 _ANY_JSON = msgspec.json.Decoder(Raw)
 _NUMBER: msgspec.json.Decoder[int | float] = msgspec.json.Decoder(int | float)
 _TEXT = msgspec.json.Decoder(str)
 
-_Shape = TypeVar("_Shape", _RawHit, _RawEvent)
-Judge = Callable[[str], bool]
+_Shape = TypeVar("_Shape", _HitFields, _EventFields)
 
 
-def _judged(values: AnyHit, moment: Moment, is_bot: Judge) -> Hit:
-    """`hit_of`, with the count in the refusal."""
+def read_hit(value: bytes) -> AnyHit:
+    """Reads one hit from a JSON value; raises NotJson if the bytes are not one."""
     try:
-        return hit_of(values, moment, is_bot)
+        return _any_hit(value)
     except HitRejected as error:
-        raise Refusal(error, _count_or_one(values.count)) from None
+        return AnyHit(rejected=error.with_traceback(None))
 
 
-def hit_in(element: bytes, moment: Moment, is_bot: Judge) -> Hit:
-    """The hit in one JSON object."""
-    return _judged(_hit_values(_fields(element, _RAW_HIT)), moment, is_bot)
-
-
-def event_hit_in(element: bytes, moment: Moment, is_bot: Judge) -> tuple[Hit, str]:
-    """The hit in one CloudEvent, identified by the event's source and id; and that id as the sender knows it.
+def read_event(value: bytes) -> AnyHit:
+    """Reads the hit in one CloudEvent, which counts under the event's source and id; raises NotJson.
 
     `data` is the hit; where it has no key the event's `subject` is the key, where it has no ts the event's `time`. An
     `id` inside `data` is not looked at: an event has its identity already.
     """
-    event = _fields(element, _RAW_EVENT)
-    data = event.get("data")
-    values = AnyHit()
-    if isinstance(data, bytes) and data.startswith(b"{"):
-        values = _hit_values(_fields(data, _RAW_HIT))
-    elif data is not None:
-        raise _event_refused("data", data, HIT_RULE)
-    count = _count_or_one(values.count)
-    if event.get("specversion") != SPECVERSION:
-        raise _event_refused("specversion", event.get("specversion"), f'"{SPECVERSION}"', count)
-    if event.get("data_base64") is not None:
-        raise _event_refused("data_base64", "", "no data but JSON, in the field data", count)
-    source, event_id = _event_text(event, "source", count), _event_text(event, "id", count)
-    values.key = event.get("subject") if values.key is None else values.key
-    values.ts = event.get("time") if values.ts is None else values.ts
-    values.id = None
-    hit = _judged(values, moment, is_bot)
-    return Hit(hit.key, hit.minute, hit.count, joined_id(source, event_id), hit.bot), event_id
+    hit = AnyHit()
+    try:
+        event = _fields(value, _EVENT)
+        data = event.get("data")
+        if isinstance(data, bytes) and data.startswith(b"{"):
+            hit = _any_hit(data)
+        elif data is not None:
+            raise _event_rejected("data", data, HIT_RULE)
+        if event.get("specversion") != SPECVERSION:
+            raise _event_rejected("specversion", event.get("specversion"), f'"{SPECVERSION}"')
+        if event.get("data_base64") is not None:
+            raise _event_rejected("data_base64", "", "no data but JSON, in the field data")
+        source, event_id = _event_text(event, "source"), _event_text(event, "id")
+    except HitRejected as error:
+        hit.rejected = error.with_traceback(None)
+        return hit
+    hit.key = event.get("subject") if hit.key is None else hit.key
+    hit.ts = event.get("time") if hit.ts is None else hit.ts
+    hit.event = joined_id(source, event_id), event_id
+    return hit
+
+
+def _any_hit(value: bytes) -> AnyHit:
+    given = _fields(value, _HIT).get
+    return AnyHit(given("key"), given("ts"), given("count"), given("id"), given("ua"), given("bot"))
 
 
 def joined_id(source: str, event_id: str) -> str:
-    """One id for an event's source and id, of at most 128 characters, that no other pair and no plain id can have.
+    """Returns one id for an event's source and id, of at most 128 characters.
 
-    Both with a space between, which plain ids cannot hold; if that is too long or not visible ASCII, a space and a
-    digest.
+    No other pair and no plain id gives the same: it is both with a space between, which plain ids cannot hold; if that
+    is too long or not visible ASCII, a space and a digest.
     """
     joined = f"{source} {event_id}"
     if len(joined) <= ID_CHARACTERS and _VISIBLE.fullmatch(source) and _VISIBLE.fullmatch(event_id):
@@ -135,71 +116,63 @@ def joined_id(source: str, event_id: str) -> str:
     return " " + hashlib.sha256(pair).hexdigest()
 
 
-def _event_text(event: dict[str, object], name: str, count: int) -> str:
+def _event_text(event: dict[str, object], name: str) -> str:
     value = event.get(name)
     if not isinstance(value, str) or not value:
-        raise _event_refused(name, value, EVENT_TEXT_RULE, count)
+        raise _event_rejected(name, value, EVENT_TEXT_RULE)
     return value
 
 
-def _event_refused(name: str, value: object, rule: str, count: int = 1) -> Refusal:
+def _event_rejected(name: str, value: object, rule: str) -> HitRejected:
     what = "is missing" if value is None else "is not what the event of a hit holds"
-    return Refusal(HitRejected(f"{name} of the event {what}", field=name, value=shown(value), rule=rule), count)
+    return HitRejected(f"{name} of the event {what}", field=name, value=shown(value), rule=rule)
 
 
-def _count_or_one(count: object) -> int:
-    return count if type(count) is int and 1 <= count <= COUNT_MAX else 1
-
-
-def _hit_values(fields: dict[str, object]) -> AnyHit:
-    return AnyHit(**fields)
-
-
-def _fields(element: bytes, decoder: msgspec.json.Decoder[_Shape]) -> dict[str, object]:
-    """The fields of one object that are given and not null, and that the decoder's shape knows."""
-    if len(element) > HIT_BYTES:
-        detail, rule = f"the hit has {len(element):,} bytes", f"at most {HIT_BYTES:,} bytes"
-        raise Refusal(HitRejected(detail, field="hit", value=shown(element), rule=rule), 1)
-    if not element.startswith(b"{"):
-        _prove(element)
-        raise _no_object(element)
+def _fields(value: bytes, decoder: msgspec.json.Decoder[_Shape]) -> dict[str, object]:
+    """Returns the fields of one object that the decoder's shape knows, without those that are null."""
+    if len(value) > HIT_BYTES:
+        detail, rule = f"the hit has {len(value):,} bytes", f"at most {HIT_BYTES:,} bytes"
+        raise HitRejected(detail, field="hit", value=shown(value), rule=rule)
+    if not value.startswith(b"{"):
+        _check_json(value)
+        raise _no_object(value)
     try:
-        shape = decoder.decode(element)
+        shape = decoder.decode(value)
     except msgspec.DecodeError as error:
-        if not _HALF_PAIR.search(element):
+        if not _HALF_PAIR.search(value):
             raise NotJson(str(error)) from None
-        return _whole(element, decoder.type.__struct_fields__)
+        return _fields_with_half_pairs(value, decoder.type.__struct_fields__)
     except RecursionError:
         raise NotJson("it is nested too deeply") from None
-    pairs = ((name, _value(bytes(getattr(shape, name)))) for name in decoder.type.__struct_fields__)
-    return {name: value for name, value in pairs if value is not None}
+    pairs = ((name, _python_value(bytes(getattr(shape, name)))) for name in decoder.type.__struct_fields__)
+    return {name: found for name, found in pairs if found is not None}
 
 
-def _no_object(element: bytes) -> Refusal:
-    return Refusal(HitRejected("a hit is a JSON object", field="hit", value=shown(element), rule=HIT_RULE), 1)
+def _no_object(value: bytes) -> HitRejected:
+    return HitRejected("a hit is a JSON object", field="hit", value=shown(value), rule=HIT_RULE)
 
 
-def _prove(element: bytes) -> None:
-    """NotJson unless the bytes are one JSON value."""
+def _check_json(value: bytes) -> None:
+    """Raises NotJson unless the bytes are one JSON value."""
     try:
-        _ANY_JSON.decode(element)
+        _ANY_JSON.decode(value)
     except msgspec.DecodeError as error:
-        if not _HALF_PAIR.search(element):
+        if not _HALF_PAIR.search(value):
             raise NotJson(str(error)) from None
-        _whole(element, ())
+        _fields_with_half_pairs(value, ())
     except RecursionError:
         raise NotJson("it is nested too deeply") from None
 
 
-def _whole(element: bytes, names: tuple[str, ...]) -> dict[str, object]:
-    """Like `_fields`, by the parser that takes half surrogate pairs as they come."""
+def _fields_with_half_pairs(value: bytes, names: tuple[str, ...]) -> dict[str, object]:
+    """Returns what `_fields` does, by the parser that takes half surrogate pairs as they come."""
     try:
-        text = element.decode("utf-8", "surrogateescape")
-        found = json.loads(text, parse_constant=_no_constant, parse_int=_number, parse_float=_number)
+        text = value.decode("utf-8", "surrogateescape")
+        found = json.loads(text, parse_constant=_no_constant, parse_int=_number_or_bytes, parse_float=_number_or_bytes)
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error)) from None
     if not isinstance(found, dict):
-        raise _no_object(element)
+        raise _no_object(value)
     fields = {name: found[name] for name in names if found.get(name) is not None}
     return {k: json.dumps(v).encode() if isinstance(v, dict | list) else v for k, v in fields.items()}
 
@@ -208,8 +181,8 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _value(text: bytes) -> object:
-    """A JSON value as Python has it; one that no field of a hit can hold stays bytes."""
+def _python_value(text: bytes) -> object:
+    """Returns a JSON value as Python has it; one that no field of a hit can hold stays bytes."""
     start = text[:1]
     if start == b'"':
         try:
@@ -222,11 +195,11 @@ def _value(text: bytes) -> object:
         return start == b"t"
     if start in (b"{", b"["):
         return text
-    return _number(text)
+    return _number_or_bytes(text)
 
 
-def _number(text: bytes | str) -> int | float | bytes:
-    """As the decoder of whole pieces reads it; a number that it finds out of range stays bytes."""
+def _number_or_bytes(text: bytes | str) -> int | float | bytes:
+    """Reads a number as the decoder of whole pieces does; one that is out of its range stays bytes."""
     try:
         return _NUMBER.decode(text)
     except msgspec.ValidationError:

@@ -24,7 +24,7 @@ Shown = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One hit that was not counted; `index` is its place in the body, from 0."""
+    """One hit that was not counted; `index` counts the hits of the body from 0."""
 
     index: int
     status: Literal["duplicate", "refused"]
@@ -57,7 +57,7 @@ class Receipt:
         return 422 if self.refused and not self.counted and not self.duplicate else 200
 
     def encode(self) -> bytes:
-        """The JSON body."""
+        """Returns the JSON body."""
         items = msgspec.json.encode(self.items)
         omitted = b',"items_omitted":%d' % self.items_omitted if self.items_omitted else b""
         numbers = (self.counted, self.duplicate, self.late, self.refused)

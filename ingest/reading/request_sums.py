@@ -6,59 +6,41 @@ has counted nothing.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, islice
-from typing import Annotated
-
-from msgspec import Meta, Struct
+from operator import itemgetter
 
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
 from clickcurve.buckets.ladder import MINUTE_S
-from clickcurve.keys import KEY_BYTES
 from clickcurve.times import iso_seconds
-from ingest.batch import Batch, Counts, Identified
-from ingest.hit import COUNT_MAX, ID_CHARACTERS, Hit, Moment, hit_of, is_id, minute_start, ts_of
+from ingest.batch import Batch, Counts, Identified, SourceStep
+from ingest.hit import (
+    NO_TIME,
+    AnyHit,
+    FullHit,
+    Hit,
+    Judge,
+    Moment,
+    PlainHit,
+    RawHits,
+    hit_of,
+    is_id,
+    minute_start,
+    refused_count,
+    ts_of,
+)
 from ingest.reading.counters import IngestCounters, refusal_class
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
 IDENTIFIED_HITS = 100_000
 
-NO_TIME = -1
-
-
-class PlainHit(Struct, forbid_unknown_fields=True, gc=False, eq=False):
-    """A hit with nothing but key, time and count, in bounds: what almost all hits are. Its key fits in any encoding."""
-
-    key: Annotated[str, Meta(min_length=1, max_length=KEY_BYTES // 4)]
-    ts: Annotated[int, Meta(ge=0)] = NO_TIME
-    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
-
-
-class FullHit(Struct, gc=False, eq=False):
-    """A hit whose fields have the right types and bounds; times and the characters of the id are yet to be checked."""
-
-    key: Annotated[str, Meta(min_length=1, max_length=KEY_BYTES // 4)]
-    ts: int | float | str | None = None
-    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] | None = None
-    id: Annotated[str, Meta(min_length=1, max_length=ID_CHARACTERS)] | None = None
-    ua: str | None = None
-    bot: bool | None = None
-
-
-class _Named(Struct, frozen=True, gc=False):
-    """A good hit with an id of its own."""
-
-    index: int
-    id: str
-    shown: str  # the id as the sender knows it
-    count: int
-    late: bool
-
 
 class RequestSums:
-    """Sums hits. `name` is the Idempotency-Key: then the hits without an id of their own stand for it together."""
+    """What one request asks to be counted. `name`: the Idempotency-Key, under which hits without an id count together.
+
+    Take the hits in the order of the body: an item of the receipt names a hit by its index.
+    """
 
     def __init__(
         self,
@@ -73,18 +55,28 @@ class RequestSums:
         self._identified_hits = identified_hits
         self._people: Counts = {}
         self._bots: Counts = {}
+        self._openings: dict[str, int] = {}
         self._identified: list[Identified] = []
-        self._named: list[_Named] = []
-        self._repeated: list[_Named] = []  # later hits with an id that an earlier one of this request has
-        self._ids: set[str] = {name} if name is not None else set()
+        self._with_id: list[Hit] = []
+        self._repeated: dict[int, Hit] = {}  # by index: later hits with an id that an earlier one of this request has
+        self._ids: dict[str, int] = {} if name is None else {name: -1}  # the index of the first hit that has it
         self._refused: list[Item] = []  # the first ones
         self._refused_hits = 0
-        self._refused_sums: Counter[str] = Counter()
-        self._hits = 0  # read so far: the index of the next
+        self._refused_sums: dict[str, int] = {}  # by class
+        self._hits = 0  # so far: the index of the next
 
-    # --- reading ------------------------------------------------------------------------------------------------
-    def add_plain(self, hits: Sequence[PlainHit]) -> None:
-        """Add a piece of plain hits. The loop only sums: the decoder checked, or a new minute does."""
+    # --- adding -------------------------------------------------------------------------------------------------
+    def add(self, raw: RawHits, is_bot: Judge) -> None:
+        """Adds the hits that are good and notes why the others are not; `is_bot` judges a user agent."""
+        if raw.plain:
+            self._add_plain(raw.plain)
+        if raw.full:
+            self._add_full(raw.full, is_bot)
+        for hit in raw.odd:
+            self._add_odd(hit, is_bot)
+
+    def _add_plain(self, hits: Sequence[PlainHit]) -> None:
+        # The loop only sums: the decoder has checked each hit, but for its time, which is checked with a new minute.
         people, limit = self._people, self.moment.latest + 1
         start = end = 0
         cell: dict[str, int] = {}
@@ -107,8 +99,8 @@ class RequestSums:
             cell[key] = get(key, 0) + hit.count
         self._hits += len(hits)
 
-    def add_full(self, hits: Sequence[FullHit], is_bot: Callable[[str], bool]) -> None:
-        """Add hits with any fields. What the loop finds odd is judged again by the rules, which say what is wrong."""
+    def _add_full(self, hits: Sequence[FullHit], is_bot: Judge) -> None:
+        # What the loop finds odd is judged again by the rules, which say what is wrong.
         people, bots, limit = self._people, self._bots, self.moment.latest + 1
         start = end = 0
         for index, hit in enumerate(hits, self._hits):
@@ -118,7 +110,7 @@ class RequestSums:
             elif isinstance(ts, str):
                 ts = iso_seconds(ts)
             if ts is None or not 0 <= ts < limit or (id_ is not None and not is_id(id_)):
-                self._refuse_odd(hit, is_bot, index)
+                self._refuse_full(hit, is_bot, index)
                 continue
             if not start <= ts < end:
                 start = minute_start(int(ts))
@@ -126,7 +118,7 @@ class RequestSums:
             if bot is None:
                 bot = hit.ua is not None and is_bot(hit.ua)
             if id_ is not None:
-                self._add_named(index, id_, id_, start, hit.key, hit.count or 1, bot)
+                self._add_with_id(index, id_, Hit(hit.key, start, hit.count or 1, id_, bot))
                 continue
             counts = bots if bot else people
             cell = counts.get(start)
@@ -135,93 +127,116 @@ class RequestSums:
             cell[hit.key] = cell.get(hit.key, 0) + (hit.count or 1)
         self._hits += len(hits)
 
-    def add(self, hit: Hit, shown_id: str | None = None) -> None:
-        """Add one hit. `shown_id`: its id as the sender knows it, if that is not how it is kept."""
+    def _add_odd(self, raw: AnyHit, is_bot: Judge) -> None:
+        try:
+            hit = hit_of(raw, self.moment, is_bot)
+        except HitRejected as error:
+            self.refuse(error, refused_count(raw.count))
+        else:
+            self.add_hit(hit)
+
+    def add_hit(self, hit: Hit) -> None:
+        """Adds one hit that is good."""
         if hit.id is not None:
-            self._add_named(self._hits, hit.id, shown_id or hit.id, hit.minute, hit.key, hit.count, hit.bot)
+            self._add_with_id(self._hits, hit.id, hit)
         else:
             cell = (self._bots if hit.bot else self._people).setdefault(hit.minute, {})
             cell[hit.key] = cell.get(hit.key, 0) + hit.count
         self._hits += 1
 
-    def _add_named(self, index: int, id_: str, shown_id: str, minute: int, key: str, count: int, bot: bool) -> None:
-        named = _Named(index, id_, shown_id, count, minute < self.moment.late_before)
+    def _add_with_id(self, index: int, id_: str, hit: Hit) -> None:
         if id_ in self._ids:
-            self._repeated.append(named)
+            self._repeated[index] = hit
             return
-        if len(self._named) >= self._identified_hits:
+        if len(self._with_id) >= self._identified_hits:
             rule = f"at most {self._identified_hits:,} ids in one request"
             raise BodyTooLarge("too many ids; an Idempotency-Key names many hits at once", field="id", rule=rule)
-        counts: Counts = {minute: {key: count}}
-        self._ids.add(id_)
-        self._named.append(named)
-        self._identified.append(Identified(id_, {}, counts) if bot else Identified(id_, counts, {}))
+        self._ids[id_] = index
+        self._with_id.append(hit)
+        counts: Counts = {hit.minute: {hit.key: hit.count}}
+        self._identified.append(Identified(id_, {}, counts) if hit.bot else Identified(id_, counts, {}))
+
+    def add_history(self, key: str, people: Mapping[int, int], bots: Mapping[int, int], opening: int) -> None:
+        """Adds what one object tells of a link's past: minute start -> count, and a count without dates."""
+        for counts, past in ((self._people, people), (self._bots, bots)):
+            for minute, count in past.items():
+                cell = counts.setdefault(minute, {})
+                cell[key] = cell.get(key, 0) + count
+        if opening:
+            self._openings[key] = self._openings.get(key, 0) + opening
+        self._hits += 1
 
     def _refuse_ahead(self, hit: PlainHit, index: int) -> None:
         try:
             ts_of(hit.ts, self.moment)
         except HitRejected as error:
-            self.refuse(error, hit.count, index)
+            self._note(error, hit.count, index)
 
-    def _refuse_odd(self, hit: FullHit, is_bot: Callable[[str], bool], index: int) -> None:
-        count = hit.count or 1
+    def _refuse_full(self, hit: FullHit, is_bot: Judge, index: int) -> None:
         try:
             hit_of(hit, self.moment, is_bot)
         except HitRejected as error:
-            self.refuse(error, count, index)
+            self._note(error, hit.count or 1, index)
         else:
             raise AssertionError("a hit that the rules allow was found odd")
 
-    def refuse(self, error: HitRejected, count: int = 1, index: int | None = None) -> None:
-        """Note a hit that breaks a rule. With an index it is one of a piece that is counted as read elsewhere."""
+    def refuse(self, error: HitRejected, count: int = 1, reason: str | None = None) -> None:
+        """Notes the next hit as one that breaks a rule; `reason`: its class in the counters, if not the field's."""
+        self._note(error, count, self._hits, reason)
+        self._hits += 1
+
+    def _note(self, error: HitRejected, count: int, index: int, reason: str | None = None) -> None:
         if len(self._refused) < self._receipt_items:
-            self._refused.append(Item.refused(self._hits if index is None else index, error))
+            self._refused.append(Item.refused(index, error))
         self._refused_hits += 1
-        self._refused_sums[refusal_class(error)] += count
-        if index is None:
-            self._hits += 1
+        reason = reason or refusal_class(error)
+        self._refused_sums[reason] = self._refused_sums.get(reason, 0) + count
 
     # --- when all is read ---------------------------------------------------------------------------------------
     def batch(self) -> Batch | None:
-        """What the owner is to count; None if there is not one good hit."""
-        if not (self._people or self._bots or self._named or self._repeated):
+        """Returns what the owner is to count; None if not one hit is good."""
+        if not (self._people or self._bots or self._with_id or self._repeated):
             return None
         if self._name is None:
             return Batch(self._people, self._bots, self._identified, {}, None)
         whole = Identified(self._name, self._people, self._bots)
         return Batch({}, {}, [whole, *self._identified], {}, None)
 
+    def batch_with(self, step: SourceStep) -> Batch:
+        """Returns the batch that moves an import's offset together with the hits, if any."""
+        return Batch(self._people, self._bots, self._identified, self._openings, step)
+
     def receipt(self, counted_before: frozenset[str] = frozenset()) -> Receipt:
-        """The receipt, given the ids of the batch that the owner had counted before."""
-        plain, late = self._plain_sums()
+        """Returns the receipt, given the ids of the batch that the owner had counted before."""
+        without_id, late = self._sums_without_id()
         whole_again = self._name is not None and self._name in counted_before
-        counted, duplicate, late = (0, plain, 0) if whole_again else (plain, 0, late)
-        duplicates = list(self._repeated)
-        for named in self._named:
-            if named.id in counted_before:
-                duplicates.append(named)
+        counted, duplicate, late = (0, without_id, 0) if whole_again else (without_id, 0, late)
+        duplicates = dict(self._repeated)
+        for hit in self._with_id:
+            if hit.id in counted_before:
+                duplicates[self._ids[hit.id]] = hit
             else:
-                counted += named.count
-                late += named.count if named.late else 0
-        duplicate += sum(named.count for named in duplicates)
-        refused = self._refused_sums.total()
+                counted += hit.count
+                late += hit.count if hit.minute < self.moment.late_before else 0
+        duplicate += sum(hit.count for hit in duplicates.values())
+        refused = sum(self._refused_sums.values())
         if not (refused or duplicate):
             return Receipt(counted, 0, late, 0)
         items, omitted = self._items(duplicates, whole_again)
         return Receipt(counted, duplicate, late, refused, items, omitted)
 
     def count_into(self, counters: IngestCounters, receipt: Receipt) -> None:
-        """Add this request, as its receipt has it, to the counters."""
+        """Adds this request, as its receipt has it, to the counters."""
         counters.batches += 1
         counters.counted += receipt.counted
         counters.duplicate += receipt.duplicate
         counters.late += receipt.late
         for reason, count in self._refused_sums.items():
-            counters.refused[reason] += count
+            counters.refused[reason] = counters.refused.get(reason, 0) + count
 
-    def _plain_sums(self) -> tuple[int, int]:
-        """The counts of the hits without an id of their own: all, and the late ones."""
-        total = late = 0
+    def _sums_without_id(self) -> tuple[int, int]:
+        """Sums the counts that have no id of their own: all, and the late ones."""
+        total, late = sum(self._openings.values()), 0
         for minute, cell in chain(self._people.items(), self._bots.items()):
             count = sum(cell.values())
             total += count
@@ -229,18 +244,17 @@ class RequestSums:
                 late += count
         return total, late
 
-    def _items(self, duplicates: list[_Named], whole_again: bool) -> tuple[tuple[Item, ...], int]:
-        """The first refused and duplicate hits in order, and how many more there are."""
+    def _items(self, duplicates: dict[int, Hit], whole_again: bool) -> tuple[tuple[Item, ...], int]:
+        """Returns the first refused and duplicate hits in order, and how many more there are."""
         limit = self._receipt_items
         not_counted = self._refused_hits + len(duplicates)
-        duplicates.sort(key=lambda named: named.index)
-        items = self._refused + [Item.duplicate(named.index, "id", named.shown) for named in duplicates[:limit]]
+        found = sorted(duplicates.items(), key=itemgetter(0))[:limit]
+        items = self._refused + [Item.duplicate(index, "id", str(hit.sent_id or hit.id)) for index, hit in found]
         if whole_again:
             assert self._name is not None
-            others = {named.index for named in chain(self._named, self._repeated)}
-            others.update(item.index for item in self._refused)
-            not_counted += self._hits - self._refused_hits - len(self._named) - len(self._repeated)
-            # Refused hits that are not noted may slip in here, but only behind as many noted ones as are shown.
+            others = {*self._ids.values(), *self._repeated, *(item.index for item in self._refused)}
+            not_counted += self._hits - self._refused_hits - len(self._with_id) - len(self._repeated)
+            # Refused hits that are not noted may slip in here, but only after as many noted ones as are shown.
             plain = (index for index in range(self._hits) if index not in others)
             items += [Item.duplicate(index, "Idempotency-Key", self._name) for index in islice(plain, limit)]
         items.sort(key=lambda item: item.index)

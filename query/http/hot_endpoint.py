@@ -1,6 +1,7 @@
-"""The hot way in: totals and curves, answered in front of the web framework, which would cost more than the answer.
+"""Totals and curves, answered in front of the web framework, which would cost more than the answer.
 
-What is not one of those goes on to the application behind, unread.
+All methods of their paths are answered here; all other paths go to the next application, unread. What the OpenAPI page
+says of them is `query.http.openapi.HOT_PATHS`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from clickcurve.asgi import Application, Message, Receive, Scope, Send
-from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.errors import MethodNotAllowed, ParameterInvalid
 from clickcurve.keys import key_in_path
 from query.queries import Queries
 
@@ -18,22 +19,24 @@ LINKS = b"/v1/links/"
 class HotQueries:
     """`GET /v1/links/{key}/total`, `/v1/links/{key}/curve`, `/v1/total` and `/v1/curve` as a plain ASGI callable.
 
-    refuse turns an error into an application that answers it; behind answers everything else.
+    refuse turns an error into an application that answers it; following answers all other paths.
     """
 
-    def __init__(self, queries: Queries, refuse: Callable[[Exception], Application], behind: Application) -> None:
+    def __init__(self, queries: Queries, refuse: Callable[[Exception], Application], following: Application) -> None:
         self._queries = queries
         self._refuse = refuse
-        self._behind = behind
+        self._following = following
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or hand on."""
-        asked = question(scope)
-        if asked is None:
-            await self._behind(scope, receive, send)
+        """Answers the request, or hands it on."""
+        target = hot_target(scope)
+        if target is None:
+            await self._following(scope, receive, send)
             return
-        raw_key, what = asked
+        raw_key, what = target
         try:
+            if scope["method"] != "GET":
+                raise MethodNotAllowed(f"{scope['method']} is not possible at {scope['path']}", rule="GET")
             key = None if raw_key is None else key_in_path(raw_key, ParameterInvalid)
             query = scope["query_string"]
             if what == b"curve":
@@ -47,10 +50,12 @@ class HotQueries:
         await send({"type": "http.response.body", "body": body})
 
 
-def question(scope: Scope) -> tuple[bytes | None, bytes] | None:
-    """The raw key (None: all links) and `total` or `curve`, if that is what is asked. The path is read raw, because a
-    key may hold an encoded slash, or be called `total`."""
-    if scope["type"] != "http" or scope["method"] != "GET":
+def hot_target(scope: Scope) -> tuple[bytes | None, bytes] | None:
+    """Returns the raw key (None: all links) and `total` or `curve`, or None if the path names neither.
+
+    The path is read raw, because a key may hold an encoded slash, or be called `total`.
+    """
+    if scope["type"] != "http":
         return None
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     if raw.startswith(LINKS):
@@ -60,7 +65,7 @@ def question(scope: Scope) -> tuple[bytes | None, bytes] | None:
 
 
 def accepts_csv(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Does the caller prefer CSV to JSON? In doubt, no."""
+    """Returns whether the caller prefers CSV to JSON; in doubt, no."""
     for name, value in headers:
         if name == b"accept":
             return b"text/csv" in value.lower() and _prefers_csv(value.decode("latin-1").lower())
@@ -68,7 +73,7 @@ def accepts_csv(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 
 def _prefers_csv(accept: str) -> bool:
-    """By quality; between equals by which stands first, and a type that is named beats a `*`."""
+    """Compares by quality, equals by which stands first; a type that is named beats a `*`."""
     qualities: dict[str, float] = {}
     for part in accept.split(","):
         media, *parameters = (piece.strip() for piece in part.split(";"))

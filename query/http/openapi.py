@@ -1,4 +1,7 @@
-"""What the OpenAPI page says of the read routes: parameters, shapes and examples, as keywords of a route."""
+"""What the OpenAPI page says of the read routes: parameters, shapes and examples.
+
+Routes of the framework get it as keywords; HOT_PATHS, which are answered in front of it, as finished paths.
+"""
 
 from __future__ import annotations
 
@@ -227,14 +230,6 @@ _TOP_CSV = "key,count\nspring-sale,1042\ndocs,7\n"
 _IN_TOTAL = [_FROM, _TO, _LAST, _TZ, _BOTS]
 _IN_CURVE = [_FROM, _TO, _LAST, _STEP, _TZ, _BOTS, _FORMAT]
 
-TOTAL = _route("A link's total, for a range or its life", [_KEY, *_IN_TOTAL], _TOTAL_SHAPE, _TOTAL_EXAMPLE)
-CURVE = _route("A link's curve", [_KEY, *_IN_CURVE], _CURVE_SHAPE, _CURVE_EXAMPLE, _CURVE_CSV)
-TOTAL_OF_ALL = _route(
-    "The total of all links, erased ones included", _IN_TOTAL, _TOTAL_SHAPE, {**_TOTAL_EXAMPLE, "key": None}
-)
-CURVE_OF_ALL = _route(
-    "The curve of all links, erased ones included", _IN_CURVE, _CURVE_SHAPE, {**_CURVE_EXAMPLE, "key": None}, _CURVE_CSV
-)
 LIMIT_TOTAL = _of_event(
     _route(
         "How much was asked of the limiter's event, or admitted",
@@ -260,4 +255,45 @@ DELETE: dict[str, Any] = {
     "summary": "Erase a link: what was counted for it until now is gone",
     "responses": {204: {"description": "Gone, also if it was never there"}, **_REFUSED},
     "openapi_extra": {"parameters": [_KEY]},
+}
+
+
+def _hot(operation_id: str, route: dict[str, Any]) -> Schema:
+    """Returns a route as the document has it, for a path that the framework does not know."""
+    operation = {
+        "tags": ["reading"],
+        "summary": route["summary"],
+        "operationId": operation_id,
+        "parameters": route["openapi_extra"]["parameters"],
+        "responses": {str(status): answer for status, answer in route["responses"].items()},
+    }
+    return {"get": operation}
+
+
+# What `query.http.hot_endpoint` answers. The ids are those that the framework would give.
+HOT_PATHS: dict[str, Schema] = {
+    "/v1/links/{key}/total": _hot(
+        "link_total_v1_links__key__total_get",
+        _route("A link's total, for a range or its life", [_KEY, *_IN_TOTAL], _TOTAL_SHAPE, _TOTAL_EXAMPLE),
+    ),
+    "/v1/links/{key}/curve": _hot(
+        "link_curve_v1_links__key__curve_get",
+        _route("A link's curve", [_KEY, *_IN_CURVE], _CURVE_SHAPE, _CURVE_EXAMPLE, _CURVE_CSV),
+    ),
+    "/v1/total": _hot(
+        "all_total_v1_total_get",
+        _route(
+            "The total of all links, erased ones included", _IN_TOTAL, _TOTAL_SHAPE, {**_TOTAL_EXAMPLE, "key": None}
+        ),
+    ),
+    "/v1/curve": _hot(
+        "all_curve_v1_curve_get",
+        _route(
+            "The curve of all links, erased ones included",
+            _IN_CURVE,
+            _CURVE_SHAPE,
+            {**_CURVE_EXAMPLE, "key": None},
+            _CURVE_CSV,
+        ),
+    ),
 }

@@ -1,5 +1,7 @@
-"""The read routes, and the one that erases a link. Paths are matched raw, so that a key may hold an encoded slash or be
-called `total`; parameters are read by `query.parameters`, so that a misspelt one is refused and not ignored.
+"""The read routes that the framework answers, and the one that erases a link.
+
+Paths are matched raw, so that a key may hold an encoded slash or be called `total`; parameters are read by
+`query.parameters`, so that a misspelt one is refused and not ignored. Totals and curves: `query.http.hot_endpoint`.
 """
 
 from __future__ import annotations
@@ -27,24 +29,8 @@ class RawPathRoute(APIRoute):
 
 
 def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Limits) -> APIRouter:
-    """The router. erase is the owner's: the link is gone from the store when it returns, or it raises."""
+    """Makes the router. erase is the owner's: the link is gone from the store when it returns, or it raises."""
     router = APIRouter(route_class=RawPathRoute, tags=["reading"])
-
-    @router.get("/v1/links/{key}/total", **openapi.TOTAL)
-    async def link_total(request: Request) -> Response:
-        return _answer(await queries.total(_key(request), _query(request)))
-
-    @router.get("/v1/links/{key}/curve", **openapi.CURVE)
-    async def link_curve(request: Request) -> Response:
-        return _answer(await queries.curve(_key(request), _query(request), _csv(request)))
-
-    @router.get("/v1/total", **openapi.TOTAL_OF_ALL)
-    async def all_total(request: Request) -> Response:
-        return _answer(await queries.total(None, _query(request)))
-
-    @router.get("/v1/curve", **openapi.CURVE_OF_ALL)
-    async def all_curve(request: Request) -> Response:
-        return _answer(await queries.curve(None, _query(request), _csv(request)))
 
     @router.get("/v1/links/{key}", **openapi.SUMMARY)
     async def link_summary(request: Request) -> Response:
@@ -64,9 +50,9 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Li
 
     @router.delete("/v1/links/{key}", status_code=204, **openapi.DELETE)
     async def erase_link(request: Request) -> Response:
-        queries.nothing_asked(_query(request))
+        queries.refuse_parameters(_query(request))
         await erase(_key(request))
-        queries.erased()
+        queries.link_erased()
         return Response(status_code=204)
 
     return router

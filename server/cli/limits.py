@@ -43,7 +43,7 @@ def try_rules(rules: tuple[str, ...], config: Path | None, summary: bool, top: i
 
     RULE is rates alone, which all lines share; or settings as in the settings file, in one line; or an event of the
     file of --config. Several rules are decided together, all or nothing. A line of the trace is a time, in epoch
-    seconds or ISO 8601, and who asked, as feature=value, perhaps with cost=N; or a line of an access log, with the
+    seconds or ISO 8601, and the caller, as feature=value, perhaps with cost=N; or a line of an access log, with the
     features ip, user, method and endpoint.
 
     \b
@@ -54,7 +54,7 @@ def try_rules(rules: tuple[str, ...], config: Path | None, summary: bool, top: i
       grep '"POST ' access.log | clickcurve limits try --summary 'by=ip rates=10/m'
       clickcurve limits try --config clickcurve.toml login < trace
     """
-    replay = Replay(_rules_of_words(rules, config))
+    replay = Replay(_parse_given_rules(rules, config))
     if sys.stdin.isatty():
         raise Failed("a trace is read from standard input: clickcurve limits try RULE < trace", USAGE)
     _feed(replay, sys.stdin.buffer, summary)
@@ -63,13 +63,13 @@ def try_rules(rules: tuple[str, ...], config: Path | None, summary: bool, top: i
         raise SystemExit(FAILED)
 
 
-def _rules_of_words(texts: tuple[str, ...], config: Path | None) -> tuple[Rule, ...]:
+def _parse_given_rules(texts: tuple[str, ...], config: Path | None) -> tuple[Rule, ...]:
     if any("=" in text or "/" in text for text in texts):
         return rules_of(texts)
     if config is None:
         raise Failed(f"{texts[0]!r} is neither rates nor settings; if it is an event, name its file by --config", USAGE)
     if len(texts) > 1:
-        raise Failed("one event at a time: its rules are decided together, those of two are not", USAGE)
+        raise Failed("one event at a time: rules of one event are decided together, those of two events are not", USAGE)
     try:
         limits = tomllib.loads(config.read_text("utf-8")).get("limits", {})
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -106,8 +106,8 @@ def _print_sums(replay: Replay, top: int) -> None:
         click.echo(f"{refused_of:>10,}{asked_for:>10,}  {caller}")
     for many, what in (
         (replay.bad, "bad lines, which are in no sum"),
-        (replay.back, "lines that stand behind later ones: a caller's time does not step back"),
-        (replay.crowded, "lines of callers for whom there was no room: they shared one limit"),
+        (replay.back, "lines with an earlier time than a line before them: a caller's time does not step back"),
+        (replay.crowded, "lines of callers without room in memory: they shared one limit"),
     ):
         if many:
             click.echo(f"{what}: {many:,}", err=True)

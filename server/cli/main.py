@@ -1,10 +1,11 @@
-"""The command `clickcurve`: its subcommands by name, loaded when asked for, and how it ends when something fails."""
+"""The command `clickcurve`: its subcommands, each loaded when it is run, and the exit codes."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from clickcurve.buckets.errors import (
     ClickcurveError,
@@ -17,6 +18,13 @@ from clickcurve.buckets.errors import (
 )
 
 FAILED, USAGE, UNREACHABLE, HELD = 1, 2, 3, 4
+EXIT_CODES = {
+    0: "done",
+    FAILED: "it failed or found something wrong: a refused hit, a row that breaks its law, an error of the server",
+    USAGE: "invalid command, flag or setting",
+    UNREACHABLE: "no answer from the server or the store",
+    HELD: "the data folder is held by another process",
+}
 
 # name -> (module under server.cli, one line). The order is that of the help.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -37,6 +45,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "limits": ("limits", "Try a rule of the rate limiter on a trace."),
     "token": ("tokens", "Make, list and revoke tokens."),
     "settings": ("settings", "List all settings and where each comes from."),
+    "completion": ("completion", "Print a script that completes commands in bash, zsh or fish."),
+    "manual": ("manual", "Print the manual page."),
+    "version": ("version", "Print the version."),
 }
 
 
@@ -57,6 +68,11 @@ class Program(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Completes the names of commands without importing them all, which takes a second."""
+        names = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -81,7 +97,12 @@ def exit_code(error: ClickcurveError) -> int:
     return HELD if isinstance(error, JournalHeld) else FAILED
 
 
-@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+_EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code}  {meaning}" for code, meaning in EXIT_CODES.items())
+
+
+@click.group(
+    cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}, epilog=_EPILOG
+)
 @click.version_option(package_name="clickcurve", prog_name="clickcurve")
 def main() -> None:
     """Clickcurve counts the hits of short links and draws their curves.
@@ -95,12 +116,4 @@ def main() -> None:
 
     Every setting can be a flag, a variable (--flush-s is CLICKCURVE_FLUSH_S) or a line in the file of --config;
     `clickcurve settings` shows what holds and why.
-
-    \b
-    Exit codes:
-      0  done
-      1  it failed or found something wrong: a refused hit, a row that breaks its law, an error of the server
-      2  a command, flag or setting that cannot be
-      3  no answer from the server or the store
-      4  the data folder is held by another process
     """

@@ -44,7 +44,7 @@ def settings_command(settings: Settings, limits: bool, as_json: bool) -> None:
 
 
 def _rule_rows(settings: Settings) -> list[tuple[str, str, str]]:
-    """The limiter's rules as further rows: they are read, and refused, as `serve` does."""
+    """Returns the limiter's rules as further rows."""
     return [
         (f"limits.{rule.name}", f"{', '.join(map(str, rule.rates))} {rule.strategy}", f"file {settings.config}")
         for rule in settings.rules

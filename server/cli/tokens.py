@@ -49,7 +49,7 @@ def token_command() -> None:
 )
 @with_settings("data", "config")
 def create_token(settings: Settings, name: str, scopes: tuple[str, ...]) -> None:
-    """Make a token and print it, once. NAME says whose it is.
+    """Make a token and print it, once. NAME says who will use it.
 
     \b
     Examples:
@@ -81,5 +81,5 @@ def list_tokens(settings: Settings, as_json: bool) -> None:
 def revoke_token(settings: Settings, token_id: str) -> None:
     """Revoke the token with this id (see `token list`)."""
     if not auth.remove_token(data_folder.tokens_file(settings.data), token_id):
-        raise Failed(f"there is no token {token_id}; `clickcurve token list` shows those there are")
+        raise Failed(f"there is no token {token_id}; `clickcurve token list` shows all tokens")
     click.echo(f"revoked {token_id}")

@@ -1,7 +1,4 @@
-"""One worker's application: the hot routes, the framework's routes, errors, tokens and numbers, put together.
-
-Everything that is passed in is a part or a value; this file only joins.
-"""
+"""Joins one worker's parts into the application that it serves."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from query.queries import Limits, Queries
 from query.reader import Reader
 from query.top import TopLinks
 from server.http.auth import Gate
-from server.http.docs_page import page
+from server.http.docs_page import docs_page
 from server.http.front_door import FrontDoor
 from server.http.health_routes import Readiness
 from server.http.health_routes import router as server_routes
@@ -33,7 +30,7 @@ from server.http.openapi import describe
 from server.http.problems import Problems
 from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics
-from server.process.samples import program_version
+from server.version import program_version
 from storage.contract import Store
 
 ABOUT = """Counts the hits of short links and answers their totals and curves.
@@ -47,7 +44,7 @@ certainly nothing was counted: the same request may be sent again after `Retry-A
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """What a worker keeps numbers in, for /metrics."""
+    """Where a worker counts its requests, for /metrics."""
 
     ingest: IngestCounters
     problems: Problems
@@ -62,17 +59,11 @@ def create_app(
     counting: Counting,
     metrics: Metrics,
     readiness: Readiness,
-    limiting: ServerLimiter,
+    limiter: ServerLimiter,
     limit_history: Limits,
 ) -> FrontDoor:
-    """The application that uvicorn runs."""
-    hits = HitRoutes(
-        owner,
-        clock,
-        minutes_since,
-        bot_judge(),
-        counting.ingest,
-    )
+    """Joins the parts into the application that uvicorn runs."""
+    hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest)
 
     def moment() -> Moment:
         return Moment.at(clock(), minutes_since)
@@ -89,28 +80,21 @@ def create_app(
     counting.problems.install(app)
     app.include_router(query_routes(queries, owner.erase, limit_history))
     app.include_router(import_routes(owner, moment, ladder, counting.ingest))
-    app.include_router(limit_routes(limiting.limiter, limiting.addresses, limiting.dialect))
+    app.include_router(limit_routes(limiter.limiter, limiter.addresses, limiter.dialect))
     app.include_router(server_routes(readiness, metrics))
     describe(app)
     app.add_api_route("/docs", _docs(app), include_in_schema=False)
-    behind = HotQueries(queries, counting.problems.answer, app)
-    return FrontDoor(gate, counting.problems, hits, behind, limiting)
+    reads_first = HotQueries(queries, counting.problems.answer, app)
+    return FrontDoor(gate, counting.problems, hits, reads_first, limiter)
 
 
 def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
     async def docs(request: Request) -> HTMLResponse:
-        return HTMLResponse(page(app.openapi(), str(request.base_url).rstrip("/")))
+        return HTMLResponse(docs_page(app.openapi(), str(request.base_url).rstrip("/")))
 
     return docs
 
 
 def _queries(owner: Owner, store: Store, ladder: Ladder, clock: Callable[[], float]) -> Queries:
-    top = TopLinks(
-        store.walk,
-        store.rows,
-        owner.pending,
-        owner.buffered_links,
-        lambda: owner.status.flushes,
-        ladder,
-    )
+    top = TopLinks(store.walk, store.rows, owner.pending, owner.buffered_links, lambda: owner.status.flushes, ladder)
     return Queries(Reader(store.rows, owner.pending, owner.revisit, ladder), top, clock)

@@ -1,11 +1,11 @@
-"""Tokens: who may write, read or administer.
+"""Tokens, and what each allows: to write, to read, to administer.
 
 A token looks like `cc_1f2e3d4c_...`; the middle part is its id, which may be shown, the rest is secret. The data folder
 keeps only the SHA-256 of a token: it has 256 bits of chance in it, so a slow hash would add nothing but time.
 
-The file is looked at again at most every `RECHECK_S`; a token made or revoked meanwhile counts from then on. While a
-server runs it never goes from asking for tokens to not asking: if the file vanishes or cannot be read, what was read
-last holds, and if the last token is revoked, nobody gets in.
+The file is read again when it has changed, which is checked every `RECHECK_S` at most. A server that asks for tokens
+never stops asking while it runs: if the file vanishes or cannot be read, the tokens read last hold, and if the last
+token is revoked, every request is refused.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"})
 
 
 def scope_of(method: str, path: str) -> Scope | None:
-    """The scope that a request needs; None where nobody is asked. What is new here needs a token by default."""
+    """Returns the scope that a request needs, or None for an open path. A new route needs a token by default."""
     if method in ("GET", "HEAD"):
         if path.startswith(IMPORTS):
-            return Scope.write  # whoever imports asks how far it has come
+            return Scope.write  # an import asks how far it has come
         return None if path in OPEN_PATHS else Scope.read
     if method in ("POST", "PUT", "PATCH"):
         return Scope.write
     return Scope.admin
 
 
-def digest(token: str) -> str:
+def _sha256(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def load_tokens(path: Path) -> tuple[Token, ...]:
-    """The tokens in the file; none when there is no file. Raises SettingInvalid when it cannot be understood."""
+    """Returns the tokens in the file, none when there is no file. Raises SettingInvalid if it cannot be read."""
     try:
         document = json.loads(path.read_text("utf-8"))
         return tuple(
@@ -106,19 +106,19 @@ def save_tokens(path: Path, tokens: tuple[Token, ...]) -> None:
 
 
 def add_token(path: Path, name: str, scopes: tuple[Scope, ...], now: int) -> str:
-    """Adds a token to the file and returns it, the only time that it is to be seen."""
+    """Adds a token to the file and returns it. It cannot be read again later."""
     tokens = load_tokens(path)
     if len(tokens) >= MAX_TOKENS:
         raise SettingInvalid(f"there are {len(tokens)} tokens already, {MAX_TOKENS} at most", field="token")
     known = {token.id for token in tokens}
     token_id = next(fresh for fresh in iter(lambda: secrets.token_hex(4), "") if fresh not in known)
     secret = f"{PREFIX}{token_id}_{secrets.token_urlsafe(32)}"
-    save_tokens(path, (*tokens, Token(token_id, name, scopes, digest(secret), now)))
+    save_tokens(path, (*tokens, Token(token_id, name, scopes, _sha256(secret), now)))
     return secret
 
 
 def remove_token(path: Path, token_id: str) -> bool:
-    """Takes a token out of the file; False if none has that id."""
+    """Removes a token from the file. Returns False if none has that id."""
     tokens = load_tokens(path)
     kept = tuple(token for token in tokens if token.id != token_id)
     if len(kept) == len(tokens):
@@ -128,7 +128,7 @@ def remove_token(path: Path, token_id: str) -> bool:
 
 
 class Gate:
-    """Asks requests for their token. Cheap: one hash and one dict lookup a request."""
+    """Checks the tokens of requests, by one hash and one dict lookup each."""
 
     def __init__(self, path: Path, monotonic: Callable[[], float]) -> None:
         self._path = path
@@ -163,8 +163,8 @@ class Gate:
         self.closed = self.closed or bool(tokens)
         log.info("tokens read", extra={"tokens": len(tokens)})
 
-    def asks(self) -> bool:
-        """Are tokens asked for? Looks at the file again when it is time."""
+    def needs_tokens(self) -> bool:
+        """Returns whether requests need tokens. Reads the file again if it has changed."""
         now = self._monotonic()
         if now - self._checked_at >= RECHECK_S:
             self._checked_at = now
@@ -173,13 +173,13 @@ class Gate:
 
     def check(self, scope: Scope, authorization: bytes | None) -> None:
         """Passes a request whose Authorization header allows the scope; raises NotAuthenticated or NotAllowed."""
-        if not self.asks():
+        if not self.needs_tokens():
             return
         if authorization is None:
             self.refused["missing"] += 1
             raise NotAuthenticated("this server asks for a token: send Authorization: Bearer TOKEN")
         kind, _, secret = authorization.decode("latin-1").partition(" ")
-        found = digest(secret.strip())
+        found = _sha256(secret.strip())
         token = self._by_digest.get(found)
         if kind.lower() != "bearer" or token is None or not hmac.compare_digest(token.sha256, found):
             self.refused["unknown"] += 1
@@ -189,14 +189,14 @@ class Gate:
             raise NotAllowed(f"token {token.id} does not have the scope {scope.value}", field="scope", rule=scope.value)
 
     def token_id(self, authorization: bytes | None) -> str | None:
-        """The id of the token in an Authorization header, if it is known here."""
+        """Returns the id of the token in an Authorization header, or None if it is unknown."""
         _, _, secret = (authorization or b"").decode("latin-1").partition(" ")
-        token = self._by_digest.get(digest(secret.strip()))
+        token = self._by_digest.get(_sha256(secret.strip()))
         return None if token is None else token.id
 
 
 def is_loopback(host: str) -> bool:
-    """Can only this machine reach it? A name other than localhost may point anywhere."""
+    """Returns whether only this machine can reach the host. A name other than localhost may point anywhere."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -204,12 +204,12 @@ def is_loopback(host: str) -> bool:
 
 
 def check_reach(host: str, has_tokens: bool, insecure: bool) -> None:
-    """Raises SettingInvalid when others could reach a server that asks for no token."""
+    """Raises SettingInvalid if other machines could reach a server without tokens."""
     if is_loopback(host) or has_tokens or insecure:
         return
     raise SettingInvalid(
         f"host {host} can be reached by others and there are no tokens: make one with `clickcurve token create`, "
-        "listen on 127.0.0.1, or say --insecure",
+        "listen on 127.0.0.1, or give --insecure",
         field="host",
         value=host,
     )

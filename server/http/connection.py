@@ -1,7 +1,7 @@
-"""uvicorn's HTTP connection, with bounds: how many there are, how long headers may be, how long a client may stall.
+"""uvicorn's HTTP connection, with bounds on connections, header bytes and stalls.
 
-The server below has none: its parser keeps headers of any length in memory, and it waits for ever for the rest of a
-request. Nothing here costs a request that arrives whole more than a few comparisons.
+uvicorn has none: its parser keeps headers of any length in memory, and it waits for ever for the rest of a request.
+A request that arrives whole costs only a few comparisons more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TOO_MANY = (
 
 
 class Connection(HttpToolsProtocol):
-    """What the server talks HTTP through. `refused` counts connections that were closed, by reason."""
+    """One HTTP connection of the server. `refused` counts closed connections by reason."""
 
     refused: Counter[str]
     connections_max = CONNECTIONS
@@ -82,12 +82,12 @@ class Connection(HttpToolsProtocol):
 
     def _stalled(self) -> None:
         if self.flow.read_paused:
-            self._expect_more()  # it is we who do not read
+            self._expect_more()  # the server itself has paused reading
         elif not self.transport.is_closing():
             self.refused["stalled"] += 1
             self.transport.abort()
 
 
 def connection_class(refused: Counter[str], **bounds: float) -> type[Connection]:
-    """A class of connections that count into `refused`; `bounds` replace those of the table of limits."""
+    """Makes a class of connections that count into `refused`. `bounds` replace the class attributes of these names."""
     return type("CountedConnection", (Connection,), {"refused": refused, **bounds})

@@ -23,8 +23,8 @@ h3 .get,a{color:#7db7f0}h3 .post{color:#7fce8d}h3 .delete{color:#f08a8a}}
 """
 
 
-def page(document: Schema, address: str) -> str:
-    """The whole page. `address` is that of the server, for the command lines."""
+def docs_page(document: Schema, address: str) -> str:
+    """Renders the whole page. `address` is that of the server, for the command lines."""
     title = f"{document['info']['title']} {document['info']['version']}"
     by_tag: dict[str, list[tuple[str, str, Schema]]] = {}
     for path, methods in document["paths"].items():
@@ -62,22 +62,21 @@ def _operation(method: str, path: str, operation: Schema, address: str) -> Itera
         yield "<table>"
         for parameter in parameters:
             default = parameter.get("schema", {}).get("default")
-            told = f" Default: {default}." if default not in (None, "") else ""
+            shown = f" Default: {default}." if default not in (None, "") else ""
             yield f"<tr><td><code>{escape(parameter['name'])}</code><td>{escape(parameter['in'])}"
-            yield f"<td>{_inline(parameter.get('description', '') + told)}"
+            yield f"<td>{_inline(parameter.get('description', '') + shown)}"
         yield "</table>"
     yield f"<pre>{escape(curl_command(method, path, operation, address))}</pre>"
     for media, name, example in _examples(operation.get("requestBody", {}).get("content", {})):
         yield f"<p>Body, <code>{escape(media)}</code>{name}:</p><pre>{escape(_shown(example))}</pre>"
     for status, response in operation["responses"].items():
-        described = response.get("description", "")
-        yield f"<p><b>{status}</b> {_inline(described)}</p>"
+        yield f"<p><b>{status}</b> {_inline(response.get('description', ''))}</p>"
         for media, name, example in _examples(response.get("content", {})):
             yield f"<p><code>{escape(media)}</code>{name}:</p><pre>{escape(_shown(example))}</pre>"
 
 
 def curl_command(method: str, path: str, operation: Schema, address: str) -> str:
-    """A command line that asks just this, with the examples filled in."""
+    """Returns a curl command line for an operation, with its examples filled in."""
     query = {}
     for parameter in operation.get("parameters", []):
         example = parameter.get("example")
@@ -99,11 +98,11 @@ def curl_command(method: str, path: str, operation: Schema, address: str) -> str
 
 
 def _examples(content: Schema) -> Iterator[tuple[str, str, Any]]:
-    """(media type, the example's name in brackets, the example)."""
-    for media, told in content.items():
-        if "example" in told:
-            yield media, "", told["example"]
-        for name, example in told.get("examples", {}).items():
+    """Yields (media type, the example's name in brackets, the example)."""
+    for media, body in content.items():
+        if "example" in body:
+            yield media, "", body["example"]
+        for name, example in body.get("examples", {}).items():
             yield media, f" ({escape(name)})", example["value"]
 
 

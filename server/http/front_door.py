@@ -1,4 +1,4 @@
-"""What every request meets first: the token, the limit of writes, then the hot routes, then the web framework.
+"""Passes each request through the token check and the limit of writes to the hot routes or the web framework.
 
 Routing and validation of the framework cost more than a hit or a total, so those are answered in front of it.
 """
@@ -21,30 +21,30 @@ REFUSED = "rate limit exceeded"
 
 
 class FrontDoor:
-    """The application that the server runs. `answers` counts what is answered by others than the hit routes."""
+    """The application that the server runs. `answers` counts answers by status, but for those of the hit routes."""
 
     def __init__(
         self,
         gate: Gate,
         problems: Problems,
         hits: HitRoutes,
-        behind: Application,
-        limiting: ServerLimiter | None = None,
+        framework: Application,
+        limiter: ServerLimiter | None = None,
     ) -> None:
-        self._limiting = limiting
+        self._limiter = limiter
         self._gate = gate
         self._problems = problems
         self._hits = hits
-        self._behind = behind
+        self._framework = framework
         self.answers: Counter[int] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        if self._gate.asks() and not await self._allowed(scope, receive, send):
+        if self._gate.needs_tokens() and not await self._allowed(scope, receive, send):
             return
-        limiting = self._limiting
-        if limiting is not None and limiting.limits_writes and not await self._admitted(limiting, scope, receive, send):
+        limiter = self._limiter
+        if limiter is not None and limiter.limits_writes and not await self._admitted(limiter, scope, receive, send):
             return
         if not self._hits.serves(scope["raw_path"]):
             await self._rest(scope, receive, send)
@@ -75,17 +75,19 @@ class FrontDoor:
         self.answers[response.status_code] += 1
         await response(scope, receive, send)
 
-    async def _admitted(self, limiting: ServerLimiter, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Is the request no write, or one that the limit of writes lets pass? If not, it is answered, its body unread.
-        A question to the limiter is no write."""
+    async def _admitted(self, limiter: ServerLimiter, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Returns whether the limit of writes lets the request pass; else answers it, its body unread.
+
+        Questions to the limiter are not writes.
+        """
         if scope["method"] not in WRITES or scope["raw_path"].startswith(LIMIT):
             return True
-        features = {"ip": limiting.addresses.client(scope)}
+        features = {"ip": limiter.addresses.client(scope)}
         token = self._gate.token_id(_authorization(scope)) if self._gate.closed else None
         if token is not None:
             features["token"] = token
         try:
-            refused = await limiting.refuse_write(features)
+            refused = await limiter.refuse_write(features)
         except Exception as error:
             await self._refuse(error, scope, receive, send)
             return False
@@ -103,11 +105,11 @@ class FrontDoor:
             await send(message)
 
         try:
-            await self._behind(scope, receive, counted)
+            await self._framework(scope, receive, counted)
         except JournalUnknown:
             await close_unanswered(send)
             raise
-        except Exception:  # answered and told to the log by the app's own handler, which raises it again
+        except Exception:  # the framework's handler answered and logged it, and raised it again
             return
 
 
@@ -117,6 +119,6 @@ def _authorization(scope: Scope) -> bytes | None:
 
 
 def _has_body(scope: Scope) -> bool:
-    """Does the request announce a body? One that is not read must not be taken for the next request."""
+    """Returns whether the request has a body. Unread, it must not be taken for the next request."""
     headers = dict(scope["headers"])
     return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers

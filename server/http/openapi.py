@@ -1,7 +1,7 @@
-"""What /openapi.json says beyond what the framework finds by itself: the hit routes, tokens, and errors as they are.
+"""What /openapi.json says beyond what the framework finds by itself: hot paths, tokens, and errors as they are.
 
-The hit routes are answered in front of the framework, so they are described here by hand; tests hold that their
-examples are what the server answers.
+What is answered in front of the framework is described by hand, as finished paths: hits here, totals and curves in
+`query.http.openapi`. Tests hold that their examples are what the server answers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from ingest.hit import COUNT_MAX, ID_CHARACTERS
 from ingest.reading.content_encoding import BODY_BYTES
 from ingest.reading.receipt import RECEIPT_ITEMS
+from query.http.openapi import HOT_PATHS
 from server.http.auth import scope_of
 
 Schema = dict[str, Any]
@@ -137,7 +138,7 @@ _NAMED: Schema = {
     "schema": {"type": "string", "maxLength": ID_CHARACTERS},
 }
 _NONE_GOOD = {"description": "Not one hit was good; the body is the receipt."}
-_HIT_ROUTES: dict[str, Schema] = {
+_HIT_PATHS: dict[str, Schema] = {
     "/v1/hits": {
         "post": {
             "tags": ["writing"],
@@ -213,8 +214,8 @@ def describe(app: FastAPI) -> None:
 
 
 def _completed(document: Schema) -> Schema:
-    document = json.loads(json.dumps(document))
-    document["paths"] = {**_HIT_ROUTES, **document["paths"]}
+    paths = {**_HIT_PATHS, **HOT_PATHS, **document["paths"]}
+    document = json.loads(json.dumps({**document, "paths": paths}))  # a copy: below it is changed
     components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):

@@ -1,4 +1,4 @@
-"""The one place that turns errors into answers: `application/problem+json`, always with `title` and `detail`."""
+"""Turns the errors of the web framework and of what it calls into problem documents, and counts them."""
 
 from __future__ import annotations
 
@@ -13,27 +13,10 @@ from starlette.exceptions import HTTPException
 from clickcurve.buckets.errors import (
     ClickcurveError,
     JournalUnknown,
-    NotAllowed,
-    NotAuthenticated,
     ParameterInvalid,
 )
-from clickcurve.problem import MEDIA_TYPE, problem_body, retry_after_s
+from clickcurve.problem import MEDIA_TYPE, error_body, error_headers, problem_body
 from server.logs import log
-
-
-def problem(
-    status: int,
-    title: str,
-    detail: str,
-    *,
-    field: str | None = None,
-    value: object = None,
-    rule: str | None = None,
-    headers: dict[str, str] | None = None,
-) -> Response:
-    """One answer that says what is wrong; `field`, `value` and `rule` only where there is one."""
-    content = problem_body(status, title, detail, field=field, value=value, rule=rule)
-    return Response(content, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
 class Problems:
@@ -43,13 +26,13 @@ class Problems:
         self.refused: Counter[tuple[int, str]] = Counter()  # (status, title) -> requests
 
     def answer(self, error: Exception) -> Response:
-        """The answer to an error of our own family, or to one that nobody expected (500, told only to the log)."""
+        """Returns the answer to an error. One that is not ours becomes a bare 500 and is logged."""
         if isinstance(error, ClickcurveError):
             response, title = _ours(error), error.title
         else:
             log.error("unexpected error", exc_info=error)
             detail, title = "something went wrong here; the log has the details", "internal error"
-            response = problem(500, title, detail)
+            response = _response(500, title, detail)
         self.refused[response.status_code, title] += 1
         return response
 
@@ -58,7 +41,7 @@ class Problems:
 
         async def on_error(request: Request, error: Exception) -> Response:
             if isinstance(error, JournalUnknown):
-                raise error  # nothing may be answered: the front closes the connection
+                raise error  # nothing may be answered: the front door closes the connection
             if isinstance(error, RequestValidationError):
                 return self.answer(_validation(error))
             if isinstance(error, HTTPException):
@@ -71,19 +54,10 @@ class Problems:
 
 
 def _ours(error: ClickcurveError) -> Response:
-    headers: dict[str, str] = {}
-    retry_s = retry_after_s(error)
-    if retry_s is not None:
-        headers["Retry-After"] = str(retry_s)
-    elif isinstance(error, NotAuthenticated):
-        headers["WWW-Authenticate"] = "Bearer"
-    elif isinstance(error, NotAllowed):
-        headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{error.rule}"'
     if error.status >= 500:
         log.warning("request failed", extra={"title": error.title, "reason": error.detail})
-    return problem(
-        error.status, error.title, error.detail, field=error.field, value=error.value, rule=error.rule, headers=headers
-    )
+    headers = {name.decode(): value.decode() for name, value in error_headers(error)}
+    return Response(error_body(error), status_code=error.status, media_type=MEDIA_TYPE, headers=headers)
 
 
 def _phrase(error: HTTPException) -> str:
@@ -96,7 +70,11 @@ def _http(error: HTTPException, request: Request) -> Response:
         detail = f"there is no {request.url.path} here; /docs lists what there is"
     elif error.status_code == 405:
         detail = f"{request.method} is not possible at {request.url.path}"
-    return problem(error.status_code, _phrase(error), detail, headers=dict(error.headers or {}))
+    return _response(error.status_code, _phrase(error), detail, dict(error.headers or {}))
+
+
+def _response(status: int, title: str, detail: str, headers: dict[str, str] | None = None) -> Response:
+    return Response(problem_body(status, title, detail), status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
 def _validation(error: RequestValidationError) -> ParameterInvalid:

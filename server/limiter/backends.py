@@ -1,6 +1,6 @@
-"""The limiter's backends that the server can open, each when a rule names it first.
+"""Opens the limiter's backends, each when a rule first names it.
 
-What lies beyond the process is asked with a deadline, and guarded: where it does not answer, each rule says what to do.
+A backend outside the process has a deadline and a guard: if it does not answer, each rule says what to do.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _deadline_s(settings: Settings) -> float:
     return settings.limits_timeout_ms / 1_000
 
 
-# A name that rules may give -> what opens it.
+# A backend's name in rules -> the function that opens it.
 OPENERS: Mapping[str, Opener] = {"memory": _open_memory, "redis": _open_redis, "memcached": _open_memcached}
-# A backend -> the setting that says where it is.
-PLACES: Mapping[str, str] = {"redis": "limits_redis", "memcached": "limits_memcached"}
+# A backend's name -> the setting with its address.
+ADDRESS_SETTINGS: Mapping[str, str] = {"redis": "limits_redis", "memcached": "limits_memcached"}

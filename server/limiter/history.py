@@ -1,7 +1,6 @@
-"""Hands what the limiter decided over to the owner, which keeps it like hits: in the journal, then in rows.
+"""Hands the limiter's decisions to the owner, which keeps them like hits: in the journal, then in rows.
 
-Once a second, as one batch, and once more at a stop. What was handed over survives a kill; what was decided since the
-last second is lost with the process.
+That happens once a second, as one batch, and once more at a stop. A kill loses the decisions of the last second.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class LimitHistory:
         self._history.add(event, cost, decision, self._clock())
 
     def heard_of_caller(self, event: str, caller: str, cost: int, decision: Decision) -> None:
-        """Callers whose secret cannot be read have no history: that must not keep anybody from being answered."""
+        """Counts a decision for its caller. Without the secret it counts nothing, since a question must be answered."""
         try:
             digest = digest_of(self._key(), caller)
         except OSError:
@@ -61,7 +60,7 @@ class LimitHistory:
         self._history.add_caller(event, digest, cost, decision, self._clock())
 
     def caller(self, text: str) -> str:
-        """The digest of the caller that a question names. ParameterInvalid, StoreUnavailable."""
+        """Returns the digest of the caller that a question names. Raises ParameterInvalid, StoreUnavailable."""
         caller = parse_caller(text)
         if "ip" in caller:
             caller["ip"] = self._address(caller["ip"])
@@ -82,13 +81,13 @@ class LimitHistory:
         return self._secret
 
     async def hand_over(self) -> None:
-        """All that was heard is in the journal. Raises what `accept` raises; then it is handed over the next time."""
+        """Passes all that was heard to `accept`, and raises what it raises; then the next call passes it again."""
         taken = self._history.take()
         if not taken:
             return
         try:
             await self._accept(Batch(others=taken))
-        except JournalUnknown:  # it may count already: once more could be twice
+        except JournalUnknown:  # it may count already; a second time could double it
             self._lost += asked_in(taken)
             raise
         except ClickcurveError:
@@ -102,7 +101,7 @@ class LimitHistory:
 
 
 def secret_in(file: Path) -> bytes:
-    """The secret in a file that is made when it is first asked for, by whichever process comes first."""
+    """Returns the secret in a file. The first process that asks for it makes it."""
     with suppress(FileNotFoundError):
         return _read_secret(file)
     fresh = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
@@ -114,7 +113,7 @@ def secret_in(file: Path) -> bytes:
         os.close(handle)
     try:
         with suppress(FileExistsError):
-            os.link(fresh, file)  # ours is the secret unless another process was quicker
+            os.link(fresh, file)  # unless another process was quicker
     finally:
         fresh.unlink()
     return _read_secret(file)

@@ -14,7 +14,7 @@ from clickcurve.limiter.http.address import Addresses, addresses
 from clickcurve.limiter.http.fallback import decide_anyway
 from clickcurve.limiter.http.headers import HttpRefusal, http_refusal
 from clickcurve.limiter.rule import Rule
-from server.limiter.backends import OPENERS, PLACES
+from server.limiter.backends import ADDRESS_SETTINGS, OPENERS
 from server.logs import log
 from server.metrics import Sample
 from server.settings import TABLE, Settings
@@ -26,11 +26,11 @@ WRITE_FEATURES = ("token", "ip")
 
 
 def check_rules(rules: Sequence[Rule], settings: Settings) -> None:
-    """RuleInvalid for a rule that cannot be kept by a server with these settings."""
+    """Raises RuleInvalid for a rule that a server with these settings cannot keep."""
     for rule in rules:
-        place = PLACES.get(rule.backend)
-        if place is not None and not getattr(settings, place):
-            why = f"the backend {rule.backend!r} is not set up: it needs the setting {place}"
+        setting = ADDRESS_SETTINGS.get(rule.backend)
+        if setting is not None and not getattr(settings, setting):
+            why = f"the backend {rule.backend!r} is not set up: it needs the setting {setting}"
             raise _cannot_keep(rule, why, "backend", rule.backend)
         if rule.backend not in OPENERS:
             raise _cannot_keep(rule, f"this program cannot open the backend {rule.backend!r}", "backend", rule.backend)
@@ -48,16 +48,18 @@ def _cannot_keep(rule: Rule, why: str, field: str, value: str) -> RuleInvalid:
 
 
 def _without_prefix(measures: Mapping[str, float], prefix: str) -> Mapping[str, float]:
-    """Without the backend's name, which is a label. Where a guard counts what its backend counts too, the guard's
-    number holds."""
+    """Strips the backend's name, which is a label. A guard's number replaces its backend's under the same name."""
     own = {name.removeprefix(prefix): value for name, value in measures.items() if name.startswith(prefix)}
     around = {name.removeprefix("limiter_"): value for name, value in measures.items() if not name.startswith(prefix)}
     return own | around
 
 
 class ServerLimiter:
-    """The limiter of one worker. `listeners` are told of every decision that is no peek, `caller_listeners` of those by
-    whom, under rules that keep a history of callers."""
+    """The limiter of one worker.
+
+    `listeners` hear every decision but peeks; `caller_listeners` hear decisions and their callers under rules that keep
+    a history of callers.
+    """
 
     def __init__(self, settings: Settings, clock: Clock, timer: Clock) -> None:
         check_rules(settings.rules, settings)
@@ -86,7 +88,7 @@ class ServerLimiter:
             if name not in self._backends:
                 self._backends[name] = OPENERS[name](self._settings, *self._clocks)
 
-    # --- what is counted ----------------------------------------------------------------------------------------------
+    # --- counting ----------------------------------------------------------------------------------------------
     def _tell(self, event: str, cost: int, decision: Decision) -> None:
         for listener in self.listeners:
             listener(event, cost, decision)
@@ -113,7 +115,7 @@ class ServerLimiter:
 
     # --- other rules --------------------------------------------------------------------------------------------------
     def reload(self) -> None:
-        """Read the settings again, and take over the rules. Where anything in them is wrong, the old rules hold."""
+        """Reads the settings again and replaces the rules. The old rules hold if anything in the file is wrong."""
         try:
             fresh = self._settings.again()
             check_rules(fresh.rules, self._settings)
@@ -131,8 +133,10 @@ class ServerLimiter:
             log.warning("settings changed", extra={"settings": other, "then": "they hold from the next start on"})
 
     async def refuse_write(self, features: Features) -> HttpRefusal | None:
-        """One hit of the event `write`: None if it may pass, else the answer. ParameterInvalid if no rule of it knows
-        the caller."""
+        """Counts one hit of the event `write`. Returns None if it may pass, else the answer.
+
+        Raises ParameterInvalid if no rule of the event knows the caller.
+        """
         rules = self.limiter.events[WRITE].rules
         decision = await decide_anyway(self.limiter, "hit", WRITE, features)
         if decision.allowed:

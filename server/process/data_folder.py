@@ -1,4 +1,4 @@
-"""The data folder: what lies where in it, and the lock that lets one server use it at a time."""
+"""The data folder: the paths in it, and the lock that lets one server at a time use it."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ def tokens_file(data: Path) -> Path:
 
 
 def callers_secret(data: Path) -> Path:
-    """What the limiter's callers are hashed with."""
+    """Returns the file of the secret that callers of the limiter are hashed with."""
     return data / "callers.secret"
 
 
 def samples_folder(data: Path) -> Path:
-    """Where each worker leaves its samples, so that any worker can answer for all."""
+    """Returns the folder where each worker leaves its samples, so that any worker can answer for all."""
     return data / "metrics"
 
 
 def journal_folder(data: Path, number: int) -> Path:
-    """The folder of journal `number`, 1 or more."""
+    """Returns the folder of journal `number`, 1 or more."""
     return data / f"{JOURNAL}{number}"
 
 
 def journal_numbers(data: Path) -> list[int]:
-    """The journals that are there, ascending."""
+    """Lists the numbers of the journals in the folder, ascending."""
     tails = (entry.name.removeprefix(JOURNAL) for entry in data.glob(JOURNAL + "*") if entry.is_dir())
     return sorted(int(tail) for tail in tails if tail.isascii() and tail.isdigit())
 
 
 def set_aside(journal: Path) -> Path:
-    """Gives a journal's folder a name under which nothing will flush it; returns the new place."""
+    """Renames a journal's folder so that nothing flushes it, and returns its new path."""
     n = 1
-    while (place := journal.with_name(f"{ASIDE}{n}-{journal.name}")).exists():
+    while (aside := journal.with_name(f"{ASIDE}{n}-{journal.name}")).exists():
         n += 1
-    return journal.rename(place)
+    return journal.rename(aside)
 
 
 def journals_set_aside(data: Path) -> int:
@@ -52,7 +52,7 @@ def journals_set_aside(data: Path) -> int:
 
 
 def prepare(data: Path) -> None:
-    """Creates the folder, for its owner's eyes only. Raises SettingInvalid where that cannot be."""
+    """Creates the folder, readable by its owner only. Raises SettingInvalid if that fails."""
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -62,7 +62,7 @@ def prepare(data: Path) -> None:
 
 @contextmanager
 def held(data: Path, purpose: str) -> Iterator[None]:
-    """Holds the data folder while the block runs. `purpose` is told to whoever finds it held.
+    """Holds the data folder while the block runs. Another process that wants it reads `purpose` in its error.
 
     Processes forked inside the block hold it too: it is free only when the last of them is gone. Raises JournalHeld.
     """

@@ -1,4 +1,4 @@
-"""What each scheduled job does. Plain coroutine functions over the parts; when they run is `schedule`'s business."""
+"""What each scheduled job does, as plain coroutine functions over the parts. `schedule` decides when they run."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ FOLD_AT_S = GRACE_S + 30
 
 
 async def forget_ids(store: Store, owner: Owner, clock: Callable[[], float]) -> None:
-    """Drops ids that no repeat can meet any more.
+    """Deletes ids that no repeat can meet any more.
 
-    Twice the window is kept, counted from the oldest hit that is not in the store: the ids of an unfinished flush
-    must be judged the same each time it is tried.
+    Twice the window is kept, counted back from the oldest hit that is not in the store, because every attempt of an
+    unfinished flush must judge its ids in the same way.
     """
     horizon_s = clock() - owner.status.lag_s - 2 * ID_WINDOW_S
     await asyncio.to_thread(store.forget_ids, int(horizon_s * 1e6))
 
 
 class DailyFold:
-    """The retention pass over an owner's quiet rows, once a fold day: one that was stopped goes on at the next run.
+    """The retention pass over an owner's quiet rows, once a fold day. A stopped pass goes on at the next run.
 
     `folded` is how many rows it has visited since the start, for /metrics.
     """
@@ -55,9 +55,9 @@ class DailyFold:
 
 
 class FormerJournals:
-    """Journals of workers that there no longer are: what they hold is flushed, and their rows are folded, once a day.
+    """Flushes journals left by workers that no longer exist, and folds their rows, once a day.
 
-    `open_owner` gives an owner for journal n, or raises JournalHeld.
+    `open_owner` returns an owner for journal n, or raises JournalHeld.
     """
 
     def __init__(
@@ -88,16 +88,17 @@ class FormerJournals:
             log.info("former journal emptied", extra={"journal": number, "owner": owner.status.owner})
 
 
-def table(
+def job_table(
     functions: Mapping[str, Callable[[], Awaitable[None]]], now: float, flush_s: float, phase: float
 ) -> list[Job]:
-    """The jobs that `functions` names, with their due times.
+    """Returns the jobs that `functions` names, with their due times.
 
-    Flushes count from the start, `phase` of a period (0 to 1) later, so that workers flush one after the other.
+    Flushes are due every flush_s from now on, `phase` of a period (0 to 1) later, so that workers flush one after the
+    other.
     """
     due: dict[str, tuple[float, float, bool]] = {  # name -> (period, any due time, run at the start too)
         "flush": (flush_s, now + flush_s * phase, True),
-        "fold": (HOUR_S, FOLD_AT_S, True),  # once a day; hourly, to go on where a pass was stopped
+        "fold": (HOUR_S, FOLD_AT_S, True),  # folds once a day; runs hourly, to go on where a pass was stopped
         "forget_ids": (HOUR_S, HOUR_S / 2, False),
         "former_journals": (HOUR_S, FOLD_AT_S + 60, True),
         "publish_metrics": (PUBLISH_S, now, False),

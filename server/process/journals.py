@@ -24,7 +24,10 @@ MIB = 1024 * 1024
 
 
 def take_journal(settings: Settings) -> tuple[int, Journal]:
-    """The first journal that nobody holds, and its number. Raises JournalHeld, JournalDamaged, JournalFull."""
+    """Opens the first journal that no process holds. Returns its number too.
+
+    Raises JournalHeld, JournalDamaged, JournalFull.
+    """
     for number in range(1, settings.workers + 1):
         with suppress(JournalHeld):
             return number, open_journal(settings, number)
@@ -41,7 +44,7 @@ def open_journal(settings: Settings, number: int) -> Journal:
 
 
 def holds_hits(settings: Settings, number: int) -> bool:
-    """Does journal `number` hold anything that is not in the store? Raises JournalHeld, JournalDamaged."""
+    """Returns whether journal `number` holds anything that is not in the store. Raises JournalHeld, JournalDamaged."""
     journal = open_journal(settings, number)
     try:
         return journal.state.flush is not None or next(journal.frames(), None) is not None
@@ -50,7 +53,7 @@ def holds_hits(settings: Settings, number: int) -> bool:
 
 
 def open_owner(settings: Settings, journal: Journal, store: Store, ladder: Ladder, alone: bool) -> Owner:
-    """An owner over a journal, with what the journal holds in its buffer. Needs a running event loop."""
+    """Opens an owner over a journal, with the journal's hits in its buffer. Needs a running event loop."""
     return Owner(
         journal,
         store,
@@ -65,7 +68,7 @@ def open_owner(settings: Settings, journal: Journal, store: Store, ladder: Ladde
 
 
 def _log_flush(journal: str, status: OwnerStatus) -> None:
-    """One line of log for a flush that went through."""
+    """Logs a flush that the store took."""
     log.info(
         "flush",
         extra={
@@ -81,15 +84,15 @@ def _log_flush(journal: str, status: OwnerStatus) -> None:
 
 @asynccontextmanager
 async def owning(settings: Settings, number: int) -> AsyncIterator[Owner]:
-    """The owner of journal `number` without a server, for commands: flushed when the block begins and when it ends.
+    """Opens the owner of journal `number` for a command, and flushes when the block begins and ends.
 
-    The caller holds the data folder. Raises ClickcurveError, StoreUnavailable as well: nobody waits for hits here.
+    The caller holds the data folder. Raises ClickcurveError, StoreUnavailable too: a command accepts no hits meanwhile.
     """
     ladder = Ladder.parse(settings.ladder)
     store = open_store(settings.store, str(ladder))
     owner = open_owner(settings, open_journal(settings, number), store, ladder, alone=False)
     try:
-        await owner.flush()  # claims the owner: imports ask the store for their place
+        await owner.flush()  # claims the owner: imports ask the store for their offset
         yield owner
     finally:
         try:

@@ -1,10 +1,9 @@
-"""What each part's plain numbers are called on /metrics."""
+"""The names on /metrics of the numbers that each part keeps."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from importlib.metadata import PackageNotFoundError, version
 
 from ingest.owner_status import OwnerStatus
 from ingest.reading.counters import IngestCounters
@@ -12,14 +11,7 @@ from server.http.auth import Gate
 from server.http.problems import Problems
 from server.metrics import Sample
 from server.process.schedule import JobStatus
-
-
-def program_version() -> str:
-    """The installed version; `unknown` when run from a source tree that is not installed."""
-    try:
-        return version("clickcurve")
-    except PackageNotFoundError:
-        return "unknown"
+from server.version import program_version
 
 
 def of_ingest(counters: IngestCounters) -> Iterator[Sample]:

@@ -1,8 +1,8 @@
-"""What runs by itself, and when: a table of jobs, carried out by APScheduler, which is imported here only.
+"""Runs a table of jobs by APScheduler, which is imported here only.
 
-A job's due times are computed from its first one, so they do not drift; a run that is still going when the next is due
-makes that one fall out (and is counted), so there is one run at a time; a run that failed is logged, counted and tried
-again at its next due time. What a job does is a plain coroutine function that anybody may call.
+A job's due times are computed from its first one, so they do not drift. A due time that finds the job still running is
+skipped and counted, so there is one run at a time. A run that fails is logged and counted, and tried again at the next
+due time. A job's function is a plain coroutine function, which tests call directly.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Job:
 
 @dataclass(slots=True)
 class JobStatus:
-    """What became of a job: for /metrics. lag_s is how long after its due time the last run began."""
+    """What became of a job, for /metrics. lag_s is how long after its due time the last run began."""
 
     runs: int = 0
     failures: int = 0
@@ -75,7 +75,7 @@ class Schedule:
         self._begin(job)
 
     def _begin(self, job: Job) -> None:
-        """Starts a run unless one is going. It is a task of our own: the scheduler would cut it off at a stop."""
+        """Starts a run unless one is going. It is a task of our own, since the scheduler would cut it off at a stop."""
         if self._stopping:
             return
         if job.name in self._under_way:
@@ -84,7 +84,7 @@ class Schedule:
         self._under_way[job.name] = asyncio.get_running_loop().create_task(self.run(job), name=job.name)
 
     async def run(self, job: Job) -> None:
-        """One run, measured; what it raises is told to the log, so that the next due time finds the job alive."""
+        """Runs a job once and measures it. Logs what it raises, so that the next due time finds the job alive."""
         status, started = self.status[job.name], self._clock()
         status.running = True
         try:
@@ -102,7 +102,7 @@ class Schedule:
             self._under_way.pop(job.name, None)
 
     async def stop(self, patience_s: float) -> None:
-        """Lets what is running end within `patience_s`, then cuts it off."""
+        """Waits up to `patience_s` for running jobs to end, then cancels them."""
         self._stopping = True
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
@@ -115,6 +115,6 @@ class Schedule:
 
 
 def trigger(job: Job) -> IntervalTrigger:
-    """The due times of a job: since_s + n * period_s."""
+    """Returns the due times of a job: since_s + n * period_s."""
     since = datetime.fromtimestamp(job.since_s, UTC)
     return IntervalTrigger(seconds=job.period_s, start_date=since, timezone=UTC)

@@ -1,4 +1,4 @@
-"""`clickcurve serve`: what is checked before anything listens, and which processes there are."""
+"""`clickcurve serve`: checks everything before anything listens, then starts the processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from server.settings import Settings
 
 
 def serve(settings: Settings) -> int:
-    """Serves until told to stop; the exit code. Raises ClickcurveError when it must not start."""
+    """Serves until a signal to stop. Returns the exit code; raises ClickcurveError when it must not start."""
     Ladder.parse(settings.ladder)
     limiter.check_rules(settings.rules, settings)
     in_memory = settings.store.startswith("memory:")
@@ -34,7 +34,7 @@ def serve(settings: Settings) -> int:
             log.warning("sync is off", extra={"then": "a crash of the machine loses what was accepted just before it"})
         if not tokens and not auth.is_loopback(settings.host):
             log.warning("insecure", extra={"host": settings.host, "then": "anybody who reaches it may write and read"})
-        metrics.clear(data_folder.samples_folder(settings.data))
+        metrics.clear_samples(data_folder.samples_folder(settings.data))
         if settings.workers == 1:
             with listener:
                 return worker.run(settings, listener)
@@ -45,7 +45,7 @@ def serve(settings: Settings) -> int:
 
 
 def _work(settings: Settings, listener: socket.socket, parent: supervisor.ParentProcess) -> int:
-    """A worker's life in a process of its own; one that must not start says why and is not replaced."""
+    """Runs a worker in a process of its own. A worker that must not start says why, and is not replaced."""
     try:
         return worker.run(settings, listener, parent)
     except ClickcurveError as error:
@@ -54,7 +54,7 @@ def _work(settings: Settings, listener: socket.socket, parent: supervisor.Parent
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket bound to the address, not listening yet. Raises SettingInvalid."""
+    """Returns a socket bound to the address, not listening yet. Raises SettingInvalid."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

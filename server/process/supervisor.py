@@ -1,7 +1,7 @@
 """Several worker processes on one socket, and the parent that keeps them alive.
 
 The parent binds the socket and forks. It does nothing else, so there is no thread and no loop at a fork. A worker that
-dies is replaced; one that refuses to start (exit code REFUSED, its sentence is told) ends all. If the parent dies, its
+dies is replaced; one that refuses to start (it prints why and ends with REFUSED) ends all. If the parent dies, its
 workers notice by a pipe that closes, flush and end; the data folder stays held until the last of them is gone.
 """
 

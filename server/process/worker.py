@@ -1,4 +1,4 @@
-"""One worker process: it takes a journal, builds its parts, serves until it is told to stop, and flushes."""
+"""One worker process: it takes a journal, builds its parts, serves until a stop, and flushes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LATER = "the next start flushes the journal"
 
 
 class Uvicorn(uvicorn.Server):
-    """uvicorn, which here ends with exit code 0 when it was told to stop, and says when it listens."""
+    """uvicorn, which here ends with exit code 0 after a stop, and calls `listening` when it listens."""
 
     def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
         super().__init__(config)
@@ -62,18 +62,18 @@ class Uvicorn(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Whoever runs this has its own handlers."""
+        """Leaves the signals to `run`."""
         yield
 
 
 class Signals:
-    """Whether this process was told to stop, or to read the limiter's rules again. If it runs, it does so at once."""
+    """The signals that came: to stop, or to read the limiter's rules again. The parts follow as soon as they run."""
 
     def __init__(self) -> None:
         self.to_stop = False
         self.to_reload = False
         self.server: Uvicorn | None = None
-        self.limiting: ServerLimiter | None = None
+        self.limiter: ServerLimiter | None = None
 
     def stop(self) -> None:
         self.to_stop = True
@@ -82,12 +82,12 @@ class Signals:
 
     def reload(self) -> None:
         self.to_reload = True
-        if self.limiting is not None:
-            self.limiting.reload()
+        if self.limiter is not None:
+            self.limiter.reload()
 
 
 def today() -> int:
-    """The fold day of now."""
+    """Returns the fold day of now."""
     return fold_day(int(clock.now()))
 
 
@@ -102,7 +102,7 @@ class Worker:
         self.ladder = ladder
         self.owner = open_owner(settings, journal, store, ladder, self._alone())
         self.stopping = False
-        self.limiting = ServerLimiter(settings, clock.now, clock.monotonic)
+        self.limiter = ServerLimiter(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
         self.recovered = 0  # hits that were found in the journal
         self.limit_history = self._limit_history()
@@ -121,7 +121,7 @@ class Worker:
                 lambda: samples.of_jobs(self.schedule.status),
                 lambda: samples.of_requests(counting.problems, gate, self.front.answers),
                 lambda: samples.of_connections(self.connections_refused),
-                self.limiting.samples,
+                self.limiter.samples,
                 lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
                 lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
                 lambda: iter([Sample("clickcurve_journals_set_aside", data_folder.journals_set_aside(settings.data))]),
@@ -139,22 +139,22 @@ class Worker:
             counting,
             self.metrics,
             readiness,
-            self.limiting,
+            self.limiter,
             self.limit_history,
         )
 
     def _limit_history(self) -> LimitHistory:
-        """What the limiter decides is heard by it, and so it knows which events there are and how callers are named."""
-        limiting, secret = self.limiting, data_folder.callers_secret(self.settings.data)
+        """Makes a history that hears every decision of the limiter, and knows its events and names of callers."""
+        limiter, secret = self.limiter, data_folder.callers_secret(self.settings.data)
         history = LimitHistory(
-            self.owner.accept, clock.now, secret, events=limiting.limiter.events.rules, address=limiting.addresses.name
+            self.owner.accept, clock.now, secret, events=limiter.limiter.events.rules, address=limiter.addresses.name
         )
-        limiting.listeners.append(history.heard)
-        limiting.caller_listeners.append(history.heard_of_caller)
+        limiter.listeners.append(history.heard)
+        limiter.caller_listeners.append(history.heard_of_caller)
         return history
 
     def _alone(self) -> bool:
-        """Is there no other journal whose hits could carry the same ids? Then an id is judged when it comes."""
+        """Returns whether no other journal's hits could carry the same ids. Then an id is judged when it comes."""
         if self.store.shared or self.settings.workers > 1:
             return False
         return not any(holds_hits(self.settings, number) for number in self._former_journals())
@@ -174,7 +174,7 @@ class Worker:
         if self.settings.workers > 1:
             functions["publish_metrics"] = self._publish
         phase = (self.number - 1) / self.settings.workers
-        return Schedule(jobs.table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
+        return Schedule(jobs.job_table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
 
     def _former_owner(self, number: int) -> Owner:
         return open_owner(self.settings, open_journal(self.settings, number), self.store, self.ladder, alone=False)
@@ -183,14 +183,14 @@ class Worker:
         self.metrics.publish()
 
     async def close(self) -> None:
-        """Flushes and lets go of everything, within seconds; what the store does not take stays in the journal."""
+        """Flushes and closes everything, within seconds. What the store does not take stays in the journal."""
         until = clock.monotonic() + LAST_FLUSH_S
         await self.schedule.stop(LAST_FLUSH_S / 2)
-        await self.limiting.close()
+        await self.limiter.close()
         closing = asyncio.ensure_future(self._close_owner())
         await asyncio.wait({closing}, timeout=max(0.0, until - clock.monotonic()))
         if not closing.done():
-            # A thread hangs in the store and would keep the process from ending. All it holds is in the journal.
+            # A thread hangs in the store and would keep the process from ending. All its hits are in the journal.
             log.warning("last flush unfinished", extra={"after_s": LAST_FLUSH_S, "then": LATER})
             logging.shutdown()
             os._exit(0)
@@ -211,7 +211,10 @@ class Worker:
 
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[Worker]:
-    """A worker with its journal and its jobs, flushed when the block ends. ClickcurveError: it must not start."""
+    """Runs a worker with its journal and its jobs, and flushes when the block ends.
+
+    Raises ClickcurveError when it must not start.
+    """
     ladder = Ladder.parse(settings.ladder)
     store = open_store(
         settings.store,
@@ -231,10 +234,10 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
 
 
 async def _take_up(settings: Settings, store: Store, ladder: Ladder) -> Worker:
-    """A worker with the first free journal, whose hits are in the store before the first request comes, if it can be.
+    """Makes a worker with the first free journal, and flushes that before the first request, if the store answers.
 
-    So answers are whole from the start: what waits for the claim of an id, or belongs to a link that was erased, is
-    settled by a flush. A journal that is superseded is set aside, for a person to judge, and the next one taken.
+    So answers are whole from the start: a flush settles the claims of ids and the hits of erased links. A superseded
+    journal is set aside for a person to judge, and the next one is taken.
     """
     number, journal = take_journal(settings)
     if journal.recovered.torn_bytes:
@@ -250,8 +253,8 @@ async def _take_up(settings: Settings, store: Store, ladder: Ladder) -> Worker:
     try:
         flushing.result()
     except JournalSuperseded as error:
-        place = data_folder.set_aside(journal.folder)
-        log.error("journal set aside", extra={"reason": error.detail, "hits": worker.recovered, "moved_to": str(place)})
+        aside = data_folder.set_aside(journal.folder)
+        log.error("journal set aside", extra={"reason": error.detail, "hits": worker.recovered, "moved_to": str(aside)})
         await worker.owner.close()
         return await _take_up(settings, store, ladder)
     except ClickcurveError as error:
@@ -264,7 +267,7 @@ def _first_flush_failed(error: ClickcurveError, then: str) -> None:
 
 
 def _ended_late(flushing: asyncio.Future[None]) -> None:
-    """Requests are answered already, so nobody waits for this flush any more."""
+    """Logs how a first flush ended that went on after requests were answered."""
     if flushing.cancelled():
         return
     try:
@@ -281,22 +284,23 @@ def run(settings: Settings, listener: socket.socket, parent: ParentProcess | Non
     """Serves on the socket until a signal, or until the parent is gone, if there is one. Returns the exit code."""
 
     async def main() -> None:
-        # From the first moment to the last: a stop while the journal is flushed at the start ends in order, too, and a
+        # Set before the first flush and kept until the end: a stop during the first flush ends in order too, and a
         # second signal does not cut off the last flush.
-        told = Signals()
+        signals = Signals()
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: told.stop())
+            signal.signal(number, lambda *_: signals.stop())
         loop = asyncio.get_running_loop()
-        signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(told.reload))
+        signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(signals.reload))
         async with running(settings) as worker:
-            told.limiting = worker.limiting
-            # A worker that replaces another one has the settings of its parent's start, and others may hold by now.
-            if told.to_reload or (parent is not None and settings.config is not None):
-                told.reload()
-            told.server = server = _uvicorn(worker, listener, notify.ready if parent is None else parent.tell_listening)
+            signals.limiter = worker.limiter
+            # A worker that replaces another one has the settings of its parent's start; the rules may differ by now.
+            if signals.to_reload or (parent is not None and settings.config is not None):
+                signals.reload()
+            listening = notify.ready if parent is None else parent.tell_listening
+            signals.server = server = _uvicorn(worker, listener, listening)
             if parent is not None:
                 loop.add_reader(parent.gone, _orphaned, parent.gone, server)
-            if not told.to_stop:
+            if not signals.to_stop:
                 # Requests leave no cycles behind, so the collector need not look every 700 objects: some 3 % of a hit.
                 gc.freeze()
                 gc.set_threshold(20_000, 20, 100)
@@ -310,7 +314,7 @@ def run(settings: Settings, listener: socket.socket, parent: ParentProcess | Non
 
 
 def _orphaned(gone: int, server: Uvicorn) -> None:
-    """The parent is gone, and nobody would replace this worker or tell it to stop."""
+    """Stops this worker because its parent is gone: no other process would replace or stop it."""
     asyncio.get_running_loop().remove_reader(gone)
     log.error("parent gone", extra={"then": "this worker flushes and ends"})
     server.stop()

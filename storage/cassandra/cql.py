@@ -1,6 +1,6 @@
-"""What the Cassandra store asks of a cluster: statements with a name and a kind, and who carries them out.
+"""What the Cassandra store asks of a cluster: statements with a name and a kind, and the connection that runs them.
 
-The kind says how a statement is carried out, so that nobody who writes one can forget it:
+The kind of a statement says how it is run:
 
 - READ and WRITE may be repeated at will: writes of rows carry their stamp, all others put the same thing again;
 - a CONDITION (an insert or update with IF) is sent once. When its outcome is unknown, a SERIAL_READ of the same
@@ -40,40 +40,43 @@ class Cql(Protocol):
     """A connection to one keyspace. Plain methods may block; `ask` never does."""
 
     def run(self, statement: Statement, values: Values = ()) -> Rows:
-        """All rows, however many pages they take. Raises StoreUnavailable."""
+        """Returns all rows, however many pages they take. Raises StoreUnavailable."""
 
     def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
-        """The statement with each of these values, many at once; results in their order.
+        """Runs the statement with each of these values, many at once; returns the results in their order.
 
-        The first failure is raised as StoreUnavailable, after all that was sent has ended.
+        Raises the first failure as StoreUnavailable, after all that was sent has ended.
         """
 
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
-        """The rows in pages of at most `size`; a page is asked for when it is needed. Raises StoreUnavailable."""
+        """Yields the rows in pages of at most `size`; asks for a page when it is needed. Raises StoreUnavailable."""
 
     def apply_if(self, statement: Statement, values: Values) -> bool | None:
-        """Carry a conditional update out: whether it was applied, None where nobody knows.
+        """Runs a conditional update; returns whether it was applied, None if that is unknown.
 
-        Raises StoreUnavailable where it was certainly not begun.
+        Raises StoreUnavailable if it was certainly not begun.
         """
 
     def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
-        """`apply_if` with each of these values, many at once; outcomes in their order.
+        """Runs a conditional update with each of these values, many at once; returns the outcomes in their order.
 
         Raises StoreUnavailable as `apply_if` does, after all that was sent has ended.
         """
 
     async def ask(self, statement: Statement, values: Values = ()) -> Rows:
-        """All rows, without blocking the event loop. Raises StoreUnavailable."""
+        """Returns all rows, without blocking the event loop. Raises StoreUnavailable."""
 
     def measures(self) -> dict[str, float]:
-        """store_requests_total, store_retries_total, store_unknown_total."""
+        """Returns store_requests_total, store_retries_total and store_unknown_total."""
 
     def close(self) -> None: ...
 
 
 class LazyConnection:
-    """A connection to a cluster that may be down at the start. What may block connects on first use; `ask`, `measures` and `close` never do."""
+    """A connection to a cluster that may be down at the start.
+
+    Methods that may block connect on first use; `ask`, `measures` and `close` never connect.
+    """
 
     def __init__(self, connect: Callable[[], Cql], later: Later | None) -> None:
         """Connects at once, as `FirstUse` does."""

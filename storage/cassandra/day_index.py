@@ -1,7 +1,7 @@
 """Lists of keys by day: which own rows are due for folding, and which links had hits.
 
-A day's list has SHARDS partitions, so that no partition becomes large. A page goes through the shards in turn, and
-within a shard through the keys in order, over all days together.
+The list of a day has SHARDS partitions, so that no partition becomes large. A page goes through the shards in turn, and
+within a shard through the keys of all days in order.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import TypeAlias
 
+from clickcurve.buckets.ladder import DAY_S
 from storage.cassandra.cql import Cql, Statement
 from storage.cassandra.partition_key import SHARDS, partition_key, shard_of
 from storage.cassandra.statements import (
@@ -25,28 +26,30 @@ from storage.cassandra.statements import (
 )
 from storage.contract import Held
 
-DAY_MS = 86_400_000
-DAYS_BY_TOUCHED = 31  # days back that a walk goes by touched; one that was begun may go on for
-DAYS_TOUCHED = 38  # days: entries live for 40
+DAY_MS = DAY_S * 1_000
+# A walk since a day at most 31 days ago goes by touched, and goes on so until that day is 38 days ago: entries live for
+# 40 days.
+DAYS_BY_TOUCHED, DAYS_TOUCHED = 31, 38
 
-KeyOnDay: TypeAlias = tuple[str, int]  # stored key, day
+KeyOnDay: TypeAlias = tuple[str, int]  # partition key, day
 
 
 class DayIndex:
-    """`stamp` gives, for an epoch, a number that only rises."""
+    """The tables due, due_days and touched. `stamp` returns, for an epoch, a number that only rises."""
 
     def __init__(self, cql: Cql, stamp: Callable[[int], int]) -> None:
         self._cql = cql
         self._stamp = stamp
         self._lock = Lock()
-        # By owner: the days that due_days has with a stamp of this process, and of which epoch.
+        # By owner: the epoch, and the days that due_days has with a stamp of this process and epoch.
         self._noted: dict[int, tuple[int, set[int]]] = {}
-        self._by_touched: dict[int, bool] = {}  # since which day -> did a walk go by touched?
-        self._passes: dict[tuple[int, int], int] = {}  # (owner, fold day) -> when the pass began, as epoch 0's stamp
+        self._by_touched: dict[int, bool] = {}  # since_day -> does a walk go by touched?
+        # (owner, fold day) -> when the pass began, as a stamp of epoch 0
+        self._passes: dict[tuple[int, int], int] = {}
 
     # --- due ------------------------------------------------------------------------------------------------------
     def note_due(self, owner: int, epoch: int, stamp: int, due: Sequence[KeyOnDay]) -> None:
-        """List these rows as due from their day on."""
+        """Lists these rows as due from their day on."""
         with self._lock:
             if owner not in self._noted or self._noted[owner][0] != epoch:
                 self._noted[owner] = epoch, set()
@@ -66,11 +69,11 @@ class DayIndex:
         return self._page(DUE, [(owner, day) for day in days], after, limit)
 
     def visited(self, held: Held, fold_day: int) -> None:
-        """Forget the lists up to fold_day, but for what was listed since the pass began."""
+        """Deletes the lists up to fold_day, except what was listed since the pass began."""
         with self._lock:
             began = self._passes.pop((held.owner, fold_day), None)
         if began is None:
-            return  # no pass of this process: the next one will do it
+            return  # the pass was not begun by this process; the next pass deletes them
         stamp = held.epoch << 32 | began
         days = [day for (day,) in self._cql.run(DUE_DAYS, (held.owner, fold_day))]
         self._cql.run_each(DROP_DUE, [(stamp, held.owner, day, shard) for day in days for shard in range(SHARDS)])
@@ -81,9 +84,9 @@ class DayIndex:
         self._cql.run_each(ADD_TOUCHED, [(day, shard_of(key), key) for key, day in touched])
 
     def touched_days(self, since_day: int) -> list[int] | None:
-        """The days whose lists have all links with hits since that day; None: that is too long ago.
+        """Returns the days whose lists have all links with hits since that day; None if that is too long ago.
 
-        A walk must not change its order at midnight, so this process keeps to what it once said of a day.
+        A walk must not change its order at midnight, so this process keeps the first answer for a day.
         """
         ((now_ms,),) = self._cql.run(NOW_MS)
         today = now_ms // DAY_MS
@@ -98,15 +101,15 @@ class DayIndex:
         return self._page(TOUCHED, [(day,) for day in days], after, limit)
 
     def _page(self, statement: Statement, lists: Sequence[tuple[int, ...]], after: str | None, limit: int) -> list[str]:
-        """Up to `limit` stored keys after `after`, each once, of the lists together."""
+        """Returns up to `limit` partition keys after the stored key `after`, each once, of all these lists."""
         found: list[str] = []
         first = 0 if after is None else shard_of(partition_key(after))
-        behind = "" if after is None else partition_key(after)
+        last = "" if after is None else partition_key(after)
         for shard in range(first, SHARDS):
             left = limit - len(found)
-            pages = self._cql.run_each(statement, [(*each, shard, behind, left) for each in lists])
+            pages = self._cql.run_each(statement, [(*each, shard, last, left) for each in lists])
             found += sorted({key for page in pages for (key,) in page})[:left]
             if len(found) == limit:
                 break
-            behind = ""
+            last = ""
         return found

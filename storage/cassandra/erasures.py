@@ -1,10 +1,10 @@
 """Erasing a link, so that no node's cache of own rows hides it.
 
-An erasure is logged first and then stands beside the rows. Each flush looks at what was logged since the last look and
-drops those rows from the cache, so one that begins after an erasure was answered reads the rows anew, or has read them
-with it.
+An erasure is first logged, then written next to the rows. Each flush reads what was logged since it last looked and
+drops those rows from the cache. So a flush that begins after an erasure was answered reads the rows again, or has read
+them with the erasure.
 
-All times are the cluster's: nodes of a cluster have nearly one clock, whatever those of the ingesting machines say.
+All times are the cluster's: its nodes have nearly the same time, but the clocks of ingesting machines may differ.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clickcurve.buckets.errors import StoreUnavailable
+from clickcurve.buckets.ladder import HOUR_S, MINUTE_S
+from clickcurve.times import SECOND_US
 from storage.cassandra.cql import Cql
 from storage.cassandra.statements import ADD_ERASURE, ERASE, ERASURES, NOW_MS
 
 ATTEMPTS = 3
-MINUTE_US = 60_000_000
-HOUR_US = 60 * MINUTE_US
-# What a look goes back behind the one before, and how long an erasure may take before it is logged again, since it may
-# lie behind that. With clocks up to 5 minutes apart 8 may be 13, and those end up to 5 further back.
+MINUTE_US = MINUTE_S * SECOND_US
+HOUR_US = HOUR_S * SECOND_US
+# A look goes back MARGIN_US before the look before it. An erasure that takes longer than SLOW_US is logged again, since
+# a look may have missed it: with clocks up to 5 minutes apart 8 minutes may be 13, and end up to 5 further back.
 MARGIN_US = 20 * MINUTE_US
 SLOW_US = 8 * MINUTE_US
 STALE_US = 24 * HOUR_US  # without a look for so long, the whole cache is dropped
@@ -31,7 +33,7 @@ class Erasures:
         self._looked_us: int | None = None
 
     def erase(self, key: str, at_us: int) -> None:
-        """Record that everything counted for a stored key before at_us is gone."""
+        """Records that all hits of a partition key before at_us are gone."""
         for _ in range(ATTEMPTS):
             logged_us = self._now_us()
             self._cql.run(ADD_ERASURE, (logged_us // HOUR_US, logged_us, key))
@@ -41,7 +43,7 @@ class Erasures:
         raise StoreUnavailable(f"an erasure took more than {SLOW_US // MINUTE_US} minutes, {ATTEMPTS} times over")
 
     def look(self) -> Sequence[str] | None:
-        """The stored keys that were erased since the last look, and perhaps a few from before; None: nobody knows."""
+        """Returns the partition keys that were erased since the last look, and perhaps some older; None: unknown."""
         now_us, last_us = self._now_us(), self._looked_us
         erased: list[str] | None = []
         if last_us is not None and abs(now_us - last_us) > STALE_US:

@@ -1,7 +1,7 @@
 """The ids table: which flush an id belongs to.
 
 A row holds all claims of its id, so one conditional update decides: the first claim is an insert, a later one replaces
-the list that was read by a longer one. Rows expire once neither a repeat nor a late journal can ask for them.
+the list that was read by a longer one. A row expires when neither a repeated hit nor a late journal can need it.
 """
 
 from __future__ import annotations
@@ -13,24 +13,25 @@ from itertools import islice
 from typing import TypeAlias
 
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
+from clickcurve.buckets.ladder import DAY_S
+from clickcurve.times import SECOND_US
 from storage.cassandra.cql import Cql
 from storage.cassandra.scan import partitions
 from storage.cassandra.statements import CLAIM_ID, CLAIM_ID_AGAIN, CLAIMED, CLAIMS, IDS_FIRST, IDS_FROM
 
 Claim: TypeAlias = tuple[int, int, int]  # owner, flush, accepted_us
 
-DAY_US = 86_400_000_000
+DAY_US = DAY_S * SECOND_US
 REPLAY_US = 5 * DAY_US  # a journal that is older is not flushed by itself
 MARGIN_US = DAY_US  # for clocks that differ, and for a flush that takes long
-ATTEMPTS = 8  # rounds; each that changed nothing for an id was overtaken by another claim of it
+ATTEMPTS = 8  # of a claim; one that changed nothing was overtaken by another claim of the same id
 ASKED_AT_ONCE = 32
-# Decided together, and remembered together: a failure costs no more than these.
-DECIDED_AT_ONCE = 64
+DECIDED_AT_ONCE = 64  # and noted together: a failure costs no more than these
 
 
 @dataclass(slots=True)
 class Decided:
-    """What a flush under way knows already: ids that are its own, and others by how they were asked for."""
+    """What a flush under way knows already: its own ids, and others' ids, each with accept stamp and window."""
 
     flush: int
     mine: set[str] = field(default_factory=set)
@@ -43,9 +44,9 @@ class IdsTable:
         self._decided: dict[int, Decided] = {}  # by owner
 
     def claim(self, owner: int, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
-        """Claims the ids ({id: accepted_us}) for a flush; those that are somebody else's.
+        """Claims the ids ({id: accepted_us}) for a flush; returns those that belong to another one.
 
-        What is decided is kept when the rest fails, so that a flush which is tried again goes on from there.
+        Keeps what is decided when the rest fails, so that the next attempt of the flush goes on from there.
         """
         decided = self._decided.get(owner)
         if decided is None or decided.flush != flush:
@@ -65,10 +66,10 @@ class IdsTable:
         known: dict[str, list[Claim]] = {id_: [] for id_ in ids}  # the claims that each is thought to have
         for _ in range(ATTEMPTS):
             wanted = {id_: (owner, flush, ids[id_]) for id_ in known}
-            left = self._try(known, wanted, kept_us)
+            left = self._add_claims(known, wanted, kept_us)
             known = {}
             for id_, claims in zip(left, self._stored(left), strict=True):
-                if any(claim[:2] == (owner, flush) for claim in claims):
+                if _is_claimed_by(owner, flush, claims):
                     continue
                 if any(abs(ids[id_] - accepted_us) <= window_us for _, _, accepted_us in claims):
                     taken.add(id_)
@@ -76,17 +77,17 @@ class IdsTable:
                     known[id_] = claims
             if not known:
                 return taken
-        raise StoreUnavailable(f"{len(known)} ids could not be claimed in {ATTEMPTS} rounds")
+        raise StoreUnavailable(f"{len(known)} ids could not be claimed in {ATTEMPTS} attempts")
 
-    def _try(self, known: Mapping[str, list[Claim]], wanted: Mapping[str, Claim], kept_us: int) -> list[str]:
-        """Adds a claim to each id; those where that was not plainly done."""
-        ttl_s = kept_us // 1_000_000
+    def _add_claims(self, known: Mapping[str, list[Claim]], wanted: Mapping[str, Claim], kept_us: int) -> list[str]:
+        """Adds a claim to each id; returns the ids for which it was refused or its outcome is unknown."""
+        ttl_s = kept_us // SECOND_US
         new = [id_ for id_, claims in known.items() if not claims]
         again = [id_ for id_, claims in known.items() if claims]
         inserted = self._cql.apply_each_if(CLAIM_ID, [(id_, [wanted[id_]], ttl_s) for id_ in new])
         updates = []
         for id_ in again:
-            # What no repeat can meet any more goes, so that an id which is used for ever keeps few claims.
+            # Claims that no repeat can meet any more are dropped, so that an id which is used for ever keeps few.
             kept = [claim for claim in known[id_] if claim[2] >= wanted[id_][2] - kept_us]
             updates.append((ttl_s, [*kept, wanted[id_]], id_, known[id_]))
         updated = self._cql.apply_each_if(CLAIM_ID_AGAIN, updates)
@@ -98,7 +99,7 @@ class IdsTable:
             yield _claims(rows[0][0]) if rows else []
 
     async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
-        """Those with a claim accepted at or after since_us; a few are asked for at once."""
+        """Returns those with a claim accepted at or after since_us; reads ASKED_AT_ONCE at once."""
         found: set[str] = set()
         failed: list[ClickcurveError] = []
         waiting = iter(ids)
@@ -121,9 +122,13 @@ class IdsTable:
         return found
 
     def page(self, after: str | None, limit: int) -> list[tuple[str, int]]:
-        """Up to `limit` ids after `after`, each with the newest accept stamp of its claims."""
+        """Returns up to `limit` ids after `after`, each with the newest accept stamp of its claims."""
         found = partitions(self._cql, IDS_FIRST, IDS_FROM, after, limit + 1)
         return [(id_, max(at for _, _, at in _claims(rows[0][2]))) for id_, rows in islice(found, limit)]
+
+
+def _is_claimed_by(owner: int, flush: int, claims: Sequence[Claim]) -> bool:
+    return any(claim[:2] == (owner, flush) for claim in claims)
 
 
 def _claims(stored: Sequence[Claim] | None) -> list[Claim]:

@@ -1,8 +1,8 @@
-"""The owners table: who may write, and which flush began last. Conditional updates alone change it.
+"""The owners table: the holder of each owner, and the flush that began last. Only conditional updates change it.
 
-Each change reads, decides, and then updates what it has read. An update that was not plainly applied says little: it
-may have been refused, or nobody knows. So a serial read decides again, which ends whatever is still under way. Each
-condition names what can only move forward: a late duplicate of an update finds that it no longer stands.
+Each change reads, decides, and then updates what it has read. An update that was not certainly applied was refused, or
+its outcome is unknown. So a serial read decides again, which ends whatever is still under way. Each condition names
+what can only move forward, so that a late duplicate of an update finds that it no longer holds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from storage.contract import CLOSED, FINAL, Held, OwnerRecord, check_fence, clai
 
 ATTEMPTS = 5  # of an update that changed nothing though it could have
 
-# Given the stored record: is the change refused (False), there already (True), or to be made (None)?
+# Given the stored record: is the change refused (False), stored already (True), or to be made (None)?
 Decide = Callable[[OwnerRecord | None], bool | None]
 
 
@@ -45,12 +45,13 @@ class OwnersTable:
 
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
         new = (after.epoch, after.holder, after.journal, after.place, after.state, after.begun, after.begun_at)
-        looked = False
+        tried = False
 
         def decide(stored: OwnerRecord | None) -> bool | None:
-            nonlocal looked
-            tried, looked = looked, True
-            if stored is None or (stored.state in FINAL and not (tried and stored == after)):
+            nonlocal tried
+            # A final record stays. But this claim may make it final: after an attempt, `after` may be its work.
+            may_be_ours, tried = tried and stored == after, True
+            if stored is None or (stored.state in FINAL and not may_be_ours):
                 return False
             if stored == after:
                 return True

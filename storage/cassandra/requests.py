@@ -1,11 +1,11 @@
 """Requests to a cluster: bounded in flight, from threads and from event loops, whatever the driver's callbacks do.
 
-What may be repeated is sent again in a few rounds where no client waits for it: one fault fails all that is under way
-on a connection, and a flush of a thousand requests would begin anew for the sake of a few.
+For threads, what may be repeated is sent again a few times: one fault fails all requests that are under way on a
+connection, and without this a flush of a thousand requests would begin again because of a few.
 
-The driver calls back on a thread of its own, perhaps twice, perhaps after whoever waited has gone or their event loop
-is closed, and it swallows what a callback raises. So a callback only hands over what came, once, and whoever waits
-looks at it. A request that nobody waits for any more still takes its place until it ends.
+The driver calls back on a thread of its own, perhaps twice, perhaps after the waiting task was cancelled or its event
+loop was closed, and it drops what a callback raises. So a callback only hands over the outcome, once, and the waiting
+side looks at it. A request that nobody waits for any more counts as in flight until it ends.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from storage.cassandra.cql import Rows, Statement, StatementKind, Values
 
 SERIAL_IN_FLIGHT = 32  # conditional updates and serial reads: each is several rounds of the replicas
 ATTEMPTS = 3  # of what may be repeated
-PAUSE_S = 1.0  # before another round: the driver knows by then which nodes are gone, and has found those that are back
-MOST_FAILURES = 16  # of a round; after so many no more is sent
-TOGETHER = 40  # writes to one partition in a request: with keys of 1,024 bytes below the 50 KiB that Cassandra takes
+PAUSE_S = 1.0  # before another attempt: by then the driver knows which nodes are gone and which are back
+MOST_FAILURES = 16  # of an attempt; after so many no more is sent
+WRITES_PER_REQUEST = 40  # to one partition: with keys of 1,024 bytes below the 50 KiB that Cassandra takes
 
 
 class DriverFuture(Protocol):
-    """What the driver gives for a request under way."""
+    """What the driver returns for a request under way."""
 
     def add_callbacks(self, callback: Callable[[Any], None], errback: Callable[[Exception], None]) -> object: ...
 
 
 class Driver(Protocol):
-    """The few things that only the driver knows."""
+    """The few things that need the driver."""
 
     def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> DriverFuture:
-        """Begin a request: rows from `state` on (None: the first), at most `size` (None: its default).
+        """Begins a request: rows from `state` on (None: the first), at most `size` (None: the driver's default).
 
-        Of a statement with a `partition` the values are those of several writes.
+        For a statement with a `partition` the values are those of several writes.
         """
 
     def state_after(self, pending: DriverFuture) -> bytes | None:
-        """In its callback: where the rows go on; None behind the last."""
+        """Returns, in a request's callback, where its rows go on; None after the last."""
 
     def as_store_error(self, error: Exception) -> ClickcurveError:
-        """What to raise for an error of the driver."""
+        """Returns what to raise for an error of the driver."""
 
     def is_certain(self, error: Exception) -> bool:
-        """Was the request certainly not carried out?"""
+        """Returns whether the request was certainly not carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Requests:
         size: int | None = None,
         state: bytes | None = None,
     ) -> None:
-        """Begin a request; `ended` is called once, on any thread, perhaps before this returns."""
+        """Begins a request; calls `ended` once, on any thread, perhaps before this returns."""
         first = Lock()
 
         def end(outcome: Outcome) -> None:
@@ -111,21 +111,21 @@ class Requests:
         try:
             pending = self._driver.send(statement, values, size, state)
             pending.add_callbacks(partial(came, pending), lambda error: end(Outcome([], error=error)))
-        except Exception as error:  # whatever it is, whoever waits must hear of it
+        except Exception as error:  # of any kind: the waiting side must get it
             end(Outcome([], error=error))
 
     # --- threads --------------------------------------------------------------------------------------------------
     def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
         if statement.partition:
-            self._repeated(statement, by_partition(many, statement.partition))
+            self._send_repeatedly(statement, by_partition(many, statement.partition))
             return [[] for _ in many]
-        outcomes = self._repeated(statement, many)
+        outcomes = self._send_repeatedly(statement, many)
         return [self._rest(statement, values, outcome) for values, outcome in zip(many, outcomes, strict=True)]
 
     def pages(self, statement: Statement, values: Values, size: int | None) -> Iterator[Rows]:
         state: bytes | None = None
         while True:
-            (outcome,) = self._repeated(statement, [values], size, state)
+            (outcome,) = self._send_repeatedly(statement, [values], size, state)
             yield outcome.rows
             state = outcome.state
             if state is None:
@@ -134,32 +134,37 @@ class Requests:
     def _rest(self, statement: Statement, values: Values, first: Outcome) -> Rows:
         rows, state = first.rows, first.state
         while state is not None:
-            (outcome,) = self._repeated(statement, [values], None, state)
+            (outcome,) = self._send_repeatedly(statement, [values], None, state)
             rows, state = rows + outcome.rows, outcome.state
         return rows
 
-    def _repeated(
+    def _send_repeatedly(
         self, statement: Statement, many: Sequence[Values], size: int | None = None, state: bytes | None = None
     ) -> list[Outcome]:
-        """All outcomes, in order; what fails is sent again, in ATTEMPTS. Raises what the first of the last was told."""
+        """Sends all, and what failed again, up to ATTEMPTS times; returns the outcomes in order.
+
+        Raises the first failure of the last attempt, or what no repeat can mend at once.
+        """
         done: dict[int, Outcome] = {}
         left = list(range(len(many)))
-        rounds = 0
+        attempts = 0
         while True:
-            outcomes = self._all(statement, [many[n] for n in left], lambda error: True, MOST_FAILURES, size, state)
+            outcomes = self._send_all(
+                statement, [many[n] for n in left], lambda error: True, MOST_FAILURES, size, state
+            )
             done |= {n: each for n, each in zip(left, outcomes, strict=True) if each and each.error is None}
             failed = next((each.error for each in outcomes if each and each.error), None)
             if failed is None:
                 return [done[n] for n in range(len(many))]
-            rounds += 1
+            attempts += 1
             raised = self._driver.as_store_error(failed)
-            if rounds == ATTEMPTS or not isinstance(raised, StoreUnavailable):
+            if attempts == ATTEMPTS or not isinstance(raised, StoreUnavailable):
                 raise raised from failed
             left = [n for n in left if n not in done]
             self._pause(PAUSE_S)
 
     def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
-        outcomes = self._all(statement, many, self._driver.is_certain, 0)
+        outcomes = self._send_all(statement, many, self._driver.is_certain, 0)
         for each in outcomes:
             if each and each.error and self._driver.is_certain(each.error):
                 raise self._driver.as_store_error(each.error) from each.error
@@ -167,11 +172,11 @@ class Requests:
 
     def _applied(self, outcome: Outcome) -> bool | None:
         if outcome.error is None:
-            return bool(outcome.rows[0][0])  # what else the row says cannot be relied on
+            return bool(outcome.rows[0][0])  # the other columns cannot be relied on
         self._counters.add("store_unknown_total")
         return None
 
-    def _all(
+    def _send_all(
         self,
         statement: Statement,
         many: Sequence[Values],
@@ -180,7 +185,7 @@ class Requests:
         size: int | None = None,
         state: bytes | None = None,
     ) -> list[Outcome | None]:
-        """Send all, a bounded number at once, and wait for them. None: not sent any more, after too many failures."""
+        """Sends all, a bounded number at once, and waits for them. None: not sent, after too many failures."""
         serial = statement.kind in (StatementKind.CONDITION, StatementKind.SERIAL_READ)
         gate = self._serial_gate if serial else self._gate
         outcomes: list[Outcome | None] = [None] * len(many)
@@ -208,14 +213,14 @@ class Requests:
 
     # --- event loops ----------------------------------------------------------------------------------------------
     async def ask(self, statement: Statement, values: Values) -> Rows:
-        outcome = await self._asked(statement, values, None)
+        outcome = await self._ask_page(statement, values, None)
         rows = outcome.rows
         while outcome.state is not None:
-            outcome = await self._asked(statement, values, outcome.state)
+            outcome = await self._ask_page(statement, values, outcome.state)
             rows = rows + outcome.rows
         return rows
 
-    async def _asked(self, statement: Statement, values: Values, state: bytes | None) -> Outcome:
+    async def _ask_page(self, statement: Statement, values: Values, state: bytes | None) -> Outcome:
         loop = asyncio.get_running_loop()
         gate = self._loop_gate(loop)
         await gate.acquire()
@@ -223,11 +228,11 @@ class Requests:
 
         def settle(outcome: Outcome) -> None:
             gate.release()
-            if not answer.done():  # else whoever asked has gone
+            if not answer.done():  # else the asking task was cancelled
                 answer.set_result(outcome)
 
         def ended(outcome: Outcome) -> None:
-            with suppress(RuntimeError):  # the loop is closed, and all who asked with it
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits for the answer
                 loop.call_soon_threadsafe(settle, outcome)
 
         self._send(statement, values, ended, state=state)
@@ -244,10 +249,12 @@ class Requests:
 
 
 def by_partition(many: Sequence[Values], partition: int) -> list[tuple[Values, ...]]:
-    """These writes by partition, at most TOGETHER in one request."""
+    """Returns these writes as requests: each to one partition, with at most WRITES_PER_REQUEST writes."""
     groups: dict[Values, list[Values]] = {}
     for values in many:
         groups.setdefault(values[:partition], []).append(values)
     return [
-        tuple(group[first : first + TOGETHER]) for group in groups.values() for first in range(0, len(group), TOGETHER)
+        tuple(group[first : first + WRITES_PER_REQUEST])
+        for group in groups.values()
+        for first in range(0, len(group), WRITES_PER_REQUEST)
     ]

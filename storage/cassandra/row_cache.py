@@ -1,7 +1,7 @@
-"""Own packed rows in memory, the least recently used of them forgotten first, so that a flush reads few rows anew.
+"""Own packed rows in memory, so that a flush reads few rows again. The least recently used are dropped first.
 
-An owner alone writes its rows, so what it read or wrote last is what is stored, until somebody erases the link or takes
-the owner over: whoever uses this drops rows then. Rows that are not stored are not remembered.
+Only an owner writes its rows, so what it read or wrote last is what is stored, until a link is erased or the owner is
+taken over: then the caller drops rows. That a key has no row is not kept.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from collections import OrderedDict
 from threading import Lock
 from typing import NamedTuple
 
-# What a row costs beside its key and its bytes: its place in the table, and the objects around it. Measured with
+# What a row costs besides its key and its bytes: its entry in the dict, and the objects around it. Measured with
 # 100,000 rows of 60 and of 300 bytes.
 OVERHEAD_BYTES = 350
 
 
 class CachedRow(NamedTuple):
-    """A stored row: its bytes, when the link was erased (epoch microseconds, 0 = never), and under which fold days
-    it was last noted as due and as touched (None: not known)."""
+    """A stored row and what is known of it.
+
+    erased_at: when the link was erased, in epoch microseconds, 0 = never. due_day, touched_day: the days on whose lists
+    the row is, as due and as touched; None: not known.
+    """
 
     data: bytes
     erased_at: int
@@ -51,7 +54,7 @@ class RowCache:
             return kept
 
     def take(self, owner: int, key: str) -> CachedRow | None:
-        """Drop a row, if it is there, and return it."""
+        """Drops a row, if it is there, and returns it."""
         with self._lock:
             return self._drop(owner, key)
 
@@ -65,13 +68,13 @@ class RowCache:
                 self._drop(*next(iter(self._rows)))
 
     def drop_link(self, key: str) -> None:
-        """The rows that all owners have of this key."""
+        """Drops the rows that all owners have of this key."""
         with self._lock:
             for owner in self._owners:
                 self._drop(owner, key)
 
     def drop_owner(self, owner: int) -> None:
-        """All rows of this owner."""
+        """Drops all rows of this owner."""
         with self._lock:
             for key in [key for of, key in self._rows if of == owner]:
                 self._drop(owner, key)

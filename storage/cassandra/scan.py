@@ -1,4 +1,4 @@
-"""Going through a whole table in the cluster's own order: by the token of the key, then by the key."""
+"""A walk through a whole table in the cluster's own order: by the token of the key, then by the key."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from storage.cassandra.cql import Cql, Rows, Statement
 def partitions(
     cql: Cql, first: Statement, further: Statement, after: str | None, size: int
 ) -> Iterator[tuple[str, Rows]]:
-    """Each key after `after` (None: from the first) with all its rows, read in pages of `size` rows.
+    """Yields each key after `after` (None: from the first) with all its rows, read in pages of `size` rows.
 
-    Rows begin with their token and key. `further` selects from the token of a key on, that token included, because
-    several keys may share it.
+    Rows begin with their token and key. `further` selects from the token of a key on, including that token, because
+    several keys may have it.
     """
     pages = cql.pages(first, (), size) if after is None else cql.pages(further, (after,), size)
     by_token = groupby(chain.from_iterable(pages), itemgetter(0))
     for number, (_, rows) in enumerate(by_token):
         found = [(key, list(some)) for key, some in groupby(rows, itemgetter(1))]
-        yield from found if number or after is None else _behind(found, after)
+        yield from found if number or after is None else _keys_after(found, after)
 
 
-def _behind(found: list[tuple[str, Rows]], after: str) -> list[tuple[str, Rows]]:
-    """Of the keys with the first token that was read, those after `after`; all, if that is no longer there."""
+def _keys_after(found: list[tuple[str, Rows]], after: str) -> list[tuple[str, Rows]]:
+    """Returns those after `after` of the keys with the first token that was read; all if `after` is gone."""
     keys = [key for key, _ in found]
     return found[keys.index(after) + 1 :] if after in keys else found

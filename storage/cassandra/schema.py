@@ -1,10 +1,10 @@
-"""The tables of a Clickcurve keyspace: made, looked over, and shown as text.
+"""The tables of a Clickcurve keyspace: made, checked, and shown as text.
 
 A partition of `rows` holds one link: a packed row for each owner, each in one cell. A cell is written whole, with a
-pinned stamp, so that any version of it is a whole row as of its mark, repeats change nothing, and a newer epoch wins
-over anything late from an older one. Nothing in `rows` is ever deleted or expires: it has no tombstones.
+pinned stamp. So any version of it is a whole row as of its mark, repeats change nothing, and a newer epoch wins over
+any late write of an older one. Nothing in `rows` is ever deleted or expires: it has no tombstones.
 
-gc_grace_seconds is nowhere 0: the replicas keep what they promised in rounds of conditional updates for that long.
+No table has gc_grace_seconds = 0: for that long replicas keep what they promised in rounds of conditional updates.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ from storage.cassandra.uri import Address
 
 VERSION = 1  # of the tables below
 REPLICATION = 3
-NOTED = {"version", "ladder", "dc", "uuid"}  # in meta
-
-_TEN_DAYS_S = 10 * DAY_S
+ATTEMPTS = 3  # to note something in meta
+NOTES = {"version", "ladder", "dc", "uuid"}  # the names in meta
 
 # Rows with traffic are rewritten in every flush, so most of what is on disk is older versions. Levels (L) of fan-out 4
-# merge these soon and keep a partition in few files, which is what the read of a cold row costs.
+# merge these soon and keep a partition in few files: the number of files is the cost of reading a cold row.
 _REWRITTEN = {"class": "UnifiedCompactionStrategy", "scaling_parameters": "L4"}
 
 
 def _by_time(hours: int) -> dict[str, str]:
-    """For what is written once and expires: files of one span of time each, which go as a whole."""
+    """Returns the compaction for rows that are written once and expire: each file has one span of time."""
     return {
         "class": "TimeWindowCompactionStrategy",
         "compaction_window_unit": "HOURS",
@@ -48,7 +47,7 @@ class Table:
     columns: Mapping[str, str]
     key: str
     compaction: Mapping[str, str] = field(default_factory=lambda: _REWRITTEN)
-    gc_grace_s: int = _TEN_DAYS_S
+    gc_grace_s: int = 10 * DAY_S
     ttl_s: int = 0
 
     def create(self, keyspace: str) -> str:
@@ -133,7 +132,7 @@ TABLES = (
 
 
 class Administered(Protocol):
-    """What schema work needs of a connection, which is not in the keyspace yet."""
+    """The connection that schema work needs, which is not in the keyspace yet."""
 
     address: Address
 
@@ -147,7 +146,7 @@ class Administered(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is not as it should be, with what mends it. `fatal`: no server starts like this."""
+    """A fault of a keyspace, with what mends it. `fatal`: no server starts like this."""
 
     sentence: str
     fatal: bool
@@ -157,16 +156,17 @@ class Finding:
 
 
 def schema_text(keyspace: str, replication: int = REPLICATION, data_centres: Iterable[str] = ("datacenter1",)) -> str:
-    """The whole schema as CQL, ready for cqlsh, but for what `apply` notes in meta."""
+    """Returns the whole schema as CQL, ready for cqlsh, except what `apply_schema` notes in meta."""
     statements = [_create_keyspace(keyspace, replication, data_centres)]
     return ";\n\n".join([*statements, *(table.create(keyspace) for table in TABLES)]) + ";\n"
 
 
 def apply_schema(cluster: Administered, ladder: str, replication: int = REPLICATION) -> list[str]:
-    """Make what is missing and set the options of what is there; what was done, in sentences: nothing when repeated.
+    """Makes what is missing and sets the options of what is there; returns what was done, in sentences.
 
-    Rows stay as they are, and so does the replication of a keyspace that exists: changing it needs a repair.
-    Raises StoreUnavailable, and StoreMismatch where the keyspace is another program's, or another ladder's.
+    Repeated, it does nothing. Rows stay as they are, and so does the replication of a keyspace that exists: changing it
+    needs a repair. Raises StoreUnavailable, and StoreMismatch if the keyspace is another program's or has another
+    ladder.
     """
     keyspace = cluster.address.keyspace
     _check_release(cluster)
@@ -188,7 +188,7 @@ def apply_schema(cluster: Administered, ladder: str, replication: int = REPLICAT
         elif columns[table.name] == table.columns and table.name in wrong:
             cluster.define(table.alter(keyspace))
             done.append(f"table {table.name}: {', '.join(wrong[table.name])} set")
-    done += _note(cluster, ladder)
+    done += _write_notes(cluster, ladder)
     finding = next((finding for finding in check_schema(cluster, ladder) if finding.fatal), None)
     if finding is not None:
         raise StoreMismatch(finding.sentence)
@@ -196,14 +196,14 @@ def apply_schema(cluster: Administered, ladder: str, replication: int = REPLICAT
 
 
 def check_schema(cluster: Administered, ladder: str) -> list[Finding]:
-    """All that is not as it should be. Raises StoreUnavailable."""
+    """Returns all faults of the keyspace. Raises StoreUnavailable."""
     return list(_findings(cluster, ladder))
 
 
 def open_keyspace(cluster: Administered, ladder: str, statements: Iterable[Statement]) -> list[str]:
-    """Begin to work in the keyspace; what is not right, but can be worked with.
+    """Begins to work in the keyspace; returns the faults with which that is possible, in sentences.
 
-    Raises StoreMismatch where it cannot, with what mends it, and StoreUnavailable.
+    Raises StoreMismatch if it is not possible, with what mends it, and StoreUnavailable.
     """
     findings = check_schema(cluster, ladder)
     for finding in findings:
@@ -238,13 +238,13 @@ def _findings(cluster: Administered, ladder: str) -> Iterator[Finding]:
 
 
 def _wrong_notes(cluster: Administered, ladder: str, mend: str) -> Iterator[Finding]:
-    """What the keyspace was made for, against what it is used for now."""
+    """Compares what the keyspace was made for with what it is used for now."""
     address = cluster.address
-    names = ", ".join(f"'{name}'" for name in sorted(NOTED))
+    names = ", ".join(f"'{name}'" for name in sorted(NOTES))
     # By name: a scan of the table cannot avoid a node that has just died, and servers must be able to start then.
-    asked = f"SELECT name, value FROM {address.keyspace}.meta WHERE name IN ({names})"
-    noted: dict[str, str] = dict(cluster.look_up(asked))
-    missing = sorted(NOTED - noted.keys())
+    query = f"SELECT name, value FROM {address.keyspace}.meta WHERE name IN ({names})"
+    noted: dict[str, str] = dict(cluster.look_up(query))
+    missing = sorted(NOTES - noted.keys())
     if missing:
         yield Finding(f"keyspace {address.keyspace} does not say its {', '.join(missing)}: {mend}", fatal=True)
         return
@@ -260,7 +260,7 @@ def _wrong_notes(cluster: Administered, ladder: str, mend: str) -> Iterator[Find
             fatal=True,
         )
     if noted["dc"] != (address.dc or ""):
-        # Rounds of all data centres and of one do not see each other: two could win one conditional update.
+        # Rounds of all data centres and rounds of one do not see each other: two could win one conditional update.
         used = f"with ?dc={noted['dc']}" if noted["dc"] else "without dc"
         yield Finding(
             f"keyspace {address.keyspace} is used {used} in the store's address, and all nodes must use it like that;"
@@ -287,8 +287,8 @@ def _weak_replication(keyspace: str, replication: Mapping[str, str], cluster: Ad
 
 
 def _unsynced(cluster: Administered) -> Iterator[Finding]:
-    said = cluster.on_each_node("SELECT value FROM system_views.settings WHERE name = 'commitlog_sync'")
-    nodes = sorted(node for node, rows in said.items() if rows == [("periodic",)])
+    found = cluster.on_each_node("SELECT value FROM system_views.settings WHERE name = 'commitlog_sync'")
+    nodes = sorted(node for node, rows in found.items() if rows == [("periodic",)])
     if nodes:
         yield Finding(
             f"commitlog_sync is periodic on {', '.join(nodes)}: a crash of machines loses what was counted in the"
@@ -298,24 +298,24 @@ def _unsynced(cluster: Administered) -> Iterator[Finding]:
 
 
 def _check_release(cluster: Administered) -> None:
-    """The compaction of `rows` is not in older ones."""
+    """Raises StoreMismatch if a node's Cassandra is too old for the compaction of `rows`."""
     for node, rows in cluster.on_each_node("SELECT release_version FROM system.local").items():
         release = str(rows[0][0])
         if int(release.partition(".")[0]) < 5:
             raise StoreMismatch(f"{node} runs Cassandra {release}: 5.0 or newer is needed")
 
 
-def _note(cluster: Administered, ladder: str) -> Iterator[str]:
-    """Note what the keyspace is for; what is noted already stays."""
+def _write_notes(cluster: Administered, ladder: str) -> Iterator[str]:
+    """Notes what the keyspace is for; what is noted already stays."""
     noted = {"version": str(VERSION), "ladder": ladder, "dc": cluster.address.dc or "", "uuid": str(uuid4())}
     cluster.use(())
     for name, value in noted.items():
-        for _ in range(3):
+        for _ in range(ATTEMPTS):
             applied = cluster.apply_if(NOTE, (name, value))
             if applied is not None:
                 break
         else:
-            raise StoreUnavailable(f"nobody knows whether {name} was noted in meta: run it again")
+            raise StoreUnavailable(f"it is not known whether {name} was noted in meta: run it again")
         if applied:
             yield f"{name} noted: {value or 'none'}"
 
@@ -339,21 +339,21 @@ def _replication_of(cluster: Administered) -> Mapping[str, str] | None:
 
 
 def _columns(cluster: Administered) -> dict[str, dict[str, str]]:
-    """Names and types of the columns of each table that is there."""
+    """Returns the names and types of the columns of each table that is there."""
     found: dict[str, dict[str, str]] = {}
-    asked = "SELECT table_name, column_name, type FROM system_schema.columns"
-    for table, column, kind in cluster.look_up(f"{asked} WHERE keyspace_name = '{cluster.address.keyspace}'"):
+    query = "SELECT table_name, column_name, type FROM system_schema.columns"
+    for table, column, kind in cluster.look_up(f"{query} WHERE keyspace_name = '{cluster.address.keyspace}'"):
         found.setdefault(table, {})[column] = kind
     return found
 
 
 def _wrong_options(cluster: Administered) -> dict[str, list[str]]:
-    """The options of each table that are not as they should be."""
+    """Returns the names of the options of each table that are not as they should be."""
     wrong: dict[str, list[str]] = {}
     known = {table.name: table for table in TABLES}
-    asked = "SELECT table_name, compaction, gc_grace_seconds, default_time_to_live FROM system_schema.tables"
+    query = "SELECT table_name, compaction, gc_grace_seconds, default_time_to_live FROM system_schema.tables"
     for name, compaction, gc_grace_s, ttl_s in cluster.look_up(
-        f"{asked} WHERE keyspace_name = '{cluster.address.keyspace}'"
+        f"{query} WHERE keyspace_name = '{cluster.address.keyspace}'"
     ):
         if name not in known:
             continue

@@ -1,8 +1,8 @@
 """A connection to a Cassandra cluster: the one file that knows the driver.
 
-How each kind of statement is carried out stands in `_profiles`. Repeats are the driver's, within the time of the
-request: another node is asked after an error, and also when the first has not answered after a quarter of the time. A
-conditional update is sent once, whatever happens, and the next one to another node.
+`_profiles` says how each kind of statement is run. The driver repeats requests within their time: it asks another node
+after an error, and also when the first one has not answered after a quarter of the time. A conditional update is sent
+once, whatever happens, and the next one to another node.
 
 The driver starts threads and opens sockets, so a connection is made in the process that uses it, never before a fork.
 """
@@ -54,12 +54,12 @@ from storage.cassandra.requests import Counters, Requests
 from storage.cassandra.uri import Address
 
 ATTEMPTS = 3  # of a read or write that ends with an error
-HEDGES = 2  # further nodes that are asked while the first ones do not answer
-# Until the tries to reach a node again; the last one again and again. After a connection that was reset the first one
-# succeeds, and until then the node is not asked.
+HEDGES = 2  # more nodes that are asked while the first ones do not answer
+# Pauses before the attempts to reach a node again; the last one is repeated. After a connection that was reset the
+# first attempt succeeds, and until then the node is not asked.
 RECONNECT_S = (0.1, 0.4, 1.0)
-HEARTBEAT_S = 5  # a node that stands still is noticed after this and the time of a request
-DEFINE_S = 60.0  # for a change of the schema, which all nodes must agree to
+HEARTBEAT_S = 5  # a node that hangs is noticed after this and the time of a request
+DEFINE_S = 60.0  # for a change of the schema, to which all nodes must agree
 CLOSE_WITHIN_S = 5.0
 
 _REQUESTS, _RETRIES, _UNKNOWN = "store_requests_total", "store_retries_total", "store_unknown_total"
@@ -74,13 +74,13 @@ class Session:
         self.address = address
         self._cluster = cluster
         self._session = cluster.connect()
-        self._session.use_client_timestamp = False  # stamps are pinned, or the cluster's
+        self._session.use_client_timestamp = False  # stamps are pinned, or are the cluster's
         self._counters = counters
         self._requests = Requests(self, address.in_flight, counters)
         self._preparing = Lock()
         self._prepared: dict[Statement, PreparedStatement] = {}
 
-    # --- what the store asks --------------------------------------------------------------------------------------
+    # --- what the store uses --------------------------------------------------------------------------------------
     def run(self, statement: Statement, values: Values = ()) -> Rows:
         return self.run_each(statement, [values])[0]
 
@@ -103,7 +103,7 @@ class Session:
         return self._counters.numbers()
 
     def close(self) -> None:
-        """Ends within seconds: what hangs in the driver is left to a thread that keeps no process alive."""
+        """Closes within seconds, even if the driver hangs: then it is left to a thread that keeps no process alive."""
         closing = Thread(target=self._shut_down, daemon=True)
         closing.start()
         closing.join(CLOSE_WITHIN_S)
@@ -112,11 +112,11 @@ class Session:
         with suppress(Exception):  # nobody can do anything about it
             self._cluster.shutdown()
 
-    # --- what only the driver knows ---------------------------------------------------------------------------------
+    # --- what needs the driver ---------------------------------------------------------------------------------
     def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> ResponseFuture:
         prepared = self._prepare(statement)
         if statement.partition:
-            bound = BatchStatement(BatchType.UNLOGGED)  # one partition: as whole as a single write, and as cheap
+            bound = BatchStatement(BatchType.UNLOGGED)  # to one partition: atomic like a single write, and as cheap
             bound.is_idempotent = prepared.is_idempotent
             bound.add_all([prepared] * len(values), values)
         else:
@@ -141,12 +141,12 @@ class Session:
         return as_store_error(error, self.address)
 
     def is_certain(self, error: Exception) -> bool:
-        """A node refused before it began anything."""
+        """Returns whether a node refused before it began anything."""
         return isinstance(error, Unavailable | InvalidRequest | Unauthorized)
 
     # --- schema -----------------------------------------------------------------------------------------------------
     def use(self, statements: Iterable[Statement]) -> None:
-        """Work in the address's keyspace from now on, with these statements prepared, so that `ask` never blocks."""
+        """Switches to the address's keyspace and prepares these statements, so that `ask` never blocks."""
         try:
             self._session.set_keyspace(self.address.keyspace)
             for statement in statements:
@@ -155,29 +155,29 @@ class Session:
             raise self.as_store_error(error) from error
 
     def define(self, text: str) -> None:
-        """Change the schema; returns when all nodes agree. Raises StoreUnavailable."""
+        """Changes the schema; returns when all nodes agree. Raises StoreUnavailable."""
         try:
             pending = self._session.execute_async(SimpleStatement(text), execution_profile=_DEFINE)
             pending.result()
         except Exception as error:
             raise self.as_store_error(error) from error
         if not pending.is_schema_agreed:
-            raise StoreUnavailable("the cluster's nodes do not agree on the schema yet; look whether all of them run")
+            raise StoreUnavailable("the cluster's nodes do not agree on the schema yet; check that all of them run")
 
     def look_up(self, text: str) -> Rows:
-        """The rows of a query that is asked once. Raises StoreUnavailable."""
+        """Returns the rows of a query that is asked once. Raises StoreUnavailable."""
         return self._look_up(text, None)
 
     def on_each_node(self, text: str) -> dict[str, Rows]:
-        """What each node that answers says for itself, by its address."""
-        said: dict[str, Rows] = {}
+        """Returns what each node that answers returns for itself, by its address."""
+        found: dict[str, Rows] = {}
         for host in self._cluster.metadata.all_hosts():
             if self._session.get_pool_state().get(host) is not None:
                 try:
-                    said[host.address] = self._look_up(text, host)
+                    found[host.address] = self._look_up(text, host)
                 except StoreUnavailable:
                     continue
-        return said
+        return found
 
     def _look_up(self, text: str, host: Any) -> Rows:
         try:
@@ -186,7 +186,7 @@ class Session:
             raise self.as_store_error(error) from error
 
     def data_centres(self) -> dict[str, int]:
-        """How many nodes each has."""
+        """Returns how many nodes each data centre has."""
         nodes: dict[str, int] = {}
         for host in self._cluster.metadata.all_hosts():
             nodes[host.datacenter] = nodes.get(host.datacenter, 0) + 1
@@ -194,10 +194,10 @@ class Session:
 
 
 def connect(address: Address) -> Session:
-    """Connect to the cluster; blocks for seconds where nodes do not answer.
+    """Connects to the cluster; blocks for seconds if nodes do not answer.
 
-    Raises StoreUnavailable, StoreMismatch (it refuses the user, or has no such data centre), SettingInvalid (a file
-    that the address names cannot be read).
+    Raises StoreUnavailable, StoreMismatch (the cluster refuses the user, or has no such data centre), SettingInvalid (a
+    file that the address names cannot be read).
     """
     _quieten_driver()
     counters = Counters(_REQUESTS, _RETRIES, _UNKNOWN)
@@ -224,18 +224,18 @@ def _cluster(address: Address, counters: Counters) -> Cluster:
         port=address.port,
         execution_profiles=_profiles(address, counters),
         auth_provider=_credentials(address),
-        ssl_context=_tls(address),
+        ssl_context=_tls_context(address),
         compression=False,  # rows are packed
         connect_timeout=address.timeout_s,
         control_connection_timeout=address.timeout_s,
         reconnection_policy=_Reconnections(),
         idle_heartbeat_interval=HEARTBEAT_S,
         idle_heartbeat_timeout=address.timeout_s,
-        # A node keeps what was prepared. Preparing it all again held one that had come back away for up to 5 s more.
+        # A node keeps prepared statements. Preparing them again kept a node that came back out of use for up to 5 s.
         reprepare_on_up=False,
         monitor_reporting_enabled=False,
     )
-    cluster.protocol_version = ProtocolVersion.V5  # given like this it falls back for an older cluster
+    cluster.protocol_version = ProtocolVersion.V5  # set here, not in the call, it falls back for an older cluster
     return cluster
 
 
@@ -258,7 +258,7 @@ def _profiles(address: Address, counters: Counters) -> dict[object, ExecutionPro
         EXEC_PROFILE_DEFAULT: profile(quorum),
         StatementKind.READ: profile(quorum, speculative_execution_policy=hedge),
         StatementKind.WRITE: profile(quorum, speculative_execution_policy=hedge),
-        # Sent once, so each goes to the next node in turn: the first replica, always asked first, may stand still.
+        # Sent once, so each goes to the next node in turn: the first replica, always asked first, may hang.
         StatementKind.CONDITION: profile(
             quorum, in_turn(), serial_consistency_level=serial, retry_policy=FallthroughRetryPolicy()
         ),
@@ -273,7 +273,7 @@ class _Reconnections(ReconnectionPolicy):  # type: ignore[misc]
 
 
 class _Retries(RetryPolicy):  # type: ignore[misc]
-    """Try again a few times: at the same node if it took too long, at another one if it could not."""
+    """Tries again a few times: at the same node if it took too long, at another one if it could not answer."""
 
     def __init__(self, count: Callable[[], None]) -> None:
         self._count = count
@@ -307,7 +307,7 @@ def _credentials(address: Address) -> PlainTextAuthProvider | None:
     return PlainTextAuthProvider(address.user, password)
 
 
-def _tls(address: Address) -> ssl.SSLContext | None:
+def _tls_context(address: Address) -> ssl.SSLContext | None:
     if address.tls is None:
         return None
     try:
@@ -325,32 +325,32 @@ def _unreadable(name: str, path: object, error: Exception) -> SettingInvalid:
 
 
 def as_store_error(error: Exception, address: Address) -> ClickcurveError:
-    """What to raise for an error of the driver. Only what waiting does not mend is a StoreMismatch."""
+    """Returns what to raise for an error of the driver: StoreMismatch only for what waiting does not mend."""
     by_host = error.errors if isinstance(error, NoHostAvailable) and isinstance(error.errors, dict) else {}
     for cause in (error, *by_host.values()):
         if isinstance(cause, AuthenticationFailed | Unauthorized):
-            return StoreMismatch(f"the cluster refuses the user of the store's address: {_line(cause)}")
+            return StoreMismatch(f"the cluster refuses the user of the store's address: {_first_line(cause)}")
         if isinstance(cause, InvalidRequest) and _MISSING.search(str(cause)):
             return StoreMismatch(
-                f"keyspace {address.keyspace} is not made for Clickcurve ({_line(cause)}):"
+                f"keyspace {address.keyspace} is not made for Clickcurve ({_first_line(cause)}):"
                 f" run `clickcurve schema apply --store {address.uri}`"
             )
     if isinstance(error, OperationTimedOut):
         return StoreUnavailable(f"Cassandra gave no answer within {address.timeout_s:g} s")
     for where, cause in by_host.items():
-        return StoreUnavailable(f"no node of the cluster can be asked; {where}: {_line(cause)}")
+        return StoreUnavailable(f"no node of the cluster can be asked; {where}: {_first_line(cause)}")
     if isinstance(error, NoHostAvailable):
         return StoreUnavailable("no node of the cluster can be asked: none of those that are known is up")
-    return StoreUnavailable(f"Cassandra: {_line(error)}")
+    return StoreUnavailable(f"Cassandra: {_first_line(error)}")
 
 
-def _line(error: object) -> str:
+def _first_line(error: object) -> str:
     text = str(error).strip().partition("\n")[0]
     return text if text.startswith("Error from server") else f"{type(error).__name__}: {text}"
 
 
 def _quieten_driver() -> None:
-    """The driver reports each failed connection once a second; what matters of it is in the errors of the store."""
+    """Silences the driver's log: each failed connection once a second, which the store's errors report already."""
     logger = logging.getLogger("cassandra")
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.CRITICAL)

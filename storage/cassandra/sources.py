@@ -1,4 +1,4 @@
-"""The sources table: how far each import has come, and who keeps it. Conditional updates alone change it."""
+"""The sources table: how far each import has come, and its keeper. Only conditional updates change it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SourcesTable:
         return Source(*rows[0]) if rows else None
 
     def move(self, source: str, held: Held, to: Source) -> None:
-        """Raise its position; one that another owner keeps, or that stands further already, is left as it is."""
+        """Raises its position, unless another owner keeps the source or its position is higher already."""
 
         def wanted(stored: Source | None) -> Source | None:
             start = stored or Source(held.owner, 0, "")
@@ -46,7 +46,7 @@ class SourcesTable:
         return stored is not None and (stored.owner, stored.epoch) == (held.owner, held.epoch)
 
     def _change(self, source: str, wanted: Callable[[Source | None], Source | None]) -> Source | None:
-        """Replaces what is stored by what is wanted instead (None: leave it); what is stored then."""
+        """Replaces what is stored by what `wanted` makes of it (None: no change); returns what is stored then."""
         key = partition_key(source)
         for _ in range(ATTEMPTS):
             stored = self.get(source)

@@ -1,7 +1,7 @@
-"""Every statement that the Cassandra store uses, by table. What the tables are for stands in schema.
+"""Every statement that the Cassandra store uses, by table. The module schema describes the tables.
 
-Stamps of rows and of due entries are pinned (`epoch << 32 | k`), so that a repeat changes nothing and what is late
-loses. All other writes take the cluster's clock: they put the same thing again, or are conditional.
+Stamps of rows and of due entries are pinned (`epoch << 32 | k`), so that a repeat changes nothing and a late write
+loses. All other writes take the cluster's clock: they write the same again, or are conditional.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ READ, WRITE = StatementKind.READ, StatementKind.WRITE
 CONDITION, SERIAL_READ = StatementKind.CONDITION, StatementKind.SERIAL_READ
 
 # --- rows -----------------------------------------------------------------------------------------------------------
-# owner 0 is the erasure of the link, so that one read of one partition has both.
+# owner 0 is the erasure of the link, so that one read of one partition returns both.
 LINK = Statement("LINK", "SELECT owner, data, erased_at FROM rows WHERE short_key = ?", READ)
 LOAD_OWN = Statement(
     "LOAD_OWN", "SELECT owner, data, erased_at FROM rows WHERE short_key = ? AND owner IN (0, ?)", READ

@@ -1,8 +1,8 @@
 """The store for many machines: one partition per link in Cassandra, and in it one packed row per owner.
 
-Nothing is read and changed in one step but owners, ids and sources, which conditional updates alone write. A row is
-written whole, with a stamp (`epoch << 32 | k`) that a later write of the same process, and any write of a later epoch,
-outranks, so whatever arrives late changes nothing. See schema for the tables.
+Only owners, ids and sources are read and changed in one step: by conditional updates. A row is written whole, with a
+stamp (`epoch << 32 | k`) that is lower than the stamp of a later write of the same process and of any write of a later
+epoch, so a write that arrives late changes nothing. The module schema describes the tables.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from storage.contract import Held, OwnerRecord, OwnRow, SavedRow, Source, Stored
 CACHE_BYTES = 64 * 1024 * 1024
 IDS_PER_FENCE = 1_000
 
-_writes = count(1)  # of the process, whatever stores it opens: an epoch belongs to a process
+_writes = count(1)  # of the process, over all stores that it opens: an epoch belongs to a process
 
 
 def pinned_stamp(epoch: int) -> int:
-    """The stamp of the next write of an epoch: 2^32 of them are 30 years of a write each quarter of a second."""
+    """Returns the stamp of the next write of an epoch: 2^32 last 30 years at four writes a second."""
     k = next(_writes)
     if k >> 32:
         raise StoreUnavailable("this process has written too often: restart it")
@@ -45,7 +45,7 @@ class CassandraStore:
     replay_us: int | None = REPLAY_US
 
     def __init__(self, cql: Cql, cache_bytes: int = CACHE_BYTES) -> None:
-        """`cql` is connected to a keyspace of this schema; `close` closes it."""
+        """Works on `cql`, a connection to a keyspace of this schema; `close` closes it."""
         self._cql = cql
         self._owners = OwnersTable(cql)
         self._ids = IdsTable(cql)
@@ -53,12 +53,12 @@ class CassandraStore:
         self._days = DayIndex(cql, pinned_stamp)
         self._erasures = Erasures(cql)
         self._cache = RowCache(cache_bytes)
-        self._looking = Lock()
+        self._look_lock = Lock()
         self._looked: set[int] = set()  # owners whose flush under way has looked for erasures
         self._erased_at: dict[int, dict[str, int]] = {}  # of the keys that an owner loaded last
 
     def uuid(self) -> str:
-        """Which keyspace this is: noted when its tables were made."""
+        """Returns the identity of the keyspace, which was noted when its tables were made."""
         noted: dict[str, str] = dict(self._cql.run(META))
         return noted["uuid"]
 
@@ -74,11 +74,11 @@ class CassandraStore:
         return self._owners.create(record)
 
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        self._cache.drop_owner(after.owner)  # somebody else may have written its rows until now
+        self._cache.drop_owner(after.owner)  # another process may have written its rows until now
         return self._owners.claim(before, after)
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
-        with self._looking:
+        with self._look_lock:
             self._looked.discard(held.owner)
         return self._owners.begin(held, previous, flush, at)
 
@@ -106,9 +106,8 @@ class CassandraStore:
                 missing.append(key)
             else:
                 found[key] = OwnRow(kept.data, kept.erased_at)
-        for key, rows in zip(
-            missing, self._cql.run_each(LOAD_OWN, [(partition_key(key), owner) for key in missing]), strict=True
-        ):
+        partitions_read = self._cql.run_each(LOAD_OWN, [(partition_key(key), owner) for key in missing])
+        for key, rows in zip(missing, partitions_read, strict=True):
             link = _link(rows)
             erased_at[key] = link.erased_at
             if link.rows:
@@ -120,8 +119,8 @@ class CassandraStore:
         return found
 
     def _look_for_erasures(self, owner: int) -> None:
-        """Once a flush, before its first row: cached rows of links that somebody has erased are dropped."""
-        with self._looking:  # two owners' flushes: neither goes on with rows that the other is about to drop
+        """Drops cached rows of links that were erased; once in each flush, before its first row."""
+        with self._look_lock:  # so that no owner's flush goes on with rows that another one's is about to drop
             if owner in self._looked:
                 return
             erased = self._erasures.look()
@@ -134,7 +133,8 @@ class CassandraStore:
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         self._check_fence(held, flush)
         stamp = pinned_stamp(held.epoch)
-        before = {key: self._forget(held.owner, key) for key in rows}  # until it is known to be stored, who knows?
+        # Out of the cache until the new rows are known to be stored.
+        before = {key: self._take_from_cache(held.owner, key) for key in rows}
         due, touched = _to_list(rows, before)
         self._days.note_due(held.owner, held.epoch, stamp, due)
         self._days.note_touched(touched)
@@ -148,8 +148,8 @@ class CassandraStore:
                 days = row.due_day, row.touched_day if row.touched_day is not None else kept.touched_day
                 self._cache.put(held.owner, key, CachedRow(row.data, kept.erased_at, *days))
 
-    def _forget(self, owner: int, key: str) -> CachedRow | None:
-        """Take a row out of the cache. None if it is not known when its link was erased."""
+    def _take_from_cache(self, owner: int, key: str) -> CachedRow | None:
+        """Takes a row out of the cache. None if the erasure of its link is not known."""
         kept = self._cache.take(owner, key)
         if kept is not None:
             return kept
@@ -173,7 +173,7 @@ class CassandraStore:
                 erased_at.pop(key, None)
 
     def forget_ids(self, before_us: int) -> None:
-        """Nothing to do: claims expire."""
+        """Returns at once: claims expire."""
 
     def source(self, source: str) -> Source | None:
         return self._sources.get(source)
@@ -206,8 +206,8 @@ class CassandraStore:
         return found
 
     def _walk(self, after: str | None, size: int) -> Iterator[tuple[str, StoredLink]]:
-        stored_after = None if after is None else partition_key(after)
-        for key, rows in partitions(self._cql, WALK_FIRST, WALK_FROM, stored_after, size):
+        last = None if after is None else partition_key(after)
+        for key, rows in partitions(self._cql, WALK_FIRST, WALK_FROM, last, size):
             link = _link([row[2:] for row in rows])
             if link.rows:
                 yield stored_key_of(key), link
@@ -229,7 +229,7 @@ class CassandraStore:
 
 
 class CassandraView:
-    """The store as it goes on, but for the row of all links: that one is from before the view."""
+    """The store as it goes on, except the ALL_LINKS rows: those are from before the view."""
 
     def __init__(self, store: CassandraStore, all_links: StoredLink) -> None:
         self._store = store
@@ -252,7 +252,7 @@ class CassandraView:
 
 
 def _link(rows: Rows) -> StoredLink:
-    """A partition's rows (owner, data, erased_at), in their order, without those that hold nothing."""
+    """Returns a partition's rows (owner, data, erased_at) as a link, in their order, without empty ones."""
     erased_at = next((at for owner, _, at in rows if owner == 0 and at is not None), 0)
     return StoredLink(erased_at, tuple([StoredRow(owner, data) for owner, data, _ in rows if data is not None]))
 
@@ -260,7 +260,7 @@ def _link(rows: Rows) -> StoredLink:
 def _to_list(
     rows: Mapping[str, SavedRow], known: Mapping[str, CachedRow | None]
 ) -> tuple[list[KeyOnDay], list[KeyOnDay]]:
-    """Which rows have to be listed anew as due, and which as touched."""
+    """Returns which rows are not on the right lists yet: of due rows, and of touched ones."""
     due: list[KeyOnDay] = []
     touched: list[KeyOnDay] = []
     for key, row in sorted(rows.items()):

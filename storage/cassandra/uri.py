@@ -19,11 +19,12 @@ TLS = {"0": None, "1": "names", "chain": "chain"}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a cluster is and how to talk to it.
+    """Where a cluster is and how to connect to it.
 
     uri: as it was given; it holds no secret. dc: the data centre whose nodes are asked and whose replicas are enough;
-    None: any. tls: None, "names" (certificates are verified with their host names) or "chain" (without these).
-    timeout_s: for one request with its repeats. in_flight: requests under way at once, of threads and of readers each.
+    None: any. tls: None, "names" (certificates and their host names are verified) or "chain" (without host names).
+    timeout_s: for one request with its repeats. in_flight: requests under way at once, for threads and for readers
+    each.
     """
 
     uri: str
@@ -42,17 +43,17 @@ class Address:
     row_cache_mib: int = 64
 
 
-def _text(text: str) -> str:
+def _some_text(text: str) -> str:
     if not text:
         raise ValueError("must not be empty")
     return text
 
 
-def _path(text: str) -> Path:
-    return Path(_text(text)).expanduser()
+def _local_path(text: str) -> Path:
+    return Path(_some_text(text)).expanduser()
 
 
-def _number(text: str, kind: Callable[[str], float], least: float, most: float, rule: str) -> float:
+def _bounded(text: str, kind: Callable[[str], float], least: float, most: float, rule: str) -> float:
     try:
         number = kind(text) if text.isascii() and "_" not in text else most + 1
     except ValueError:
@@ -62,31 +63,31 @@ def _number(text: str, kind: Callable[[str], float], least: float, most: float, 
     return number
 
 
-def _seconds(text: str) -> float:
-    return _number(text, float, 0.1, 120, "a number")
+def _timeout(text: str) -> float:
+    return _bounded(text, float, 0.1, 120, "a number")
 
 
-def _whole(least: int, most: int) -> Callable[[str], float]:
-    return lambda text: _number(text, int, least, most, "a whole number")
+def _integer(least: int, most: int) -> Callable[[str], float]:
+    return lambda text: _bounded(text, int, least, most, "a whole number")
 
 
-def _tls(text: str) -> str | None:
+def _tls_mode(text: str) -> str | None:
     if text not in TLS:
         raise ValueError("must be 1, chain (certificates without host names) or 0")
     return TLS[text]
 
 
 PARAMETERS: Mapping[str, Callable[[str], Any]] = {
-    "dc": _text,
-    "user": _text,
-    "password_file": _path,
-    "tls": _tls,
-    "ca": _path,
-    "cert": _path,
-    "key": _path,
-    "timeout_s": _seconds,
-    "in_flight": _whole(1, 1024),
-    "row_cache_mib": _whole(0, 65_536),
+    "dc": _some_text,
+    "user": _some_text,
+    "password_file": _local_path,
+    "tls": _tls_mode,
+    "ca": _local_path,
+    "cert": _local_path,
+    "key": _local_path,
+    "timeout_s": _timeout,
+    "in_flight": _integer(1, 1024),
+    "row_cache_mib": _integer(0, 65_536),
 }
 
 
@@ -94,13 +95,13 @@ def parse(uri: str) -> Address:
     """Raises SettingInvalid, in one sentence that repeats no password."""
     rest = uri.removeprefix("cassandra://")
     if "@" in rest.partition("?")[0]:
-        raise _invalid("", "names a user before its hosts; write ?user=NAME&password_file=FILE behind the keyspace")
-    place, _, query = rest.partition("?")
-    nodes, _, keyspace = place.partition("/")
+        raise _invalid("", "names a user before its hosts; write ?user=NAME&password_file=FILE after the keyspace")
+    location, _, query = rest.partition("?")
+    nodes, _, keyspace = location.partition("/")
     hosts, port = _hosts(uri, nodes)
     if not _KEYSPACE.fullmatch(keyspace):
         raise _invalid(
-            uri, "must name a keyspace behind the hosts, of a to z, 0 to 9 and _: cassandra://h1,h2:9042/keyspace"
+            uri, "must name a keyspace after the hosts, of a to z, 0 to 9 and _: cassandra://h1,h2:9042/keyspace"
         )
     values = _values(uri, query)
     _check_together(uri, values)
@@ -113,7 +114,7 @@ def _hosts(uri: str, nodes: str) -> tuple[tuple[str, ...], int]:
     for each in nodes.split(","):
         found = _HOST.fullmatch(each)
         if found is None or not 0 < int(found["port"] or PORT) < 65_536:
-            raise _invalid(uri, f"has {each!r} where a host, or host:port, must stand")
+            raise _invalid(uri, f"has {each!r} where a host, or host:port, must be")
         hosts.append(found["host"].strip("[]"))
         if found["port"]:
             ports.add(int(found["port"]))
@@ -127,12 +128,12 @@ def _values(uri: str, query: str) -> dict[str, Any]:
     try:
         given = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
     except ValueError:
-        raise _invalid("", "has something else than name=value, joined by &, behind the question mark") from None
+        raise _invalid("", "must have name=value, joined by &, after the question mark") from None
     for name, text in given:
         if name == "password":
             raise _invalid("", "holds a password, which would be shown in logs and process lists; use password_file")
         if name not in PARAMETERS:
-            raise _invalid(uri, f"has the parameter {name}, which is none; known are {', '.join(PARAMETERS)}")
+            raise _invalid(uri, f"has the unknown parameter {name}; known are {', '.join(PARAMETERS)}")
         if name in values:
             raise _invalid(uri, f"has the parameter {name} twice")
         try:
@@ -153,6 +154,7 @@ def _check_together(uri: str, values: Mapping[str, Any]) -> None:
 
 
 def _invalid(uri: str, what: str) -> SettingInvalid:
-    """Without what may hold a password: parameters are named one by one."""
-    place = uri.partition("?")[0]
-    return SettingInvalid(f"the store's address {repr(place) + ' ' if place else ''}{what}", field="store", value=place)
+    """Returns the error, without the parameters, which may hold a password: `what` names the wrong one."""
+    location = uri.partition("?")[0]
+    shown = f"{location!r} " if location else ""
+    return SettingInvalid(f"the store's address {shown}{what}", field="store", value=location)

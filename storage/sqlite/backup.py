@@ -1,19 +1,19 @@
-"""A copy of the SQLite database, made while servers go on writing it, that can be put to use by itself.
+"""A copy of the SQLite database that servers can use, made while other servers go on writing the original.
 
-The copy is the database at one moment between two flushes of every owner. What becomes of its owners follows from who
-may come with it later:
+The copy is the database at one moment between two flushes of every owner. The state of its owners depends on what may
+be used with it later:
 
 - **A new journal** takes a number that the original never had. So the rows move to new numbers, whose owners are
   closed: the new journal takes one over, and its rows go on being folded and written as before. Only a retired owner
   stays retired, because it may have been lost in the middle of a flush.
 - **The original's journal**, perhaps with hits that were never flushed. The old numbers stay, without rows, as COPIED,
-  with epoch and holder as they were and `begun` the last flush that the copy includes. So it can be told whether all
-  that the journal holds is newer than the copy, and counts under another number, or whether it must be set aside.
-- **Imports** go on where the copy stands: their sources belong to the closed owners, from which anybody may take them.
-- **`clickcurve copy`** finds noted, as it notes itself, which of the original's owners are in here. So the two never
-  count twice in one store.
+  with epoch and holder as they were, and `begun` is the last flush that the copy includes. So a server can find out
+  whether all that the journal holds is newer than the copy and counts under another number, or must be set aside.
+- **Imports** go on at the copy's positions: their sources belong to the closed owners, and any owner may take them.
+- **`clickcurve copy`** finds the same notes here that it makes itself: which of the original's owners are in the copy.
+  So it never counts both in one store.
 
-Claims of ids by flushes that are not in the copy are left out: what they stood for is not there.
+Ids that were claimed by flushes that are not in the copy are left out: the hits that they stood for are not there.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ from storage.sqlite.file import SqliteFile, put_in_place, translate_errors
 from storage.tools.copy_owner import Progress, name_of_copy
 
 PAGES_PER_STEP = 1_000
-COPY = "copy"  # who holds the owners that a copy begins with
+COPY = "copy"  # the holder of the owners that a copy begins with
 
 
 @dataclass(frozen=True, slots=True)
 class Included:
-    """What a copy has of an owner: all flushes up to `mark`; and a part of flush `half`, if that is not None. A retired
-    owner will never end that."""
+    """What a copy has of an owner: all flushes up to `mark`, and a part of flush `half`, if that is not None.
+
+    A retired owner never ends that flush.
+    """
 
     owner: int
     mark: int
@@ -52,14 +54,15 @@ def backup(
     target: Path,
     *,
     partial: bool = False,
-    again: Callable[[], bool] = lambda: False,
-    progress: Callable[[int, int], object] = lambda pages, of: None,
+    look_again: Callable[[], bool] = lambda: False,
+    on_progress: Callable[[int, int], object] = lambda pages, of: None,
 ) -> list[Included]:
-    """Copy the database at `path` to `target`, durably and whole or not at all; what it has of each owner.
+    """Copies the database at `path` to `target`, whole or not at all, durably; returns what it has of each owner.
 
-    An owner in the middle of a flush is waited for: `again` is called, and True means another look. Once it says False,
-    `partial` copies all the same: then the links of that flush may have it and all links together not. `progress` is
-    told pages copied and pages in all. Raises SettingInvalid when the target exists, StoreMismatch, StoreUnavailable.
+    Waits for an owner in the middle of a flush: calls `look_again`, and looks once more if that returns True. If it
+    returns False, `partial` copies all the same: then the links of that flush may include it, and the row of all links
+    does not. Without `partial` raises StoreUnavailable. Calls `on_progress` with the pages copied and the pages in all.
+    Raises SettingInvalid if the target exists, StoreMismatch, StoreUnavailable.
     """
     if target.exists():
         raise SettingInvalid(f"{target} exists; a backup never writes over anything", field="target", value=str(target))
@@ -67,17 +70,19 @@ def backup(
     draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     with translate_errors(path), file.opened(read_only=True) as db:
         while True:
-            db.execute("BEGIN")  # what is looked at is what is copied, whatever is written meanwhile
-            included = [_included(db, *record) for record in _owners(db)]
+            db.execute("BEGIN")  # so that what is copied is what was looked at, whatever is written meanwhile
+            included = [_included(db, *record) for record in _owners_with_rows(db)]
             halves = [one for one in included if one.half is not None and not one.retired]
-            if not halves or (not again() and _accept(halves, partial)):
+            if not halves or (not look_again() and _accept(halves, partial)):
                 break
             db.execute("ROLLBACK")
         with translate_errors(target):
             try:
                 with closing(sqlite3.connect(draft)) as copy:
                     copy.execute("PRAGMA synchronous = OFF")  # it is synced as a whole at the end
-                    db.backup(copy, pages=PAGES_PER_STEP, progress=lambda _, left, pages: progress(pages - left, pages))
+                    db.backup(
+                        copy, pages=PAGES_PER_STEP, progress=lambda _, left, pages: on_progress(pages - left, pages)
+                    )
                 _become_a_copy(draft, included)
                 put_in_place(draft, target)
             finally:
@@ -85,14 +90,17 @@ def backup(
     return included
 
 
-def _owners(db: sqlite3.Connection) -> list[tuple[int, int, bool]]:
-    """Those that have rows, `begun`, and whether they are retired. A copy of a copy leaves behind what COPIED says."""
+def _owners_with_rows(db: sqlite3.Connection) -> list[tuple[int, int, bool]]:
+    """Returns the owners that may have rows: number, `begun`, whether retired. COPIED owners have none."""
     query = "SELECT owner, begun, state = ? FROM owners WHERE state <> ? ORDER BY owner"
     return [(owner, begun, bool(retired)) for owner, begun, retired in db.execute(query, (RETIRED, COPIED))]
 
 
 def _included(db: sqlite3.Connection, owner: int, begun: int, retired: bool) -> Included:
-    """Every flush ends with the row of all links, so another row with a later mark is of a flush that is under way."""
+    """Reads the marks of an owner's rows.
+
+    Every flush ends with the row of all links: so a row with a higher mark is of a flush that is under way.
+    """
     found = db.execute("SELECT data FROM rows WHERE key = ? AND owner = ?", (ALL_LINKS, owner)).fetchone()
     mark = _mark(found[0]) if found is not None else 0
     if mark == begun:

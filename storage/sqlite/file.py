@@ -1,12 +1,13 @@
-"""One SQLite file: its tables, how it comes into being, how it is recognised and opened, and how its errors are told.
+"""One SQLite file: its tables, how it is made, recognised and opened, and its errors as errors of the store.
 
 Rules that keep the file whole while several processes write it:
 
-- The file is made beside its place and linked into it, so it is there whole or not at all, in WAL mode from the start.
-- Nothing here opens the file but SQLite: closing any other descriptor of it would drop SQLite's locks in this process.
+- The file is made under another name and then linked to its own: it is there whole or not at all, in WAL mode.
+- Only SQLite opens the file: closing any other descriptor of it would drop SQLite's locks in this process.
 - SQLite before 3.51.3 may lose pages when one connection resets the WAL while another checkpoints. So no connection
-  checkpoints by itself, and `checkpoint` runs while the caller holds the write lock, which every reset needs too.
-- SQLite goes on writing to a file that was moved or deleted, a loss that nobody would notice: `check_in_place`.
+  checkpoints by itself; the store checkpoints while it holds the write lock, which every reset needs too.
+- SQLite goes on writing to a file that was moved or deleted, a loss that nobody would notice. So the store looks before
+  and after each transaction whether the file is still there: `check_in_place`.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from clickcurve.buckets.errors import ClickcurveError, StoreMismatch, StoreUnava
 
 APPLICATION_ID = 0x436C6B43
 SCHEMA_VERSION = "1"
-PAGE_BYTES = 8192  # a little smaller than 4096 makes it (6.9 against 7.0 MB for 100,000 links), and as quick
-WAL_BYTES = 8 << 20  # checkpoint beyond this; what the WAL shrinks to after one
+PAGE_BYTES = 8192  # as quick as 4096, and the file is a little smaller (6.9 and 7.0 MB for 100,000 links)
+WAL_BYTES = 8 << 20  # a longer WAL is checkpointed; after that it shrinks to this
 
-# rows: the key comes first, so that all owners' rows of a link lie together. No index on due_day: it would cost as much
-# as the rows of quiet links, and a daily pass over the table does without.
+# rows: the key comes first, so that all owners' rows of a link are next to each other. No index on due_day: it would
+# cost as much as the rows of quiet links, and a daily pass over the table does not need it.
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE owners (
@@ -52,8 +53,10 @@ class SqliteFile:
     """An existing database of this schema and ladder."""
 
     def __init__(self, path: Path, ladder: str | None, *, create: bool = False) -> None:
-        """ladder None: any will do. Raises StoreUnavailable when it cannot be opened or made, StoreMismatch when it is
-        not what is expected."""
+        """Opens the file, or makes it if `create` says so. ladder None: of any ladder.
+
+        Raises StoreUnavailable if the file cannot be opened or made, StoreMismatch if it is not what is expected.
+        """
         self.path = path
         self._wal = path.with_name(f"{path.name}-wal")
         self.in_place = True
@@ -67,7 +70,7 @@ class SqliteFile:
                 _recognise(db, path, ladder)
 
     def connect(self, *, read_only: bool, busy_s: float = 5.0, cache_kib: int = 2000) -> sqlite3.Connection:
-        """A connection that never checkpoints by itself and may be handed from thread to thread."""
+        """Returns a connection that never checkpoints by itself and may be handed from thread to thread."""
         self.check_in_place()
         db = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode=rw",  # a connection in mode `ro` leaves its WAL files behind
@@ -95,7 +98,7 @@ class SqliteFile:
             db.close()
 
     def check_in_place(self) -> None:
-        """Raises StoreUnavailable when the file is gone or another stands in its place."""
+        """Raises StoreUnavailable if the file is gone or another file has its name."""
         try:
             self.in_place = _inode(self.path) == self._inode
         except OSError:
@@ -112,7 +115,7 @@ class SqliteFile:
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Errors of SQLite and of the file system as errors of the store."""
+    """Turns errors of SQLite and of the file system into errors of the store."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
@@ -153,7 +156,7 @@ def _make(path: Path, ladder: str) -> None:
 
 
 def put_in_place(draft: Path, path: Path) -> None:
-    """Give a finished file, which nobody has open, its name, durably. Raises FileExistsError if the name is taken."""
+    """Gives a finished file, which nobody has open, its name, durably. Raises FileExistsError if the name is taken."""
     _sync(draft)
     os.link(draft, path)
     _sync(path.parent)

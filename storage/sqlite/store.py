@@ -79,20 +79,20 @@ class SqliteStore:
     # --- owners ---------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:
         with self._connections.open().on_worker() as db:
-            return _owners(db)
+            return _owner_records(db)
 
     def owner(self, owner: int) -> OwnerRecord | None:
         with self._connections.open().on_worker() as db:
-            return _owner(db, owner)
+            return _owner_record(db, owner)
 
     def create_owner(self, record: OwnerRecord) -> bool:
         with self._connections.open().transaction() as db:
             db.execute("INSERT OR IGNORE INTO owners VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(record))
-            return _owner(db, record.owner) == record
+            return _owner_record(db, record.owner) == record
 
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
         with self._connections.open().transaction() as db:
-            stored = _owner(db, before.owner)
+            stored = _owner_record(db, before.owner)
             if stored is None or stored.state in FINAL:
                 return False
             if claim_condition(stored) == claim_condition(before):
@@ -102,7 +102,7 @@ class SqliteStore:
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         with self._connections.open().transaction() as db:
-            stored = _owner(db, held.owner)
+            stored = _owner_record(db, held.owner)
             if not is_open(stored, held) or stored.begun not in (previous, flush):
                 return False
             if stored.begun != flush:
@@ -111,7 +111,7 @@ class SqliteStore:
 
     def close_owner(self, held: Held) -> bool:
         with self._connections.open().transaction() as db:
-            stored = _owner(db, held.owner)
+            stored = _owner_record(db, held.owner)
             if stored is None or (stored.epoch, stored.holder) != (held.epoch, held.holder) or stored.state in FINAL:
                 return False
             db.execute("UPDATE owners SET state = ? WHERE owner = ?", (CLOSED, held.owner))
@@ -120,9 +120,9 @@ class SqliteStore:
     # --- a flush --------------------------------------------------------------------------------------------------
     def claim_ids(self, held: Held, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
         taken: set[str] = set()
-        for some in _pieces(sorted(ids), IDS_PER_TRANSACTION):
+        for some in _slices(sorted(ids), IDS_PER_TRANSACTION):
             with self._connections.open().transaction() as db:
-                check_fence(held, flush, _owner(db, held.owner))
+                check_fence(held, flush, _owner_record(db, held.owner))
                 mine, others = set(), set()
                 for id_, owner, number, at_us in _each_of(db, _CLAIMS, some):
                     if (owner, number) == (held.owner, flush):
@@ -145,7 +145,7 @@ class SqliteStore:
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         with self._connections.open().transaction() as db:
-            check_fence(held, flush, _owner(db, held.owner))
+            check_fence(held, flush, _owner_record(db, held.owner))
             db.executemany(
                 "REPLACE INTO rows (key, owner, due_day, data) VALUES (?, ?, ?, ?)",
                 [(key, held.owner, rows[key].due_day, rows[key].data) for key in sorted(rows)],
@@ -210,7 +210,7 @@ class SqliteStore:
     async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
         opened = self._connections.opened()
         found: set[str] = set()
-        for some in _pieces(ids, KEYS_PER_QUERY):
+        for some in _slices(ids, KEYS_PER_QUERY):
             with translate_errors(opened.file.path):
                 found.update(id_ for (id_,) in _each_of(opened.reader, _CLAIMED, some, since_us))
             await asyncio.sleep(0)
@@ -219,10 +219,10 @@ class SqliteStore:
     def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
         values = (after or "", owner, fold_day, limit)
         with self._connections.open().on_scanner() as db:
-            return [key for (key,) in db.execute(_DUE.format(after=_after(after)), values)]
+            return [key for (key,) in db.execute(_DUE.format(after=_operator(after)), values)]
 
     def visited(self, held: Held, fold_day: int) -> None:
-        """Nothing to note: each row's due day stands beside it."""
+        """Returns at once: each row is stored with its due day."""
 
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
         with self._connections.open().on_scanner() as db:
@@ -257,7 +257,7 @@ class SqliteView:
 
     def owners(self) -> list[OwnerRecord]:
         with translate_errors(self._path):
-            return _owners(self._db)
+            return _owner_records(self._db)
 
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
         with translate_errors(self._path):
@@ -265,7 +265,7 @@ class SqliteView:
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         with translate_errors(self._path):
-            return self._db.execute(_IDS.format(after=_after(after)), (after or "", limit)).fetchall()
+            return self._db.execute(_IDS.format(after=_operator(after)), (after or "", limit)).fetchall()
 
     def sources(self) -> dict[str, Source]:
         with translate_errors(self._path):
@@ -273,11 +273,11 @@ class SqliteView:
             return {name: Source(*source) for name, *source in found}
 
 
-def _owners(db: sqlite3.Connection) -> list[OwnerRecord]:
+def _owner_records(db: sqlite3.Connection) -> list[OwnerRecord]:
     return [OwnerRecord(*record) for record in db.execute(f"{_OWNERS} ORDER BY owner")]
 
 
-def _owner(db: sqlite3.Connection, owner: int) -> OwnerRecord | None:
+def _owner_record(db: sqlite3.Connection, owner: int) -> OwnerRecord | None:
     record = db.execute(f"{_OWNERS} WHERE owner = ?", (owner,)).fetchone()
     return OwnerRecord(*record) if record is not None else None
 
@@ -288,8 +288,8 @@ def _source(db: sqlite3.Connection, source: str) -> Source | None:
 
 
 def _walk(db: sqlite3.Connection, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
-    """Reads no further than needed: the rows come one by one, and the view ends with the cursor."""
-    cursor = db.execute(_WALK.format(after=_after(after)), (after or "",))
+    """Reads a page and no more: the rows come one by one, and what the cursor sees ends with it."""
+    cursor = db.execute(_WALK.format(after=_operator(after)), (after or "",))
     links: list[tuple[str, StoredLink]] = []
     try:
         for key, found in groupby(cursor, itemgetter(0)):
@@ -302,18 +302,20 @@ def _walk(db: sqlite3.Connection, after: str | None, limit: int) -> list[tuple[s
     return links
 
 
-def _after(after: str | None) -> str:
+def _operator(after: str | None) -> str:
     return ">=" if after is None else ">"
 
 
-def _pieces(values: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+def _slices(values: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     for start in range(0, len(values), size):
         yield values[start : start + size]
 
 
 def _each_of(db: sqlite3.Connection, query: str, values: Sequence[str], *more: int) -> Iterator[tuple[Any, ...]]:
-    """The rows of a query with `IN _MANY`, for any number of values: the last piece is filled up with its last value,
-    so that one prepared statement serves all."""
-    for some in _pieces(values, KEYS_PER_QUERY):
+    """Yields the rows of a query with `IN _MANY`, for any number of values.
+
+    The last chunk is filled up with its last value, so that one prepared statement serves all.
+    """
+    for some in _slices(values, KEYS_PER_QUERY):
         filling = [some[-1]] * (KEYS_PER_QUERY - len(some))
         yield from db.execute(query, (*some, *filling, *more))

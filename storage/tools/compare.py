@@ -1,4 +1,4 @@
-"""Whether a copy is what it was made from: each row is read back from the target and compared byte for byte."""
+"""The comparison of a copy with its source: each row is read back from the target and compared byte for byte."""
 
 from __future__ import annotations
 
@@ -11,23 +11,21 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.row import EMPTY
 from clickcurve.keys import link_of
 from storage.contract import Store, StoredLink
-from storage.tools.verify import row_name
-
-SENTENCES = 1_000  # of each kind; the rest is only counted
+from storage.tools.verify import SENTENCES, row_name
 
 Page = list[tuple[str, StoredLink]]
 
 
 @dataclass(slots=True)
 class Sums:
-    """What one owner has: rows, those of all links and of other namespaces too, and the hits of links that count."""
+    """What one owner has: its rows, including ALL_LINKS and other namespaces, and the hits of links that count."""
 
     rows: int = 0
     people: int = 0
     bots: int = 0
 
     def add(self, key: str, data: bytes, erased_at: int) -> int:
-        """Returns how many hits of the row count."""
+        """Adds a row; returns how many of its hits count."""
         self.rows += 1
         try:
             row = decode_header(data)
@@ -42,10 +40,10 @@ class Sums:
 
 @dataclass(slots=True)
 class Compared:
-    """sums: by number in the source, of the source and of the target.
+    """The result. sums: of the source and of the target, by the owner's number in the source.
 
-    differing: a sentence for each of rows_differing rows; erased: one for each link that was erased in the target only,
-    so that the source's hits of it count for nothing there. SENTENCES at most.
+    differing: a sentence for each of rows_differing rows. erased: a sentence for each link that was erased in the
+    target only, so that the source's hits of it count for nothing there. At most SENTENCES of each.
     """
 
     sums: dict[int, tuple[Sums, Sums]]
@@ -56,7 +54,7 @@ class Compared:
 
 
 async def compare(pages: Iterator[Page], target: Store, numbers: Mapping[int, int]) -> Compared:
-    """Compare the rows of these owners (number in the source: number in the target) with what the target answers.
+    """Compares the rows of these owners (number in the source: number in the target) with the target's.
 
     Raises StoreUnavailable.
     """
@@ -65,11 +63,13 @@ async def compare(pages: Iterator[Page], target: Store, numbers: Mapping[int, in
         mine = [(key, link) for key, link in page if any(row.owner in numbers for row in link.rows)]
         found = await asyncio.gather(*[target.rows(key) for key, _ in mine])
         for (key, link), there in zip(mine, found, strict=True):
-            _compare(compared, key, link, there, numbers)
+            _compare_link(compared, key, link, there, numbers)
     return compared
 
 
-def _compare(compared: Compared, key: str, link: StoredLink, there: StoredLink, numbers: Mapping[int, int]) -> None:
+def _compare_link(
+    compared: Compared, key: str, link: StoredLink, there: StoredLink, numbers: Mapping[int, int]
+) -> None:
     stored = {row.owner: row.data for row in there.rows}
     for row in link.rows:
         if row.owner not in numbers:
@@ -82,27 +82,30 @@ def _compare(compared: Compared, key: str, link: StoredLink, there: StoredLink, 
             compared.rows_differing += 1
             compared.owners_differing.add(row.owner)
             what = "is missing in the target" if data is None else "has other bytes in the target"
-            _note(compared.differing, f"{row_name(key, row.owner)}: {what}")
+            _add_sentence(compared.differing, f"{row_name(key, row.owner)}: {what}")
         elif counts != counts_there:
             hits = f"{counts:,} hits of the source count for nothing there"
-            _note(compared.erased, f"{row_name(key, row.owner)}: erased in the target, so {hits}")
+            _add_sentence(compared.erased, f"{row_name(key, row.owner)}: erased in the target, so {hits}")
 
 
 def _is_same(data: bytes, found: bytes, erased_at: int, erased_there: int) -> bool:
-    """Is `found` what a copy saves of `data`? Where both know of the erasure, a row that it emptied may be in either
-    form: the target may have learned of it while the copy was broken off."""
+    """Returns whether `found` is what a copy saves of `data`.
+
+    If both stores know of the erasure, a row that it emptied may be in either form: the erasure may have reached the
+    target while the copy was interrupted.
+    """
     if erased_there < erased_at:
         return found == as_saved(data, erased_at)
     return found == data or found == as_saved(data, erased_at)
 
 
-def _note(sentences: list[str], sentence: str) -> None:
+def _add_sentence(sentences: list[str], sentence: str) -> None:
     if len(sentences) < SENTENCES:
         sentences.append(sentence)
 
 
 def as_saved(data: bytes, not_erased: int) -> bytes:
-    """A row as a copy saves it: as it is, or empty where the target was not told of an erasure that empties it.
+    """Returns a row as a copy saves it: as it is, or empty if an erasure that empties it is not in the target.
 
     not_erased: the stamp of that erasure, 0 = none.
     """
@@ -124,7 +127,7 @@ def as_saved(data: bytes, not_erased: int) -> bytes:
 
 
 def erasure_known(data: bytes) -> int:
-    """The stamp of the erasure that a row knows of, 0 = none."""
+    """Returns the stamp of the last erasure that the row knows of, 0 = none."""
     try:
         return decode_header(data).erased_at
     except RowCorrupt:

@@ -1,22 +1,22 @@
-"""Everything that one store holds, moved into another: owners, rows, erasures, claimed ids, the places of imports.
+"""A copy of everything in one store into another: owners, rows, erasures, claimed ids, and the imports' positions.
 
-The source is at rest: it is copied only while no owner of it is open. Then its rows stand still, and an owner's state
-(epoch, flush begun last) names what its rows are, for they can only change under a higher epoch.
+A store is copied only while no owner of it is open. Then its rows do not change, and an owner's state (epoch, flush
+begun last) tells which rows it has: they can only change under a higher epoch.
 
-- **Owners** are in the target what they are in the source: epoch, holder, journal, state, last flush; under the same
-  number where it is free. So a journal that went with the source is judged beside the target as it would be beside the
-  source: it goes on, or counts what it holds under a new number, or is set aside.
-- **Rows** go byte for byte, under an owner that is open in the copy's name and has the source's epoch, so that whoever
-  holds it later wins over anything late. Saving a row again saves the same bytes, and two copies at once do no harm.
-  The row of all links goes last, as in a flush: half a copy is an owner in the middle of a flush to `verify`.
-- **How far** it has come is a source of the target, `copy/UUID/OWNER`, saved after the rows; no import can have such a
-  name. It stays for ever: it tells that this owner's rows are there, whoever holds them by then. A copy hands such
-  sources on, so that what would reach a store on two ways is refused, not counted twice.
-- **Erasures** keep their stamps, but for links that others count in the target: their rows would be gone as well. There
-  the rows that the erasure emptied are saved empty.
+- **Owners** are in the target what they are in the source: epoch, holder, journal, state, last flush. They keep their
+  number if it is free. So a journal that was used with the source is treated with the target as with the source: it
+  goes on, or counts what it holds under a new number, or is set aside.
+- **Rows** are copied byte for byte, under an owner that is open in the copy's name and has the source's epoch, so that
+  a later holder wins over any late write. Saving a row again saves the same bytes, and two copies at once do no harm.
+  The row of all links is saved last, as in a flush: to `verify` half a copy is an owner in the middle of a flush.
+- **The progress** is a source of the target, `copy/UUID/OWNER`, saved after the rows; no import can have such a name.
+  It stays for ever: it says that this owner's rows are there, even if another holder has them by then. A copy also
+  copies such sources: rows that would reach a store in two ways are refused, not counted twice.
+- **Erasures** keep their stamps, except for links that other owners of the target count: their rows would be gone as
+  well. For such links the rows that the erasure emptied are saved empty.
 
-Whatever moment a copy dies at, the next one goes on from there. Everything is read back and compared in the end; only
-then are the owners given the state that they have in the source.
+If a copy dies at any moment, the next one goes on from there. In the end everything is read back and compared; only
+then the owners get the state that they have in the source.
 """
 
 from __future__ import annotations
@@ -33,7 +33,16 @@ from clickcurve.buckets.row import next_due
 from clickcurve.keys import ALL_LINKS, kept_days
 from storage.contract import SavedRow, Source, Store, View
 from storage.tools.compare import Compared, Page, Sums, as_saved, compare, erasure_known
-from storage.tools.copy_owner import PREFIX, CopyRefused, Part, Progress, give_over, is_of_an_owner, refuse, take_up
+from storage.tools.copy_owner import (
+    PREFIX,
+    CopyRefused,
+    Part,
+    Progress,
+    give_over,
+    is_of_an_owner,
+    refuse_conflicts,
+    take_up,
+)
 from storage.tools.verify import row_name
 
 KEYS_PER_PAGE = 500
@@ -42,7 +51,7 @@ IDS_PER_PAGE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class CopiedOwner:
-    """An owner of the source, its number in the target, and what each side counts; None if it was copied before."""
+    """An owner of the source and its number in the target. sums: what each side counts; None: copied before."""
 
     owner: int
     number: int
@@ -51,10 +60,10 @@ class CopiedOwner:
 
 @dataclass(slots=True)
 class Copied:
-    """What a copy did. `compared`: what came of reading back, if there was anything to copy.
+    """What a copy did. compared: the result of reading back, if there was anything to copy.
 
-    ids, imports: how many this run brought along. kept: a sentence for each import whose place the target keeps
-    elsewhere already, and goes on keeping there.
+    ids, imports: how many this run copied. kept: a sentence for each import of which the target already has another
+    position or keeper, which stays.
     """
 
     owners: list[CopiedOwner] = field(default_factory=list)
@@ -72,12 +81,12 @@ async def copy(
     window_us: int,
     on_progress: Callable[[int], object] = lambda keys: None,
 ) -> Copied:
-    """Copy all of `source` into `target`, or go on with a copy that was broken off. Both have this ladder.
+    """Copies all of `source` into `target`, or goes on with an interrupted copy. Both have this ladder.
 
-    Ids that were accepted at or after `since_us` go along, claimed with this window. `on_progress` is called now and
-    then with the number of keys that were written or read back so far. Blocks the event loop: it wants one of its own.
+    Claims the ids that were accepted at or after `since_us`, with this window. Calls `on_progress` now and then with
+    the number of keys that were written or read back so far. Blocks the event loop, so it needs one of its own.
 
-    Raises CopyRefused, StoreUnavailable, OwnerFenced (another process has taken an owner over that is copied into).
+    Raises CopyRefused, StoreUnavailable, OwnerFenced (another process has taken over an owner that is copied into).
     """
     with source.view() as view:
         return await _Copying(source, view, target, ladder, on_progress).run(since_us, window_us)
@@ -98,7 +107,7 @@ class _Copying:
         self._keys = 0
 
     async def run(self, since_us: int, window_us: int) -> Copied:
-        refuse(self._uuid, self._owners, self._sources, self._target)
+        refuse_conflicts(self._uuid, self._owners, self._sources, self._target)
         parts = [take_up(origin, self._owners, self._uuid, self._target) for origin in self._owners]
         todo = [part for part in parts if part.under_way]
         done = Copied()
@@ -124,7 +133,7 @@ class _Copying:
             raise CopyRefused(f"owner {part.record.owner} of the target was changed while it was copied into")
 
     def _give_over(self, parts: Sequence[Part]) -> None:
-        """The last step: the owners may be taken over, as what they are in the source."""
+        """Ends the copy: from then on the owners may be taken over, in the state that they have in the source."""
         now = {record.owner: record for record in self._source.owners()}
         for origin in self._owners:
             if now.get(origin.owner) != origin:
@@ -134,9 +143,9 @@ class _Copying:
 
     # --- rows -----------------------------------------------------------------------------------------------------
     async def _copy_rows(self, parts: Sequence[Part]) -> None:
-        """Owners at the same place go together. There are several places after a copy that died within a page."""
+        """Copies the rows of owners with the same progress together: after a copy that died in a page it differs."""
         ours = {part.record.owner for part in parts}
-        for group in [list(some) for _, some in groupby(sorted(parts, key=_progress_of), key=_progress_of)]:
+        for group in [list(some) for _, some in groupby(sorted(parts, key=_last_key), key=_last_key)]:
             for page in self._pages(group[0].progress.after):
                 not_erased = await self._erase(page, ours)
                 rows = self._rows_of(page, {part.origin.owner for part in group}, not_erased)
@@ -151,7 +160,10 @@ class _Copying:
             self._on_progress(self._keys)
 
     async def _erase(self, page: Page, ours: set[int]) -> dict[str, int]:
-        """Erase in the target what was erased in the source; returns the stamps of those that others' rows forbid."""
+        """Erases in the target what was erased in the source, unless other owners have rows of the link there.
+
+        Returns the stamps of the erasures that are left out for that reason, by key.
+        """
         not_erased = {}
         for key, link in page:
             if not link.erased_at:
@@ -166,7 +178,7 @@ class _Copying:
         return not_erased
 
     def _rows_of(self, page: Page, owners: set[int], not_erased: dict[str, int]) -> dict[int, dict[str, SavedRow]]:
-        """What to save for each of these owners: all but the row of all links, which goes last."""
+        """Returns what to save for each of these owners: all except the row of all links, which is saved last."""
         known = {record.owner for record in self._owners}
         rows: dict[int, dict[str, SavedRow]] = {owner: {} for owner in owners}
         for key, link in page:
@@ -188,7 +200,7 @@ class _Copying:
         return SavedRow(data, due_day, None if row.last is None else fold_day(row.last))
 
     def _finish(self, part: Part) -> dict[str, Source]:
-        """The row of all links and the places of imports, which it returns; and then, that nothing is missing."""
+        """Saves the row of all links and the imports, then the note that all is there; returns the imports."""
         first = self._view.walk(None, 1)
         rows = {
             key: self._saved(key, row.data)
@@ -196,8 +208,8 @@ class _Copying:
             for row in link.rows
             if key == ALL_LINKS and row.owner == part.origin.owner
         }
-        imports = self._places(part, lambda name: not name.startswith(PREFIX))
-        self._save(part, rows, imports | self._places(part, is_of_an_owner))
+        imports = self._sources_of(part, lambda name: not name.startswith(PREFIX))
+        self._save(part, rows, imports | self._sources_of(part, is_of_an_owner))
         if not part.progress.whole:
             self._save_progress(part, replace(part.progress, whole=True), {})
             stored = self._target.source(part.name)
@@ -205,8 +217,8 @@ class _Copying:
                 raise CopyRefused("another copy of the same store is under way; let one of them end")
         return imports
 
-    def _places(self, part: Part, named: Callable[[str], bool]) -> dict[str, Source]:
-        """The places of sources that this owner keeps, as the target is to keep them."""
+    def _sources_of(self, part: Part, named: Callable[[str], bool]) -> dict[str, Source]:
+        """Returns the sources that this owner keeps, as the target is to keep them."""
         return {
             name: Source(part.record.owner, kept.position, kept.tail)
             for name, kept in self._sources.items()
@@ -219,7 +231,7 @@ class _Copying:
             assert found is not None
             if (found.owner, found.position) != (wanted.owner, wanted.position):
                 yield (
-                    f"import {name} stands at byte {wanted.position:,} in the source; in the target owner"
+                    f"import {name} is at byte {wanted.position:,} in the source; in the target owner"
                     f" {found.owner} keeps it, at byte {found.position:,}"
                 )
 
@@ -233,7 +245,7 @@ class _Copying:
 
     # --- ids and reading back ---------------------------------------------------------------------------------------
     def _claim_ids(self, part: Part, since_us: int, window_us: int) -> int:
-        """Claim what was claimed lately, in the name of one of the owners. Returns how many ids this run claimed."""
+        """Claims recently claimed ids, in the name of one of the owners; returns how many this run claimed."""
         state = repr([(record.owner, record.epoch, record.begun) for record in self._owners])
         name = f"{PREFIX}{self._uuid}/ids-{blake2b(state.encode(), digest_size=8).hexdigest()}"
         kept = self._target.source(name) or Source(part.record.owner, 0, "")
@@ -251,10 +263,10 @@ class _Copying:
         compared = await compare(self._pages(None), self._target, numbers)
         for part in parts:
             if part.origin.owner in compared.owners_differing:
-                nothing = Progress(part.origin.epoch, part.origin.begun)
-                self._save_progress(part, nothing, {})  # the next run starts again
+                none = Progress(part.origin.epoch, part.origin.begun)
+                self._save_progress(part, none, {})  # so that the next run starts again
         return compared
 
 
-def _progress_of(part: Part) -> str:
-    return part.progress.after or ALL_LINKS  # the row of all links is passed over anyway
+def _last_key(part: Part) -> str:
+    return part.progress.after or ALL_LINKS  # the row of all links is skipped anyway

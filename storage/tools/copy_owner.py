@@ -1,4 +1,4 @@
-"""Where each owner of a store stands in the store that it is copied into: found again, made, given over, or refused."""
+"""Each owner of a store in the store that it is copied into: found again, made, given over, or refused."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from dataclasses import dataclass, replace
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
 from storage.contract import CLOSED, OPEN, Held, OwnerRecord, Source, Store
 
-PREFIX = "copy/"  # of the sources that tell how far a copy is; an import's name has no slash
+PREFIX = "copy/"  # of the sources that hold the progress of a copy; an import's name has no slash
 ATTEMPTS = 20
 
 
 class CopyRefused(ClickcurveError):
-    """These two stores, as they stand, must not be brought together."""
+    """The source must not be copied into the target, in the state of the two."""
 
     title = "copy refused"
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far one owner has come: of its rows in the state (epoch, begun), those up to the key `after`, in the order of
-    the source's walk, are in the target; if it is `whole`, all of them and the places of its imports."""
+    """How much of one owner is in the target, of its rows in the state (epoch, begun).
+
+    The rows up to the key `after`, in the order of the source's walk. If `whole`, all rows and the owner's imports.
+    """
 
     epoch: int
     begun: int
@@ -39,7 +41,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Part:
-    """One owner on its way: its record in the source and in the target, how far it is, and after how many saves."""
+    """One owner that is being copied: its records in the source (origin) and target, its progress, its saves so far."""
 
     origin: OwnerRecord
     record: OwnerRecord
@@ -49,7 +51,7 @@ class Part:
 
     @property
     def under_way(self) -> bool:
-        """Is it open in the copy's name?"""
+        """Whether it is open in the copy's name."""
         return (self.record.holder, self.record.state) == (self.name, OPEN)
 
     @property
@@ -58,24 +60,24 @@ class Part:
 
 
 def name_of_copy(uuid: str, owner: int) -> str:
-    """The source that tells how far this owner of that store is copied."""
+    """Returns the name of the source that holds the progress of this owner of that store."""
     return f"{PREFIX}{uuid}/{owner}"
 
 
 def is_of_an_owner(name: str) -> bool:
-    """Does a source of this name tell of a copied owner?"""
+    """Returns whether a source of this name holds the progress of a copied owner."""
     return name.startswith(PREFIX) and name.rpartition("/")[2].isdigit()
 
 
 def refuse_open(owners: Collection[OwnerRecord]) -> None:
-    """Raises CopyRefused where an owner of the source is open: what its journal holds is not in the store yet."""
+    """Raises CopyRefused if an owner of the source is open: what its journal holds is not in the store yet."""
     reasons = [_why_open(record) for record in owners if record.state == OPEN]
     if reasons:
         raise CopyRefused("; ".join(reasons))
 
 
-def refuse(uuid: str, owners: Collection[OwnerRecord], sources: Mapping[str, Source], target: Store) -> None:
-    """Raises CopyRefused where copying the store of this uuid would miss hits, or count them twice."""
+def refuse_conflicts(uuid: str, owners: Collection[OwnerRecord], sources: Mapping[str, Source], target: Store) -> None:
+    """Raises CopyRefused if a copy of the store of this uuid would miss hits, or count them twice."""
     if target.uuid() == uuid:
         raise CopyRefused("both are one and the same store")
     refuse_open(owners)
@@ -92,18 +94,17 @@ def refuse(uuid: str, owners: Collection[OwnerRecord], sources: Mapping[str, Sou
 
 
 def take_up(origin: OwnerRecord, origins: Collection[OwnerRecord], uuid: str, target: Store) -> Part:
-    """Where this owner stands in the target. Unless it was copied before, it is open there in the copy's name now.
+    """Finds this owner in the target; unless it was copied before, opens it there in the copy's name.
 
-    Raises CopyRefused when both sides went on since it was copied, or somebody has taken the copy away.
+    Raises CopyRefused if both sides went on since it was copied, or another process has taken over a part of a copy.
     """
     name = name_of_copy(uuid, origin.owner)
     for _ in range(ATTEMPTS):
         records = target.owners()
-        # Looked at after the owners: a copy at the same time, which has come to its end and left no owner open in its
-        # name, shows here.
+        # Read after the owners, so that it shows a copy that ended at the same time and left no owner open in its name.
         kept = target.source(name)
         if kept is not None:
-            return _known(origin, name, kept, target)
+            return _copied_before(origin, name, kept, target)
         found = next((record for record in records if record.journal == name), None)
         if found is not None:
             return Part(origin, _reopened(found, origin, name, target), name, Progress(origin.epoch, origin.begun), 0)
@@ -117,8 +118,8 @@ def take_up(origin: OwnerRecord, origins: Collection[OwnerRecord], uuid: str, ta
     raise StoreUnavailable(f"no owner could be made in {ATTEMPTS} attempts: others keep taking the number")
 
 
-def _known(origin: OwnerRecord, name: str, kept: Source, target: Store) -> Part:
-    """Where an owner stands of which a part, or all, is in the target."""
+def _copied_before(origin: OwnerRecord, name: str, kept: Source, target: Store) -> Part:
+    """Returns an owner of which the target has a part, or all."""
     progress, record = Progress.of(kept.tail), target.owner(kept.owner)
     assert record is not None  # owners stay for ever
     part = Part(origin, record, name, progress, kept.position)
@@ -135,13 +136,13 @@ def _known(origin: OwnerRecord, name: str, kept: Source, target: Store) -> Part:
 
 
 def give_over(part: Part, target: Store) -> None:
-    """Give the copied owner the state that it has in the source: from then on it may be taken over."""
+    """Gives the copied owner the state that it has in the source: from then on it may be taken over."""
     if not target.claim(part.record, replace(part.origin, owner=part.record.owner)):
         raise CopyRefused(f"owner {part.record.owner} of the target was changed while it was copied into")
 
 
 def _reopened(record: OwnerRecord, origin: OwnerRecord, name: str, target: Store) -> OwnerRecord:
-    """The target's owner, open in the copy's name, in the state that the source's has by now."""
+    """Opens the target's owner in the copy's name, in the state that the source's owner has by now."""
     after = _in_the_copys_name(origin, record.owner, name)
     if record != after and not target.claim(record, after):
         raise CopyRefused(f"owner {record.owner} of the target is {record.state} and cannot be copied into")
@@ -153,7 +154,7 @@ def _in_the_copys_name(origin: OwnerRecord, number: int, name: str) -> OwnerReco
 
 
 def _is_as_copied(record: OwnerRecord, progress: Progress) -> bool:
-    """Has nobody used this owner of the target since it was copied?"""
+    """Returns whether this owner of the target was not used since it was copied."""
     return progress.whole and (record.epoch, record.begun, record.state) == (progress.epoch, progress.begun, CLOSED)
 
 

@@ -1,4 +1,4 @@
-"""One key's rows as text, with readable times: for people who want to see what is there."""
+"""One key's rows as text, with readable times, for people."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import DAY_S, Ladder
 from clickcurve.buckets.row import Cells, Row, check
+from clickcurve.times import SECOND_US
 from storage.contract import OwnerRecord, Store, StoredLink, StoredRow
 
 
 async def dump(store: Store, key: str, ladder: Ladder, write: Callable[[str], object]) -> None:
-    """Write the rows of a stored key, line by line: per owner what the row says of itself, then bucket by bucket.
+    """Writes the rows of a stored key, line by line: per owner the row's header, then bucket by bucket.
 
-    Times are UTC. Raises StoreUnavailable; a row that cannot be read is said to be so.
+    Times are UTC. A row that cannot be read is shown in hex. Raises StoreUnavailable.
     """
     link = await store.rows(key)
-    for line in _lines(key, link, {record.owner: record for record in store.owners()}, ladder):
+    for line in _link_lines(key, link, {record.owner: record for record in store.owners()}, ladder):
         write(line)
 
 
-def _lines(key: str, link: StoredLink, owners: dict[int, OwnerRecord], ladder: Ladder) -> Iterator[str]:
+def _link_lines(key: str, link: StoredLink, owners: dict[int, OwnerRecord], ladder: Ladder) -> Iterator[str]:
     yield f"key {key!r}: rows of {len(link.rows)} owners"
     if link.erased_at:
-        yield f"erased at {_time(link.erased_at // 1_000_000)}: rows that do not know of it count for nothing"
+        yield f"erased at {_utc(link.erased_at // SECOND_US)}: rows that do not know of it count for nothing"
     for stored in link.rows:
         yield ""
-        yield _owner(stored, owners.get(stored.owner))
+        yield _whose_row(stored, owners.get(stored.owner))
         try:
             row = decode(stored.data)
         except RowCorrupt as error:
@@ -36,36 +37,36 @@ def _lines(key: str, link: StoredLink, owners: dict[int, OwnerRecord], ladder: L
             continue
         if row.erased_at < link.erased_at:
             yield "  counts for nothing: it does not know of the erasure"
-        yield from _head(row)
+        yield from _header_lines(row)
         yield from (f"  BROKEN: {sentence}" for sentence in check(row, ladder))
         for series, cells in (("people", row.people_cells), ("bots", row.bot_cells)):
             for tier, some in zip(ladder.tiers, cells, strict=False):
-                yield from _tier(f"{series}, {tier.name}", tier.bucket, some)
+                yield from _tier_lines(f"{series}, {tier.name}", tier.bucket, some)
 
 
-def _owner(stored: StoredRow, record: OwnerRecord | None) -> str:
+def _whose_row(stored: StoredRow, record: OwnerRecord | None) -> str:
     whose = f"{record.state}, epoch {record.epoch}, at {record.place}" if record is not None else "UNKNOWN TO THE STORE"
     return f"owner {stored.owner} ({whose}): {len(stored.data)} bytes"
 
 
-def _head(row: Row) -> Iterator[str]:
-    yield f"  mark {row.mark}, folded to {_time(row.fold_day * DAY_S)}"
+def _header_lines(row: Row) -> Iterator[str]:
+    yield f"  mark {row.mark}, folded to {_utc(row.fold_day * DAY_S)}"
     yield f"  people {row.lifetime}, of them without dates {row.opening}; bots {row.bots}"
     if row.first is not None and row.last is not None:
-        yield f"  first hit {_time(row.first)}, last hit {_time(row.last)}"
+        yield f"  first hit {_utc(row.first)}, last hit {_utc(row.last)}"
     if row.erased_at:
-        yield f"  erased at {_time(row.erased_at // 1_000_000)}: people {row.erased}, bots {row.erased_bots} until then"
+        yield f"  erased at {_utc(row.erased_at // SECOND_US)}: people {row.erased}, bots {row.erased_bots} until then"
 
 
-def _tier(name: str, bucket: Callable[[int], tuple[int, int]], cells: Cells) -> Iterator[str]:
+def _tier_lines(name: str, bucket: Callable[[int], tuple[int, int]], cells: Cells) -> Iterator[str]:
     starts, counts = cells
     if starts:
         yield f"  {name}: {len(starts)} buckets, {sum(counts)} hits"
     for start, count in zip(starts, counts, strict=False):
-        yield f"    {_time(start)} .. {_time(bucket(start)[1])}  {count}"
+        yield f"    {_utc(start)} .. {_utc(bucket(start)[1])}  {count}"
 
 
-def _time(t: int) -> str:
+def _utc(t: int) -> str:
     try:
         return datetime.fromtimestamp(t, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError):

@@ -15,12 +15,12 @@ from storage.tools.verify import each_link, row_name
 
 
 def export(store: Store, ladder: Ladder, now: int) -> Iterator[dict[str, Any]]:
-    """One object a link that has hits, in the store's order, summed over owners and folded to `now` (epoch seconds):
+    """Yields one object for each link that has hits, in the store's order, summed over owners and folded to `now`:
 
         {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...]}
 
-    Erased links, all links together and other namespaces are left out. Each page of the walk is one consistent view, so
-    a slow reader holds nothing up. Raises StoreUnavailable, RowCorrupt (naming the link).
+    `now` is in epoch seconds. Erased links, the row of all links and other namespaces are left out. Each page of the
+    walk is one consistent view, so a slow reader delays nothing. Raises StoreUnavailable, RowCorrupt (with the link).
     """
     day = fold_day(now)
     for key, link in each_link(store):
@@ -36,7 +36,7 @@ def export(store: Store, ladder: Ladder, now: int) -> Iterator[dict[str, Any]]:
                 "first_hit": row.first,
                 "last_hit": row.last,
                 "opening": row.opening,
-                "buckets": _buckets(row, ladder),
+                "buckets": _bucket_list(row, ladder),
             }
 
 
@@ -50,8 +50,8 @@ def _live(key: str, link: StoredLink) -> Iterator[Row]:
             yield row
 
 
-def _buckets(row: Row, ladder: Ladder) -> list[list[int]]:
-    """Oldest first."""
+def _bucket_list(row: Row, ladder: Ladder) -> list[list[int]]:
+    """Returns [start, end, people, bots] of each bucket, oldest first."""
     found: dict[int, list[int]] = {}
     for series, cells in ((2, row.people_cells), (3, row.bot_cells)):
         for tier, (starts, counts) in zip(ladder.tiers, cells, strict=True):

@@ -1,12 +1,13 @@
-"""Walk every row and say, with numbers, what does not add up.
+"""A check of every row, and a report with numbers of what does not add up.
 
-Each row keeps the laws of `clickcurve.buckets.row`, and for each owner the links and the row of all links must agree:
+Each row must keep the laws of `clickcurve.buckets.row`, and for each owner the links and the row of all links must
+agree:
 
     what its links count + what was erased of them == what its row of all links counts
 
-A link that was erased is counted with what its rows still hold: an owner empties them when it next writes them, and
-notes in the row how much that was. While a flush is being written the sums differ by design (the row of all links comes
-last), so an owner in mid-flush is named, not compared.
+An erased link is counted with what its rows still hold: an owner empties a row when it next writes it, and notes in
+the row how much that was. While a flush is being written the sums differ by design (the row of all links is saved
+last), so an owner in the middle of a flush is named, not compared.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from clickcurve.keys import ALL_LINKS, link_of
 from storage.contract import Store, StoredLink, View
 
 LINKS_PER_PAGE = 1_000
-SENTENCES = 1_000  # of broken rows; the rest is only counted
+SENTENCES = 1_000  # of each kind in a report; the rest is only counted
 
 
 @dataclass(slots=True)
 class Report:
-    """people and bots: of all links that are not erased; erased: people and bots of those that are.
+    """The result. people and bots: hits of all links that are not erased; erased: hits of those that are.
 
-    broken: one sentence for each thing that is wrong, SENTENCES at most, of broken_rows rows and sums in all.
-    under_way: owners that were in the middle of a flush, whose sums were not compared.
+    broken: one sentence for each fault of broken_rows rows and sums, at most SENTENCES. under_way: owners in the middle
+    of a flush, whose sums were not compared.
     """
 
     rows: int = 0
@@ -50,8 +51,8 @@ class Report:
 
 
 @dataclass(slots=True)
-class _Sums:
-    """Of one owner. mark: the highest of its links' rows."""
+class _OwnerSums:
+    """The sums of one owner. mark: the highest of its links' rows."""
 
     people: int = 0
     bots: int = 0
@@ -61,26 +62,26 @@ class _Sums:
 
 
 def verify(store: Store, ladder: Ladder) -> Report:
-    """Raises StoreUnavailable; anything wrong with the rows themselves is in the report."""
+    """Reads all rows and reports what is wrong with them. Raises StoreUnavailable."""
     report = Report()
-    sums: dict[int, _Sums] = {}
+    sums: dict[int, _OwnerSums] = {}
     with store.view() as view:
         known = {record.owner for record in view.owners()}
         for key, link in each_link(view):
             report.links += link_of(key) is not None
-            for owner, row, sentences in _rows(link, ladder):
+            for owner, row, sentences in _checked_rows(link, ladder):
                 report.rows += 1
                 if owner not in known:
                     sentences = [*sentences, "the store knows no such owner"]
                 report.add_broken(row_name(key, owner), sentences)
-                _add_up(report, sums.setdefault(owner, _Sums()), key, row, link.erased_at)
+                _add_up(report, sums.setdefault(owner, _OwnerSums()), key, row, link.erased_at)
     for owner, summed in sorted(sums.items()):
-        _compare(report, owner, summed)
+        _compare_sums(report, owner, summed)
     return report
 
 
 def each_link(view: View | Store) -> Iterator[tuple[str, StoredLink]]:
-    """All keys of a view or store, page by page."""
+    """Yields all keys of a view or store, page by page."""
     after: str | None = None
     while page := view.walk(after, LINKS_PER_PAGE):
         yield from page
@@ -88,14 +89,14 @@ def each_link(view: View | Store) -> Iterator[tuple[str, StoredLink]]:
 
 
 def row_name(key: str, owner: int) -> str:
-    """How reports name a row."""
+    """Returns the name of a row in reports."""
     link = link_of(key)
     if link is not None:
         return f"link {link!r}, owner {owner}"
     return f"all links, owner {owner}" if key == ALL_LINKS else f"row {key!r}, owner {owner}"
 
 
-def _rows(link: StoredLink, ladder: Ladder) -> Iterator[tuple[int, Row | None, list[str]]]:
+def _checked_rows(link: StoredLink, ladder: Ladder) -> Iterator[tuple[int, Row | None, list[str]]]:
     for stored in link.rows:
         try:
             row = decode(stored.data)
@@ -104,7 +105,7 @@ def _rows(link: StoredLink, ladder: Ladder) -> Iterator[tuple[int, Row | None, l
             yield stored.owner, None, [error.detail]
 
 
-def _add_up(report: Report, sums: _Sums, key: str, row: Row | None, erased_at: int) -> None:
+def _add_up(report: Report, sums: _OwnerSums, key: str, row: Row | None, erased_at: int) -> None:
     if row is None:
         sums.corrupt += 1
     elif key == ALL_LINKS:
@@ -121,7 +122,7 @@ def _add_up(report: Report, sums: _Sums, key: str, row: Row | None, erased_at: i
             report.bots += row.bots
 
 
-def _compare(report: Report, owner: int, sums: _Sums) -> None:
+def _compare_sums(report: Report, owner: int, sums: _OwnerSums) -> None:
     if sums.corrupt:
         report.add_broken(
             row_name(ALL_LINKS, owner), [f"{sums.corrupt} rows cannot be read, so the sums cannot be compared"]

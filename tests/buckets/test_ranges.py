@@ -1,3 +1,5 @@
+"""Totals of a span and counts between edges: bounds that hold, whatever is cut."""
+
 from __future__ import annotations
 
 import pytest
@@ -6,7 +8,7 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
-from clickcurve.buckets.ranges import Bots, Point, Span, State, between, curve, total
+from clickcurve.buckets.ranges import Bots, Span, between, total
 from clickcurve.buckets.row import EMPTY, Delta, Row, add, fold
 from tests.buckets.given import Hit, at, buckets_of, hits, ladders, law, moments, row_of
 
@@ -19,111 +21,58 @@ def people(minutes: dict[str, int]) -> Row:
     return add(FOLDED, Delta({at(text): count for text, count in minutes.items()}, {}), CLICKS)
 
 
-def day_points(row: Row, start: str, end: str, step_s: int, now: int = NOON) -> tuple[list[Point], Span]:
-    edges = list(range(at(start) + step_s, at(end), step_s))
-    return curve(row, at(start), at(end), edges, now, Bots.exclude, CLICKS)
+def span_of(row: Row, start: str, end: str) -> Span:
+    return total(row, at(start), at(end), Bots.exclude, CLICKS)
 
 
-def test_points_in_the_minute_tier_are_as_asked() -> None:
-    row = people({"2024-03-15T11:00": 1, "2024-03-15T11:04": 2, "2024-03-15T11:05": 4})
-    points, span = day_points(row, "2024-03-15T11:00", "2024-03-15T11:10", 300)
-    assert points == [
-        Point(at("2024-03-15T11:00"), at("2024-03-15T11:05"), 3, State.complete),
-        Point(at("2024-03-15T11:05"), at("2024-03-15T11:10"), 4, State.complete),
-    ]
+def test_a_span_of_whole_buckets_is_exact() -> None:
+    row = people({"2024-03-15T11:00": 1, "2024-03-15T11:04": 2, "2024-03-15T11:05": 4, "2024-03-15T11:10": 8})
+    span = span_of(row, "2024-03-15T11:00", "2024-03-15T11:10")
     assert span == Span(7, 7, 7)
     assert span.exact
 
 
-def test_a_step_finer_than_what_is_kept_gives_kept_points_with_zeros() -> None:
-    row = people({"2024-03-13T11:30": 5})
-    points, span = day_points(row, "2024-03-13T10:00", "2024-03-13T13:00", 60)
-    assert [(point.end - point.start, point.count) for point in points] == [(3_600, 0), (3_600, 5), (3_600, 0)]
-    assert span == Span(5, 5, 5)
-
-
-def test_a_fixed_step_across_tiers_widens_in_the_older_part() -> None:
-    row = people({"2024-03-14T23:58": 1, "2024-03-15T00:01": 2})
-    points, _ = day_points(row, "2024-03-14T23:50", "2024-03-15T00:02", 60)
-    assert [(point.end - point.start, point.count) for point in points] == [(300, 0), (300, 1), (60, 0), (60, 2)]
-
-
-def test_an_edge_that_moves_up_to_a_cut_meets_the_edge_that_lies_there() -> None:
-    points, _ = curve(
-        people({"2024-03-14T23:58": 1}),
-        at("2024-03-14T23:50"),
-        at("2024-03-15T00:02"),
-        [at("2024-03-14T23:57"), at("2024-03-15T00:00"), at("2024-03-15T00:01")],
-        NOON,
-        Bots.exclude,
-        CLICKS,
-    )
-    assert [(point.end - point.start, point.count) for point in points] == [(600, 1), (60, 0), (60, 0)]
-
-
-def test_a_span_that_cuts_buckets_gets_whole_buckets_and_bounds() -> None:
+def test_a_span_that_cuts_buckets_gets_bounds() -> None:
     row = people({"2024-03-13T10:30": 1, "2024-03-13T11:30": 2, "2024-03-13T12:30": 4})
-    points, span = day_points(row, "2024-03-13T10:30", "2024-03-13T12:15", 3_600)
-    assert points == [
-        Point(at("2024-03-13T10:00"), at("2024-03-13T12:00"), 3, State.partial),
-        Point(at("2024-03-13T12:00"), at("2024-03-13T13:00"), 4, State.partial),
-    ]
+    span = span_of(row, "2024-03-13T10:30", "2024-03-13T12:15")
     assert span == Span(7, 2, 7)
     assert not span.exact
 
 
 def test_a_cut_bucket_that_is_empty_is_exact() -> None:
-    _, span = day_points(people({"2024-03-13T11:30": 2}), "2024-03-13T10:30", "2024-03-13T12:15", 3_600)
+    span = span_of(people({"2024-03-13T11:30": 2}), "2024-03-13T10:30", "2024-03-13T12:15")
     assert span == Span(2, 2, 2)
     assert span.exact
 
 
 def test_a_span_inside_one_bucket_is_all_uncertain() -> None:
-    points, span = day_points(people({"2024-03-13T10:30": 9}), "2024-03-13T10:10", "2024-03-13T10:20", 60)
-    assert points == [Point(at("2024-03-13T10:00"), at("2024-03-13T11:00"), 9, State.partial)]
-    assert span == Span(9, 0, 9)
+    assert span_of(people({"2024-03-13T10:30": 9}), "2024-03-13T10:10", "2024-03-13T10:20") == Span(9, 0, 9)
 
 
-def test_points_that_have_not_ended_are_open() -> None:
-    now = at("2024-03-15T11:59:30")
-    points, _ = day_points(people({"2024-03-15T11:59": 1}), "2024-03-15T11:57", "2024-03-15T12:02", 60, now)
-    assert [point.state for point in points] == ["complete", "complete", "open", "open", "open"]
-    ended, _ = day_points(people({"2024-03-15T11:59": 1}), "2024-03-15T11:57", "2024-03-15T12:00", 60, NOON)
-    assert [point.state for point in ended] == ["complete", "complete", "complete"]
-
-
-def test_open_beats_partial() -> None:
-    row = fold(people({"2024-03-15T11:59": 1}), TODAY, CLICKS)
-    points, _ = curve(row, NOON + 30, NOON + 45, [], NOON + 10, Bots.exclude, CLICKS)
-    assert points == [Point(NOON, NOON + 60, 0, State.open)]
-
-
-def test_an_empty_span_has_no_points() -> None:
+def test_an_empty_span_counts_nothing() -> None:
     row = people({"2024-03-15T11:59": 1})
-    assert curve(row, NOON, NOON, [], NOON, Bots.exclude, CLICKS) == ([], Span(0, 0, 0))
+    assert total(row, NOON, NOON, Bots.exclude, CLICKS) == Span(0, 0, 0)
     assert total(row, NOON, NOON - 60, Bots.exclude, CLICKS) == Span(0, 0, 0)
 
 
 @pytest.mark.parametrize(("bots", "count"), [(Bots.exclude, 1), (Bots.only, 10), (Bots.include, 11)])
 def test_bots_are_left_out_or_counted_in_or_alone(bots: Bots, count: int) -> None:
     row = add(FOLDED, Delta({NOON: 1}, {NOON: 2, NOON + 60: 8}), CLICKS)
-    points, span = curve(row, NOON, NOON + 120, [NOON + 60], NOON, bots, CLICKS)
-    assert sum(point.count for point in points) == count
-    assert span == total(row, NOON, NOON + 120, bots, CLICKS) == Span(count, count, count)
+    assert sum(between(row, [NOON, NOON + 60, NOON + 120], bots)) == count
+    assert total(row, NOON, NOON + 120, bots, CLICKS) == Span(count, count, count)
 
 
 def test_a_row_that_was_never_written_has_zeros() -> None:
-    points, span = curve(EMPTY, NOON - 120, NOON, [NOON - 60], NOON, Bots.include, CLICKS)
-    assert [point.count for point in points] == [0, 0]
-    assert span == Span(0, 0, 0)
+    assert between(EMPTY, [NOON - 120, NOON - 60, NOON], Bots.include) == [0, 0]
+    assert total(EMPTY, NOON - 120, NOON, Bots.include, CLICKS) == Span(0, 0, 0)
 
 
-Question = tuple[list[Hit], Row, Ladder, int, int, list[int], int, Bots]
+Question = tuple[list[Hit], Row, Ladder, int, int, list[int], Bots]
 
 
 @st.composite
 def questions(draw: st.DrawFn) -> Question:
-    """A folded row and its raw hits, a span that may cut anything, steps of any kind, a now."""
+    """A folded row and its raw hits, a span that may cut anything, and edges between kept buckets, some inside it."""
     ladder = draw(st.just(CLICKS) | ladders())
     moment = draw(moments)
     found = draw(hits(st.just(moment)))
@@ -137,45 +86,43 @@ def questions(draw: st.DrawFn) -> Question:
     else:
         step = max(60, (end - start) // draw(st.integers(1, 60)) // 60 * 60)
         edges = list(range(start // step * step + step, end, step))
-    return found, row, ladder, start, end, edges, moment, draw(st.sampled_from(Bots))
+    return (
+        found,
+        row,
+        ladder,
+        start,
+        end,
+        _on_kept_edges(row, ladder, start, [*edges, end]),
+        draw(st.sampled_from(Bots)),
+    )
+
+
+def _on_kept_edges(row: Row, ladder: Ladder, start: int, edges: list[int]) -> list[int]:
+    """The start of the kept bucket that holds `start`, and each edge moved up to the end of the one that it cuts."""
+    kept = [ladder.kept(edge, row.fold_day) for edge in edges]
+    moved = [edge if bucket[0] == edge else bucket[1] for edge, bucket in zip(edges, kept, strict=True)]
+    return list(dict.fromkeys([ladder.kept(start, row.fold_day)[0], *moved]))
 
 
 @law
 @given(questions())
-def test_points_tile_on_kept_edges_and_hold_their_buckets(
-    question: Question,
-) -> None:
-    _, row, ladder, start, end, edges, now, bots = question
-    points, _ = curve(row, start, end, edges, now, bots, ladder)
-    assert points[0].start == ladder.kept(start, row.fold_day)[0]
-    ends = []
-    for edge in [*edges, end]:  # each edge moves up to the end of the kept bucket that it falls inside
-        kept = ladder.kept(edge, row.fold_day)
-        moved = edge if kept[0] == edge else kept[1]
-        if moved not in ends:
-            ends.append(moved)
-    assert [point.end for point in points] == ends
-    assert [point.start for point in points[1:]] == ends[:-1]
+def test_counts_between_edges_hold_their_buckets(question: Question) -> None:
+    _, row, ladder, start, end, edges, bots = question
+    counts = between(row, edges, bots)
     buckets = buckets_of(row, ladder)
-    for point in points:
-        held = [(bot, n) for (since, until, bot), n in buckets.items() if point.start <= since and until <= point.end]
-        assert point.count == sum(n for bot, n in held if bots is Bots.include or bot == (bots is Bots.only))
-        cut = point.start < start or point.end > end
-        assert point.state == ("open" if point.end > now else "partial" if cut else "complete")
+    for low, high, count in zip(edges, edges[1:], counts, strict=False):
+        held = [(bot, n) for (since, until, bot), n in buckets.items() if low <= since and until <= high]
+        assert count == sum(n for bot, n in held if bots is Bots.include or bot == (bots is Bots.only))
+    assert sum(counts) == total(row, start, end, bots, ladder).total, "whatever the edges"
+    assert between(row, edges[:1], bots) == between(row, [], bots) == []
 
 
 @law
 @given(questions())
-def test_sums_survive_any_steps_and_bound_the_raw_hits(
-    question: Question,
-) -> None:
-    found, row, ladder, start, end, edges, now, bots = question
-    points, span = curve(row, start, end, edges, now, bots, ladder)
-    assert sum(point.count for point in points) == span.total == span.at_most
-    whole, same = curve(row, start, end, [], now, bots, ladder)
-    assert len(whole) == 1
-    assert whole[0].count == span.total
-    assert span == same == total(row, start, end, bots, ladder)
+def test_a_total_bounds_the_raw_hits(question: Question) -> None:
+    found, row, ladder, start, end, _, bots = question
+    span = total(row, start, end, bots, ladder)
+    assert span.total == span.at_most
     wanted = [hit for hit in found if bots is Bots.include or hit.bot == (bots is Bots.only)]
     raw = sum(hit.count for hit in wanted if start <= hit.t < end)
     assert span.at_least <= raw <= span.at_most
@@ -185,23 +132,15 @@ def test_sums_survive_any_steps_and_bound_the_raw_hits(
 
 
 @law
-@given(questions(), st.sampled_from(Bots))
-def test_counts_between_edges_are_those_of_the_points(question: Question, bots: Bots) -> None:
-    _, row, ladder, start, end, edges, now, _ = question
-    points, _ = curve(row, start, end, edges, now, bots, ladder)
-    at_edges = [points[0].start, *(point.end for point in points)]
-    assert between(row, at_edges, bots) == [point.count for point in points]
-    assert between(row, at_edges[:1], bots) == between(row, [], bots) == []
-
-
-@law
 @given(questions(), st.integers(0, 500))
 def test_a_row_decoded_in_part_answers_as_the_whole_from_there_on(question: Question, days: int) -> None:
-    _, row, ladder, start, end, edges, now, bots = question
+    _, row, ladder, start, end, edges, bots = question
     data = encode(row)
     day = row.fold_day + days  # readers fold to now
     since = ladder.kept(start, day)[0]
     part = fold(decode(data, since, bots is not Bots.exclude), day, ladder)
     whole = fold(row, day, ladder)
-    assert curve(part, start, end, edges, now, bots, ladder) == curve(whole, start, end, edges, now, bots, ladder)
+    at_edges = _on_kept_edges(whole, ladder, start, [*(edge for edge in edges if edge > start), end])
+    assert between(part, at_edges, bots) == between(whole, at_edges, bots)
+    assert total(part, start, end, bots, ladder) == total(whole, start, end, bots, ladder)
     assert (part.lifetime, part.bots, part.first, part.last) == (row.lifetime, row.bots, row.first, row.last)

@@ -18,13 +18,13 @@ from server.settings import LADDER
 from storage.cassandra.schema import apply_schema
 from storage.cassandra.session import connect
 from storage.cassandra.uri import parse
+from tests.audit.hit_source import HitSource
+from tests.audit.several_nodes import NodesAuditor
 from tests.cassandra.front import Front, fronted
-from tests.chaos.audit import Verdict, audit, verify
-from tests.chaos.book import Book
 from tests.chaos.faults import Done, OwnerFaults, Rates, RingFaults
 from tests.chaos.owners import Owner, flushes_of
 from tests.chaos.traffic import Readers, Writers
-from tests.crash.ledger import Ledger
+from tests.chaos.verdict import Verdict, judge, verify
 from tests.crash.load import Mix, Requests
 
 OWNERS = 3
@@ -64,8 +64,7 @@ class Outcomes:
     seed: int
     seconds: float
     faults: Done
-    ledger: Ledger
-    operations: int
+    auditor: NodesAuditor
     writers: Writers
     readers: Readers
     writes_down_s: tuple[float, float]
@@ -138,8 +137,8 @@ class Campaign:
         self._plan = plan
         self._seed = seed
         self._chance = chance
-        self._ledger = Ledger(f"{seed:x}-", self._fork(), plan.open_keys)
-        self._book = Book(self._ledger, lambda: flushes_of(stage.owners))
+        self._source = HitSource(f"{seed:x}-", self._fork(), plan.open_keys)
+        self._auditor = NodesAuditor(lambda: flushes_of(stage.owners))
         self._owner_faults = OwnerFaults(stage.owners, plan.rates, self._fork())
         self._ring_faults = RingFaults(stage.front, plan.rates, self._fork()) if stage.front else None
 
@@ -158,9 +157,9 @@ class Campaign:
 
     async def _played(self, group: asyncio.TaskGroup) -> Outcomes:
         plan, owners = self._plan, self._stage.owners
-        requests = Requests(self._ledger, self._fork(), MIX)
-        writers = Writers(group, owners, self._book, requests, self._fork(), plan.writers, plan.write_pace_s)
-        readers = Readers(group, owners, self._book, self._fork(), plan.read_pace_s)
+        requests = Requests(self._source, self._fork(), MIX)
+        writers = Writers(group, owners, self._auditor, requests, self._fork(), plan.writers, plan.write_pace_s)
+        readers = Readers(group, owners, self._auditor, self._fork(), plan.read_pace_s)
         begun = time.monotonic()
         for faults in filter(None, (self._owner_faults, self._ring_faults)):
             faults.begin(group)
@@ -169,7 +168,7 @@ class Campaign:
         down = writers.available.end(), readers.available.end()
         recovered_s = await self._recover(writers)
         await readers.stop()
-        verdict = await audit(owners, self._ledger)
+        verdict = await judge(owners, self._auditor)
         for owner in owners:
             await owner.stop()
         await asyncio.to_thread(verify, self._stage.store, verdict)
@@ -177,8 +176,7 @@ class Campaign:
             self._seed,
             seconds,
             self._done(),
-            self._ledger,
-            len(self._book.operations),
+            self._auditor,
             writers,
             readers,
             *down,

@@ -10,8 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from testing.cassandra import jars
+from tests.audit.auditor import Outcome
 from tests.chaos.campaign import Outcomes, Plan
-from tests.crash.ledger import Outcome
 
 SHOWN_WRONG = 40
 
@@ -42,7 +42,7 @@ def rates(plan: Plan) -> str:
 
 def lines(found: Outcomes, plan: Plan) -> list[tuple[str, str]]:
     """Each figure with its name."""
-    done, verdict, hits = found.faults, found.verdict, found.ledger.sums()
+    done, verdict, hits = found.faults, found.verdict, found.auditor.sums()
     writers, readers, tries = found.writers, found.readers, found.writers.outcomes
     return [
         ("seed", str(found.seed)),
@@ -53,7 +53,10 @@ def lines(found: Outcomes, plan: Plan) -> list[tuple[str, str]]:
         ("rates", rates(plan)),
         ("duration of the faults", f"{found.seconds:.0f} s"),
         ("flushes", ", ".join(map(str, found.flushes)) + f" of the three owners, every {plan.flush_s:g} s at most"),
-        ("operations", f"{found.operations:,}, of which {writers.sent_to_two:,} with ids went to two nodes each"),
+        (
+            "operations",
+            f"{len(found.auditor.sent):,}, of which {writers.sent_to_two:,} with ids went to two nodes each",
+        ),
         ("hits sent", f"{sum(hits.values()):,}"),
         ("hits acknowledged", f"{hits[Outcome.acknowledged]:,}"),
         ("hits refused", f"{hits[Outcome.refused]:,}"),

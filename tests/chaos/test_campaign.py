@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from testing.cassandra.node import Node
+from tests.audit.auditor import Outcome
 from tests.chaos.broken import FAULTS
 from tests.chaos.campaign import Campaign, Outcomes, Plan, Stage, ended, make_tables, stage
 from tests.chaos.faults import Rates
 from tests.chaos.owners import Owner
 from tests.chaos.report import printed
-from tests.crash.ledger import Outcome
 
 NEVER = float("inf")
 SHORT = Plan(
@@ -64,7 +64,7 @@ def test_nothing_is_lost_or_doubled_on_a_ring_that_breaks(
     with capsys.disabled():
         print(said)
     assert found.wrong() == [], said
-    assert found.ledger.sums()[Outcome.acknowledged] > 500, "too little was posted to show anything"
+    assert found.auditor.sums()[Outcome.acknowledged] > 500, "too little was posted to show anything"
     assert found.readers.reads > 200 and found.readers.certain > 1000, "too little was read to show anything"
     assert found.writers.sent_to_two > 50
     done = found.faults

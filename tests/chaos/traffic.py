@@ -1,4 +1,4 @@
-"""Clients of several nodes: they post and read all the time, and enter every answer into the book."""
+"""Clients of several nodes: they post and read all the time, and enter every answer at the auditor."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from tests.audit.auditor import Outcome, Sent
+from tests.audit.several_nodes import NodesAuditor
 from tests.chaos.availability import Availability
-from tests.chaos.book import Book, Operation
 from tests.chaos.owners import Owner
-from tests.crash.ledger import Outcome
 from tests.crash.load import Request, Requests, pause, send
 from tests.crash.wire import Unanswered, Unreachable, Wire
 
@@ -25,12 +25,14 @@ ALL_LINKS_READS = 0.01  # share of the reads that ask for all links together
 
 
 class Clients:
-    """What writers and readers share: the owners, the book, one stop. Each client is a task of the group."""
+    """What writers and readers share: the owners, the auditor, one stop. Each client is a task of the group."""
 
-    def __init__(self, group: asyncio.TaskGroup, owners: Sequence[Owner], book: Book, chance: random.Random) -> None:
+    def __init__(
+        self, group: asyncio.TaskGroup, owners: Sequence[Owner], auditor: NodesAuditor, chance: random.Random
+    ) -> None:
         self._group = group
         self.owners = owners
-        self.book = book
+        self.auditor = auditor
         self.chance = chance
         self.stopping = False
         self.tasks: list[asyncio.Task[None]] = []
@@ -55,13 +57,13 @@ class Writers(Clients):
         self,
         group: asyncio.TaskGroup,
         owners: Sequence[Owner],
-        book: Book,
+        auditor: NodesAuditor,
         requests: Requests,
         chance: random.Random,
         each: int,
         pace_s: float,
     ) -> None:
-        super().__init__(group, owners, book, chance)
+        super().__init__(group, owners, auditor, chance)
         self.repeats = 0
         self.outcomes: Counter[Outcome] = Counter()  # of single tries
         self.sent_to_two = 0
@@ -77,39 +79,39 @@ class Writers(Clients):
         try:
             while not self.stopping:
                 request = self._requests.next()
-                operation = self.book.enter(request.hits, request.repeatable)
+                sent = self.auditor.enter(Sent(request.hits, request.repeatable))
                 if request.repeatable:
                     other = self.chance.choice([owner for owner in self.owners if owner is not home])
-                    await self._deliver_twice(wires, request, operation, home, other)
+                    await self._deliver_twice(wires, request, sent, home, other)
                 else:
                     await home.up.wait()
-                    await self._try(wires, request, operation, home)
-                self.book.settle(operation)
+                    await self._try(wires, request, sent, home)
+                self.auditor.settle(sent)
                 await self.rest(self._pace_s)
         finally:
             for wire in wires:
                 wire.close()
 
     async def _deliver_twice(
-        self, wires: Sequence[Wire], request: Request, operation: Operation, home: Owner, other: Owner
+        self, wires: Sequence[Wire], request: Request, sent: Sent, home: Owner, other: Owner
     ) -> None:
         self.sent_to_two += 1
         if self.chance.random() < 0.5:
             # A connection carries one request at a time, and both may be sent to by this client only.
-            await asyncio.gather(*(self._try(wires, request, operation, owner) for owner in (home, other)))
+            await asyncio.gather(*(self._try(wires, request, sent, owner) for owner in (home, other)))
         else:
-            await self._try(wires, request, operation, home)
+            await self._try(wires, request, sent, home)
             await self.rest(self._pace_s)
-            await self._try(wires, request, operation, other)
-        while not operation.acknowledged:
+            await self._try(wires, request, sent, other)
+        while not sent.acknowledged:
             self.repeats += 1
             await asyncio.sleep(REPEAT_S)
-            await self._try(wires, request, operation, self.chance.choice((home, other)))
+            await self._try(wires, request, sent, self.chance.choice((home, other)))
 
-    async def _try(self, wires: Sequence[Wire], request: Request, operation: Operation, owner: Owner) -> None:
-        one = self.book.begin(operation, owner.number)
+    async def _try(self, wires: Sequence[Wire], request: Request, sent: Sent, owner: Owner) -> None:
+        one = self.auditor.begin(sent, owner.number)
         outcome = await send(wires[owner.number], request)
-        self.book.end(one, outcome)
+        self.auditor.end(one, outcome)
         self.outcomes[outcome] += 1
         if outcome is Outcome.acknowledged:
             self.available.succeeded(owner.number)
@@ -121,9 +123,14 @@ class Readers(Clients):
     """One reader a node. Each read is judged when its answer comes; what is wrong is kept in `wrong`."""
 
     def __init__(
-        self, group: asyncio.TaskGroup, owners: Sequence[Owner], book: Book, chance: random.Random, pace_s: float
+        self,
+        group: asyncio.TaskGroup,
+        owners: Sequence[Owner],
+        auditor: NodesAuditor,
+        chance: random.Random,
+        pace_s: float,
     ) -> None:
-        super().__init__(group, owners, book, chance)
+        super().__init__(group, owners, auditor, chance)
         self.reads = 0
         self.certain = 0  # hits that a read had to show
         self.unanswered = 0
@@ -152,7 +159,7 @@ class Readers(Clients):
             wire.close()
 
     def _key(self) -> str | None:
-        known = self.book.keys
+        known = self.auditor.keys
         if not known:
             return None
         if self.chance.random() < OLD_READS:
@@ -163,24 +170,24 @@ class Readers(Clients):
         key = self._key()
         if key is None:
             return True
-        certain = self.book.certain(key, owner.number)
+        certain = self.auditor.certain(key, owner.number)
         total = await ask_total(wire, f"/v1/links/{key}/total")
         if total is None:
             return False
         self.reads += 1
-        self.certain += sum(certain)
-        for misfit in self.book.judge(key, total, certain):
+        self.certain += len(certain)
+        for misfit in self.auditor.judge_read(key, total, certain):
             self.wrong.append(f"read {self.reads}, at node {owner.number}: {misfit}")
         return True
 
     async def _read_all(self, wire: Wire, owner: Owner) -> bool:
-        least = self.book.all_least(owner.number)
+        least = self.auditor.all_least(owner.number)
         total = await ask_total(wire, "/v1/total")
         if total is None:
             return False
         self.reads += 1
         self.all_links_reads += 1
-        most = self.book.all_most()
+        most = self.auditor.all_most()
         if not least <= total <= most:
             said = f"read {self.reads}, at node {owner.number}: all links together are {total}, not {least} to {most}"
             self.wrong.append(said)

@@ -1,4 +1,4 @@
-"""Clients that post to a server which dies again and again, and write every answer into the ledger."""
+"""Clients that post to a server which dies again and again, and enter every answer at the auditor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.crash.ledger import Ledger, Outcome, Sent
+from tests.audit.auditor import Auditor, Hit, Outcome, Sent
+from tests.audit.hit_source import HitSource
 from tests.crash.wire import Unanswered, Unreachable, Wire
 
 DAY_S = 86_400
@@ -26,7 +27,7 @@ class Request:
     path: str
     body: bytes
     headers: dict[str, str]
-    hits: Sequence[Sent]
+    hits: Sequence[Hit]
     repeatable: bool = False
 
 
@@ -45,10 +46,10 @@ class Mix:
 
 
 class Requests:
-    """Makes up what clients post, of hits that the ledger hands out."""
+    """Makes up what clients post, of hits that the source gives out."""
 
-    def __init__(self, ledger: Ledger, chance: random.Random, mix: Mix | None = None) -> None:
-        self._ledger = ledger
+    def __init__(self, source: HitSource, chance: random.Random, mix: Mix | None = None) -> None:
+        self._source = source
         self._chance = chance
         self._mix = mix = mix or Mix()
         self._numbers = iter(range(1_000_000_000))
@@ -66,19 +67,19 @@ class Requests:
         return self._chance.choices(self._kinds, self._weights)[0]()
 
     def _by_path(self) -> Request:
-        hit = self._ledger.single()
+        hit = self._source.single()
         return Request(f"/v1/hits/{hit.key}", b"", {}, [hit])
 
     def _one(self) -> Request:
-        hit = self._ledger.weighted()
+        hit = self._source.weighted()
         return Request("/v1/hits", json.dumps(self._body(hit)).encode(), {}, [hit])
 
     def _one_with_id(self) -> Request:
-        hit = self._ledger.weighted()
+        hit = self._source.weighted()
         return Request("/v1/hits", json.dumps(self._body(hit, with_id=True)).encode(), {}, [hit], repeatable=True)
 
     def _batch(self) -> Request:
-        hits = [self._ledger.weighted() for _ in range(self._chance.choice(self._mix.batch_hits))]
+        hits = [self._source.weighted() for _ in range(self._chance.choice(self._mix.batch_hits))]
         return Request("/v1/hits", json.dumps([self._body(hit) for hit in hits]).encode(), {}, hits)
 
     def _batch_with_id(self) -> Request:
@@ -87,15 +88,15 @@ class Requests:
         return Request(plain.path, plain.body, headers, plain.hits, repeatable=True)
 
     def _batch_of_ids(self) -> Request:
-        hits = [self._ledger.weighted() for _ in range(self._mix.ids_in_batch)]
+        hits = [self._source.weighted() for _ in range(self._mix.ids_in_batch)]
         lines = [json.dumps(self._body(hit, with_id=True)) for hit in hits]
         headers = {"Content-Type": "application/x-ndjson"}
         return Request("/v1/hits", "\n".join(lines).encode(), headers, hits, repeatable=True)
 
     def _id(self) -> str:
-        return f"{self._ledger.prefix}id-{next(self._numbers)}"
+        return f"{self._source.prefix}id-{next(self._numbers)}"
 
-    def _body(self, hit: Sent, with_id: bool = False) -> dict[str, Any]:
+    def _body(self, hit: Hit, with_id: bool = False) -> dict[str, Any]:
         said: dict[str, Any] = {"key": hit.key, "count": hit.count}
         if age_s := self._chance.choice(AGES_S):
             said["ts"] = int(time.time()) - age_s
@@ -132,12 +133,14 @@ async def pause(chance: random.Random) -> None:
 class Load:
     """`clients` connections that post until `stop`. While the server is down they wait for `up`."""
 
-    def __init__(self, port: int, ledger: Ledger, chance: random.Random, clients: int = 8) -> None:
-        self.ledger = ledger
+    def __init__(
+        self, port: int, auditor: Auditor[Sent], source: HitSource, chance: random.Random, clients: int = 8
+    ) -> None:
         self.up = asyncio.Event()
         self.repeats = 0
         self._chance = chance
-        self._requests = Requests(ledger, chance)
+        self._auditor = auditor
+        self._requests = Requests(source, chance)
         self._stopping = False
         self.tasks = [asyncio.create_task(self._client(Wire(port))) for _ in range(clients)]
 
@@ -158,11 +161,17 @@ class Load:
             while not self._stopping:
                 await self.up.wait()
                 request = self._requests.next()
-                while (outcome := await send(wire, request)) is not Outcome.acknowledged and request.repeatable:
+                sent = self._auditor.enter(Sent(request.hits, request.repeatable))
+                while await self._try(wire, request, sent) is not Outcome.acknowledged:
+                    await pause(self._chance)
+                    if not request.repeatable:
+                        break
                     self.repeats += 1
-                    await pause(self._chance)
-                self.ledger.settle(request.hits, outcome)
-                if outcome is not Outcome.acknowledged:
-                    await pause(self._chance)
         finally:
             wire.close()
+
+    async def _try(self, wire: Wire, request: Request, sent: Sent) -> Outcome:
+        begun = self._auditor.begin(sent)
+        outcome = await send(wire, request)
+        self._auditor.end(begun, outcome)
+        return outcome

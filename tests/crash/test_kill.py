@@ -15,7 +15,8 @@ import pytest
 
 from testing.client import Clickcurve
 from testing.server import RunningServer, ServerDied, run
-from tests.crash.ledger import Ledger, Outcome
+from tests.audit.auditor import Auditor, Outcome, Sent
+from tests.audit.hit_source import HitSource
 from tests.crash.load import Load
 
 # A short interval, so that many deaths fall into a flush.
@@ -30,12 +31,13 @@ class Campaign:
     def __init__(self, server: RunningServer, seed: int) -> None:
         self.server = server
         self.chance = random.Random(seed)
-        self.ledger = Ledger(f"{seed:x}-", random.Random(seed + 1))
+        self.auditor: Auditor[Sent] = Auditor()
+        self.source = HitSource(f"{seed:x}-", random.Random(seed + 1))
         self.kills = 0
         self.repeats = 0
 
     async def run(self, kills: int, several_workers: bool) -> None:
-        load = Load(self.server.port, self.ledger, random.Random(self.chance.random()))
+        load = Load(self.server.port, self.auditor, self.source, random.Random(self.chance.random()))
         while self.kills < kills:
             await self._start(load)
             if not several_workers:
@@ -81,11 +83,11 @@ class Campaign:
 
     def _check_sample(self) -> None:
         """Some totals over HTTP, right after a restart. The clients stand still meanwhile: this blocks their loop."""
-        known = list(self.ledger.outcomes)
+        known = list(self.auditor.by_key)
         recent = known[-200:]
         keys = {*self.chance.sample(known, min(SAMPLED_KEYS, len(known))), *recent[:: len(recent) // SAMPLED_KEYS + 1]}
         with Clickcurve(self.server.url) as client:
-            wrong = self.ledger.judge(client.lifetimes(keys, bots="include"), keys)
+            wrong = self.auditor.judge(client.lifetimes(keys, bots="include"), keys)
         assert not wrong, "\n".join(wrong[:20])
 
 
@@ -104,10 +106,10 @@ def stored(data: Path, *flags: str) -> dict[str, int]:
 
 
 def audit(campaign: Campaign, *flags: str) -> None:
-    """The whole ledger against the store, and the store against its own laws."""
+    """Holds every answer against the store, and the store against its own laws."""
     totals = stored(campaign.server.data, *flags)
-    wrong = campaign.ledger.judge(totals) + campaign.ledger.judge_whole(totals)
-    wrong += [f"{key}: was never sent" for key in totals if key not in campaign.ledger.outcomes]
+    wrong = campaign.auditor.judge(totals) + campaign.auditor.judge_whole(totals)
+    wrong += [f"{key}: was never sent" for key in totals if key not in campaign.auditor.by_key]
     assert not wrong, "\n".join([f"{len(wrong)} wrong:", *wrong[:20]])
     verified = run("verify", "--data", str(campaign.server.data), *flags)
     assert verified.returncode == 0, verified.stdout + verified.stderr
@@ -140,10 +142,10 @@ def play(
         pytest.fail(str(died))
     finally:
         server.kill()
-    sums = {outcome.name: hits for outcome, hits in campaign.ledger.sums().items()}
+    sums = {outcome.name: hits for outcome, hits in campaign.auditor.sums().items()}
     with capsys.disabled():
         print(f"{campaign.kills} kills, {campaign.repeats} repeats, hits: {sums}")
-    assert campaign.ledger.sums()[Outcome.acknowledged] > 20 * kills, "too little was posted to show anything"
+    assert campaign.auditor.sums()[Outcome.acknowledged] > 20 * kills, "too little was posted to show anything"
 
 
 def test_every_acknowledged_hit_counts_once_through_fifty_kills(

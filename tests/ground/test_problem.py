@@ -7,8 +7,14 @@ import json
 import pytest
 
 from clickcurve.buckets import errors
-from clickcurve.buckets.errors import ClickcurveError, JournalBehind, ParameterInvalid, StoreUnavailable
-from clickcurve.problem import problem, problem_answer, problem_body, retry_after_s, shown
+from clickcurve.buckets.errors import (
+    ClickcurveError,
+    JournalBehind,
+    MethodNotAllowed,
+    ParameterInvalid,
+    StoreUnavailable,
+)
+from clickcurve.problem import error_headers, problem, problem_answer, problem_body, shown
 
 FAMILY = [error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, ClickcurveError)]
 
@@ -40,9 +46,11 @@ def test_every_429_and_503_says_when_to_try_again(kind: type[ClickcurveError]) -
     )
 
 
-def test_the_seconds_are_those_of_the_error() -> None:
-    assert (retry_after_s(JournalBehind("x")), retry_after_s(StoreUnavailable("x"))) == (1, 5)
-    assert retry_after_s(ParameterInvalid("x")) is None
+def test_an_error_carries_what_a_client_needs_next() -> None:
+    assert error_headers(JournalBehind("x")) == ((b"retry-after", b"1"),)
+    assert error_headers(StoreUnavailable("x")) == ((b"retry-after", b"5"),)
+    assert error_headers(MethodNotAllowed("x", rule="GET, HEAD")) == ((b"allow", b"GET, HEAD"),)
+    assert error_headers(ParameterInvalid("x")) == ()
 
 
 def test_further_headers_are_kept() -> None:

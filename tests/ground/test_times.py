@@ -15,7 +15,7 @@ from clickcurve.limiter.replay.trace_line import parse_line
 from clickcurve.times import LATEST, WrittenTime, parse_iso, parse_time
 from ingest.hit import Moment, ts_of
 from ingest.imports.access_log import AccessLog, LineBad
-from query.parameters import parse_asked, parse_query
+from query.parameters import parse_parameters, parse_query
 
 OCTOBER = 1_759_276_800  # 2025-10-01T00:00:00Z
 FAR = Moment(now=LATEST, late_before=0, latest=LATEST)
@@ -27,7 +27,7 @@ def as_ts(text: str) -> int:
 
 def as_from(text: str) -> int:
     query = str(httpx.QueryParams({"from": text})).encode()
-    start = parse_asked(parse_query(query, ("from",))).start
+    start = parse_parameters(parse_query(query, ("from",))).start
     assert start is not None
     return start
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from hypothesis import settings
 from clickcurve.asgi import Message
 from ingest.batch import Batch, Counts
 from ingest.hit import Moment
+from ingest.reading.body import PIECE_BYTES, Media, read_hits
 from ingest.reading.bots import bot_judge
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.request_sums import RequestSums
@@ -154,7 +155,7 @@ class Client:
         return Reply(start["status"], named, b"".join(message["body"] for message in bodies))
 
 
-def tally_of(pauses: Iterable[None], tally: RequestSums) -> RequestSums:
-    for _ in pauses:
-        pass
-    return tally
+def summed(body: bytes, media: Media, sums: RequestSums, piece_bytes: int = PIECE_BYTES) -> RequestSums:
+    for hits in read_hits(body, media, piece_bytes):
+        sums.add(hits, is_bot)
+    return sums

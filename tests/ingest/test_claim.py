@@ -1,32 +1,26 @@
-"""Which number a journal may flush under: new, old, moved, copied and restored journals and databases."""
+"""Which number a journal flushes under: beside its own database, another, a restored one, one without a list."""
 
 from __future__ import annotations
 
 import asyncio
-import shutil
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from clickcurve.buckets.errors import ImportElsewhere, JournalHeld, JournalSuperseded, OwnerFenced, StoreUnavailable
+from clickcurve.buckets.errors import (
+    JournalHeld,
+    JournalSuperseded,
+    StoreUnavailable,
+)
 from clickcurve.buckets.ladder import CLICKS
-from clickcurve.keys import link_key
 from ingest.batch import Batch, Identified, SourceStep
-from storage.contract import RETIRED, Store
+from storage.contract import OwnerRecord
 from storage.memory_store import MemoryStore
 from storage.sqlite.backup import backup
 from storage.sqlite.store import SqliteStore
-from testing.owner_process import OwnerProcess, TrackedDisk
-from tests.ingest.faulty_store import FaultyStore
-from tests.ingest.owner_kit import counts, minute_of, read
-
-NOW = 1_772_000_000.0
-
-
-def start(folder: Path, store: Store) -> OwnerProcess:
-    return OwnerProcess(folder, store, lambda: NOW, alone=True, disk=TrackedDisk())
+from tests.ingest.claim_kit import NOW, die, hit, lifetime, start
+from tests.ingest.owner_kit import counts, minute_of
 
 
 def copied(store: MemoryStore) -> MemoryStore:
@@ -36,18 +30,6 @@ def copied(store: MemoryStore) -> MemoryStore:
         if name != "_lock":
             setattr(copy, name, deepcopy(value))
     return copy
-
-
-def die(node: OwnerProcess) -> None:
-    node.disk.kill()
-
-
-async def hit(node: OwnerProcess, count: int) -> None:
-    await node.owner.accept(Batch(people=counts(minute_of(NOW), {"a": count})))
-
-
-async def lifetime(store: Store) -> int:
-    return (await read(store, [], link_key("a"), int(NOW))).lifetime
 
 
 def test_a_new_journal_beside_an_old_database_takes_a_new_owner(tmp_path: Path) -> None:
@@ -61,23 +43,6 @@ def test_a_new_journal_beside_an_old_database_takes_a_new_owner(tmp_path: Path) 
         await hit(second, 2)
         await second.owner.flush()
         assert second.owner.status.owner != first.owner.status.owner
-        assert await lifetime(store) == 3
-        await second.owner.close()
-
-    asyncio.run(story())
-
-
-def test_a_new_journal_may_take_the_number_of_an_owner_that_was_closed(tmp_path: Path) -> None:
-    async def story() -> None:
-        store = MemoryStore()
-        first = start(tmp_path / "first", store)
-        await hit(first, 1)
-        await first.owner.close()
-        second = start(tmp_path / "second", store)
-        await hit(second, 2)
-        await second.owner.flush()
-        assert second.owner.status.owner == first.owner.status.owner
-        assert second.owner.status.epoch > first.owner.status.epoch
         assert await lifetime(store) == 3
         await second.owner.close()
 
@@ -151,74 +116,6 @@ def test_a_journal_beside_a_backup_counts_what_it_holds_unless_that_is_an_import
     asyncio.run(story())
 
 
-def test_a_copied_journal_takes_over_and_the_original_is_fenced(tmp_path: Path) -> None:
-    async def story() -> None:
-        store = MemoryStore()
-        original = start(tmp_path / "original", store)
-        await hit(original, 1)
-        await original.owner.flush()
-        await hit(original, 2)
-        shutil.copytree(tmp_path / "original", tmp_path / "copy")
-        copy = start(tmp_path / "copy", store)
-        await copy.owner.flush()
-        with pytest.raises(OwnerFenced, match="taken owner 1 over"):
-            await original.owner.flush()
-        with pytest.raises(OwnerFenced):
-            await hit(original, 4)
-        assert original.owner.pending(link_key("a")) == []
-        assert await lifetime(store) == 3
-        await copy.owner.close()
-        await original.owner.close()
-        assert await lifetime(store) == 3
-
-    asyncio.run(story())
-
-
-@pytest.mark.parametrize("claimed_before", [True, False])
-def test_a_journal_restored_from_a_snapshot_is_superseded(claimed_before: bool, tmp_path: Path) -> None:
-    async def story() -> None:
-        store = MemoryStore()
-        node = start(tmp_path / "journal", store)
-        if claimed_before:
-            await node.owner.flush()
-        await hit(node, 1)
-        shutil.copytree(tmp_path / "journal", tmp_path / "snapshot")
-        await node.owner.flush()
-        await hit(node, 2)
-        await node.owner.flush()
-        die(node)
-        old = start(tmp_path / "snapshot", store)
-        with pytest.raises(JournalSuperseded, match="may be counted already"):
-            await old.owner.flush()
-        with pytest.raises(JournalSuperseded):
-            await hit(old, 4)
-        assert await lifetime(store) == 3
-        await old.owner.close()
-
-    asyncio.run(story())
-
-
-def test_an_empty_journal_that_is_superseded_takes_a_new_owner(tmp_path: Path) -> None:
-    async def story() -> None:
-        store = MemoryStore()
-        node = start(tmp_path / "journal", store)
-        await hit(node, 1)
-        await node.owner.flush()
-        shutil.copytree(tmp_path / "journal", tmp_path / "snapshot")
-        await hit(node, 2)
-        await node.owner.flush()
-        die(node)
-        old = start(tmp_path / "snapshot", store)
-        await old.owner.flush()
-        await hit(old, 4)
-        await old.owner.flush()
-        assert old.owner.status.owner != node.owner.status.owner
-        assert await lifetime(store) == 7
-        await old.owner.close()
-
-    asyncio.run(story())
-
-
 def test_a_moved_journal_goes_on_as_the_same_owner(tmp_path: Path) -> None:
     async def story() -> None:
         store = MemoryStore()
@@ -260,70 +157,6 @@ def test_a_journal_that_comes_to_a_store_where_its_number_is_a_strangers_takes_a
         assert await lifetime(here) == 1_110
         await node.owner.close()
         await stranger.owner.close()
-
-    asyncio.run(story())
-
-
-def retire(store: Store, owner: int) -> None:
-    record = store.owner(owner)
-    assert record is not None
-    assert store.claim(record, replace(record, state=RETIRED))
-
-
-def test_a_retired_owner_is_fenced_and_its_journal_counts_what_it_holds_under_another_number(tmp_path: Path) -> None:
-    async def story() -> None:
-        store = MemoryStore()
-        node = start(tmp_path / "journal", store)
-        await hit(node, 1)
-        await node.owner.flush()
-        number = node.owner.status.owner
-        retire(store, number)
-        await hit(node, 2)
-        with pytest.raises(OwnerFenced):
-            await node.owner.flush()
-        die(node)
-        node.start()
-        await node.owner.flush()
-        assert node.owner.status.owner != number
-        assert await lifetime(store) == 3
-        await node.owner.close()
-
-    asyncio.run(story())
-
-
-def test_a_retired_owner_whose_last_flush_began_is_superseded(tmp_path: Path) -> None:
-    async def story() -> None:
-        store = FaultyStore(MemoryStore())
-        node = start(tmp_path / "journal", store)
-        await hit(node, 1)
-        await node.owner.flush()
-        await hit(node, 2)
-        store.fail_at[store.calls + 2] = ("before", StoreUnavailable)  # the flush begins, and goes no further
-        with pytest.raises(StoreUnavailable):
-            await node.owner.flush()
-        die(node)
-        retire(store, node.owner.status.owner)
-        node.start()
-        with pytest.raises(JournalSuperseded, match="retired"):
-            await node.owner.flush()
-        assert await lifetime(store) == 1
-
-    asyncio.run(story())
-
-
-def test_the_import_of_a_retired_owner_may_be_taken_over(tmp_path: Path) -> None:
-    async def story() -> None:
-        store = MemoryStore()
-        lost, other = start(tmp_path / "lost", store), start(tmp_path / "other", store)
-        for node in (lost, other):
-            await hit(node, 1)
-            await node.owner.flush()
-        await lost.owner.source("log")
-        with pytest.raises(ImportElsewhere):
-            await other.owner.source("log")
-        retire(store, lost.owner.status.owner)
-        assert (await other.owner.source("log")).owner == other.owner.status.owner
-        await other.owner.close()
 
     asyncio.run(story())
 
@@ -371,6 +204,34 @@ def test_flush_numbers_go_on_in_a_new_epoch(tmp_path: Path, monkeypatch: pytest.
             await node.owner.flush()
         assert node.owner.status.epoch == 4
         assert await lifetime(store) == (1 << 12) - 1
+        await node.owner.close()
+
+    asyncio.run(story())
+
+
+class Unlisted(MemoryStore):
+    listed = True
+
+    def owners(self) -> list[OwnerRecord]:
+        if not self.listed:
+            raise StoreUnavailable("a node does not answer")
+        return super().owners()
+
+
+def test_a_journal_that_was_not_closed_goes_on_as_the_owner_that_it_was(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = Unlisted()
+        node = start(tmp_path / "journal", store)
+        await hit(node, 1)
+        await node.owner.flush()
+        owner = node.owner.status.owner
+        await hit(node, 2)
+        die(node)
+        store.listed = False
+        node.start()
+        await node.owner.flush()
+        assert (node.owner.status.owner, await lifetime(store)) == (owner, 3)
+        store.listed = True
         await node.owner.close()
 
     asyncio.run(story())

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.keys import require_key
 from clickcurve.problem import shown
-from ingest.hit import Hit, bot_of, count_of, hit_of, id_of, is_id, minute_start, ts_of, ua_of
-from ingest.reading.json_hit import AnyHit
+from ingest.hit import AnyHit, Hit, bot_of, count_of, hit_of, id_of, is_id, minute_start, ts_of, ua_of
 from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, is_bot, law
 
 

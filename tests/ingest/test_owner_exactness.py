@@ -15,8 +15,8 @@ from ingest.batch import Batch, Identified
 from ingest.owner import ID_WINDOW_S
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess, TrackedDisk
+from tests.audit.auditor import Auditor, Hit, Outcome, Sent
 from tests.ingest.faulty_store import FaultyStore, Killed
-from tests.ingest.hit_weights import Auditor
 from tests.ingest.owner_kit import counts, minute_of, read
 
 START = 1_772_000_000  # 2026-02-25
@@ -31,9 +31,9 @@ class History:
         self.now = self.latest = float(START)
         self.unaware: dict[str, set[int]] = {}  # link -> the nodes that have not flushed since it was erased
         self.store = FaultyStore(MemoryStore())
-        self.auditor = Auditor()
+        self.auditor: Auditor[Sent] = Auditor()
         self.keys = ["a", "b", "\0nul", "überlang" * 20][: self.rnd.randint(1, 4)]
-        self.ids: dict[str, tuple[float, dict[str, int]]] = {}  # id -> when and what was sent under it first
+        self.ids: dict[str, tuple[float, Sent]] = {}  # id -> when and what was sent under it first
         self.nodes = [
             OwnerProcess(folder / f"node-{n}", self.store, lambda: self.now, alone=owners == 1, disk=TrackedDisk())
             for n in range(owners)
@@ -60,24 +60,27 @@ class History:
 
     # --- what may happen -----------------------------------------------------------------------------------------
     async def single(self, node: OwnerProcess) -> None:
-        # A single hit weighs 1, so it gets a key of its own that nobody else counts.
+        # A single hit weighs 1, so it is the first one of its key.
         key = f"single-{self.rnd.getrandbits(40)}"
         self.keys.append(key)
-        self.auditor.weigh(key)
-        await self.post(node, {key: 1}, node.owner.accept_one(key))
+        sent = self.auditor.enter(Sent([Hit(key, 0)]))
+        await self.post(node, sent, node.owner.accept_one(key))
 
     async def batch(self, node: OwnerProcess) -> None:
-        hits = {key: self.auditor.weigh(key) for key in self.rnd.sample(self.keys, self.rnd.randint(1, len(self.keys)))}
+        keys = [key for key in self.keys if self.auditor.has_room(key)]
+        hits = self.auditor.next_hits(self.rnd.sample(keys, self.rnd.randint(1, len(keys))))
         id_ = f"id-{self.rnd.getrandbits(60)}" if self.rnd.random() < 0.5 else None
+        sent = self.auditor.enter(Sent(hits, id_ is not None))
         if id_:
-            self.ids[id_] = self.now, hits
-        await self.send(node, hits, id_)
+            self.ids[id_] = self.now, sent
+        await self.send(node, sent, id_)
 
     async def other(self, node: OwnerProcess) -> None:
         """Counts of rows that are no link's."""
-        hits = {stored: self.auditor.weigh(stored) for stored in OTHERS if self.rnd.random() < 0.7}
+        keys = [stored for stored in OTHERS if self.rnd.random() < 0.7 and self.auditor.has_room(stored)]
+        sent = self.auditor.enter(Sent(self.auditor.next_hits(keys)))
         at = minute_of(self.now - self.rnd.choice([0, 0, 60, 90_000]))
-        await self.post(node, hits, asyncio.ensure_future(node.owner.accept(Batch(others=counts(at, hits)))))
+        await self.post(node, sent, node.owner.accept(Batch(others=counts(at, sent.counts))))
 
     async def repeat(self, node: OwnerProcess) -> None:
         in_window = [id_ for id_, (sent_at, _) in self.ids.items() if abs(self.now - sent_at) < ID_WINDOW_S - 3_600]
@@ -85,22 +88,21 @@ class History:
             id_ = self.rnd.choice(in_window)
             await self.send(node, self.ids[id_][1], id_)
 
-    async def send(self, node: OwnerProcess, hits: dict[str, int], id_: str | None) -> None:
+    async def send(self, node: OwnerProcess, sent: Sent, id_: str | None) -> None:
         at = minute_of(self.now - self.rnd.choice([0, 0, 0, 3_000, 90_000, 3_000_000, 50_000_000]))
-        batch = (
-            Batch(people=counts(at, hits)) if id_ is None else Batch(identified=[Identified(id_, counts(at, hits), {})])
-        )
-        await self.post(node, hits, asyncio.ensure_future(node.owner.accept(batch)))
+        hits = counts(at, sent.counts)
+        batch = Batch(people=hits) if id_ is None else Batch(identified=[Identified(id_, hits, {})])
+        await self.post(node, sent, node.owner.accept(batch))
 
-    async def post(self, node: OwnerProcess, hits: dict[str, int], answer: Awaitable[object]) -> None:
+    async def post(self, node: OwnerProcess, sent: Sent, answer: Awaitable[object]) -> None:
         try:
             await answer
         except JournalUnknown:
-            self.auditor.unknown(hits)
+            self.auditor.tried(sent, Outcome.unknown)
         except ClickcurveError:
-            return
+            self.auditor.tried(sent, Outcome.refused)
         else:
-            self.auditor.acknowledged(hits)
+            self.auditor.tried(sent, Outcome.acknowledged)
 
     async def flush(self, node: OwnerProcess) -> None:
         n = self.store.calls + self.rnd.randint(1, 12)
@@ -127,7 +129,7 @@ class History:
             return
         self.auditor.erased(key)
         self.unaware[key] = {id(other) for other in self.nodes if other is not node}
-        self.ids = {id_: sent for id_, sent in self.ids.items() if key not in sent[1]}
+        self.ids = {id_: sent for id_, sent in self.ids.items() if key not in sent[1].counts}
         self.now += 1
 
     async def wait(self, node: OwnerProcess) -> None:
@@ -157,7 +159,7 @@ class History:
                 continue  # another owner hears of an erasure when it flushes
             row = await read(self.store, self.nodes, link_key(key), int(self.now))
             waiting = any(buffer.undecided for one in self.nodes for buffer in one.owner._buffers())
-            self.auditor.check(key, row.lifetime, "read", lower=not waiting)
+            self.auditor.check(key, row.lifetime, "read", may_be_missing=waiting)
         for stored in OTHERS:
             row = await read(self.store, self.nodes, stored, int(self.now))
             self.auditor.check(stored, row.lifetime, "read")
@@ -207,5 +209,5 @@ def test_a_store_that_forgets_the_mark_is_caught(tmp_path: Path) -> None:
             await history.step()
         await history.end()
 
-    with pytest.raises(AssertionError, match=r"lost|too much"):
+    with pytest.raises(AssertionError, match=r"counted [023] times|more than was ever sent"):
         asyncio.run(history())

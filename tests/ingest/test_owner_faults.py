@@ -16,8 +16,8 @@ from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Batch, Identified, SourceStep
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess, TrackedDisk
+from tests.audit.auditor import Auditor, Outcome, Sent
 from tests.ingest.faulty_store import FaultyStore, Killed
-from tests.ingest.hit_weights import Auditor
 from tests.ingest.owner_kit import counts, minute_of, read
 
 NOW = 1_772_000_000.0
@@ -71,15 +71,16 @@ class Story:
     def __init__(self, folder: Path) -> None:
         self.store = FaultyStore(MemoryStore())
         self.disk = FaultyDisk()
-        self.auditor = Auditor()
+        self.auditor: Auditor[Sent] = Auditor()
+        self.with_id: dict[str, Sent] = {}
         self.node = OwnerProcess(folder, self.store, lambda: NOW, alone=True, disk=self.disk)
         self.position = 0
 
     async def tell(self) -> None:
         for turn in range(3):
-            await self.post({"a": 0, "b": 0}, None)
-            await self.post({"a": 0}, f"id-{turn}")
-            await self.post({"b": 0}, f"id-{turn}-again")
+            await self.post("ab", None)
+            await self.post("a", f"id-{turn}")
+            await self.post("b", f"id-{turn}-again")
             await self.again(f"id-{turn}-again")
             await self.step()
             await self.flush()
@@ -94,26 +95,23 @@ class Story:
         with suppress(ClickcurveError, Killed):
             await self.node.owner.close()
 
-    sent: dict[str, dict[str, int]]
-
-    async def post(self, keys: dict[str, int], id_: str | None) -> None:
-        hits = {key: self.auditor.weigh(key) for key in keys}
+    async def post(self, keys: str, id_: str | None) -> None:
+        sent = self.auditor.enter(Sent(self.auditor.next_hits(keys), id_ is not None))
         if id_ is not None:
-            self.sent = getattr(self, "sent", {})
-            self.sent[id_] = hits
-        await self.send(hits, id_)
+            self.with_id[id_] = sent
+        await self.send(sent, id_)
 
     async def again(self, id_: str) -> None:
-        await self.send(self.sent[id_], id_)
+        await self.send(self.with_id[id_], id_)
 
-    async def send(self, hits: dict[str, int], id_: str | None) -> None:
-        people = counts(minute_of(NOW), hits)
+    async def send(self, sent: Sent, id_: str | None) -> None:
+        people = counts(minute_of(NOW), sent.counts)
         batch = Batch(people=people) if id_ is None else Batch(identified=[Identified(id_, people, {})])
-        await self.answer(batch, hits)
+        await self.answer(batch, sent)
 
     async def step(self) -> None:
         """A piece of an import, repeated until it is known to be in: it counts once."""
-        hits = {"a": self.auditor.weigh("a")}
+        sent = self.auditor.enter(Sent(self.auditor.next_hits("a"), repeatable=True))
         while True:
             try:
                 position = (await self.node.owner.source("log")).position
@@ -126,22 +124,22 @@ class Story:
             if position != self.position:
                 break
             step = SourceStep("log", position, position + 10, "tail")
-            await self.answer(Batch(people=counts(minute_of(NOW), hits), source=step), hits)
+            await self.answer(Batch(people=counts(minute_of(NOW), sent.counts), source=step), sent)
         self.position += 10
-        self.auditor.acknowledged(hits)
+        self.auditor.tried(sent, Outcome.acknowledged)
 
-    async def answer(self, batch: Batch, hits: dict[str, int]) -> None:
+    async def answer(self, batch: Batch, sent: Sent) -> None:
         try:
             await self.node.owner.accept(batch)
         except JournalUnknown:
-            self.auditor.unknown(hits)
+            self.auditor.tried(sent, Outcome.unknown)
         except Killed:
-            self.auditor.unknown(hits)
+            self.auditor.tried(sent, Outcome.unknown)
             self.restart()
         except ClickcurveError:
-            return
+            self.auditor.tried(sent, Outcome.refused)
         else:
-            self.auditor.acknowledged(hits)
+            self.auditor.tried(sent, Outcome.acknowledged)
 
     async def flush(self) -> None:
         try:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.install.environments import Environment, build_sdist, build_wheel, copy_of_the_tree, lowest_setuptools, pins
+from tests.install.environments import Environment, build_wheel, copy_of_the_tree, lowest_setuptools, make_wheel, pins
 
 
 @pytest.fixture(scope="session")
 def builder(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An environment with pip and the lowest setuptools that pyproject.toml declares."""
-    environment = Environment(tmp_path_factory.mktemp("builder"))
+    environment = Environment.made(tmp_path_factory.mktemp("builder"))
     environment.pip("install", lowest_setuptools())
     return environment
 
@@ -23,13 +23,21 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def sdist(builder: Environment, tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_sdist(builder, tree, tmp_path_factory.mktemp("sdist"))
+def dist(builder: Environment, tree: Path) -> Path:
+    """The folder with the wheel and the source distribution."""
+    return make_wheel(builder, tree)
 
 
 @pytest.fixture(scope="session")
-def wheel(builder: Environment, tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_wheel(builder, tree, tmp_path_factory.mktemp("wheel"))
+def sdist(dist: Path) -> Path:
+    (packed,) = dist.glob("*.tar.gz")
+    return packed
+
+
+@pytest.fixture(scope="session")
+def wheel(dist: Path) -> Path:
+    (packed,) = dist.glob("*.whl")
+    return packed
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +46,7 @@ def installed(builder: Environment, wheel: Path, tmp_path_factory: pytest.TempPa
     folder = tmp_path_factory.mktemp("installed")
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join(pins()))
-    environment = Environment(folder / "venv", pip=builder)
+    environment = Environment.made(folder / "venv", pip=builder)
     environment.pip("install", "--only-binary", ":all:", "--constraint", constraints, wheel)
     return environment
 

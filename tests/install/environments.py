@@ -41,14 +41,19 @@ def pins() -> Iterator[str]:
 
 
 class Environment:
-    """A virtual environment in a folder of its own; `pip` is the environment whose pip installs into it."""
+    """A virtual environment in a folder; `pip` is the one whose pip installs into it, itself by default."""
 
     def __init__(self, folder: Path, pip: Environment | None = None) -> None:
         self.folder = folder
         self.python = folder / "bin" / "python"
         self._pip = [str((pip or self).python), "-m", "pip", "--python", str(self.python)]
+
+    @classmethod
+    def made(cls, folder: Path, pip: Environment | None = None) -> Environment:
+        """Makes an empty environment, with a pip of its own unless another one's is given."""
         without_pip = ["--without-pip"] if pip else []
         subprocess.run([sys.executable, "-m", "venv", *without_pip, str(folder)], check=True, timeout=WITHIN_S)
+        return cls(folder, pip)
 
     @property
     def program(self) -> Path:
@@ -108,16 +113,23 @@ def copy_of_the_tree(folder: Path) -> Path:
     return shutil.copytree(ROOT, folder, ignore=MADE_BY_TOOLS)
 
 
-def build_sdist(builder: Environment, tree: Path, folder: Path) -> Path:
-    """Builds the source distribution of a tree with the builder's setuptools."""
-    code = f"import setuptools.build_meta as backend; print(backend.build_sdist({str(folder)!r}))"
-    done = builder.run(code, tree)
+def make_wheel(builder: Environment, tree: Path) -> Path:
+    """Makes the folder dist/ of a tree as `make wheel` does, with the builder's pip and setuptools."""
+    done = subprocess.run(
+        ["make", "--old-file=install", "wheel", f"BIN={builder.python.parent}"],
+        cwd=tree,
+        env=plain_environment({"PYTHONPATH": ""}),
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
-    return folder / done.stdout.splitlines()[-1]
+    return tree / "dist"
 
 
 def build_wheel(builder: Environment, source: Path, folder: Path) -> Path:
-    """Builds the wheel of a tree or a source distribution with the builder's setuptools."""
+    """Builds the wheel of a source distribution with the builder's setuptools."""
     builder.pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, source)
     (wheel,) = folder.glob("*.whl")
     return wheel

@@ -33,7 +33,7 @@ print("ours works")
 @pytest.fixture
 def fresh(builder: Environment, tmp_path: Path) -> Environment:
     """An empty environment: the limiter in process needs no other package."""
-    return Environment(tmp_path / "venv", pip=builder)
+    return Environment.made(tmp_path / "venv", pip=builder)
 
 
 def install(environment: Environment, package: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from clickcurve.limiter.backend import Backend, Question, Settled, lapses_us
-from clickcurve.limiter.backends.counters import Counter, decide
+from clickcurve.limiter.backends.counters import Counter, decide_by_counters
 from clickcurve.limiter.backends.memcached import MemcachedBackend
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.backends.redis import RedisBackend
@@ -42,7 +42,7 @@ class CounterBackend:
         self._costs: dict[str, int] = {}
 
     def decide(self, question: Question) -> tuple[Quota, ...]:
-        deciding = decide(question)
+        deciding = decide_by_counters(question)
         wanted = next(deciding)
         self.rounds.append(1)
         try:

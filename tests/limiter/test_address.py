@@ -122,7 +122,7 @@ def test_no_claim_of_a_client_hides_what_its_proxy_saw(claimed: str, header: int
 
 @pytest.mark.parametrize("text", ["10.0.0.1/8", "10.0.0", "all", "10.0.0.0/33", "::/129"])
 def test_a_wrong_network_is_refused_with_the_reason(text: str) -> None:
-    with pytest.raises(ParameterInvalid, match="is no network"):
+    with pytest.raises(ParameterInvalid, match="is not a network"):
         addresses(f"127.0.0.1, {text}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clickcurve.limiter.backends.counters import Counter, Verdict, charges, decide
+from clickcurve.limiter.backends.counters import Counter, Verdict, counters_charged, decide_by_counters
 from clickcurve.limiter.rule import parse_rules
 from tests.limiter.backends import CounterBackend, Place, Recorder
 from tests.limiter.given import ANN, MIDNIGHT, T, hits
@@ -47,13 +47,13 @@ def test_what_is_written_lives_as_long_as_it_may_be_read() -> None:
         }
     )
     second = MIDNIGHT + 3_661
-    assert charges(tiered, "k", second) == [
+    assert counters_charged(tiered, "k", second) == [
         (Counter("k", 1, second), 86_402),
         (Counter("k", 60, second - 1), 86_461),
         (Counter("k", 3_600, second - 61), 90_001),
     ]
-    assert charges(fixed, "k", second) == [(Counter("k", 1, second), 1), (Counter("k", 60, second - 1), 60)]
-    assert [life_s for _, life_s in charges(kept, "k", second)] == [31, 90]
+    assert counters_charged(fixed, "k", second) == [(Counter("k", 1, second), 1), (Counter("k", 60, second - 1), 60)]
+    assert [life_s for _, life_s in counters_charged(kept, "k", second)] == [31, 90]
 
 
 def test_the_latest_second_is_put_once_a_second() -> None:
@@ -63,7 +63,7 @@ def test_the_latest_second_is_put_once_a_second() -> None:
     written = []
     for n in range(6):
         limiter.hit("e", ANN, now=MIDNIGHT + n / 3)
-        deciding = decide(backend.questions[-1])
+        deciding = decide_by_counters(backend.questions[-1])
         next(deciding)
         try:
             deciding.send(counters)

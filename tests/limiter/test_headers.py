@@ -11,7 +11,14 @@ import pytest
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.http.fallback import without_backend
-from clickcurve.limiter.http.headers import DIALECTS, check_dialect, fields, http_refusal, may_tell, retry_after_s
+from clickcurve.limiter.http.headers import (
+    DIALECTS,
+    check_dialect,
+    fields,
+    http_refusal,
+    may_carry_limits,
+    whole_retry_after_s,
+)
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import Rule, parse_rules
@@ -103,7 +110,7 @@ def test_a_shadow_rule_is_in_no_policy() -> None:
 
 @pytest.mark.parametrize(("status", "may"), [(200, True), (301, False), (302, False), (308, False), (429, True)])
 def test_a_redirect_tells_nothing(status: int, may: bool) -> None:
-    assert may_tell(status) is may
+    assert may_carry_limits(status) is may
 
 
 def test_a_refusal_is_a_problem_document_that_no_cache_keeps() -> None:
@@ -132,12 +139,12 @@ def test_what_can_never_pass_says_so(dialect: str) -> None:
     _, headers, body = http_refusal(dialect, decision(5, None), RULES, None)
     assert "Retry-After" not in dict(headers)
     assert "more than the 5" in body.decode()
-    assert retry_after_s(decision(5, None)) is None
+    assert whole_retry_after_s(decision(5, None)) is None
 
 
 def test_an_unknown_dialect_is_refused() -> None:
     assert check_dialect("ietf-11") == "ietf-11"
-    with pytest.raises(ParameterInvalid, match="is no dialect"):
+    with pytest.raises(ParameterInvalid, match="is not a dialect"):
         check_dialect("kong")
 
 

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.limiter.key import MAX_KEY_CHARS, Keys, keys_of, memcached_key, part
+from clickcurve.limiter.key import MAX_KEY_CHARS, KeyMaker, key_maker, memcached_key, part
 from clickcurve.limiter.rule import parse_rules
 
 values = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30) | st.text("12:/.ab", min_size=1)
 
 
-def keys(by: Any = "ip", event: str = "login", **settings: Any) -> Keys:
-    return keys_of(parse_rules({event: {"by": by, "rates": "5/m", **settings}})[0])
+def keys(by: Any = "ip", event: str = "login", **settings: Any) -> KeyMaker:
+    return key_maker(parse_rules({event: {"by": by, "rates": "5/m", **settings}})[0])
 
 
 PAIR = keys([["ip", "endpoint"]])
@@ -23,7 +23,7 @@ PAIR = keys([["ip", "endpoint"]])
 
 @given(st.tuples(values, values), st.tuples(values, values))
 def test_two_pairs_of_values_share_a_key_only_if_they_are_equal(one: tuple[str, str], other: tuple[str, str]) -> None:
-    made = [PAIR.of(dict(zip(("ip", "endpoint"), pair, strict=True))) for pair in (one, other)]
+    made = [PAIR.key(dict(zip(("ip", "endpoint"), pair, strict=True))) for pair in (one, other)]
     assert (made[0] == made[1]) == (one == other)
 
 
@@ -47,22 +47,22 @@ def test_the_same_value_of_another_feature_rule_event_or_way_of_counting_is_anot
         keys("ip", strategy="fixed"),
         keys("ip", strategy="token_bucket"),
     ]
-    assert len({each.of(features) for each in made}) == len(made)
-    assert not {each.of(features) for each in made} & {each.overflow for each in made}
+    assert len({each.key(features) for each in made}) == len(made)
+    assert not {each.key(features) for each in made} & {each.overflow for each in made}
 
 
 def test_another_limit_goes_on_from_the_same_counts() -> None:
-    assert keys(rates="5/m").of({"ip": "x"}) == keys(rates="50/m, 60/h").of({"ip": "x"})
-    windows = {keys(rates=rates, strategy="fixed").of({"ip": "x"}) for rates in ("5/m", "9/m", "5/m, 60/h")}
+    assert keys(rates="5/m").key({"ip": "x"}) == keys(rates="50/m, 60/h").key({"ip": "x"})
+    windows = {keys(rates=rates, strategy="fixed").key({"ip": "x"}) for rates in ("5/m", "9/m", "5/m, 60/h")}
     assert len(windows) == 2
 
 
 def test_the_first_alternative_that_is_given_names_the_caller() -> None:
     either = keys(["user", "ip"])
-    user = either.of({"user": "ann", "ip": "10.0.0.1"})
-    assert user == either.of({"user": "ann"})
-    assert either.of({"ip": "10.0.0.1"}) == either.of({"user": "", "ip": "10.0.0.1"})
-    assert either.of({"user": "10.0.0.1"}) != either.of({"ip": "10.0.0.1"})
+    user = either.key({"user": "ann", "ip": "10.0.0.1"})
+    assert user == either.key({"user": "ann"})
+    assert either.key({"ip": "10.0.0.1"}) == either.key({"user": "", "ip": "10.0.0.1"})
+    assert either.key({"user": "10.0.0.1"}) != either.key({"ip": "10.0.0.1"})
     assert either.caller({"user": "", "ip": "10.0.0.1"}) == "10.0.0.1"
     assert PAIR.caller({"ip": "10.0.0.1", "endpoint": "/a"}) == "10.0.0.1 /a"
 
@@ -70,35 +70,35 @@ def test_the_first_alternative_that_is_given_names_the_caller() -> None:
 @pytest.mark.parametrize("features", [{}, {"user": "ann"}, {"ip": "x"}, {"endpoint": "x", "ip": ""}])
 def test_a_missing_feature_is_said(features: dict[str, str]) -> None:
     with pytest.raises(ParameterInvalid, match="the event login needs ip and endpoint") as refused:
-        PAIR.of(features)
+        PAIR.key(features)
     assert refused.value.field == "ip"
 
 
 @pytest.mark.parametrize("value", [5, 5.5, ["x"], b"x", True])
 def test_a_value_that_is_no_text_is_said(value: Any) -> None:
     for made in (keys("ip"), PAIR):
-        with pytest.raises(ParameterInvalid, match="ip of the event login is no text"):
-            made.of({"ip": value, "endpoint": "x"})
+        with pytest.raises(ParameterInvalid, match="ip of the event login is not text"):
+            made.key({"ip": value, "endpoint": "x"})
 
 
-def test_a_lone_surrogate_is_no_text() -> None:
+def test_a_lone_surrogate_is_not_text() -> None:
     for made in (keys("ip"), PAIR):
-        with pytest.raises(ParameterInvalid, match="no text that UTF-8 can hold"):
-            made.of({"ip": "\ud800", "endpoint": "x"})
+        with pytest.raises(ParameterInvalid, match="not text that UTF-8 can hold"):
+            made.key({"ip": "\ud800", "endpoint": "x"})
 
 
 def test_a_very_long_value_is_kept_as_a_digest() -> None:
-    long = [keys().of({"ip": "x" * 100_000 + end}) for end in "ab"]
+    long = [keys().key({"ip": "x" * 100_000 + end}) for end in "ab"]
     assert long[0] != long[1]
     assert max(map(len, long)) < MAX_KEY_CHARS
     assert all(key.startswith("#") for key in long)
-    assert keys().of({"ip": long[0]}) != long[0]
+    assert keys().key({"ip": long[0]}) != long[0]
 
 
 @given(st.lists(values | st.text(min_size=150, max_size=300), min_size=2, max_size=2, unique=True))
 def test_memcached_gets_keys_that_it_takes_and_can_tell_apart(pair: list[str]) -> None:
     try:
-        made = [memcached_key(keys().of({"ip": value})) for value in pair]
+        made = [memcached_key(keys().key({"ip": value})) for value in pair]
     except ParameterInvalid:
         return  # a surrogate
     assert made[0] != made[1]

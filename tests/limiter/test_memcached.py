@@ -15,7 +15,14 @@ from clickcurve.buckets.errors import BackendUnavailable, SettingInvalid
 from clickcurve.limiter.backend import Settled
 from clickcurve.limiter.backends.guard import Guarded, Patience
 from clickcurve.limiter.backends.memcached import MemcachedBackend
-from clickcurve.limiter.backends.memcached_connection import MAX_RELATIVE_S, Server, get, lives, numbers, parse_address
+from clickcurve.limiter.backends.memcached_connection import (
+    MAX_RELATIVE_S,
+    Server,
+    expiry,
+    get_command,
+    parse_address,
+    parse_numbers,
+)
 from clickcurve.limiter.backends.memcached_keys import GRACE_S
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import FAILURES
@@ -91,8 +98,8 @@ def test_trap_2_a_time_to_live_of_more_than_30_days_is_a_date(server: Served, pl
     now = time()
     assert hits(limiter, 4, now) == [True] * 3 + [False]
     assert all(364 * DAY_S < life_s <= 367 * DAY_S for life_s in items(server).values())
-    assert lives(MAX_RELATIVE_S, 1_700_000_000_000_000) == MAX_RELATIVE_S
-    assert lives(MAX_RELATIVE_S + 1, 1_700_000_000_000_000) == 1_700_000_000 + MAX_RELATIVE_S + 1
+    assert expiry(MAX_RELATIVE_S, 1_700_000_000_000_000) == MAX_RELATIVE_S
+    assert expiry(MAX_RELATIVE_S + 1, 1_700_000_000_000_000) == 1_700_000_000 + MAX_RELATIVE_S + 1
 
 
 def test_trap_3_a_time_to_live_of_a_second_may_end_at_once(server: Served, place: Place) -> None:
@@ -334,7 +341,7 @@ def test_an_answer_of_many_pieces(server: Served) -> None:
     with closing(Server(server.address, timeout_s=PATIENCE_S)) as asking:
         names = [f"{n}|" + "x" * 200 for n in range(3_000)]
         asking.ask("".join(f"ms {name} 3 T100\r\n{n % 1_000:03}\r\n" for n, name in enumerate(names)))
-        told = numbers(asking.ask(get(names)))
+        told = parse_numbers(asking.ask(get_command(names)))
         assert [told[name] for name in names] == [n % 1_000 for n in range(3_000)]
 
 

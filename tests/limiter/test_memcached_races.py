@@ -15,8 +15,8 @@ import pytest
 
 from clickcurve.limiter.backend import Settled
 from clickcurve.limiter.backends.counters import Verdict
-from clickcurve.limiter.backends.memcached import TRIES, MemcachedBackend
-from clickcurve.limiter.backends.memcached_keys import Seats
+from clickcurve.limiter.backends.memcached import MAX_ATTEMPTS, MemcachedBackend
+from clickcurve.limiter.backends.memcached_keys import QuestionKeys
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import EDGES_S
@@ -138,16 +138,16 @@ def raced(monkeypatch: pytest.MonkeyPatch, strategy: str, cost: int = 1) -> Iter
     address = shared_memcached().address
     with closing(Raced(address)) as backend, closing(MemcachedBackend([address], timeout_s=PATIENCE_S)) as other:
         limiter, rival = (ten(Place("memcached", each), strategy) for each in (backend, other))
-        charge = Seats.charge
+        charge = QuestionKeys.charge
 
-        def charged(seats: Seats, verdict: Verdict) -> Mapping[str, int]:
+        def charged(seats: QuestionKeys, verdict: Verdict) -> Mapping[str, int]:
             if backend.races:
                 races, backend.races = backend.races, 0
                 rival.hit("e", ANN, cost, now=T)
                 backend.races = races - 1
             return charge(seats, verdict)
 
-        monkeypatch.setattr(Seats, "charge", charged)
+        monkeypatch.setattr(QuestionKeys, "charge", charged)
         yield limiter, backend
 
 
@@ -181,18 +181,18 @@ def test_who_was_raced_and_still_has_room_is_told_what_is_left(
 def test_who_is_raced_every_time_is_refused_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each time by one that is taken back before it looks again, so that there is always room when it looks."""
     with raced(monkeypatch, "fixed") as (limiter, backend):
-        charge = Seats.charge
+        charge = QuestionKeys.charge
         hits(limiter, 9, T)
 
-        def charged(seats: Seats, verdict: Verdict) -> Mapping[str, int]:
+        def charged(seats: QuestionKeys, verdict: Verdict) -> Mapping[str, int]:
             others = charge(seats, verdict)
             return others or dict.fromkeys((counter.key for counter, _ in verdict.add), 1)
 
-        monkeypatch.setattr(Seats, "charge", charged)
+        monkeypatch.setattr(QuestionKeys, "charge", charged)
         refused = limiter.hit("e", ANN, now=T)
         assert (refused.allowed, refused.retry_after_s) == (False, 0.001)
         assert backend.measures()["memcached_gave_up_total"] == 1
-        assert backend.measures()["memcached_taken_back_total"] == TRIES
+        assert backend.measures()["memcached_taken_back_total"] == MAX_ATTEMPTS
         assert free(limiter, T) == 1
 
 
@@ -200,15 +200,15 @@ def test_a_reset_in_the_middle_of_a_hit(monkeypatch: pytest.MonkeyPatch) -> None
     """The hit is counted after it, and what was counted before it is not."""
     with raced(monkeypatch, "fixed") as (limiter, _):
         hits(limiter, 9, T)
-        charge = Seats.charge
+        charge = QuestionKeys.charge
         resets = [1]
 
-        def charged(seats: Seats, verdict: Verdict) -> Mapping[str, int]:
+        def charged(seats: QuestionKeys, verdict: Verdict) -> Mapping[str, int]:
             if resets.pop() if resets else 0:
                 limiter.reset("e", ANN, now=T)
             return charge(seats, verdict)
 
-        monkeypatch.setattr(Seats, "charge", charged)
+        monkeypatch.setattr(QuestionKeys, "charge", charged)
         assert limiter.hit("e", ANN, now=T).remaining == 9
         assert free(limiter, T) == 9
 

@@ -65,7 +65,7 @@ def test_every_setting_of_a_rule_can_be_written_in_a_line() -> None:
         ("5 per minute", "not a limit per time"),
         ("by=ip rates=5/m burst=many strategy=token_bucket", "burst must be a whole number"),
         ("by=ip rates=5/m shadow=perhaps", "shadow must be true or false"),
-        ("by=ip rates=5/m colour=red", "'colour' is no setting of a rule"),
+        ("by=ip rates=5/m colour=red", "'colour' is not a setting of a rule"),
         ("by= rates=5/m", "by must be"),
     ],
 )

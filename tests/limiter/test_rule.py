@@ -95,8 +95,8 @@ def test_a_hit_is_counted_in_the_tiers_that_its_windows_need(
         ({"by": ""}, "by", "features such as"),
         ({"by": ["user", 5]}, "by", "features such as"),
         ({"by": "cost"}, "by", "a field of the question"),
-        ({"colour": "red"}, "colour", "no setting of a rule"),
-        ({"edge_s": 60}, "edge_s", "no setting of a rule"),
+        ({"colour": "red"}, "colour", "not a setting of a rule"),
+        ({"edge_s": 60}, "edge_s", "not a setting of a rule"),
         ({"name": "a b"}, "name", "1 to 64 letters, digits"),
     ],
 )

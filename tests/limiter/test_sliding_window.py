@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from clickcurve.limiter import sliding_window
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import EDGES_S, Rule, parse_rules
-from clickcurve.limiter.sliding_window import Bucket, buckets_of, inside, leaving, life_s, reads, weigh, writes
+from clickcurve.limiter.sliding_window import (
+    Bucket,
+    buckets_of,
+    buckets_read,
+    buckets_written,
+    inside,
+    leaving,
+    life_s,
+    weigh_buckets,
+)
 from tests.limiter.oracle import SECOND_US, Log
 
 MIDNIGHT = 1_709_164_800  # 2024-02-29
@@ -36,16 +45,16 @@ def test_a_days_window_at_23_30_33() -> None:
 
 def test_a_decision_reads_the_cover_and_the_bucket_that_is_being_left() -> None:
     for second in range(MIDNIGHT, MIDNIGHT + 7_200, 7):
-        wanted = reads(DAY, second)
+        wanted = buckets_read(DAY, second)
         assert len(wanted) == len(set(wanted)) in (25, 84, 143)
         assert (1, second - 86_400) in wanted
 
 
 def test_rates_share_their_buckets() -> None:
     four = rule("2/s, 5/m, 10/h, 100/d")
-    alone = [len(reads(rule(text), MIDNIGHT + 84_633)) for text in ("2/s", "5/m", "10/h", "100/d")]
-    assert len(reads(four, MIDNIGHT + 84_633)) < sum(alone)
-    assert len(writes(four, MIDNIGHT)) == len(writes(DAY, MIDNIGHT)) == 3
+    alone = [len(buckets_read(rule(text), MIDNIGHT + 84_633)) for text in ("2/s", "5/m", "10/h", "100/d")]
+    assert len(buckets_read(four, MIDNIGHT + 84_633)) < sum(alone)
+    assert len(buckets_written(four, MIDNIGHT)) == len(buckets_written(DAY, MIDNIGHT)) == 3
 
 
 @pytest.mark.parametrize(("edge", "most"), [("second", 87_864), ("minute", 1_524), ("hour", 24 + 60 + 60)])
@@ -53,7 +62,7 @@ def test_a_wide_edge_needs_few_buckets(edge: str, most: int) -> None:
     rule_ = rule("100/d", edge)
     kept = sum(86_400 // width_s for width_s in rule_.widths_s)
     assert kept <= most
-    assert max(len(reads(rule_, MIDNIGHT + second)) for second in range(0, 86_400, 97)) <= kept + 1
+    assert max(len(buckets_read(rule_, MIDNIGHT + second)) for second in range(0, 86_400, 97)) <= kept + 1
 
 
 @given(st.sampled_from(sorted(EDGES_S)), st.integers(1, 24), st.integers(MIDNIGHT, MIDNIGHT + 200_000))
@@ -73,7 +82,7 @@ def test_no_bucket_is_forgotten_while_it_is_read(age_s: int, window_s: int) -> N
     """Whatever cover reads a bucket, its life from its own first second reaches to there."""
     rule_ = rule(f"5/{window_s}s")
     second = MIDNIGHT + age_s
-    for width_s, start in reads(rule_, second):
+    for width_s, start in buckets_read(rule_, second):
         assert second - start < life_s(rule_, width_s)
 
 
@@ -81,11 +90,11 @@ def drive(rule_: Rule, log: list[tuple[int, int]], at_us: int, cost: int, taking
     """The quota by buckets that are counted from a log, and the rounds of reading that it took."""
     counts: Counter[Bucket] = Counter()
     for then_us, each in log:
-        for bucket in writes(rule_, then_us // SECOND_US):
+        for bucket in buckets_written(rule_, then_us // SECOND_US):
             counts[bucket] += each
     latest = max((then_us for then_us, _ in log), default=0) // SECOND_US
     second = max(at_us // SECOND_US, latest)
-    weighing = weigh(rule_, second, latest, at_us, cost, taking)
+    weighing = weigh_buckets(rule_, second, latest, at_us, cost, taking)
     wanted, rounds = next(weighing), 1
     while True:
         try:

@@ -13,10 +13,10 @@ from clickcurve.limiter.token_bucket import (
     converted,
     drops_at,
     flow_of,
-    given_back,
+    give_back,
     holds_at,
-    trimmed,
-    weigh,
+    trim_claims,
+    weigh_tokens,
 )
 
 SECOND_US = 1_000_000
@@ -102,11 +102,11 @@ def test_a_change_of_rate_and_burst_keeps_the_tokens_that_are_there(
 def test_the_numbers_of_a_standing() -> None:
     flow = flow_of(60, 60, 10)
     at_us = 1_000 * SECOND_US
-    full = weigh(flow, 60, flow.full, at_us, at_us, 3, True)
+    full = weigh_tokens(flow, 60, flow.full, at_us, at_us, 3, True)
     assert (full.fits, full.limit, full.remaining, full.retry_after_s, full.reset_at) == (True, 10, 7, 0.0, 1_003)
-    low = weigh(flow, 60, flow.token * 3 // 2, at_us, at_us, 4, True)
+    low = weigh_tokens(flow, 60, flow.token * 3 // 2, at_us, at_us, 4, True)
     assert (low.fits, low.remaining, low.retry_after_s, low.reset_at) == (False, 1, 2.5, 1_009)
-    never = weigh(flow, 60, flow.full, at_us, at_us, 11, True)
+    never = weigh_tokens(flow, 60, flow.full, at_us, at_us, 11, True)
     assert (never.fits, never.retry_after_s) == (False, None)
 
 
@@ -120,7 +120,7 @@ class Bucket:
     def see(self, at_us: int) -> None:
         self.drops = drops_at(self.flow, self.drops, self.at_us, at_us)
         self.at_us = at_us
-        self._keep(trimmed(list(self.open.values()), self.flow.full - self.drops))
+        self._keep(trim_claims(list(self.open.values()), self.flow.full - self.drops))
 
     def take(self, cost: int, name: int) -> bool:
         if cost * self.flow.token > self.drops:
@@ -131,7 +131,7 @@ class Bucket:
 
     def cancel(self, name: int, cost: int) -> None:
         which = list(self.open).index(name)
-        back, claims = given_back(list(self.open.values()), which, cost * self.flow.token)
+        back, claims = give_back(list(self.open.values()), which, cost * self.flow.token)
         self.drops += back
         self._keep(claims)
 

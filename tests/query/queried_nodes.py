@@ -164,7 +164,7 @@ class QueriedNodes:
         for owner in self.owners:
             owner.erase(key, self._stamp_us)
         self.hits = [hit for hit in self.hits if hit.key != key]
-        self.queries.erased()
+        self.queries.link_erased()
 
     def counted(self, key: str | None, start: int, end: int, bots: Bots = Bots.exclude) -> int:
         """The truth: hits of whole minutes in [start, end)."""

@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request, Response
 
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.keys import caller_key, limit_key
+from query.http.hot_endpoint import HotQueries
 from query.http.routes import routes
 from tests.query.queried_nodes import Limits, QueriedNodes
 from tests.query.test_routes import refuse
@@ -24,13 +25,14 @@ class Node:
 
     def __init__(self) -> None:
         self.nodes = QueriedNodes(now=NOW)
-        self.app = FastAPI()
-        self.app.include_router(routes(self.nodes.queries, self._erase, Limits("login", "quiet")))
+        app = FastAPI()
+        app.include_router(routes(self.nodes.queries, self._erase, Limits("login", "quiet")))
 
         async def on_error(request: Request, error: Exception) -> Response:
             return refuse(error)
 
-        self.app.add_exception_handler(ClickcurveError, on_error)
+        app.add_exception_handler(ClickcurveError, on_error)
+        self.app = HotQueries(self.nodes.queries, refuse, app)
 
     async def _erase(self, key: str) -> None:
         self.nodes.erase(key)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from query import top
-from query.parameters import Asked
+from query.parameters import Parameters
 from storage.contract import StoredLink
 from tests.query.queried_nodes import QueriedNodes, run
 
@@ -136,7 +136,7 @@ def test_many_who_ask_at_once_share_one_walk() -> None:
     walks = counted_walks(nodes)
 
     async def ask_many() -> list[top.Top]:
-        return await asyncio.gather(*(nodes.top_links.top(Asked(), NOW) for _ in range(10)))
+        return await asyncio.gather(*(nodes.top_links.top(Parameters(), NOW) for _ in range(10)))
 
     assert {tuple(found.links) for found in run(ask_many())} == {(("a", 1),)}
     assert len(walks) == 1
@@ -160,9 +160,9 @@ def test_what_happens_during_a_walk_is_not_forgotten(what: str) -> None:
         return found
 
     nodes.top_links._walk = meanwhile
-    assert run(nodes.top_links.top(Asked(), NOW)).links[0] == ("a", 11)
+    assert run(nodes.top_links.top(Parameters(), NOW)).links[0] == ("a", 11)
     expected = [("a", 11), ("b", 1), ("c", 1)] if what == "flush" else [("a", 11), ("c", 1)]
-    assert run(nodes.top_links.top(Asked(), NOW)).links == expected
+    assert run(nodes.top_links.top(Parameters(), NOW)).links == expected
 
 
 def test_a_flush_while_the_pending_hits_are_gathered_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +176,7 @@ def test_a_flush_while_the_pending_hits_are_gathered_loses_none(monkeypatch: pyt
     async def asked() -> top.Top:
         nodes.hit("a", NOW)
         nodes.hit("b", NOW)
-        asking = asyncio.create_task(nodes.top_links.top(Asked(), NOW))
+        asking = asyncio.create_task(nodes.top_links.top(Parameters(), NOW))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         nodes.flush()

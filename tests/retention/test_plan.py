@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.ladder import CLICKS, Ladder, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, Row, add, fold
-from retention.plan import Fold, TierSummary, plan, summary
+from retention.plan import Fold, TierSummary, plan, summarize
 from tests.buckets.given import Hit, at, hits, ladders, law, moments, row_of
 
 NOON = at("2024-03-15T12:00")
@@ -49,7 +49,7 @@ def test_after_a_pause_buckets_go_straight_to_the_tier_that_will_hold_them() -> 
         Fold("five_minute", "month", *month, 1, 2, 0, 0),
         Fold("hour", "month", *month, 1, 4, 0, 0),
     ]
-    assert summary([folds], CLICKS) == [
+    assert summarize([folds], CLICKS) == [
         TierSummary("minute", 1, 1, 0, 0, 0, 0),
         TierSummary("five_minute", 1, 2, 0, 0, 0, 0),
         TierSummary("hour", 1, 4, 0, 0, 0, 0),
@@ -61,7 +61,7 @@ def test_after_a_pause_buckets_go_straight_to_the_tier_that_will_hold_them() -> 
 def test_a_summary_adds_the_plans_of_many_rows() -> None:
     row = add(FOLDED, Delta({NOON: 1, NOON + 60: 2}, {NOON: 8}), CLICKS)
     folds = plan(row, TODAY + 1, CLICKS)
-    assert summary([folds, [], folds], CLICKS)[:2] == [
+    assert summarize([folds, [], folds], CLICKS)[:2] == [
         TierSummary("minute", 6, 6, 16, 0, 0, 0),
         TierSummary("five_minute", 0, 0, 0, 4, 6, 16),
     ]
@@ -73,7 +73,7 @@ def test_folding_does_just_what_was_planned(found: list[Hit], ladder: Ladder, no
     row = row_of(found, fold_day(now), ladder)
     folds = plan(row, row.fold_day + days, ladder)
     before, after = sizes(row), sizes(fold(row, row.fold_day + days, ladder))
-    for tier, tally in enumerate(summary([folds], ladder)):
+    for tier, tally in enumerate(summarize([folds], ladder)):
         assert after[tier, "buckets"] == before[tier, "buckets"] - tally.buckets_out + tally.buckets_in
         assert after[tier, "people"] == before[tier, "people"] - tally.people_out + tally.people_in
         assert after[tier, "bots"] == before[tier, "bots"] - tally.bots_out + tally.bots_in
@@ -85,6 +85,6 @@ def test_folding_does_just_what_was_planned(found: list[Hit], ladder: Ladder, no
 @given(hits(moments), moments, st.integers(0, 1_000))
 def test_a_plan_conserves_every_total(found: list[Hit], now: int, days: int) -> None:
     row = row_of(found, fold_day(now), CLICKS)
-    tallies = summary([plan(row, row.fold_day + days, CLICKS)], CLICKS)
+    tallies = summarize([plan(row, row.fold_day + days, CLICKS)], CLICKS)
     assert sum(tally.people_out for tally in tallies) == sum(tally.people_in for tally in tallies)
     assert sum(tally.bots_out for tally in tallies) == sum(tally.bots_in for tally in tallies)

@@ -15,12 +15,12 @@ from random import Random
 from clickcurve.buckets.errors import JournalSuperseded
 from clickcurve.buckets.ladder import fold_day
 from ingest.owner import ID_WINDOW_S
+from tests.audit.journals import Copy, SentBatch
 from tests.ingest.journal.faulty_disk import Fault as DiskFault
 from tests.ingest.journal.faulty_disk import FaultyDisk
 from tests.simulated.cluster import REPLICAS, Faults
 from tests.simulated.connection import Fault
 from tests.simulated.judgement import judge
-from tests.simulated.ledger import Copy, Sent
 from tests.simulated.machine import Machine, OpenStore, Process, copied
 from tests.simulated.simulation import DAY_S, MakeCluster, Simulation
 
@@ -117,13 +117,13 @@ class History(Simulation):
     def _link(self) -> str:
         return self.rnd.choice(self.links)
 
-    def _batch(self, id_: str | None) -> Sent:
+    def _batch(self, id_: str | None) -> SentBatch:
         for n, link in enumerate(self.links):
-            if not self.ledger.has_room(link):
+            if not self.auditor.has_room(link):
                 self.links[n] = f"link {self.number()}"
         at_most = min(self.plot.links_at_once, len(self.links))
         links = self.rnd.sample(self.links, self.rnd.randint(1, at_most))
-        return self.ledger.batch(links, id_, self.now)
+        return self.auditor.batch(links, id_, self.now)
 
     def _late_s(self) -> int:
         return self.rnd.choice([0, 0, 0, 3_000, DAY_S, 40 * DAY_S, 500 * DAY_S])
@@ -143,7 +143,7 @@ class History(Simulation):
 
     async def again(self) -> None:
         """A client repeats what carried an id, at any machine, within the window."""
-        recent = [sent for sent in self.ledger.sent[-30:] if sent.id and self.now - sent.at < ID_WINDOW_S - 3_600]
+        recent = [sent for sent in self.auditor.sent[-30:] if sent.id and self.now - sent.at < ID_WINDOW_S - 3_600]
         process = self._any()
         if recent and process:
             self.spawn(process, self.send_to, self.rnd.choice(recent))
@@ -265,5 +265,5 @@ class History(Simulation):
     async def wait(self) -> None:
         """Time passes; not much while an id is sent, which would outlast the time in which it counts once."""
         wait_s = self.rnd.choice(self.plot.waits_s)
-        if wait_s <= 60 or not any(sent.under_way and sent.id for sent in self.ledger.sent):
+        if wait_s <= 60 or not any(sent.under_way and sent.id for sent in self.auditor.sent):
             self.now += wait_s

@@ -16,8 +16,8 @@ from query.reader import stored
 from storage.cassandra.statements import LINK
 from storage.contract import Store, StoredLink, StoredRow
 from storage.tools.verify import verify
+from tests.audit.journals import Wrong
 from tests.simulated.connection import Connection
-from tests.simulated.ledger import Wrong
 from tests.simulated.machine import Process
 from tests.simulated.simulation import CLOCKS_APART_S, DAY_S, Simulation
 
@@ -82,11 +82,11 @@ async def _finish(simulation: Simulation, process: Process) -> None:
 
 
 def _judge_totals(simulation: Simulation, what: str) -> None:
-    for link in list(simulation.ledger.by_link):
-        must = {sent for sent in simulation.ledger.by_link[link] if sent.must_count(link)}
+    for link in list(simulation.auditor.by_key):
+        must = simulation.auditor.must(link)
         for pair in PAIRS:
             total = stored(stored_link(simulation, pair, link_key(link)), int(simulation.now), CLICKS).row.lifetime
-            simulation.ledger.judge(link, total, must, f"{what}, replicas {pair}", final=True)
+            simulation.auditor.check_batches(link, total, must, f"{what}, replicas {pair}", final=True)
 
 
 def stored_link(simulation: Simulation, pair: tuple[int, ...], key: str) -> StoredLink:
@@ -101,10 +101,12 @@ async def _judge_answers(simulation: Simulation) -> None:
     for machine in simulation.machines:
         process = machine.process
         assert process is not None
-        for link in list(simulation.ledger.by_link)[-4:]:
-            must = {sent for sent in simulation.ledger.by_link[link] if sent.must_count(link)}
+        for link in list(simulation.auditor.by_key)[-4:]:
+            must = simulation.auditor.must(link)
             row = await process.reader.row(link_key(link), int(simulation.now))
-            simulation.ledger.judge(link, row.lifetime, must, f"the last read at {process.life.name}", final=True)
+            simulation.auditor.check_batches(
+                link, row.lifetime, must, f"the last read at {process.life.name}", final=True
+            )
 
 
 async def _judge_books(simulation: Simulation) -> None:
@@ -123,7 +125,7 @@ async def _judge_due(simulation: Simulation, store: Store) -> None:
     for record in simulation.records():
         names = partial(store.due, record.owner, day, None, 10_000)
         due = set(await simulation.stage.in_thread(simulation.stage.nobody, names))
-        for key in [ALL_LINKS, *map(link_key, simulation.ledger.by_link)]:
+        for key in [ALL_LINKS, *map(link_key, simulation.auditor.by_key)]:
             rows = [row for row in stored_link(simulation, (0, 1), key).rows if row.owner == record.owner]
             if any(next_due(codec.decode(row.data), CLICKS) is not None for row in rows) and key not in due:
                 raise Wrong(f"{key!r} of owner {record.owner} is not listed as due")
@@ -135,7 +137,7 @@ async def _judge_touched(simulation: Simulation, store: Store) -> None:
     day = fold_day(since)
     walk = partial(store.walk, None, 10_000, day)
     touched = {key for key, _ in await simulation.stage.in_thread(simulation.stage.nobody, walk)}
-    for link, batches in simulation.ledger.by_link.items():
+    for link, batches in simulation.auditor.by_key.items():
         hit = any(sent.stored and fold_day(int(sent.at - CLOCKS_APART_S)) >= day for sent in batches)
         if hit and link_key(link) not in touched:
             raise Wrong(f"{link!r} was hit since day {day} and is not listed as touched")

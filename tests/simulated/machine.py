@@ -16,9 +16,9 @@ from ingest.journal.journal import FlushRecord, Identity, Journal
 from ingest.owner import Owner
 from query.reader import Reader
 from storage.contract import Store
+from tests.audit.journals import Copy
 from tests.ingest.journal.faulty_disk import FaultyDisk, File, Stopped
 from tests.simulated.connection import Connection
-from tests.simulated.ledger import Copy
 from tests.simulated.stage import Life
 
 FOLDER = Path("/journal")
@@ -86,7 +86,7 @@ class Process:
         return int(self.machine.clock() * 1e6)
 
     def _note_refused_ids(self) -> None:
-        """Ids that this journal's flushes gave up to others: the ledger wants to know."""
+        """Ids that this journal's flushes gave up to others: the auditor wants to know."""
         claim_ids, copy = self.store.claim_ids, self.machine.copy
 
         def noted(*args: Any) -> set[str]:

@@ -1,27 +1,26 @@
 """The product with one rule of the protocol switched off, and histories that are about that rule.
 
-Each mutant changes one function of the product: by another text for a piece of its source, which must still be there,
-or by another function.
+Each mutant puts another function in the place of one of the product's, which must still be there.
 """
 
 from __future__ import annotations
 
-import inspect
-import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 from unittest import mock
 
 from clickcurve.buckets import codec
 from clickcurve.buckets.row import apply
-from ingest import claim, flush, owner
+from ingest import claim, claim_table, flush, owner
+from ingest.claim_table import Claimant, Relation
+from ingest.journal.journal import Identity
 from query.reader import Reader
-from storage.cassandra import store
+from storage.cassandra import ids, store
 from storage.cassandra.erasures import Erasures
-from storage.cassandra.ids import IdsTable
+from storage.cassandra.ids import MARGIN_US, REPLAY_US, Claim, IdsTable
 from storage.cassandra.store import CassandraStore
 from tests.simulated import cluster, simulation
 from tests.simulated.cells import Cell, Partition, Partitions, absorb
@@ -43,17 +42,6 @@ class Mutant:
     seeds: int = 40
 
 
-def rewritten(place: Any, name: str, before: str, after: str) -> Switched:
-    """A function whose source has another text in one place."""
-    function = getattr(place, name)
-    source = textwrap.dedent(inspect.getsource(function))
-    assert source.count(before) == 1, f"{name} has no longer just one {before!r}: this mutant says nothing"
-    made: dict[str, Any] = {}
-    code = "from __future__ import annotations\n" + source.replace(before, after)
-    exec(compile(code, f"<{name}, rewritten>", "exec"), function.__globals__, made)
-    return mock.patch.object(place, name, made[name])
-
-
 def replaced(place: Any, name: str, by: Any) -> Switched:
     assert hasattr(place, name), f"there is no {name} any more: this mutant says nothing"
     return mock.patch.object(place, name, by)
@@ -65,7 +53,14 @@ def both(one: Switched, other: Switched) -> Iterator[None]:
         yield
 
 
-# --- mutants that need more than another line ---------------------------------------------------------------------
+# --- the product's functions with one rule less ---------------------------------------------------------------------
+def stamp_without_epoch(epoch: int) -> int:
+    return PINNED_STAMP(epoch) & 0xFFFF_FFFF
+
+
+PINNED_STAMP = store.pinned_stamp
+
+
 def apply_without_mark(row: Any, *args: Any) -> Any:
     return apply(row._replace(mark=0), *args)
 
@@ -83,6 +78,24 @@ async def row_before_buffer(self: Reader, key: str, now: int, **named: Any) -> A
 
 
 READ = Reader.row
+
+
+def is_claimed_by_owner(owner: int, flush: int, claims: Sequence[Claim]) -> bool:
+    return any(claim[0] == owner for claim in claims)
+
+
+def add_claims_for_hours(self: IdsTable, known: Any, wanted: Any, kept_us: int) -> list[str]:
+    return ADD_CLAIMS(self, known, wanted, (kept_us - REPLAY_US - MARGIN_US) // 16)
+
+
+ADD_CLAIMS = IdsTable._add_claims
+
+
+def look_in_vain(self: Erasures) -> Sequence[str] | None:
+    return None if LOOK(self) is None else []
+
+
+LOOK = Erasures.look
 
 
 async def _answered(answer: Any) -> Any:
@@ -184,12 +197,15 @@ OLD_JOURNALS = Plot(
     faults=calm, ids=0.9, waits_s=(60, 9 * DAY_S),
     weights={**ONLY, "to_two": 25.0, "kill": 12.0, "start": 8.0, "wait": 8.0},
 )  # fmt: skip
-ERASED = Plot(faults=calm, links=2, ids=0.0, weights={**ONLY, "erase": 12.0, "flush": 40.0, "kill": 1.0})
+ERASED = Plot(
+    faults=calm, links=2, ids=0.0,
+    weights={**ONLY, "read": 1.0, "wait": 0.2, "post": 40.0, "erase": 12.0, "flush": 40.0, "kill": 1.0},
+)  # fmt: skip
 READS = Plot(faults=slow, links=2, ids=0.0, weights={**ONLY, "read": 60.0, "flush": 40.0, "kill": 1.0})
 
 MUTANTS = [
-    Mutant("a row's stamp without the epoch", lambda: rewritten(
-        store, "pinned_stamp", "epoch << 32 | k", "k"), KILLS),
+    Mutant("a row's stamp without the epoch", lambda: replaced(
+        store, "pinned_stamp", stamp_without_epoch), KILLS),
     Mutant("a flush applied without a look at the mark", lambda: replaced(
         flush, "apply", apply_without_mark), KILLS),
     Mutant("the mark in a cell of its own", lambda: both(
@@ -199,35 +215,34 @@ MUTANTS = [
     Mutant("a flush that begins without asking", lambda: both(
         replaced(CassandraStore, "begin", lambda *_: True),
         replaced(CassandraStore, "_check_fence", lambda *_: None)), COPIES),
-    Mutant("an id is mine if its owner is", lambda: rewritten(
-        IdsTable, "_decide", "claim[:2] == (owner, flush)", "claim[0] == owner"), UNREAD_IDS),
+    Mutant("an id is mine if its owner is", lambda: replaced(
+        ids, "_is_claimed_by", is_claimed_by_owner), UNREAD_IDS),
     Mutant("ids decided when the hit comes", lambda: replaced(
         CassandraStore, "claim_ids", lambda *_: set()), IDS),
-    Mutant("ids forgotten within hours", lambda: rewritten(
-        IdsTable, "_decide", "window_us + REPLAY_US + MARGIN_US", "window_us // 16"), OLD_IDS),
+    Mutant("ids forgotten within hours", lambda: replaced(
+        IdsTable, "_add_claims", add_claims_for_hours), OLD_IDS),
     Mutant("ids of any age flushed", lambda: replaced(
         owner.Owner, "_check_replay", lambda *_: None), OLD_JOURNALS),
     Mutant("every process with the same token", lambda: replaced(
         simulation, "token_of", lambda *_: lambda: "token"), COPIES),
-    Mutant("a claim won by the epoch alone", lambda: rewritten(
-        owner, "claim", "(stored.epoch, stored.holder) != (after.epoch, after.holder)",
-        "stored.epoch != after.epoch"), COPIES),
-    Mutant("attempts to claim forgotten", lambda: rewritten(
-        owner, "claim", "attempts=(*identity.attempts, (after.epoch, after.holder))", "attempts=()"), CLAIMS),
-    Mutant("a journal not asked whether it is the latest", lambda: replaced(
-        claim, "_is_superseded", lambda *_: False), COPIES),
-    Mutant("a journal not asked for the last flush", lambda: rewritten(
-        claim, "_has_overtaken", "return stored.begun > _newest_flush(journal)", "return False"), RESTORED),
+    Mutant("a claim won by the epoch alone", lambda: replaced(
+        claim, "_has_won", lambda after, stored: stored is not None and stored.epoch == after.epoch), COPIES),
+    Mutant("attempts to claim forgotten", lambda: replaced(
+        claim, "_with_attempt", lambda identity, after: replace(identity, attempts=())), CLAIMS),
+    Mutant("a journal not asked whether it is the latest", lambda: mock.patch.dict(
+        claim_table.TABLE, {Relation.AHEAD: claim_table.TABLE[Relation.OURS]}), COPIES),
+    Mutant("a journal not asked for the last flush", lambda: replaced(
+        Claimant, "_lacks_a_flush_of", lambda *_: False), RESTORED),
     Mutant("flush numbers without the epoch", lambda: replaced(
         owner, "first_flush", lambda epoch: 0), TAKEN_OVER),
-    Mutant("a number taken that was not closed", lambda: rewritten(
-        claim, "_next_attempt", "if other.state == CLOSED and", "if"), TAKEN_OVER),
-    Mutant("a number kept after a clean stop", lambda: rewritten(
-        owner.Owner, "_let_go_of", "held.epoch, \"\", ", "held.epoch, held.holder, "), TAKEN_OVER, seeds=120),
+    Mutant("a number taken that was not closed", lambda: replaced(
+        claim_table, "_is_free", lambda record: True), TAKEN_OVER),
+    Mutant("a number kept after a clean stop", lambda: replaced(
+        owner, "given_back", lambda held: Identity(held.owner, held.epoch, held.holder, ())), TAKEN_OVER, seeds=120),
     Mutant("own hits added after the rows were read", lambda: replaced(
         Reader, "row", row_before_buffer), READS),
-    Mutant("cached rows not dropped when others erase", lambda: rewritten(
-        Erasures, "look", "erased = [key for page in pages for (key,) in page]", "erased = []"), ERASED),
+    Mutant("cached rows not dropped when others erase", lambda: replaced(
+        Erasures, "look", look_in_vain), ERASED, seeds=80),
     Mutant("erasures not looked at in a flush", lambda: replaced(
         flush.Flush, "_cut_by_erasure", lambda *_: {}), ERASED),
     Mutant("writes that one replica has", lambda: replaced(cluster, "QUORUM", 1), LOSSES),

@@ -1,4 +1,4 @@
-"""A simulated cluster, the machines that use it, and the ledger of what they were sent: what can be done with them.
+"""A simulated cluster, the machines that use it, and the auditor of what they were sent: what can be done with them.
 
 Everything that a process does is a task of its life. Whatever it raises that the program must not raise ends the
 history.
@@ -19,11 +19,12 @@ from clickcurve.keys import link_key
 from ingest.batch import Batch, Identified
 from retention.run import run_pass
 from storage.contract import FINAL, RETIRED, OwnerRecord
+from tests.audit.auditor import Outcome, digit_of
+from tests.audit.journals import Copy, JournalsAuditor, SentBatch, Wrong
 from tests.ingest.journal.faulty_disk import FaultyDisk, Stopped
 from tests.ingest.owner_kit import counts, minute_of
 from tests.simulated.cluster import Cluster
 from tests.simulated.connection import Connection
-from tests.simulated.ledger import Copy, Ledger, Sent, Wrong
 from tests.simulated.machine import Machine, OpenStore, Process
 from tests.simulated.stage import Life, Stage
 
@@ -45,7 +46,7 @@ class Simulation:
         self.now = float(START + rnd.randrange(DAY_S))
         self.stage = Stage(rnd, rnd.choice([0.005, 0.02, 0.1]))
         self.cluster = make_cluster(self.stage, lambda: self.now)
-        self.ledger = Ledger()
+        self.auditor = JournalsAuditor()
         self.machines: list[Machine] = []
         self.wrong: list[BaseException] = []
         self.counted: Counter[str] = Counter()
@@ -118,12 +119,12 @@ class Simulation:
     def give_up(self, machine: Machine) -> None:
         self.note(machine, "gives its journal up", machine.copy.name)
         unfinished, waiting = (self._sent_in(batches) for batches in machine.content())
-        self.ledger.give_up(machine.copy, unfinished, waiting)
+        self.auditor.give_up(machine.copy, unfinished, waiting)
 
-    def _sent_in(self, batches: Iterable[Batch]) -> set[Sent]:
-        """The ledger's batches, known by their weights."""
+    def _sent_in(self, batches: Iterable[Batch]) -> set[SentBatch]:
+        """The auditor's batches, known by their weights."""
         return {
-            self.ledger.by_link[link][weight.bit_length() // 2]
+            self.auditor.by_key[link][digit_of(weight)]
             for batch in batches
             for people in (batch.people, *(identified.people for identified in batch.identified))
             for by_link in people.values()
@@ -149,32 +150,31 @@ class Simulation:
         self.stage.spawn(process.life, watched())
 
     # --- what a process is asked to do ----------------------------------------------------------------------------
-    async def send_to(self, process: Process, sent: Sent, late_s: int = 0) -> None:
+    async def send_to(self, process: Process, sent: SentBatch, late_s: int = 0) -> None:
         """A batch, with or without an id."""
-        hits = counts(minute_of(self.now - late_s), sent.hits)
+        hits = counts(minute_of(self.now - late_s), sent.counts)
         batch = Batch(people=hits) if sent.id is None else Batch(identified=[Identified(sent.id, hits, {})])
         owner, copy = process.owner, process.machine.copy
-        self.ledger.sending(sent, process.clock_us())
-        self.note(process, "is sent", sent, sent.hits)
+        one = self.auditor.sending(sent, process.clock_us())
+        self.note(process, "is sent", sent, sent.counts)
         try:
             duplicates = await owner.accept(batch)
         except (JournalUnknown, Stopped, asyncio.CancelledError) as error:
+            self.auditor.end(one, Outcome.unknown)
             sent.lies_in(copy, surely=False)
             sent.stamps_us.append(max(owner._stamp_us, process.clock_us()))
             if not isinstance(error, JournalUnknown):
                 raise
         except ClickcurveError:
-            sent.tries -= 1
+            self.auditor.end(one, Outcome.refused)
             self.note(process, "refuses", sent)
         else:
             self.note(process, "has taken", sent, "before" if duplicates else "")
-            sent.acknowledged = True
+            self.auditor.end(one, Outcome.acknowledged)
             sent.stamps_us.append(owner._stamp_us)
             if not duplicates or sent.id in owner._buffer.undecided:
                 sent.lies_in(copy, surely=True)
             self.counted["acknowledged"] += 1
-        finally:
-            sent.under_way -= 1
 
     async def flush_at(self, process: Process) -> None:
         """A flush by the clock: one that fails is tried again later."""
@@ -195,7 +195,7 @@ class Simulation:
             raise
         self.counted["flushes"] += 1
         self.note(process, "has flushed", held)
-        self.ledger.flushed(copy, held)
+        self.auditor.flushed(copy, held)
 
     async def fold_at(self, process: Process, day: int) -> None:
         """The pass over rows that fell quiet; its flushes are noted like any other."""
@@ -227,32 +227,32 @@ class Simulation:
         else:
             if process.owner.status.state == "closed":
                 self.counted["closed"] += 1
-                self.ledger.flushed(copy, held)
+                self.auditor.flushed(copy, held)
                 if any(process.machine.content()):
                     raise Wrong(f"{process.life.name} was closed, and its journal is not empty")
         self.note(process, "has ended")
         process.life.alive = False
 
     async def erase_at(self, process: Process, link: str) -> None:
-        before = self.ledger.erasing(link)
+        before = self.auditor.erasing(link)
         earliest_us = max(process.owner._stamp_us + 1, process.clock_us())
         self.note(process, "erases", link, earliest_us)
         try:
             await process.owner.erase(link)
         except (ClickcurveError, Stopped, asyncio.CancelledError) as error:
-            self.ledger.erasure_unknown(link, max(process.owner._stamp_us, process.clock_us()))
+            self.auditor.erasure_unknown(link, max(process.owner._stamp_us, process.clock_us()))
             if not isinstance(error, ClickcurveError):
                 raise
         else:
             self.counted["erased"] += 1
             self.note(process, "has erased", link)
-            self.ledger.erased(link, (earliest_us, process.owner._stamp_us), before)
+            self.auditor.erasure_done(link, (earliest_us, process.owner._stamp_us), before)
 
     async def read_at(self, process: Process, link: str) -> None:
         """A reader who asks this machine: no less than it took itself and others had flushed, no more than was sent."""
-        copy, ledger = process.machine.copy, self.ledger
-        must = {sent for sent in ledger.by_link[link] if sent.stored and sent.must_count(link)}
-        own = {sent for sent, surely in copy.batches.items() if surely and sent.id is None and link in sent.hits}
+        copy = process.machine.copy
+        must = self.auditor.stored(link)
+        own = {sent for sent, surely in copy.batches.items() if surely and sent.id is None and link in sent.counts}
         trusted = self._is_holder(process)
         self.note(process, "reads", link)
         try:
@@ -264,7 +264,7 @@ class Simulation:
         self.note(process, "has read", link, f"{row.lifetime:#x}", "" if holder else "doubtful")
         if holder and not (process.fenced or process.closing or copy.given_up):
             must |= own
-        ledger.judge(link, row.lifetime, must, f"a read at {process.life.name}", once=holder)
+        self.auditor.check_batches(link, row.lifetime, must, f"a read at {process.life.name}", once=holder)
 
     def _is_holder(self, process: Process) -> bool:
         """Does it hold its owner? One that was taken over may not know yet: it adds what the other has flushed, and

@@ -20,8 +20,8 @@ from collections import Counter
 import pytest
 
 from testing.server import ROOT
+from tests.audit.journals import Wrong
 from tests.simulated.history import History, Plot
-from tests.simulated.ledger import Wrong
 from tests.simulated.product import history_of, tell
 from tests.simulated.simulation import Simulation
 

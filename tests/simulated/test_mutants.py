@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from tests.simulated.ledger import Wrong
+from tests.audit.journals import Wrong
 from tests.simulated.mutants import MUTANTS, Mutant, Switched
 from tests.simulated.product import history_of, tell
 

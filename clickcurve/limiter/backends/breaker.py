@@ -1,4 +1,4 @@
-"""When to stop asking a backend that does not answer, and when to try again. No input or output; a timer is given."""
+"""When to stop asking a backend that does not answer, and when to try again. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from threading import Lock
 
 
 class Breaker:
-    """Open, nobody asks. It opens after so many failures in a row; after a pause it lets one question through, and all
-    again if that is answered. If not, the next pause is twice as long, up to a bound.
+    """Lets questions through, unless it is open.
+
+    It opens after so many failures in a row. After a pause it lets one question through, and all again if that is
+    answered. If not, the next pause is twice as long, up to a bound.
 
     timer: seconds that never step back.
     """
@@ -29,7 +31,7 @@ class Breaker:
         return self._opened_until is not None
 
     def lets(self) -> bool:
-        """May the backend be asked now? Who is let must tell how it went: `answered`, `failed` or `gave_up`."""
+        """Returns whether the backend may be asked now; if so, the caller reports `answered`, `failed` or `gave_up`."""
         if self._opened_until is None:
             return True
         with self._lock:
@@ -41,12 +43,14 @@ class Breaker:
             return True
 
     def answered(self) -> None:
+        """Closes the breaker: the question was answered."""
         if self._in_a_row or self._opened_until is not None:
             with self._lock:
                 self._in_a_row, self._pause_s = 0, self._first_pause_s
                 self._opened_until, self._probing = None, False
 
     def failed(self) -> None:
+        """Counts a failure, and opens the breaker, for longer if it was open already."""
         with self._lock:
             self._in_a_row += 1
             if self._opened_until is not None:
@@ -61,11 +65,11 @@ class Breaker:
             self._opened_until = self._timer() + self._pause_s
 
     def gave_up(self) -> None:
-        """The one who was let does not know: whoever comes next may try."""
+        """Records that a question ended without a result, so that the next one is let through."""
         with self._lock:
             self._probing = False
 
     def left_s(self) -> float:
-        """Seconds until the backend is tried again."""
+        """Returns the seconds until the backend is tried again."""
         until = self._opened_until
         return 0.0 if until is None else max(0.0, until - self._timer())

@@ -1,9 +1,9 @@
 """A key's admitted hits in memory, for a tiered rule.
 
 Only the buckets of the edge's width are kept, and of these only those with hits: their starts, oldest first, and the
-running sums in front of and behind each (4 + 4 bytes a bucket, in two arrays). The hits since any edge are then one
+running sums before and after each (4 + 4 bytes a bucket, in two arrays). The hits since any edge are then one
 search and one subtraction, however many buckets the cover of that window has; `sliding_window` says what they mean.
-All rates share the buckets. What no window reaches any more is cut off when the arrays have grown to twice their need.
+All rates share the buckets. Those that no window reaches any more are cut off when the arrays have doubled.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from array import array
 from bisect import bisect_left, bisect_right
 
 from clickcurve.buckets.cover import Run
-from clickcurve.limiter.backends.memory_budget import Space
+from clickcurve.limiter.backends.memory_budget import MemoryBudget
 from clickcurve.limiter.quota import Quota, longest, new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Reach, Rule
-from clickcurve.limiter.sliding_window import pieces, refusal
+from clickcurve.limiter.sliding_window import pieces, refused_quota
 from clickcurve.times import SECOND_US
 
 BUCKET_BYTES = 8
@@ -26,21 +26,23 @@ _ROOM = 16
 
 
 class Series:
-    """sums[i + 1] - sums[i] hits are in the bucket that begins at starts[i]. latest: the second of the latest hit that
-    was charged; no time before it is believed."""
+    """The buckets of one key. sums[i + 1] - sums[i] hits are in the one that begins at starts[i].
 
-    __slots__ = ("latest", "room", "rule", "space", "starts", "sums")
+    latest: the second of the latest hit that was charged; an earlier time is taken for it.
+    """
 
-    def __init__(self, rule: Rule, at_us: int, space: Space) -> None:
+    __slots__ = ("budget", "latest", "room", "rule", "starts", "sums")
+
+    def __init__(self, rule: Rule, at_us: int, budget: MemoryBudget) -> None:
         self.rule = rule
-        self.space = space
+        self.budget = budget
         self.latest = at_us // SECOND_US
         self.room = _ROOM
         self.starts = array("I")
         self.sums = array("I", (0,))
 
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
-        """How the key stands under all rates of the rule; after a hit of this cost if it fits and is to be taken."""
+        """Returns the quota under all rates, after a hit of this cost if that fits and is taken."""
         second = at_us // SECOND_US
         if second < self.latest:
             second = self.latest
@@ -71,7 +73,7 @@ class Series:
         return new(Quota, (True, limit, window_s, least, 0.0, resets, used, other, (), (), False))
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
-        """Count a hit; returns the start of the bucket that it went into."""
+        """Counts a hit; returns the start of the bucket that it went into."""
         self.rule = rule
         second = at_us // SECOND_US
         if second < self.latest:
@@ -90,8 +92,8 @@ class Series:
             self._trim(rule)
         starts, sums = self.starts, self.sums
         if not starts:
-            self.space.add(BUCKET_BYTES)  # without one it could not count at all
-        elif not self.space.take(BUCKET_BYTES):
+            self.budget.add(BUCKET_BYTES)  # without one bucket it could not count at all
+        elif not self.budget.take(BUCKET_BYTES):
             # The newest bucket's hits count as if they had come now: never too few.
             starts[-1] = start
             sums[-1] += cost
@@ -100,35 +102,35 @@ class Series:
         sums.append(sums[-1] + cost)
 
     def _trim(self, rule: Rule) -> None:
-        """Cut off the buckets that no window reaches, and let the sums begin at 0 again."""
+        """Cuts off the buckets that no window reaches, and lets the sums begin at 0 again."""
         gone = bisect_right(self.starts, self.latest - rule.keep_s)
-        self.space.give(gone * BUCKET_BYTES)
+        self.budget.give(gone * BUCKET_BYTES)
         del self.starts[:gone]
         base = self.sums[gone]
         self.sums = array("I", [each - base for each in self.sums[gone:]])
         self.room = max(_ROOM, 2 * len(self.starts))
 
-    def refund(self, rule: Rule, at_us: int, mark: int, cost: int, caller: str) -> None:
-        """Take a hit, or a part of its cost, out of the bucket that it went into, if that is still there."""
+    def refund(self, rule: Rule, at_us: int, handle: int, cost: int, caller: str) -> None:
+        """Takes a hit, or a part of its cost, out of its bucket if that is still kept."""
         starts, sums = self.starts, self.sums
-        place = bisect_left(starts, mark)
-        if place == len(starts) or starts[place] != mark:
+        index = bisect_left(starts, handle)
+        if index == len(starts) or starts[index] != handle:
             return
-        cost = min(cost, sums[place + 1] - sums[place])
-        for later in range(place + 1, len(sums)):
+        cost = min(cost, sums[index + 1] - sums[index])
+        for later in range(index + 1, len(sums)):
             sums[later] -= cost
-        if sums[place + 1] == sums[place]:
-            del starts[place], sums[place + 1]
-            self.space.give(BUCKET_BYTES)
+        if sums[index + 1] == sums[index]:
+            del starts[index], sums[index + 1]
+            self.budget.give(BUCKET_BYTES)
 
     def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
-        """The same quota with the pieces of its window."""
+        """Returns the same quota with the pieces of its window."""
         second = max(at_us // SECOND_US, self.latest)
         reach = next(reach for reach in rule.reaches if reach.window_s == quota.window_s)
         return quota._replace(pieces=pieces(rule, reach, second, self._hits))
 
     def is_idle(self, at_us: int) -> bool:
-        """Are all windows empty?"""
+        """Returns whether all windows are empty."""
         return self.latest + self.rule.keep_s <= at_us // SECOND_US
 
     def size_bytes(self) -> int:
@@ -138,12 +140,12 @@ class Series:
         return self.sums[bisect_left(self.starts, run.end)] - self.sums[bisect_left(self.starts, run.start)]
 
     def _refused(self, rule: Rule, second: int, at_us: int, cost: int) -> Quota:
-        told = []
+        refusals = []
         for reach in rule.reaches:
             refused = self._refusal(rule, reach, second, at_us, cost)
             if refused is not None:
-                told.append(refused)
-        return longest(told)
+                refusals.append(refused)
+        return longest(refusals)
 
     def _refusal(self, rule: Rule, reach: Reach, second: int, at_us: int, cost: int) -> Quota | None:
         starts, sums = self.starts, self.sums
@@ -159,4 +161,4 @@ class Series:
             passes_at = starts[last] + reach.decided_s
         other = sums[-1] - sums[bisect_right(starts, second - reach.other_s)]
         bounds = min(used, other), max(used, other)
-        return refusal(rule, reach, bounds, self.latest, second, at_us, passes_at)
+        return refused_quota(rule, reach, bounds, self.latest, second, at_us, passes_at)

@@ -1,16 +1,16 @@
-"""Decisions over named counters: for a store that can only read many numbers at once and add to many at once.
+"""Decisions over named counters, for a store that reads many numbers at once, and adds to many at once.
 
-`decide` is a generator without I/O. It yields the counters that it must know, is sent their values, and returns what to
-answer and what to add: one round of reading and one of writing for any number of rules and rates. A refused hit writes
-nothing; to tell when it would pass, it reads up to two rounds more.
+`decide_by_counters` is a generator without I/O. It yields the counters that it must know, is sent their values, and
+returns what to answer and what to add: one round of reading and one of writing for any number of rules and rates. A
+refused hit writes nothing; to tell when it would pass, it reads up to two rounds more.
 
-    deciding = decide(question)
+    deciding = decide_by_counters(question)
     wanted = next(deciding)
     while True:
         wanted = deciding.send(store.get_many(wanted))   # until it returns, in StopIteration.value
 
 A counter is named by its key, the width of its bucket and the bucket's start. Width 0 is the second of the key's latest
-hit: a number to be set, not added to. What the store does not have is 0.
+hit: a number to be set, not added to. A counter that the store does not have is 0.
 
 Between the reading and the writing others may write. A store without a step that does both admits too much then; how
 much is for that backend to say.
@@ -51,14 +51,14 @@ class Verdict(NamedTuple):
 Deciding: TypeAlias = Generator[list[Counter], Mapping[Counter, int], Verdict]
 
 
-def decide(question: Question) -> Deciding:
-    """The question, decided by named counters; for the strategies `tiered`, `fixed` and `per_second`."""
+def decide_by_counters(question: Question) -> Deciding:
+    """Decides the question by named counters; for the strategies `tiered`, `fixed` and `per_second`."""
     assert question.at_us is not None, "counters have no clock"
     second = question.at_us // SECOND_US
     rules, keys = question.rules, question.keys
     wanted = [latest_of(key) for key in keys]
     for rule, key in zip(rules, keys, strict=True):
-        wanted += _named(key, reads(rule, second))
+        wanted += _counters(key, buckets_counted(rule, second))
     known = dict.fromkeys(wanted, 0) | dict((yield wanted))
     latest = [known.get(latest_of(key), 0) for key in keys]
     quotas = yield from _weigh(question, latest, known, question.take)
@@ -67,12 +67,12 @@ def decide(question: Question) -> Deciding:
         quotas = yield from _weigh(question, latest, known, False)
     charged = [n for n, quota in enumerate(quotas) if taking and quota.fits]
     seconds = [max(second, each) for each in latest]
-    add = [each for n in charged for each in charges(rules[n], keys[n], seconds[n])]
+    add = [each for n in charged for each in counters_charged(rules[n], keys[n], seconds[n])]
     for counter, _ in add:
         known[counter] = known.get(counter, 0) + question.cost
     if question.explain:
         quotas = [
-            _explained(rule, key, at, known, quota)
+            _with_pieces(rule, key, at, known, quota)
             for rule, key, at, quota in zip(rules, keys, seconds, quotas, strict=True)
         ]
     put = [(latest_of(keys[n]), seconds[n], rules[n].ttl_s) for n in charged if seconds[n] > latest[n]]
@@ -80,36 +80,36 @@ def decide(question: Question) -> Deciding:
 
 
 def latest_of(key: str) -> Counter:
-    """The name of the second of a key's latest hit."""
+    """Returns the name of the second of a key's latest hit."""
     return Counter(key, 0, 0)
 
 
-def reads(rule: Rule, second: int) -> list[Bucket]:
-    """The buckets that a decision of this rule reads."""
+def buckets_counted(rule: Rule, second: int) -> list[Bucket]:
+    """Returns the buckets that a decision of this rule reads."""
     if rule.strategy == "tiered":
-        return sliding_window.reads(rule, second)
+        return sliding_window.buckets_read(rule, second)
     return [(rate.window_s, fixed_window.turn(second, rate.window_s) - rate.window_s) for rate in rule.rates]
 
 
-def charges(rule: Rule, key: str, second: int) -> list[tuple[Counter, int]]:
-    """The counters that a hit at this second is added to (or taken back from), and how long each may matter."""
+def counters_charged(rule: Rule, key: str, second: int) -> list[tuple[Counter, int]]:
+    """Returns the counters that a hit at this second is added to, or taken back from, and each one's life."""
     if rule.strategy == "tiered":
         return [
             (Counter(key, *bucket), sliding_window.life_s(rule, bucket[0]))
-            for bucket in sliding_window.writes(rule, second)
+            for bucket in sliding_window.buckets_written(rule, second)
         ]
     spare_s = rule.ttl_s - rule.keep_s
-    return [(counter, counter.width_s + spare_s) for counter in _named(key, reads(rule, second))]
+    return [(counter, counter.width_s + spare_s) for counter in _counters(key, buckets_counted(rule, second))]
 
 
-def _named(key: str, buckets: Iterable[Bucket]) -> list[Counter]:
+def _counters(key: str, buckets: Iterable[Bucket]) -> list[Counter]:
     return [new(Counter, (key, width_s, start)) for width_s, start in buckets]
 
 
 def _weigh(
     question: Question, latest: Sequence[int], known: dict[Counter, int], taking: bool
 ) -> Generator[list[Counter], Mapping[Counter, int], list[Quota]]:
-    """All rules side by side: what several of them do not know yet is asked for in one round."""
+    """Weighs all rules together: the counters that several of them need are read in one round."""
     assert question.at_us is not None
     second, cost = question.at_us // SECOND_US, question.cost
     readings = [
@@ -119,7 +119,7 @@ def _weigh(
     wanted = {n: next(reading) for n, reading in enumerate(readings)}
     quotas: dict[int, Quota] = {}
     while wanted:
-        named = {n: _named(question.keys[n], buckets) for n, buckets in wanted.items()}
+        named = {n: _counters(question.keys[n], buckets) for n, buckets in wanted.items()}
         unknown = [counter for counters in named.values() for counter in counters if counter not in known]
         if unknown:
             known.update(dict.fromkeys(unknown, 0) | dict((yield unknown)))
@@ -134,25 +134,25 @@ def _weigh(
 
 
 def _weigh_fixed(rule: Rule, second: int, latest: int, at_us: int, cost: int, taking: bool) -> Reading:
-    counts = yield reads(rule, second)
-    told = [
-        fixed_window.weigh(
+    counts = yield buckets_counted(rule, second)
+    quotas = [
+        fixed_window.weigh_count(
             limit, window_s, counts[bucket], fixed_window.turn(second, window_s) * SECOND_US, at_us, cost, taking
         )
-        for (limit, window_s, _, _), bucket in zip(rule.reaches, reads(rule, second), strict=True)
+        for (limit, window_s, _, _), bucket in zip(rule.reaches, buckets_counted(rule, second), strict=True)
     ]
-    refused = [quota for quota in told if not quota.fits]
-    return longest(refused) if refused else tightest(told)
+    refused = [quota for quota in quotas if not quota.fits]
+    return longest(refused) if refused else tightest(quotas)
 
 
 _READINGS: Mapping[str, Callable[[Rule, int, int, int, int, bool], Reading]] = {
-    "tiered": sliding_window.weigh,
+    "tiered": sliding_window.weigh_buckets,
     "fixed": _weigh_fixed,
     "per_second": _weigh_fixed,
 }
 
 
-def _explained(rule: Rule, key: str, second: int, known: Mapping[Counter, int], quota: Quota) -> Quota:
+def _with_pieces(rule: Rule, key: str, second: int, known: Mapping[Counter, int], quota: Quota) -> Quota:
     reach = next(reach for reach in rule.reaches if reach.window_s == quota.window_s)
     if rule.strategy != "tiered":
         start = fixed_window.turn(second, reach.window_s) - reach.window_s
@@ -160,6 +160,6 @@ def _explained(rule: Rule, key: str, second: int, known: Mapping[Counter, int], 
         return quota._replace(pieces=(piece,))
 
     def hits(run: Run) -> int:
-        return sum(known.get(counter, 0) for counter in _named(key, sliding_window.buckets_of([run])))
+        return sum(known.get(counter, 0) for counter in _counters(key, sliding_window.buckets_of([run])))
 
     return quota._replace(pieces=sliding_window.pieces(rule, reach, second, hits))

@@ -4,17 +4,17 @@
     closed    it is refused until the backend is tried again
     local     a memory of this process decides, which knows only what it admitted itself in such times
 
-Such a decision is **blind**: its quotas say so, and it is counted. All rules of an event are still one decision, all
-or nothing: where a closed rule refuses, nothing is counted locally either. What is known without any counts is said as
-ever: a hit that costs more than the limit never fits.
+Such a decision is a **fallback**: its quotas say so, and it is counted. All rules of an event are still one decision,
+all or nothing: where a closed rule refuses, nothing is counted locally either. What is known without any counts holds
+as ever: a hit that costs more than the limit never fits.
 
-A backend that fails several times in a row is left alone for a while (`breaker`), so that an event costs no
-more than a few deadlines. What a backend was asked and did not answer it may have counted all the same: too much, never
-too little. Nothing that was decided blind is told to it later.
+A backend that fails several times in a row is left alone for a while (`breaker`), so that an outage costs no more than
+a few deadlines. A question without an answer may have been counted all the same: too much, never too little. The
+backend does not hear later of what a fallback decided.
 
-A reservation that was made blind is settled where it was made: `local` as in memory, `open` was counted nowhere and is
+A reservation that a fallback made is settled where it was made: `local` in memory; `open` was counted nowhere, and is
 unknown. So is one of a backend that cannot be reached now; its hit stays counted until its windows are over. Only
-`reset`, which somebody asks for by hand, raises BackendUnavailable.
+`reset`, which people ask for by hand, raises BackendUnavailable.
 """
 
 from __future__ import annotations
@@ -32,16 +32,20 @@ from clickcurve.buckets.errors import BackendUnavailable
 from clickcurve.limiter.backend import AsyncBackend, Backend, Question, Settled
 from clickcurve.limiter.backends.breaker import Breaker
 from clickcurve.limiter.backends.memory import MemoryBackend
+from clickcurve.limiter.decision import quota_without_counts
 from clickcurve.limiter.events import Clock
 from clickcurve.limiter.quota import Quota
-from clickcurve.limiter.rule import FAILURES, Rule
+from clickcurve.limiter.rule import FAILURES
 from clickcurve.times import SECOND_US
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long an answer may take; after how many failures in a row the backend is left alone; for how long at first,
-    and at most."""
+    """How long an answer may take, and when and how long a failing backend is left alone.
+
+    failures: so many in a row open the breaker. pause_s: at first; each pause without an answer doubles it, up to
+    max_pause_s.
+    """
 
     deadline_s: float = 0.1
     failures: int = 3
@@ -53,7 +57,7 @@ PATIENCE = Patience()
 
 
 class _Guard:
-    """What both forms share: the breaker, the blind decisions, the counts."""
+    """What both forms share: the breaker, the fallback decisions, the counts."""
 
     def __init__(self, clock: Clock, timer: Clock, patience: Patience, local: MemoryBackend | None) -> None:
         self._clock, self._timer, self._patience = clock, timer, patience
@@ -77,10 +81,11 @@ class _Guard:
         rules, at_us = question.rules, self._at_us(question.at_us)
         with self._counting:
             self._fallbacks.update({rule.on_failure for rule in rules})
-        told = {n: self._without(rule, question.cost, at_us) for n, rule in enumerate(rules)}
+        retry_s = ceil(max(self._breaker.left_s(), self._patience.pause_s) * 1_000) / 1_000
+        quotas = [quota_without_counts(rule, question.cost, at_us / SECOND_US, retry_s) for rule in rules]
         locally = [n for n, rule in enumerate(rules) if rule.on_failure == "local"]
         if locally:
-            refused = any(not told[n].fits and not rules[n].shadow for n in told if n not in locally)
+            refused = any(not (quotas[n].fits or rule.shadow) for n, rule in enumerate(rules) if n not in locally)
             asked = question._replace(
                 rules=tuple(rules[n] for n in locally),
                 keys=tuple(question.keys[n] for n in locally),
@@ -88,24 +93,9 @@ class _Guard:
                 at_us=at_us,
                 take=question.take and not refused,
             )
-            decided = zip(locally, self._local.decide(asked), strict=True)
-            told |= {n: quota._replace(fallback=True) for n, quota in decided}
-        return [told[n] for n in range(len(rules))]
-
-    def _without(self, rule: Rule, cost: int, at_us: int) -> Quota:
-        """How a key stands of which nothing is known: under `open` as if nobody had called, else as if it were full."""
-        limit, window_s = rule.rates[0].limit, rule.rates[0].window_s
-        limit = rule.burst or limit
-        second = at_us // SECOND_US
-        wait_s: float | None = 0.0
-        if cost > limit:
-            wait_s = None
-        elif rule.on_failure == "closed":
-            wait_s = ceil(max(self._breaker.left_s(), self._patience.pause_s) * 1_000) / 1_000
-        fits = wait_s == 0.0
-        left = limit if rule.on_failure == "open" else 0
-        resets = second if wait_s is None else ceil(at_us / SECOND_US + wait_s)
-        return Quota(fits, limit, window_s, left, wait_s, resets, 0, limit, fallback=True)
+            for n, quota in zip(locally, self._local.decide(asked), strict=True):
+                quotas[n] = quota._replace(fallback=True)
+        return quotas
 
     def _settle_here(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
         return self._local.settle(reservation, keep, self._at_us(at_us))
@@ -128,8 +118,8 @@ class Guarded(_Guard):
     """`Backend` around another, for threads. clock: epoch seconds, for what is decided here. timer: seconds that never
     step back.
 
-    A call cannot be broken off from here: the backend has time limits of its own, and an answer that comes after the
-    deadline is taken, but is a failure too.
+    A thread cannot be interrupted: the backend has time limits of its own. An answer after the deadline is taken, but
+    counts as a failure too.
     """
 
     def __init__(
@@ -150,22 +140,22 @@ class Guarded(_Guard):
 
     def decide(self, question: Question) -> Sequence[Quota]:
         if self._breaker.lets():
-            with suppress(BackendUnavailable), self._told():
+            with suppress(BackendUnavailable), self._watched():
                 return self._backend.decide(question)
         return self._decide_without(question)
 
     def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
         here = self._settle_here(reservation, keep, at_us)
-        # What failed may have been counted there all the same: it is taken back there too.
+        # A question that failed may have been counted there all the same: it is taken back there too.
         if self._breaker.lets():
-            with suppress(BackendUnavailable), self._told():
+            with suppress(BackendUnavailable), self._watched():
                 there = self._backend.settle(reservation, keep, at_us)
                 return there if here is Settled.unknown else here
         return self._lost() if here is Settled.unknown else here
 
     def reset(self, question: Question) -> None:
         self._local.reset(question)
-        with self._told():
+        with self._watched():
             self._backend.reset(question)
 
     def measures(self) -> Mapping[str, float]:
@@ -175,8 +165,8 @@ class Guarded(_Guard):
         self._backend.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Around a call: the breaker is told how it went."""
+    def _watched(self) -> Iterator[None]:
+        """Surrounds a call: reports to the breaker how it went."""
         began_s = self._timer()
         try:
             yield
@@ -249,7 +239,7 @@ class AsyncGuarded(_Guard):
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncIterator[None]:
-        """Around a call: it has until the deadline, and the breaker is told how it went."""
+        """Surrounds a call: breaks it off at the deadline, and reports to the breaker how it went."""
         try:
             async with asyncio.timeout(self._patience.deadline_s):
                 yield

@@ -1,8 +1,8 @@
-"""Connections to a memcached server, a bounded number of them, and the few words of its protocol that the limiter uses.
+"""Connections to a memcached server, a bounded number, and the commands of its protocol that the limiter uses.
 
-A request is any number of commands, sent as one; what comes back is the answers to all of them. The commands are those
-of memcached 1.6.10 and later: `ma` adds to a number, makes it with its time to live where there is none, and tells the
-sum, in one step. The usual clients know it not, and send an `incr` and wait for its answer before they send the next.
+A request is any number of commands, sent at once; the answers to all of them come back together. The commands are those
+of memcached 1.6.10 and later: `ma` adds to a number, makes it with its time to live where there is none, and returns
+the sum, in one step. The usual clients do not know it; they send an `incr` and wait for its answer before the next.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clickcurve.buckets.errors import BackendUnavailable, SettingInvalid
 
 CONNECTIONS = 16
 TIMEOUT_S = 0.1
-# memcached takes more for a date, and 0 for no end at all.
+# memcached takes a larger number for a date, and 0 for no end at all.
 MAX_RELATIVE_S = 30 * 86_400
 # Not all names in one line: a server may refuse one that is very long.
 _NAMES_EACH = 100
@@ -26,14 +26,14 @@ _RECEIVE_BYTES = 65_536
 # The command that does nothing; its answer says that all others have been answered.
 _LAST = "mn\r\n"
 _END = b"\r\nMN\r\n"
-# What it answers: done; there is no such thing; it was there, or was another, so nothing was set.
+# Its answers: done; there is no such name; it was there, or had another value, so nothing was set.
 DONE, NOT_THERE, NOT_SET = "HD", "NF", ("NS", "EX", "NF")
 
-Told = TypeVar("Told")
+Parsed = TypeVar("Parsed")
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """`host:port`, `[::1]:port`. SettingInvalid for anything else."""
+    """Parses `host:port` or `[::1]:port`. SettingInvalid for anything else."""
     host, colon, port = text.strip().rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
         raise SettingInvalid(
@@ -45,9 +45,9 @@ def parse_address(text: str) -> tuple[str, int]:
 class Server:
     """One memcached server, for any number of threads.
 
-    connections: how many are open at most; who finds all of them busy waits for one. timeout_s: for connecting, for
-    each piece of an answer, and for a connection to become free. BackendUnavailable when that passes, the connection
-    breaks or the server refuses; nothing is sent twice.
+    connections: how many are open at most; a thread that finds all of them busy waits for one. timeout_s: for
+    connecting, for each piece of an answer, and for a connection to become free. BackendUnavailable when that passes,
+    the connection breaks or the server refuses; nothing is sent twice.
     """
 
     def __init__(self, address: str, connections: int = CONNECTIONS, timeout_s: float = TIMEOUT_S) -> None:
@@ -58,13 +58,13 @@ class Server:
         self._begin()
 
     def _begin(self) -> None:
-        """With no connections. A process that was forked from another has those of the other, and leaves them alone."""
+        """Starts without connections. A forked process has its parent's, and leaves those alone."""
         self._process = os.getpid()
         self._free = BoundedSemaphore(self._connections)
         self._idle: deque[socket.socket] = deque()
 
     def ask(self, request: str) -> str:
-        """The answers to all commands of a request, each with its line end."""
+        """Sends a request; returns the answers to all of its commands, each with its line end."""
         if self._process != os.getpid():
             self._begin()
         if not self._free.acquire(timeout=self._timeout_s):
@@ -78,7 +78,7 @@ class Server:
                 talking.sendall((request + _LAST).encode("ascii"))
                 answer = _read(talking)
             except BaseException:
-                # What else is idle was opened before: if this server has gone, each of them would fail somebody.
+                # The idle ones were opened before this: if the server is gone, each of them would fail another request.
                 talking.close()
                 self.close()
                 raise
@@ -90,22 +90,22 @@ class Server:
         return answer
 
     def ask_three(self, first: str, second: str, third: str) -> tuple[str, str, str]:
-        """The same for one `get`, another, and more of them, with the answers apart."""
+        """Sends one `get`, a second one, and the rest of them; returns the three answers apart."""
         answer = self.ask(first + second + third)
         pieces = answer.split("END\r\n", 2)
         if len(pieces) != 3:
-            raise self.refused(answer)
+            raise self.unexpected(answer)
         return pieces[0], pieces[1], pieces[2]
 
-    def told(self, read: Callable[[str], Told], answer: str) -> Told:
-        """What an answer says, in the reading of one of the functions below."""
+    def parse(self, read: Callable[[str], Parsed], answer: str) -> Parsed:
+        """Parses an answer with one of the functions below. BackendUnavailable if that cannot read it."""
         try:
             return read(answer)
         except (ValueError, IndexError):
-            raise self.refused(answer) from None
+            raise self.unexpected(answer) from None
 
-    def refused(self, answer: str) -> BackendUnavailable:
-        """What to raise when the server answers what it should not."""
+    def unexpected(self, answer: str) -> BackendUnavailable:
+        """Returns the error to raise when the server gives an unexpected answer."""
         return BackendUnavailable(f"memcached at {self.address} answered {answer[:100]!r}")
 
     @property
@@ -113,7 +113,7 @@ class Server:
         return len(self._idle)
 
     def close(self) -> None:
-        """Close what is idle. Whoever asks again opens another."""
+        """Closes the idle connections. The next request opens another."""
         while self._idle:
             try:
                 self._idle.pop().close()
@@ -137,21 +137,21 @@ def _read(talking: socket.socket) -> str:
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
-def lives(life_s: int, at_us: int) -> int:
-    """A time to live as memcached takes it: seconds up to 30 days, the date when it ends above that."""
+def expiry(life_s: int, at_us: int) -> int:
+    """Returns a time to live as memcached takes it: seconds up to 30 days, beyond that the date of its end."""
     return life_s if life_s <= MAX_RELATIVE_S else at_us // 1_000_000 + life_s
 
 
-def get(names: Sequence[str]) -> str:
-    """The values of these names, in their order, in one command or, if they are many, several."""
+def get_command(names: Sequence[str]) -> str:
+    """Returns what reads the values of these names, in order, in one command or, for many names, several."""
     if len(names) <= _NAMES_EACH:
         return "get " + " ".join(names) + "\r\n" if names else ""
     pieces = [names[at : at + _NAMES_EACH] for at in range(0, len(names), _NAMES_EACH)]
     return "".join("get " + " ".join(piece) + "\r\n" for piece in pieces)
 
 
-def numbers(answer: str) -> dict[str, int]:
-    """The answer to `get`: the numbers that there are. ValueError for anything else."""
+def parse_numbers(answer: str) -> dict[str, int]:
+    """Parses the answer to `get` into the numbers that exist, by name. ValueError for anything else."""
     # VALUE <name> <flags> <length>, and in the next line the number; an END after each command.
     words = answer.replace("END\r\n", "").split()
     if words[::5].count("VALUE") * 5 != len(words):
@@ -159,45 +159,47 @@ def numbers(answer: str) -> dict[str, int]:
     return dict(zip(words[1::5], map(int, words[4::5]), strict=True))
 
 
-def get_with_marks(names: Sequence[str]) -> str:
-    """The same in one command, each with the mark by which it can be replaced if nobody else does."""
+def gets_command(names: Sequence[str]) -> str:
+    """Returns what reads the values of these names, each with the CAS number by which it can be replaced."""
     return "gets " + " ".join(names) + "\r\n"
 
 
-def numbers_and_marks(answer: str) -> dict[str, tuple[int, int]]:
+def parse_numbers_and_cas(answer: str) -> dict[str, tuple[int, int]]:
+    """Parses the answer to `gets`: (number, CAS number) by name."""
     words = answer.replace("END\r\n", "").split()
     if words[::6].count("VALUE") * 6 != len(words):
         raise ValueError("no numbers")
     return dict(zip(words[1::6], zip(map(int, words[5::6]), map(int, words[4::6]), strict=True), strict=True))
 
 
-def add(name: str, number: int, ttl: int) -> str:
-    """Add to a number; where there is none, begin one that lives so long."""
+def add_command(name: str, number: int, ttl: int) -> str:
+    """Returns what adds to a number; where there is none, it makes one that lives so long."""
     return f"ma {name} N{ttl} J{number} D{number}\r\n"
 
 
-def add_and_tell(name: str, number: int, ttl: int) -> str:
-    """The same, and tell the sum; it lives so long from now on in any case."""
+def add_and_get_command(name: str, number: int, ttl: int) -> str:
+    """Returns what adds to a number and answers the sum; it lives so long from now on in any case."""
     return f"ma {name} N{ttl} T{ttl} J{number} D{number} v\r\n"
 
 
-def subtract(names: Iterable[str], number: int) -> str:
-    """Subtract from those numbers that there are, down to 0."""
+def subtract_command(names: Iterable[str], number: int) -> str:
+    """Returns what subtracts from those numbers that exist, down to 0."""
     return "".join([f"ma {name} MD D{number}\r\n" for name in names])
 
 
-def put(name: str, value: str, ttl: int, mark: int | None) -> str:
-    """Replace the value that had this mark when it was read; None: set it if there is none."""
-    condition = "ME" if mark is None else f"C{mark}"
+def put_command(name: str, value: str, ttl: int, cas: int | None) -> str:
+    """Returns what replaces the value that had this CAS number when it was read; None: sets it if there is none."""
+    condition = "ME" if cas is None else f"C{cas}"
     return f"ms {name} {len(value)} T{ttl} {condition}\r\n{value}\r\n"
 
 
-def get_value(name: str) -> str:
+def value_command(name: str) -> str:
+    """Returns what reads one value."""
     return f"mg {name} v\r\n"
 
 
-def value(answer: str) -> str | None:
-    """The answer to `get_value`: None if there is none. For values of one line."""
+def parse_value(answer: str) -> str | None:
+    """Parses the answer to `value_command`: a value of one line, or None if there is none."""
     if answer == "EN\r\n":
         return None
     head, found, end = answer.split("\r\n")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 
-class Space:
-    """Bytes that are taken and given back. Guarded by the backend's lock. denied: how often there was none."""
+class MemoryBudget:
+    """Bytes that are taken and given back, under the backend's lock. denied: how often too few were left."""
 
     __slots__ = ("denied", "max_bytes", "used_bytes")
 
@@ -17,7 +17,7 @@ class Space:
         return self.used_bytes + size_bytes <= self.max_bytes
 
     def take(self, size_bytes: int) -> bool:
-        """Take so many bytes, if there are."""
+        """Takes so many bytes; returns False, and takes none, if fewer are left."""
         if not self.has(size_bytes):
             self.denied += 1
             return False
@@ -25,7 +25,7 @@ class Space:
         return True
 
     def add(self, size_bytes: int) -> None:
-        """Take bytes that cannot be done without."""
+        """Takes bytes that are needed in any case, even beyond the maximum."""
         self.used_bytes += size_bytes
 
     def give(self, size_bytes: int) -> None:

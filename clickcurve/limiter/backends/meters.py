@@ -1,4 +1,4 @@
-"""What counts one key in memory, for every strategy: the smallest state that answers, and the verbs that all share.
+"""What counts one key in memory, for each strategy: the smallest state that answers, and the verbs that all share.
 
 The backend holds its lock around each call.
 """
@@ -10,15 +10,15 @@ from typing import Protocol
 
 from clickcurve.limiter import fixed_window, token_bucket
 from clickcurve.limiter.backends.bucket_series import Series
-from clickcurve.limiter.backends.memory_budget import Space
+from clickcurve.limiter.backends.memory_budget import MemoryBudget
 from clickcurve.limiter.fixed_window import closes_us, turn
 from clickcurve.limiter.quota import Piece, Quota, longest, new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Rule
-from clickcurve.limiter.token_bucket import converted, drops_at, given_back, trimmed
+from clickcurve.limiter.token_bucket import converted, drops_at, give_back, trim_claims
 from clickcurve.times import SECOND_US
 
-# A place in a list, and its share of the text, which is long once.
+# A caller's entry in a list, and its share of the text, which is kept once.
 CALLER_BYTES = 64
 
 
@@ -26,37 +26,39 @@ class Meter(Protocol):
     """One key's state."""
 
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
-        """How the key stands; after a hit of this cost if it fits and is to be taken. Changes nothing."""
+        """Returns the key's quota, after a hit of this cost if it fits and is taken. Changes nothing."""
         ...
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
-        """Count a hit that fits. Returns the mark by which, if it is held, it can be taken back."""
+        """Counts a hit that fits. Returns the handle by which, if it is held, it can be taken back."""
         ...
 
-    def refund(self, rule: Rule, at_us: int, mark: int, cost: int, caller: str) -> None:
-        """End the hold on a hit and take back so much of its cost, as far as that still counts."""
+    def refund(self, rule: Rule, at_us: int, handle: int, cost: int, caller: str) -> None:
+        """Ends the hold on a hit and takes back so much of its cost, as far as that still counts."""
         ...
 
     def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
-        """The quota, with what it was summed from and who called."""
+        """Returns the quota with the pieces that it was summed from, and the callers of a list."""
         ...
 
     def is_idle(self, at_us: int) -> bool:
-        """Is nothing counted any more, so that a new meter would answer the same?"""
+        """Returns whether nothing counts any more, so that a new meter would answer the same."""
         ...
 
     def size_bytes(self) -> int:
-        """What it took from the space since it was made, beside its share of a key."""
+        """Returns what it took from the budget since it was made, without its share of a key."""
         ...
 
 
 class Windows:
-    """`fixed` and `per_second`: for each rate a count, and the second at which the window that it belongs to ends. All
-    times before that end are taken for times in that window, so a clock that steps back opens no other."""
+    """`fixed` and `per_second`: for each rate a count, and the second at which its window ends.
+
+    All times before that end are taken for times in that window, so a clock that steps back opens no other.
+    """
 
     __slots__ = ("counts", "ends", "rule")
 
-    def __init__(self, rule: Rule, at_us: int, space: Space) -> None:
+    def __init__(self, rule: Rule, at_us: int, budget: MemoryBudget) -> None:
         self.rule = rule
         self.ends = [turn(at_us // SECOND_US, rate.window_s) for rate in rule.rates]
         self.counts = [0] * len(rule.rates)
@@ -81,11 +83,11 @@ class Windows:
         return new(Quota, (True, limit, window_s, least, 0.0, reset_at, used, used, (), (), False))
 
     def _refused(self, rule: Rule, second: int, at_us: int, cost: int) -> Quota:
-        told = []
+        quotas = []
         for (limit, window_s, _, _), end, count in zip(rule.reaches, self.ends, self.counts, strict=True):
             used, closes = (count, end) if second < end else (0, turn(second, window_s))
-            told.append(fixed_window.weigh(limit, window_s, used, closes * SECOND_US, at_us, cost, False))
-        return longest([quota for quota in told if not quota.fits])
+            quotas.append(fixed_window.weigh_count(limit, window_s, used, closes * SECOND_US, at_us, cost, False))
+        return longest([quota for quota in quotas if not quota.fits])
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
         second = at_us // SECOND_US
@@ -102,9 +104,9 @@ class Windows:
     def _starts(self) -> list[int]:
         return [end - rate.window_s for end, rate in zip(self.ends, self.rule.rates, strict=True)]
 
-    def refund(self, rule: Rule, at_us: int, mark: int, cost: int, caller: str) -> None:
+    def refund(self, rule: Rule, at_us: int, handle: int, cost: int, caller: str) -> None:
         for n, start in enumerate(self._starts()):
-            if start <= mark < self.ends[n]:
+            if start <= handle < self.ends[n]:
                 self.counts[n] -= cost
 
     def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
@@ -121,13 +123,13 @@ class Windows:
 
 
 class Opened:
-    """`single_counter` and `list`: a count, and for a list who called, in a window that a hit opened."""
+    """`single_counter` and `list`: a count, and for a list its callers, in a window that a hit opened."""
 
-    __slots__ = ("callers", "count", "opened_us", "rule", "space")
+    __slots__ = ("budget", "callers", "count", "opened_us", "rule")
 
-    def __init__(self, rule: Rule, at_us: int, space: Space) -> None:
+    def __init__(self, rule: Rule, at_us: int, budget: MemoryBudget) -> None:
         self.rule = rule
-        self.space = space
+        self.budget = budget
         self.opened_us = at_us
         self.count = 0
         self.callers: list[str] = []
@@ -136,10 +138,10 @@ class Opened:
         limit, window_s, _, _ = rule.reaches[0]
         counts = self._counts(rule, at_us)
         opened_us, used = (self.opened_us, self.count) if counts else (max(at_us, self.opened_us), 0)
-        return fixed_window.weigh(limit, window_s, used, closes_us(opened_us, window_s), at_us, cost, taking)
+        return fixed_window.weigh_count(limit, window_s, used, closes_us(opened_us, window_s), at_us, cost, taking)
 
     def _counts(self, rule: Rule, at_us: int) -> bool:
-        """Does it hold hits that still count?"""
+        """Returns whether it holds hits that still count."""
         return self.count > 0 and at_us < closes_us(self.opened_us, rule.reaches[0].window_s)
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
@@ -147,21 +149,21 @@ class Opened:
         if self._counts(rule, at_us):
             self.count += cost
         else:
-            self.space.give(self.size_bytes())
+            self.budget.give(self.size_bytes())
             self.opened_us, self.count, self.callers = max(at_us, self.opened_us), cost, []
-        if rule.strategy == "list" and self.space.take(CALLER_BYTES * cost):
+        if rule.strategy == "list" and self.budget.take(CALLER_BYTES * cost):
             self.callers += [caller] * cost
         return self.opened_us
 
-    def refund(self, rule: Rule, at_us: int, mark: int, cost: int, caller: str) -> None:
-        if mark == self.opened_us:
+    def refund(self, rule: Rule, at_us: int, handle: int, cost: int, caller: str) -> None:
+        if handle == self.opened_us:
             self.count -= cost
             if not self.count:
-                self.opened_us = 0  # as if nobody had opened it
+                self.opened_us = 0  # as if no hit had opened it
             for _ in range(min(cost, self.callers.count(caller))):
                 # The last of this name: the order of the others stays.
                 del self.callers[len(self.callers) - 1 - self.callers[::-1].index(caller)]
-                self.space.give(CALLER_BYTES)
+                self.budget.give(CALLER_BYTES)
 
     def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
         if not self._counts(rule, at_us):
@@ -177,12 +179,14 @@ class Opened:
 
 
 class Tokens:
-    """`token_bucket`: drops as of the microsecond seen_us, in the flow of the rule it was last charged for; and the
-    claims of its open reservations, by mark, oldest first."""
+    """`token_bucket`: drops as of a microsecond, and the claims of its open reservations, by handle, oldest first.
+
+    The drops are those of the flow of the rule that it was last charged for.
+    """
 
     __slots__ = ("claims", "drops", "holds", "rule", "seen_us")
 
-    def __init__(self, rule: Rule, at_us: int, space: Space) -> None:
+    def __init__(self, rule: Rule, at_us: int, budget: MemoryBudget) -> None:
         self.rule = rule
         self.seen_us = at_us
         self.drops = rule.flow.full
@@ -194,7 +198,7 @@ class Tokens:
         drops = drops_at(rule.flow, self.drops, seen_us, at_us) if rule is self.rule else self._drops(rule, at_us)
         if at_us > seen_us:
             seen_us = at_us
-        return token_bucket.weigh(rule.flow, rule.reaches[0][1], drops, seen_us, at_us, cost, taking)
+        return token_bucket.weigh_tokens(rule.flow, rule.reaches[0][1], drops, seen_us, at_us, cost, taking)
 
     def _drops(self, rule: Rule, at_us: int) -> int:
         old = self.rule.flow
@@ -202,16 +206,16 @@ class Tokens:
         return drops if rule is self.rule else converted(drops, old, rule.flow)
 
     def _see(self, rule: Rule, at_us: int) -> None:
-        """Bring the state to a later moment and to this version of the rule. A change of the rate ends all claims."""
+        """Brings the state to a later moment and this version of the rule. A change of the rate ends all claims."""
         self.drops = self._drops(rule, at_us)
         self.seen_us = max(self.seen_us, at_us)
         if self.claims:
             same = rule.flow == self.rule.flow
-            self._keep(trimmed(list(self.claims.values()), rule.flow.full - self.drops if same else 0))
+            self._keep(trim_claims(list(self.claims.values()), rule.flow.full - self.drops if same else 0))
         self.rule = rule
 
     def _keep(self, claims: list[int]) -> None:
-        self.claims = {mark: claim for mark, claim in zip(self.claims or (), claims, strict=True) if claim > 0}
+        self.claims = {handle: claim for handle, claim in zip(self.claims or (), claims, strict=True) if claim > 0}
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
         if rule is self.rule and not self.claims:  # the usual hit, without what others need
@@ -227,12 +231,12 @@ class Tokens:
         self.claims = {**(self.claims or {}), self.holds: rule.flow.full}
         return self.holds
 
-    def refund(self, rule: Rule, at_us: int, mark: int, cost: int, caller: str) -> None:
-        if not self.claims or mark not in self.claims or self.is_idle(at_us):
-            return  # nothing is given back to a full bucket, and only a hit or a gift moves it on in time
+    def refund(self, rule: Rule, at_us: int, handle: int, cost: int, caller: str) -> None:
+        if not self.claims or handle not in self.claims or self.is_idle(at_us):
+            return  # nothing is given back to a full bucket, and only a hit or a refund moves it on in time
         self._see(self.rule, at_us)
-        which = list(self.claims).index(mark)
-        back, claims = given_back(list(self.claims.values()), which, cost * self.rule.flow.token)
+        which = list(self.claims).index(handle)
+        back, claims = give_back(list(self.claims.values()), which, cost * self.rule.flow.token)
         self.drops += back
         self._keep(claims)
 
@@ -247,7 +251,7 @@ class Tokens:
         return 0
 
 
-METERS: Mapping[str, Callable[[Rule, int, Space], Meter]] = {
+METERS: Mapping[str, Callable[[Rule, int, MemoryBudget], Meter]] = {
     "tiered": Series,
     "fixed": Windows,
     "per_second": Windows,

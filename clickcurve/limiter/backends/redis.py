@@ -1,15 +1,15 @@
 """The backend on Redis: one call of one script for each decision, however many rules and rates it has.
 
 The script reads, decides and charges in one step, so that any number of processes are decided as if one after the
-other; and where nobody gives a time it takes Redis' own clock, which all of them share. `scripted` has what
-is said to the scripts; here are the connections.
+other; and where no time is given it takes Redis' own clock, which all of them share. `redis_scripts` encodes questions
+and decodes answers; here are the connections.
 
-**A question is sent once.** One that failed may have been charged all the same, so it is never repeated: the answer is
-BackendUnavailable, and the next one asks on another connection. Only where Redis says that it does not know the script,
-and has done nothing, is the same question put with the whole script.
+**A question is sent once.** One that failed may have been charged all the same, so it is never repeated: it raises
+BackendUnavailable, and the next question goes over another connection. Only where Redis answers that it does not know
+the script, and so has done nothing, is the same question sent with the whole script.
 
-**Bounds.** Threads have so many connections, each with one question under way; an event loop has one, with so many. So
-many seconds to connect, to wait for a place, and for an answer.
+**Bounds.** Threads share a bounded number of connections, each with one question under way; an event loop has one, with
+a bounded number. There is a time limit to connect, to wait for a free connection, and for an answer.
 
 One server, or the primary of a replicated one. A Redis Cluster is refused: the keys of one decision may lie on several
 of its nodes, which no script can decide together.
@@ -45,7 +45,7 @@ Arguments: TypeAlias = tuple[list[bytes], list[bytes]]
 
 
 class Script:
-    """A script as Redis is told to run it: by its digest, or, where it does not know that, whole."""
+    """A script, which Redis runs by its digest or, where it does not know that, from its text."""
 
     def __init__(self, name: str) -> None:
         self._text = source(name)
@@ -61,7 +61,7 @@ class Script:
 
 
 def command(*words: bytes) -> bytes:
-    """A command in the protocol of Redis."""
+    """Encodes a command in the protocol of Redis."""
     return b"*%d\r\n" % len(words) + b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
 
 
@@ -73,7 +73,7 @@ _CLUSTER: Final = "this is a Redis Cluster, whose nodes cannot decide together: 
 
 
 class _Counted:
-    """What both forms count, and what they make of their settings."""
+    """What both forms count, and how they make connections from their settings."""
 
     keeps_time = True
 
@@ -83,17 +83,17 @@ class _Counted:
         self._codec = ScriptCodec(prefix)
         self._connected = self._failures = 0
 
-    def _made(self, parse: Any, usual: Any, **more: Any) -> Any:
-        """A connection that is not connected yet, by the parser of addresses and the class of one of the two forms."""
+    def _make(self, parse: Any, usual: Any, **more: Any) -> Any:
+        """Makes a connection that is not connected yet. parse, usual: of the form for threads or for event loops."""
         try:
             settings = parse(self._url)
             kind = settings.pop("connection_class", usual)
             return kind(**{"socket_connect_timeout": self._timeout_s, **settings, **more})
         except (ValueError, TypeError) as error:
-            # Only of a wrong parameter more is said: the rest may tell a part of a password.
+            # Only a wrong parameter is named: other errors may hold a part of a password.
             why = f": {error}" if isinstance(error, TypeError) else ""
             raise SettingInvalid(
-                f"this is no address of a Redis{why}", field="limits_redis", rule=ADDRESS_RULE
+                f"this is not an address of a Redis{why}", field="limits_redis", rule=ADDRESS_RULE
             ) from None
 
     def _failed(self, error: Exception) -> BackendUnavailable:
@@ -107,8 +107,10 @@ class _Counted:
 
 
 class RedisBackend(_Counted):
-    """`Backend` on Redis, for any number of threads. timeout_s: for each of waiting for a free connection, connecting,
-    and the answer."""
+    """`Backend` on Redis, for any number of threads.
+
+    timeout_s: for each of waiting for a free connection, connecting, and the answer.
+    """
 
     def __init__(
         self,
@@ -121,26 +123,26 @@ class RedisBackend(_Counted):
         super().__init__(url, timeout_s, prefix)
         self._max_connections = max_connections
         self._process = -1
-        self._fresh()
-        self._connection()  # a wrong address is told at once
+        self._start()
+        self._connection()  # a wrong address is refused at once
 
     def decide(self, question: Question) -> list[Quota]:
-        return self._codec.told(question, self._run(DECIDE, self._codec.asked(question)))
+        return self._codec.decode_quotas(question, self._run(DECIDE, self._codec.encode_question(question)))
 
     def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
-        return SETTLED[self._run(SETTLE, self._codec.settling(reservation, keep, at_us))]
+        return SETTLED[self._run(SETTLE, self._codec.encode_settlement(reservation, keep, at_us))]
 
     def reset(self, question: Question) -> None:
-        with self._lent() as connection:
-            self._ask(connection, command(b"DEL", *self._codec.names(question)))
+        with self._lend() as connection:
+            self._ask(connection, command(b"DEL", *self._codec.redis_keys(question)))
 
     def close(self) -> None:
-        with suppress(IndexError):  # until none is left; others take some meanwhile
+        with suppress(IndexError):  # until none is left; other threads take some meanwhile
             while True:
                 self._idle.pop().disconnect()
 
     def _run(self, script: Script, arguments: Arguments) -> Answer:
-        with self._lent() as connection:
+        with self._lend() as connection:
             try:
                 return self._ask(connection, script.by_digest(arguments))
             except NoScriptError:
@@ -152,10 +154,10 @@ class RedisBackend(_Counted):
         return connection.read_response()
 
     @contextmanager
-    def _lent(self) -> Iterator[Any]:
-        """A connection to ask one question on."""
+    def _lend(self) -> Iterator[Any]:
+        """Lends a connection for one question."""
         if self._process != os.getpid():
-            self._fresh()
+            self._start()
         if not self._free.acquire(timeout=self._timeout_s):
             raise self._failed(BackendUnavailable(f"all {self._max_connections} connections to Redis are in use"))
         connection = None
@@ -163,18 +165,21 @@ class RedisBackend(_Counted):
             connection = self._ready()
             yield connection
             self._idle.append(connection)
-        except ResponseError as error:  # an answer, if not the one that was asked for
+        except ResponseError as error:  # an answer, though not the one that was asked for
             if connection is not None:
                 self._idle.append(connection)
             raise self._failed(error) from error
         except (RedisError, OSError, BackendUnavailable) as error:
-            self.close()  # the others are as dead, most likely; who uses one finds out for itself
+            self.close()  # the idle ones are most likely dead too; those in use will show it themselves
             raise self._failed(error) from error
         finally:
             self._free.release()
 
     def _ready(self) -> Any:
-        """One that is connected. What arrives on one that nobody uses is its end, or an answer that came too late."""
+        """Returns a connection that is connected.
+
+        Bytes that arrive on an idle one are its end, or an answer that came too late: it is connected anew.
+        """
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -192,22 +197,22 @@ class RedisBackend(_Counted):
             if _IS_CLUSTER in self._ask(connection, _ASK_KIND):
                 connection.disconnect()
                 raise BackendUnavailable(_CLUSTER)
-        except NoPermissionError:  # it need not tell
+        except NoPermissionError:  # the user may not read this, and need not
             pass
         return connection
 
     def _connection(self) -> Any:
-        return self._made(sync_connection.parse_url, sync_connection.Connection, socket_timeout=self._timeout_s)
+        return self._make(sync_connection.parse_url, sync_connection.Connection, socket_timeout=self._timeout_s)
 
-    def _fresh(self) -> None:
-        """Begin without connections: at first, and in a process that was forked off, since two cannot share one."""
+    def _start(self) -> None:
+        """Starts without connections: at first, and in a forked process, since two cannot share one."""
         self._process = os.getpid()
         self._idle: list[Any] = []
         self._free = BoundedSemaphore(self._max_connections)
 
 
 class _Pipe:
-    """A connection on which any number of questions are under way: the answers come in the order of the questions."""
+    """A connection with any number of questions under way: the answers come in the order of the questions."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -226,7 +231,7 @@ class _Pipe:
         try:
             await connection.connect()
             await connection.send_packed_command([_ASK_KIND], check_health=False)
-            with suppress(NoPermissionError):  # it need not tell
+            with suppress(NoPermissionError):  # the user may not read this, and need not
                 if _IS_CLUSTER in await connection.read_response():
                     raise BackendUnavailable(_CLUSTER)
         except BaseException:
@@ -247,7 +252,7 @@ class _Pipe:
             self._end_if_idle()
 
     def let_go(self) -> None:
-        """No more questions: it is closed when those under way are answered or given up."""
+        """Takes no more questions: closes when those under way are answered or given up."""
         self._is_last = True
         self._end_if_idle()
 
@@ -270,25 +275,28 @@ class _Pipe:
                 except ResponseError as refused:
                     answer, error = None, refused
                 self.answers += 1
-                asked = self._asked.popleft()
-                if asked.done():  # given up meanwhile
+                future = self._asked.popleft()
+                if future.done():  # given up meanwhile
                     continue
                 if error is None:
-                    asked.set_result(answer)
+                    future.set_result(answer)
                 else:
-                    asked.set_exception(error)
-        except (RedisError, OSError, IndexError) as ended:  # IndexError: it said something that nobody asked
+                    future.set_exception(error)
+        except (RedisError, OSError, IndexError) as ended:  # IndexError: an answer without a question
             why = ended
         finally:
             await self._connection.disconnect(nowait=True)
-            for asked in self._asked:
-                if not asked.done():
-                    asked.set_exception(BackendUnavailable(f"the connection to Redis ended: {why}"))
+            for future in self._asked:
+                if not future.done():
+                    future.set_exception(BackendUnavailable(f"the connection to Redis ended: {why}"))
 
 
 class AsyncRedisBackend(_Counted):
-    """`AsyncBackend` on Redis, for the tasks of one event loop, over one connection. timeout_s: for all of a question,
-    None where somebody else sees to it, as `AsyncGuarded` does. max_asked: how many are under way; others wait."""
+    """`AsyncBackend` on Redis, for the tasks of one event loop, over one connection.
+
+    timeout_s: for all of a question; None where the caller limits it, as `AsyncGuarded` does. max_asked: how many
+    questions are under way; others wait.
+    """
 
     def __init__(
         self,
@@ -302,16 +310,16 @@ class AsyncRedisBackend(_Counted):
         self._pipe: _Pipe | None = None
         self._opening = asyncio.Lock()
         self._free = asyncio.Semaphore(max_asked)
-        self._connection()  # a wrong address is told at once
+        self._connection()  # a wrong address is refused at once
 
     async def decide(self, question: Question) -> list[Quota]:
-        return self._codec.told(question, await self._run(DECIDE, self._codec.asked(question)))
+        return self._codec.decode_quotas(question, await self._run(DECIDE, self._codec.encode_question(question)))
 
     async def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
-        return SETTLED[await self._run(SETTLE, self._codec.settling(reservation, keep, at_us))]
+        return SETTLED[await self._run(SETTLE, self._codec.encode_settlement(reservation, keep, at_us))]
 
     async def reset(self, question: Question) -> None:
-        await self._in_time(command(b"DEL", *self._codec.names(question)))
+        await self._in_time(command(b"DEL", *self._codec.redis_keys(question)))
 
     async def close(self) -> None:
         pipe, self._pipe = self._pipe, None
@@ -334,14 +342,14 @@ class AsyncRedisBackend(_Counted):
         except NoScriptError:
             raise
         except (RedisError, OSError, BackendUnavailable) as error:
-            self._doubt(pipe, answers)
+            self._leave_if_silent(pipe, answers)
             raise self._failed(error) from error
         except asyncio.CancelledError:
-            self._doubt(pipe, answers)
+            self._leave_if_silent(pipe, answers)
             raise
 
-    def _doubt(self, pipe: _Pipe | None, answers: int) -> None:
-        """Who gave up heard nothing since it asked, and nobody else did: the next one asks on another connection."""
+    def _leave_if_silent(self, pipe: _Pipe | None, answers: int) -> None:
+        """Leaves a connection on which no answer has come since the question that was given up."""
         if pipe is not None and pipe.answers == answers:
             pipe.let_go()
             if self._pipe is pipe:
@@ -360,4 +368,4 @@ class AsyncRedisBackend(_Counted):
             return self._pipe
 
     def _connection(self) -> Any:
-        return self._made(async_connection.parse_url, async_connection.Connection, socket_timeout=None)
+        return self._make(async_connection.parse_url, async_connection.Connection, socket_timeout=None)

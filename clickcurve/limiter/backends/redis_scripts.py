@@ -1,7 +1,7 @@
-"""Questions as a script inside a store gets them, and quotas made of its answers. No input or output.
+"""Questions encoded for a script inside Redis, and quotas made of its answers. No input or output.
 
 The script (`scripts/decide.lua`) reads, decides and charges in one step, and answers with what each rule holds without
-this hit: a few whole numbers. What is said about them is worked out here, by the same functions as in process
+this hit: a few whole numbers. The quotas are worked out of them here, by the same functions as in process
 (`clickcurve.limiter.sliding_window`, `clickcurve.limiter.fixed_window`, `clickcurve.limiter.token_bucket`).
 """
 
@@ -25,60 +25,64 @@ from clickcurve.times import SECOND_US
 
 PREFIX = "clickcurve:limit:"
 SETTLED = (Settled.unknown, Settled.ended, Settled.done)
-# No life is longer: a script's clock ends somewhere.
+# No time to live is longer: Redis refuses one that its clock cannot hold.
 MAX_TTL_MS = 10**15
 MAX_PLANS = 1_000
 
 _FOLDER = Path(__file__).parent / "scripts"
 _KINDS = {"tiered": 1, "fixed": 2, "per_second": 2, "single_counter": 3, "list": 4, "token_bucket": 5}
-_ASKED = Struct(">qqBBqq")
-_SETTLING = Struct(">qq")
+_QUESTION = Struct(">qqBBqq")
+_SETTLEMENT = Struct(">qq")
 _SERIES_HEAD = Struct(">qII")
 _BUCKET = Struct(">II")
 
 Facts: TypeAlias = Sequence[int]
 # rule, facts, at_us, cost, whether the hit is taken -> its quota
-Telling: TypeAlias = Callable[[Rule, Facts, int, int, bool], Quota]
+Weighing: TypeAlias = Callable[[Rule, Facts, int, int, bool], Quota]
 
 
 def source(name: str) -> bytes:
-    """The text of a script."""
+    """Returns the text of a script."""
     return (_FOLDER / "common.lua").read_bytes() + (_FOLDER / f"{name}.lua").read_bytes()
 
 
 class Plan(NamedTuple):
-    """The rules of one event, worked out once. facts: what the script answers; spans: which of it is each rule's."""
+    """The rules of one event, encoded once.
+
+    facts: how the script's answer is packed. spans: which of the facts are each rule's. weigh: what makes a quota of
+    them. lasts_us: how long a reservation lasts.
+    """
 
     rules: tuple[Rule, ...]
     packed: bytes
     facts: Struct
     spans: tuple[slice, ...]
-    tell: tuple[Telling, ...]
+    weigh: tuple[Weighing, ...]
     lasts_us: int
 
 
 class ScriptCodec:
-    """Writes questions down for the script, and reads its answers. prefix: what all keys in the store begin with."""
+    """Encodes questions for the scripts, and decodes their answers. prefix: what all keys in Redis begin with."""
 
     def __init__(self, prefix: str = PREFIX) -> None:
         self._prefix = prefix
         self._plans: dict[int, Plan] = {}
-        # Tells keys that begin anew from what they were before. Two processes hardly ever draw the same.
+        # Tells one life of a key from the next. Two processes hardly ever draw the same number.
         self._lives = count(secrets.randbits(52))
 
-    def asked(self, question: Question) -> tuple[list[bytes], list[bytes]]:
-        """KEYS and ARGV of `decide`."""
+    def encode_question(self, question: Question) -> tuple[list[bytes], list[bytes]]:
+        """Returns KEYS and ARGV of `decide`."""
         rules, keys, _, cost, at_us, take, explain, caller, reservation = question
         plan = self.plan(rules)
         prefix = self._prefix
         named = [(prefix + key).encode() for key in keys]
         if reservation is not None:
-            named.append(self.held(reservation))
-        asked = _ASKED.pack(-1 if at_us is None else at_us, cost, take, explain, next(self._lives), plan.lasts_us)
+            named.append(self.reservation_key(reservation))
+        asked = _QUESTION.pack(-1 if at_us is None else at_us, cost, take, explain, next(self._lives), plan.lasts_us)
         return named, [asked, plan.packed, caller.encode(errors="surrogatepass")]
 
-    def told(self, question: Question, answer: bytes | Sequence[object]) -> list[Quota]:
-        """The quotas, from what `decide` answered."""
+    def decode_quotas(self, question: Question, answer: bytes | Sequence[object]) -> list[Quota]:
+        """Returns the quotas that the answer of `decide` stands for."""
         plan = self.plan(question.rules)
         numbers, more = (answer, ()) if isinstance(answer, bytes) else (answer[0], answer[1:])
         assert isinstance(numbers, bytes)
@@ -87,24 +91,26 @@ class ScriptCodec:
         cost = question.cost
         if not more:
             return [
-                tell(rule, facts[span], at_us, cost, taken)
-                for rule, span, tell in zip(plan.rules, plan.spans, plan.tell, strict=True)
+                weigh(rule, facts[span], at_us, cost, taken)
+                for rule, span, weigh in zip(plan.rules, plan.spans, plan.weigh, strict=True)
             ]
         return [
-            _explained(rule, facts[span], at_us, tell(rule, facts[span], at_us, cost, taken), kept)
-            for rule, span, tell, kept in zip(plan.rules, plan.spans, plan.tell, more, strict=True)
+            _with_kept(rule, facts[span], at_us, weigh(rule, facts[span], at_us, cost, taken), kept)
+            for rule, span, weigh, kept in zip(plan.rules, plan.spans, plan.weigh, more, strict=True)
         ]
 
-    def settling(self, reservation: str, keep: int | None, at_us: int | None) -> tuple[list[bytes], list[bytes]]:
-        """KEYS and ARGV of `settle`."""
-        arguments = _SETTLING.pack(-1 if keep is None else keep, -1 if at_us is None else at_us)
-        return [self.held(reservation)], [arguments]
+    def encode_settlement(
+        self, reservation: str, keep: int | None, at_us: int | None
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Returns KEYS and ARGV of `settle`."""
+        arguments = _SETTLEMENT.pack(-1 if keep is None else keep, -1 if at_us is None else at_us)
+        return [self.reservation_key(reservation)], [arguments]
 
-    def names(self, question: Question) -> list[bytes]:
-        """Everything that is kept under the question's keys."""
+    def redis_keys(self, question: Question) -> list[bytes]:
+        """Returns the question's keys as they are in Redis."""
         return [(self._prefix + key).encode() for key in question.keys]
 
-    def held(self, reservation: str) -> bytes:
+    def reservation_key(self, reservation: str) -> bytes:
         # No key of a rule begins like this: those begin with a digit or a #.
         return f"{self._prefix}held:{reservation}".encode(errors="surrogatepass")
 
@@ -120,18 +126,18 @@ class ScriptCodec:
 def _plan(rules: tuple[Rule, ...]) -> Plan:
     spans, layout, end = [], ">Bq", 2
     for rule in rules:
-        facts = _facts(rule)
+        facts = _facts_format(rule)
         size = len(Struct(">" + facts).unpack(bytes(Struct(">" + facts).size)))
         spans.append(slice(end, end + size))
         layout, end = layout + facts, end + size
     lasts_us = max(rule.keep_s for rule in rules) * SECOND_US
-    packed = pack(">B", len(rules)) + b"".join(map(_packed, rules))
-    tell = tuple(_TELLING[rule.strategy] for rule in rules)
-    return Plan(rules, packed, Struct(layout), tuple(spans), tell, min(lasts_us, MAX_TTL_MS * 1_000))
+    packed = pack(">B", len(rules)) + b"".join(map(_encode_rule, rules))
+    weigh = tuple(_WEIGHINGS[rule.strategy] for rule in rules)
+    return Plan(rules, packed, Struct(layout), tuple(spans), weigh, min(lasts_us, MAX_TTL_MS * 1_000))
 
 
-def _packed(rule: Rule) -> bytes:
-    """A rule as the script reads it."""
+def _encode_rule(rule: Rule) -> bytes:
+    """Encodes a rule as the script reads it."""
     ttl_s = sliding_window.life_s(rule, rule.edge_s) if rule.strategy == "tiered" else rule.ttl_s
     head = pack(">BBq", _KINDS[rule.strategy], rule.shadow, min(ttl_s * 1_000, MAX_TTL_MS))
     if rule.strategy == "tiered":
@@ -143,17 +149,20 @@ def _packed(rule: Rule) -> bytes:
     return head + (pack(">B", len(rule.rates)) if _KINDS[rule.strategy] == 2 else b"") + rates
 
 
-def _facts(rule: Rule) -> str:
-    """How the facts of a rule are packed."""
+def _facts_format(rule: Rule) -> str:
+    """Returns how the facts of a rule are packed."""
     if rule.strategy == "tiered":
         return "I" + len(rule.rates) * "III"
     return len(rule.rates) * "II" if _KINDS[rule.strategy] == 2 else "qq"
 
 
-# --- what is said about the facts -------------------------------------------------------------------------------------
-def _tell_tiered(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
-    """Facts: the second of the latest hit; of each rate the hits held against it, the other end of the bound, and the
-    start of the bucket with which enough of them leave."""
+# --- quotas made of the facts -------------------------------------------------------------------------------------
+def _weigh_tiered(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
+    """Makes the quota of a `tiered` rule.
+
+    Facts: the second of the latest hit; of each rate the hits held against it, the other end of the bound, and the
+    start of the bucket with which enough of them leave.
+    """
     latest, second = facts[0], at_us // SECOND_US
     second = max(second, latest)
     refused, tight, least = [], 0, 0
@@ -162,62 +171,68 @@ def _tell_tiered(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) 
         left = reach.limit - used
         if left < cost:
             passes_at = start + reach.decided_s if cost <= reach.limit else None
-            refused.append(sliding_window.refusal(rule, reach, _bounds(used, other), latest, second, at_us, passes_at))
+            refused.append(
+                sliding_window.refused_quota(rule, reach, _bounds(used, other), latest, second, at_us, passes_at)
+            )
         elif n == 0 or left < least:
             tight, least = n, left
     if refused:
         return longest(refused)
     used, other = facts[3 * tight + 1 : 3 * tight + 3]
     newest = second if taking else latest
-    return sliding_window.quota(rule, rule.reaches[tight], _bounds(used, other), cost if taking else 0, newest, second)
+    return sliding_window.admitted_quota(
+        rule, rule.reaches[tight], _bounds(used, other), cost if taking else 0, newest, second
+    )
 
 
 def _bounds(used: int, other: int) -> tuple[int, int]:
     return (used, other) if used <= other else (other, used)
 
 
-def _tell_windows(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
-    """Facts: of each rate the second at which its window ends, and its count."""
+def _weigh_windows(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
+    """Makes the quota of windows of the clock. Facts: of each rate the second at which its window ends; its count."""
     second = at_us // SECOND_US
-    told = []
+    quotas = []
     for n, (limit, window_s, _, _) in enumerate(rule.reaches):
         end, used = facts[2 * n : 2 * n + 2]
         if second >= end:
             end, used = fixed_window.turn(second, window_s), 0
-        told.append(fixed_window.weigh(limit, window_s, used, end * SECOND_US, at_us, cost, taking))
-    refused = [quota for quota in told if not quota.fits]
-    return longest(refused) if refused else tightest(told)
+        quotas.append(fixed_window.weigh_count(limit, window_s, used, end * SECOND_US, at_us, cost, taking))
+    refused = [quota for quota in quotas if not quota.fits]
+    return longest(refused) if refused else tightest(quotas)
 
 
-def _tell_opened(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
-    """Facts: the microsecond at which the window opened, or opens now; its count."""
+def _weigh_opened(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
+    """Makes the quota of an opened window. Facts: the microsecond at which it opened, or opens now; its count."""
     limit, window_s, _, _ = rule.reaches[0]
     opened_us, used = facts
-    return fixed_window.weigh(limit, window_s, used, fixed_window.closes_us(opened_us, window_s), at_us, cost, taking)
+    return fixed_window.weigh_count(
+        limit, window_s, used, fixed_window.closes_us(opened_us, window_s), at_us, cost, taking
+    )
 
 
-def _tell_tokens(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
-    """Facts: the drops, and the microsecond as of which."""
-    return token_bucket.weigh(rule.flow, rule.rates[0].window_s, facts[0], facts[1], at_us, cost, taking)
+def _weigh_tokens(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
+    """Makes the quota of a token bucket. Facts: the drops, and the microsecond as of which."""
+    return token_bucket.weigh_tokens(rule.flow, rule.rates[0].window_s, facts[0], facts[1], at_us, cost, taking)
 
 
-_TELLING: Mapping[str, Telling] = {
-    "tiered": _tell_tiered,
-    "fixed": _tell_windows,
-    "per_second": _tell_windows,
-    "single_counter": _tell_opened,
-    "list": _tell_opened,
-    "token_bucket": _tell_tokens,
+_WEIGHINGS: Mapping[str, Weighing] = {
+    "tiered": _weigh_tiered,
+    "fixed": _weigh_windows,
+    "per_second": _weigh_windows,
+    "single_counter": _weigh_opened,
+    "list": _weigh_opened,
+    "token_bucket": _weigh_tokens,
 }
 
 
-def _explained(rule: Rule, facts: Facts, at_us: int, quota: Quota, kept: object) -> Quota:
-    """The quota with its pieces and callers. kept: what the script sent beside the facts."""
+def _with_kept(rule: Rule, facts: Facts, at_us: int, quota: Quota, kept: object) -> Quota:
+    """Adds pieces and callers to a quota. kept: what the script sent after the facts."""
     second, window_s = at_us // SECOND_US, quota.window_s
     at = [reach.window_s for reach in rule.reaches].index(window_s)
     if rule.strategy == "tiered":
         assert isinstance(kept, bytes)
-        hits = _hits(kept)
+        hits = _hits_in(kept)
         return quota._replace(pieces=sliding_window.pieces(rule, rule.reaches[at], max(second, facts[0]), hits))
     if rule.strategy in ("fixed", "per_second"):
         start = max(fixed_window.turn(second, window_s), facts[2 * at]) - window_s
@@ -229,8 +244,8 @@ def _explained(rule: Rule, facts: Facts, at_us: int, quota: Quota, kept: object)
     return quota._replace(pieces=(piece,), callers=callers)
 
 
-def _hits(series: bytes) -> Callable[[Run], int]:
-    """What counts the hits of a run, by a series as it is kept."""
+def _hits_in(series: bytes) -> Callable[[Run], int]:
+    """Returns what counts the hits of a run in a series as Redis keeps it."""
     if not series:
         return lambda run: 0
     _, _, base = _SERIES_HEAD.unpack_from(series)

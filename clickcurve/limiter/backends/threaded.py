@@ -18,10 +18,11 @@ Answer = TypeVar("Answer")
 
 
 class Threaded:
-    """`AsyncBackend` around any `Backend`. threads: how many calls run at once; the others queue in order of arrival,
-    and one that finds max_queued before it raises BackendUnavailable.
+    """`AsyncBackend` around any `Backend`.
 
-    Whoever stops waiting for a call does not stop the call: it may still be counted. One that has not begun never does.
+    threads: how many calls run at once; the others queue in order of arrival, and one that finds max_queued before it
+    raises BackendUnavailable. Cancelling a call that has begun does not stop it: it may still be counted. One that has
+    not begun never begins.
     """
 
     def __init__(self, backend: Backend, threads: int = THREADS, max_queued: int = MAX_QUEUED) -> None:
@@ -48,7 +49,7 @@ class Threaded:
         return {**self._backend.measures(), "limiter_calls_under_way": self._under_way}
 
     async def close(self) -> None:
-        """Waits for what has begun; what has not raises BackendUnavailable."""
+        """Waits for the calls that have begun; the others raise BackendUnavailable."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self._pool.shutdown)
         self._backend.close()
@@ -67,8 +68,8 @@ class Threaded:
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
-            asking = asyncio.current_task()
-            if future.cancelled() and asking is not None and not asking.cancelling():
+            task = asyncio.current_task()
+            if future.cancelled() and task is not None and not task.cancelling():
                 raise BackendUnavailable("the limiter's backend was closed") from None
             raise
 

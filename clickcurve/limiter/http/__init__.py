@@ -1,9 +1,9 @@
-"""The limiter for those who answer HTTP requests.
+"""The limiter for programs that answer HTTP requests.
 
 middleware       limits in front of any ASGI application
 dependency       limits for routes of FastAPI
 routes           the decision service; json_shapes reads its questions and shows its decisions
 headers          what an answer says of a limit, and the body of a refusal
-address          who calls: addresses, trusted proxies
-fallback         verbs that always get a decision, also where a backend raises
+address          the address of a caller, behind trusted proxies
+fallback         decisions where an unguarded backend raises
 """

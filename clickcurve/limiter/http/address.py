@@ -1,10 +1,10 @@
-"""Who calls: the client's address, from the connection and from what trusted proxies say. Pure.
+"""The address of a caller, from the connection and from what trusted proxies say. Pure.
 
-Nobody can be believed about an address but the one whose connection it is. So a header that names clients counts only
-where the connection comes from a trusted proxy, and is read from its end: each proxy adds the address that it was
-called from, so the last one that is no trusted proxy is the client. What stands before it is the client's own claim.
+Only a connection's own address can be believed. So a header that names clients counts only where the connection comes
+from a trusted proxy, and is read from its end: each proxy adds the address that it was called from, so the last one
+that is not a trusted proxy is the client. What stands before it is the client's own claim.
 
-Only one header is read, the one that the proxies write: another one passes through them as the client made it up.
+Only one header is read, the one that the proxies write: any other passes through them as the client made it up.
 """
 
 from __future__ import annotations
@@ -51,20 +51,22 @@ class Addresses:
             )
         if self.header not in HEADERS:
             raise ParameterInvalid(
-                f"{self.header} is no header that names clients",
+                f"{self.header} is not a header that names clients",
                 field="header",
                 value=self.header,
                 rule="one of " + ", ".join(HEADERS),
             )
 
     def name(self, text: str) -> str:
-        """An address in the one form under which it counts: an IPv6 address as its network, an IPv4 address in IPv6
-        clothes as IPv4. What is no address is taken as it is."""
+        """Returns an address in the one form under which it counts; another text as it is.
+
+        An IPv6 address counts as its network, an IPv4-mapped one as IPv4.
+        """
         address = _parsed(text)
         return text if address is None else self._named(address)
 
     def client(self, scope: Mapping[str, Any]) -> str:
-        """The caller of an ASGI request, never empty. All who come over a local socket that is not trusted are one."""
+        """Returns the caller of an ASGI request, never empty. All callers over an untrusted local socket are one."""
         peer: str = (scope.get("client") or (LOCAL_SOCKET, 0))[0] or LOCAL_SOCKET
         if not (self.trusted or self.trusts_local_socket) or not self._is_trusted(peer):
             return self.name(peer)
@@ -74,7 +76,7 @@ class Addresses:
         return self.name(peer) or "unknown"
 
     def _claimed(self, headers: Iterable[tuple[bytes, bytes]]) -> Iterator[str]:
-        """The addresses that the header names, from its end. No more is read than somebody asks for: it may be long."""
+        """Yields the addresses that the header names, from its end. It may be long: no more is read than is used."""
         wanted = self.header.encode()
         lines = [value.decode("latin-1") for name, value in headers if name == wanted]
         for line in reversed(lines):
@@ -97,7 +99,7 @@ class Addresses:
 
 
 def addresses(trusted: str, ipv6_prefix: int = IPV6_PREFIX, header: str = HEADERS[0]) -> Addresses:
-    """Addresses with the trusted proxies as a text such as `10.0.0.0/8, unix`. ParameterInvalid says what is wrong."""
+    """Makes Addresses of trusted proxies written as `10.0.0.0/8, unix`. ParameterInvalid says what is wrong."""
     parts = [part.strip() for part in trusted.split(",") if part.strip()]
     networks = tuple(_network(part) for part in parts if part != LOCAL_SOCKET)
     return Addresses(networks, LOCAL_SOCKET in parts, ipv6_prefix, header)
@@ -108,12 +110,12 @@ def _network(text: str) -> Network:
         return ip_network(text)
     except ValueError as error:
         raise ParameterInvalid(
-            f"{text!r} is no network: {error}", field="trusted_proxies", value=text, rule=NETWORKS_RULE
+            f"{text!r} is not a network: {error}", field="trusted_proxies", value=text, rule=NETWORKS_RULE
         ) from None
 
 
 def _parsed(text: str) -> Address | None:
-    """The address; None if it is none. A zone (`fe80::1%eth0`) is left out, and IPv4 in IPv6 is IPv4."""
+    """Parses an address; None if the text is not one. A zone (`fe80::1%eth0`) is left out; IPv4 in IPv6 is IPv4."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -130,7 +132,7 @@ def _without_port(text: str) -> str:
 
 
 def _elements(line: str) -> list[str]:
-    """The elements of a Forwarded header (RFC 7239), between its commas.
+    """Splits a Forwarded header (RFC 7239) at the commas between its elements.
 
     A client may leave a quotation open, to swallow what the proxy adds. Where quotation marks do not pair up, every
     comma ends an element; so the proxy's own stays the last.
@@ -143,8 +145,10 @@ def _elements(line: str) -> list[str]:
 
 
 def _for_of(piece: str) -> str:
-    """The value of `for` in one element, `unknown` if there is none. Pair by pair, since a quoted value may hold what
-    looks like another pair."""
+    """Returns the value of `for` in one element, `unknown` without one.
+
+    It is read pair by pair, since a quoted value may hold what looks like another pair.
+    """
     at = 0
     while found := _PAIR.match(piece, at):
         if found[1].lower() == "for":

@@ -12,7 +12,7 @@ failed. An exception that leaves the route, an HTTPException too, is a failure b
     @app.post("/login")
     async def login(attempt: Annotated[Attempt | None, Depends(Limited(limiter, "login", only_failures=True))]): ...
 
-FastAPI gives a place back after the answer is sent; `Depends(..., scope="function")` gives it back before.
+FastAPI cancels a reservation after the answer is sent; with `Depends(..., scope="function")` it does so before.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.events import Attempt
 from clickcurve.limiter.http.address import Addresses
 from clickcurve.limiter.http.fallback import Verb, decide_anyway, settle_anyway
-from clickcurve.limiter.http.headers import HttpRefusal, check_dialect, fields, http_refusal, may_tell, sentence
+from clickcurve.limiter.http.headers import HttpRefusal, check_dialect, fields, http_refusal, may_carry_limits, sentence
 from clickcurve.limiter.http.middleware import WRITES, Given
 
 
 class Refused(HTTPException):
-    """A hit that is not allowed. Without `install` it is answered as FastAPI answers, with the same status and headers
-    but another body."""
+    """A hit that is not allowed.
+
+    Without `install` FastAPI answers it, with the same status and headers but another body.
+    """
 
     def __init__(self, refused: HttpRefusal, detail: str) -> None:
         headers = {name: value for name, value in refused.fields if not name.startswith("Content-")}
@@ -124,4 +126,4 @@ def _redirects(route: Any) -> bool:
     kind = getattr(route, "response_class", None)
     if isinstance(kind, type) and issubclass(kind, RedirectResponse):
         return True
-    return not may_tell(getattr(route, "status_code", None) or 200)
+    return not may_carry_limits(getattr(route, "status_code", None) or 200)

@@ -6,9 +6,9 @@
     ietf-11  the same, pinned to draft-ietf-httpapi-ratelimit-headers-11
     none     none of these
 
-Every dialect has Retry-After on a refusal: whole seconds, rounded up, at least 1; none where waiting does not help.
+Every dialect has Retry-After on a refusal, in whole seconds, rounded up, at least 1; left out if waiting is no help.
 
-All numbers are those of the decision. A rule in shadow mode and a decision without the backend tell none: the first
+All numbers are those of the decision. A rule in shadow mode and a decision without the backend show none: the first
 must not be noticed, and the second knows none.
 """
 
@@ -41,41 +41,43 @@ class HttpRefusal(NamedTuple):
 def check_dialect(dialect: str) -> str:
     if dialect not in DIALECTS:
         rule = "one of " + ", ".join(DIALECTS)
-        raise ParameterInvalid(f"{dialect!r} is no dialect of headers", field="dialect", value=dialect, rule=rule)
+        raise ParameterInvalid(f"{dialect!r} is not a dialect of headers", field="dialect", value=dialect, rule=rule)
     return dialect
 
 
-def may_tell(status: int) -> bool:
-    """May an answer of this status say how much is left? A redirect may not: it is kept by caches, and it is the main
-    answer of a shortener."""
+def may_carry_limits(status: int) -> bool:
+    """Returns whether an answer of this status may say how much is left.
+
+    A redirect may not: caches keep it, and it is the main answer of a shortener.
+    """
     return not 300 <= status < 400
 
 
-def retry_after_s(decision: Decision) -> int | None:
-    """Whole seconds for Retry-After; None if the hit is allowed, or never will be."""
+def whole_retry_after_s(decision: Decision) -> int | None:
+    """Returns whole seconds for Retry-After; None if the hit is allowed, or never will be."""
     wait_s = decision.retry_after_s
     return None if decision.allowed or wait_s is None else max(1, ceil(wait_s))
 
 
 def fields(dialect: str, decision: Decision, rules: Sequence[Rule], now: float | None) -> Fields:
-    """The fields that an answer carries. rules: all of the event's; now: epoch seconds, if known (for drafts)."""
-    told: Fields = []
+    """Returns the fields of an answer. rules: all of the event's; now: epoch seconds, if known (for drafts)."""
+    shown: Fields = []
     if not decision.fallback and not decision.rule.shadow:
         if dialect.startswith("ietf"):
-            told = _draft(decision, rules, now)
+            shown = _draft(decision, rules, now)
         elif dialect != "none":
-            told = _widespread(decision)
+            shown = _widespread(decision)
             if dialect == "github":
-                told.append(("X-RateLimit-Used", str(max(0, decision.limit - decision.remaining))))
-                told.append(("X-RateLimit-Resource", decision.rule.event))
-    wait_s = retry_after_s(decision)
-    return told if wait_s is None else [*told, ("Retry-After", str(wait_s))]
+                shown.append(("X-RateLimit-Used", str(max(0, decision.limit - decision.remaining))))
+                shown.append(("X-RateLimit-Resource", decision.rule.event))
+    wait_s = whole_retry_after_s(decision)
+    return shown if wait_s is None else [*shown, ("Retry-After", str(wait_s))]
 
 
 def http_refusal(
     dialect: str, decision: Decision, rules: Sequence[Rule], now: float | None, documentation_url: str = ""
 ) -> HttpRefusal:
-    """The answer to a hit that is not allowed. It must not be kept by a cache (RFC 6585)."""
+    """Returns the answer to a hit that is not allowed. No cache may keep it (RFC 6585)."""
     if dialect == "github":
         media = "application/json"
         body = {"message": sentence(decision), "documentation_url": documentation_url}
@@ -83,19 +85,19 @@ def http_refusal(
     else:
         media, title = MEDIA_TYPE, "rate limit exceeded"
         content = problem_body(decision.rule.status, title, sentence(decision), rule=decision.rule.name)
-    told = fields(dialect, decision, rules, now)
-    told += [("Cache-Control", "no-store"), ("Content-Type", media), ("Content-Length", str(len(content)))]
-    return HttpRefusal(decision.rule.status, told, content)
+    shown = fields(dialect, decision, rules, now)
+    shown += [("Cache-Control", "no-store"), ("Content-Type", media), ("Content-Length", str(len(content)))]
+    return HttpRefusal(decision.rule.status, shown, content)
 
 
 def sentence(decision: Decision) -> str:
-    """Why a hit is refused, for people."""
+    """Says to people why a hit is refused."""
     event, limit, window_s = decision.rule.event, decision.limit, decision.window_s
     if decision.fallback:
         return f"{event}: the limiter cannot tell now, and the rule {decision.rule.name} refuses meanwhile"
     if decision.never:
         return f"{event}: this costs more than the {limit} that are ever free at once"
-    again = f"again in {retry_after_s(decision)} s"
+    again = f"again in {whole_retry_after_s(decision)} s"
     return f"{event}: API rate limit exceeded: {limit} in {window_s} s, {decision.remaining} left; {again}"
 
 
@@ -124,7 +126,7 @@ def _draft(decision: Decision, rules: Sequence[Rule], now: float | None) -> Fiel
 
 
 def _policy(rule: Rule, window_s: int) -> str:
-    """A policy's name: a string of the characters that a rule's name and its rates may have."""
+    """Returns a policy's name: a string of the characters that a rule's name and its rates may have."""
     if len(rule.rates) == 1:
         return f'"{rule.name}"'
     return f'"{rule.name} {next(rate for rate in rule.rates if rate.window_s == window_s)}"'
@@ -135,18 +137,21 @@ def _quota(rule: Rule, limit: int) -> int:
 
 
 def _window_s(rule: Rule, window_s: int) -> int:
-    """A token bucket brings its burst in this time, which is its rate in other words."""
+    """Returns the rate's window, or the time in which a token bucket brings its burst: the same rate."""
     if rule.strategy != "token_bucket":
         return window_s
     return max(1, ceil(rule.burst * window_s / rule.rates[0].limit))
 
 
 def _within_s(decision: Decision, now: float | None) -> int | None:
-    """The seconds within which no more than the remaining may be used. Of a refusal those of Retry-After. Else until
-    all is free again, but at least so many that who divides the one by the other gets no faster rate than the rule's
-    own: a window that is nearly over would promise ten thousand a second."""
+    """Returns the seconds within which no more than the remaining may be used.
+
+    Of a refusal these are those of Retry-After. Else they last until all is free again, but at least so long that the
+    remaining divided by them is no faster than the rule's own rate: a window that is nearly over would promise ten
+    thousand a second.
+    """
     if not decision.allowed:
-        return retry_after_s(decision)
+        return whole_retry_after_s(decision)
     share_s = ceil(decision.remaining * _window_s(decision.rule, decision.window_s) / max(1, decision.limit))
     until_s = 0 if now is None else decision.reset_at - int(now)
     return max(share_s, until_s, 0)

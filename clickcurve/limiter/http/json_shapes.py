@@ -22,8 +22,8 @@ _EDGES = {width_s: name for name, width_s in EDGES_S.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question's body. caller: who hits, for a rule that is a list."""
+class ServiceQuestion:
+    """A question's body."""
 
     features: Mapping[str, str]
     cost: int
@@ -32,12 +32,15 @@ class Asked:
 
     @property
     def caller(self) -> str | None:
+        """The name that a rule that is a list remembers."""
         return self.features.get("caller")
 
 
-def read_question(body: bytes) -> Asked:
-    """The question in a body; an empty body has no features. ParameterInvalid names the field that is wrong. A field
-    that is null counts as left out."""
+def read_question(body: bytes) -> ServiceQuestion:
+    """Reads the question in a body. ParameterInvalid names the field that is wrong.
+
+    An empty body has no features, and a field that is null counts as left out.
+    """
     given = _object(body)
     cost = given.get("cost", 1)
     check_cost(cost)
@@ -47,11 +50,11 @@ def read_question(body: bytes) -> Asked:
             "peek counts nothing, so there is nothing to reserve", field="reserve", value=True, rule="peek or reserve"
         )
     features = {name: _feature(name, value) for name, value in given.items() if name not in RESERVED}
-    return Asked(features, cost, "peek" if peek else "reserve" if reserve else "hit", explain)
+    return ServiceQuestion(features, cost, "peek" if peek else "reserve" if reserve else "hit", explain)
 
 
 def read_commit(body: bytes) -> int | None:
-    """The cost that a commit keeps; None for all of it."""
+    """Reads the cost that a commit keeps; None for all of it."""
     given = _object(body)
     for name, value in given.items():
         if name != "cost":
@@ -61,7 +64,10 @@ def read_commit(body: bytes) -> int | None:
 
 
 def show_decision(decision: Decision, explain: bool, dialect: str = "x") -> dict[str, Any]:
-    """`shadow` and `blind` are told only where they are so; `retry_after_s` is null where waiting does not help."""
+    """Returns a decision as JSON: `shadow` and `blind` only where true, `retry_after_s` null if waiting does not help.
+
+    `blind` says that the backend did not answer, so that each rule's `on_failure` decided.
+    """
     shown: dict[str, Any] = {
         "allowed": decision.allowed,
         "rule": decision.rule.name,
@@ -87,7 +93,7 @@ def show_decision(decision: Decision, explain: bool, dialect: str = "x") -> dict
 
 
 def show_rules(events: Mapping[str, Sequence[Rule]]) -> list[dict[str, Any]]:
-    """Every rule in the words of the settings file."""
+    """Returns every rule in the words of the settings file."""
     return [show_rule(rule) for rules in events.values() for rule in rules]
 
 
@@ -118,9 +124,9 @@ def _object(body: bytes) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ParameterInvalid(f"the body is no JSON: {error}", field="body", rule=BODY_RULE) from None
+        raise ParameterInvalid(f"the body is not JSON: {error}", field="body", rule=BODY_RULE) from None
     if not isinstance(found, dict):
-        raise ParameterInvalid("the body is no JSON object", field="body", rule=BODY_RULE)
+        raise ParameterInvalid("the body is not a JSON object", field="body", rule=BODY_RULE)
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -133,7 +139,7 @@ def _switch(given: Mapping[str, Any], name: str) -> bool:
 
 def _feature(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise ParameterInvalid(f"the feature {name} is no text", field=name, value=value, rule="text")
+        raise ParameterInvalid(f"the feature {name} is not text", field=name, value=value, rule="text")
     return value
 
 

@@ -5,8 +5,8 @@
 Only requests that write (POST, PUT, PATCH, DELETE) are limited unless `methods` says otherwise. A refused one is
 answered here, before its body is read; all others carry how much is left, redirects excepted.
 
-With `only`, just answers of some kind count, such as failed logins (`only=is_failure`). A place is held while the
-application works, and given back where its answer does not count: a burst of tries side by side cannot pass together.
+With `only`, just answers of some kind count, such as failed logins (`only=is_failure`). The hit is reserved while
+the application works, and cancelled where its answer does not count: a burst of attempts cannot pass together.
 
 A backend that cannot answer never makes a 5xx: see `clickcurve.limiter.http.fallback`.
 """
@@ -22,7 +22,7 @@ from clickcurve.buckets.errors import EventUnknown, ParameterInvalid
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.http.address import Addresses
 from clickcurve.limiter.http.fallback import Verb, decide_anyway, settle_anyway
-from clickcurve.limiter.http.headers import Fields, HttpRefusal, check_dialect, fields, http_refusal, may_tell
+from clickcurve.limiter.http.headers import Fields, HttpRefusal, check_dialect, fields, http_refusal, may_carry_limits
 from clickcurve.problem import MEDIA_TYPE, problem_body
 
 Given: TypeAlias = Mapping[str, str]
@@ -38,9 +38,9 @@ class RateLimit:
     """The application with limits in front of it.
 
     event: the event of each request, or a function of the ASGI scope that names it; None, and an event that has no
-    rule any more, are not limited. features: a function of the scope, which may be awaited, beside `ip`, which is
-    always there. cost: of each hit. only: which statuses count. A request that has none of the features that the
-    event's rules ask for is answered 422.
+    rule any more, are not limited. features: a function of the scope, which may be awaited; `ip` is always added. cost:
+    of each hit. only: which statuses count. A request without the features that the event's rules ask for is answered
+    422.
     """
 
     def __init__(
@@ -87,17 +87,17 @@ class RateLimit:
             verb: Verb = "hit" if self._only is None else "reserve"
             decision = await decide_anyway(self._limiter, verb, event, given, self._cost)
         except ParameterInvalid as error:
-            await send_refusal(_unnamed(error), send)
+            await send_refusal(_unnamed_caller(error), send)
             return
         now = self._limiter.events.now()
         if not decision.allowed:
             await send_refusal(http_refusal(self._dialect, decision, rules, now, self._documentation_url), send)
             return
-        told = fields(self._dialect, decision, rules, now)
+        shown = fields(self._dialect, decision, rules, now)
         if self._only is None or decision.reservation is None:
-            await self._app(scope, receive, _telling(send, told))
+            await self._app(scope, receive, _with_fields(send, shown))
         else:
-            await self._hold(event, decision.reservation, self._only, told, (scope, receive, send))
+            await self._hold(event, decision.reservation, self._only, shown, (scope, receive, send))
 
     async def _given(self, scope: Scope) -> Given:
         if self._features is None:
@@ -110,11 +110,10 @@ class RateLimit:
         event: str,
         reservation: str,
         counts: Callable[[int], bool],
-        told: Fields,
+        shown: Fields,
         request: tuple[Scope, Receive, Send],
     ) -> None:
-        """The application's answer, with the place that it took given back first if it does not count. No answer at
-        all counts."""
+        """Lets the application answer, and cancels the hit first if that answer does not count. No answer counts."""
         scope, receive, send = request
         settle: int | None = None
         ended = False
@@ -125,10 +124,10 @@ class RateLimit:
                 ended = True
                 settle = None if counts(message["status"]) else 0
                 await settle_anyway(self._limiter, event, reservation, settle)
-            # How much was left is told where it still holds.
-            await (telling if settle is None else send)(message)
+            # How much was left is shown only where it still holds.
+            await (showing if settle is None else send)(message)
 
-        telling = _telling(send, told)
+        showing = _with_fields(send, shown)
         try:
             await self._app(scope, receive, sending)
         finally:
@@ -136,14 +135,14 @@ class RateLimit:
                 await settle_anyway(self._limiter, event, reservation, None)
 
 
-def _telling(send: Send, told: Fields) -> Send:
-    """A `send` that adds these fields to an answer that may have them; those that it has by itself stay."""
+def _with_fields(send: Send, shown: Fields) -> Send:
+    """Returns a `send` that adds these fields to an answer that may have them; its own fields stay."""
 
     async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start" and may_tell(message["status"]):
+        if message["type"] == "http.response.start" and may_carry_limits(message["status"]):
             own = list(message.get("headers", ()))
             taken = {bytes(name).lower() for name, _ in own}
-            more = [(name, value) for name, value in encoded(told) if name not in taken]
+            more = [(name, value) for name, value in encoded(shown) if name not in taken]
             message = {**message, "headers": [*own, *more]}
         await send(message)
 
@@ -151,17 +150,17 @@ def _telling(send: Send, told: Fields) -> Send:
 
 
 async def send_refusal(refused: HttpRefusal, send: Send, *more: tuple[bytes, bytes]) -> None:
-    """Send a whole answer."""
+    """Sends a whole answer."""
     headers = [*encoded(refused.fields), *more]
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": refused.body})
 
 
-def encoded(told: Fields) -> list[tuple[bytes, bytes]]:
-    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in told]
+def encoded(shown: Fields) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in shown]
 
 
-def _unnamed(error: ParameterInvalid) -> HttpRefusal:
-    """The answer to who cannot be told apart from others."""
+def _unnamed_caller(error: ParameterInvalid) -> HttpRefusal:
+    """Returns the answer to a caller without the features that the rules ask for."""
     content = problem_body(error.status, error.title, error.detail, field=error.field)
     return HttpRefusal(error.status, [("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(content)))], content)

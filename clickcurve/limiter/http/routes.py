@@ -19,7 +19,14 @@ from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.http.address import Addresses
 from clickcurve.limiter.http.fallback import decide_anyway, settle_anyway
 from clickcurve.limiter.http.headers import fields
-from clickcurve.limiter.http.json_shapes import BODY_BYTES, Asked, read_commit, read_question, show_decision, show_rules
+from clickcurve.limiter.http.json_shapes import (
+    BODY_BYTES,
+    ServiceQuestion,
+    read_commit,
+    read_question,
+    show_decision,
+    show_rules,
+)
 from clickcurve.limiter.rule import Rule
 
 _ASKED: dict[str, Any] = {
@@ -29,7 +36,7 @@ _ASKED: dict[str, Any] = {
                 "schema": {
                     "type": "object",
                     "properties": {
-                        "ip": {"type": "string", "description": "An address; what is none is taken as text."},
+                        "ip": {"type": "string", "description": "An address; another text is taken as it is."},
                         "user": {"type": "string"},
                         "email": {"type": "string"},
                         "cost": {"type": "integer", "minimum": 1, "default": 1},
@@ -65,7 +72,7 @@ _DECISION = {
 }
 _SAID: dict[int | str, dict[str, Any]] = {
     200: {"description": "It may pass.", "content": {"application/json": {"example": _DECISION}}},
-    404: {"description": "No rule is for this event; the answer names those that there are."},
+    404: {"description": "No rule is for this event; the answer names the events that have one."},
     413: {"description": f"A body of more than {BODY_BYTES} bytes."},
     429: {"description": "It may not pass now. The status is that of the rule; the body is the decision."},
 }
@@ -80,7 +87,7 @@ _ENDED: dict[int | str, dict[str, Any]] = {
 def limit_routes(
     limiter: AsyncLimiter, addresses: Addresses, dialect: str, documentation_url: str = "/docs"
 ) -> APIRouter:
-    """The router. The dialect is that of the headers; GitHub's puts its two fields into refusals as well."""
+    """Makes the router. dialect: of the headers; GitHub's puts its two fields into refusals as well."""
     router = APIRouter(tags=["limits"])
 
     @router.post("/v1/limit/{event}", summary="May this pass?", responses=_SAID, openapi_extra=_ASKED)
@@ -88,7 +95,7 @@ def limit_routes(
         """Decides a hit of the event under all of its rules, and counts it if it may pass. The body has the features
         that the rules ask for, as text, and `cost`, `peek`, `explain` and `reserve` if they are wanted."""
         rules = limiter.events[event].rules
-        asked = read_question(await _body(request))
+        asked = read_question(await _read_bounded(request))
         features = asked.features
         if "ip" in features:
             features = {**features, "ip": addresses.name(features["ip"])}
@@ -100,7 +107,7 @@ def limit_routes(
     @router.post("/v1/limit/{event}/{reservation}/commit", summary="It passed", responses=_ENDED, openapi_extra=_COMMIT)
     async def commit(event: str, reservation: str, request: Request) -> Response:
         """Ends a reservation: it stays counted. With a `cost`, only so much of it does."""
-        return await ended(event, reservation, read_commit(await _body(request)), "committed")
+        return await ended(event, reservation, read_commit(await _read_bounded(request)), "committed")
 
     @router.post("/v1/limit/{event}/{reservation}/cancel", summary="It never was", responses=_ENDED)
     async def cancel(event: str, reservation: str) -> Response:
@@ -112,7 +119,7 @@ def limit_routes(
         """Every rule, in the words of the settings file."""
         return JSONResponse({"limits": show_rules(limiter.events.rules())})
 
-    def answer(decision: Decision, asked: Asked, rules: Sequence[Rule]) -> Response:
+    def answer(decision: Decision, asked: ServiceQuestion, rules: Sequence[Rule]) -> Response:
         shown = show_decision(decision, asked.explain, dialect)
         if "message" in shown:
             shown["documentation_url"] = documentation_url
@@ -136,7 +143,7 @@ def limit_routes(
     return router
 
 
-async def _body(request: Request) -> bytes:
+async def _read_bounded(request: Request) -> bytes:
     pieces: list[bytes] = []
     size = 0
     async for piece in request.stream():

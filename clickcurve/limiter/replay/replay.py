@@ -17,16 +17,16 @@ from clickcurve.limiter.rule import Rule, parse_rules
 
 EVENT = "trace"
 TEXT_RULE = "rates such as 5/m, 20/h, or settings such as by=ip rates='5/m, 20/h' strategy=fixed"
-# What a rule without `by` goes by: a feature that every line has, so that all share the limit.
+# The feature that a rule without `by` goes by: every line has it, so that all share the limit.
 EVERYBODY = "everybody"
 _WHOLE = ("burst", "status", "ttl_s")
 _SWITCHES = {"true": True, "false": False}
 
 
 def rules_of(texts: Sequence[str]) -> tuple[Rule, ...]:
-    """The rules that people write in one line each, as one event. RuleInvalid.
+    """Parses the rules that people write in one line each, as one event. RuleInvalid.
 
-    Settings are those of a settings file: `by=user,ip` takes the first that is there, `by=ip+endpoint` both together.
+    Settings are those of a settings file: `by=user,ip` takes the first that is given, `by=ip+endpoint` both together.
     Rates alone are a rule too; without `by` all callers share it.
     """
     return parse_rules({EVENT: [_table(text) for text in texts]})
@@ -44,16 +44,16 @@ def _table(text: str) -> Mapping[str, Any]:
         name, sign, value = word.partition("=")
         if not sign:
             raise RuleInvalid(
-                f"{word!r} is no setting of a rule: is there a quote missing around the rates?",
+                f"{word!r} is not a setting of a rule: is a quote missing around the rates?",
                 field="rule",
                 value=word,
                 rule=TEXT_RULE,
             )
-        table[name] = _value(name, value)
+        table[name] = _setting_value(name, value)
     return table
 
 
-def _value(name: str, text: str) -> object:
+def _setting_value(name: str, text: str) -> object:
     if name == "by":
         return [choice.split("+") for choice in text.split(",")]
     if name in _WHOLE and text.isascii() and text.isdigit():
@@ -75,7 +75,9 @@ class Side:
 
 @dataclass(slots=True)
 class Replay:
-    """Sums of a trace so far. bad: lines that are none. back: lines before the latest time until then.
+    """Sums of a trace so far.
+
+    bad: unparsable lines. back: lines older than one before them.
 
     asked_by and refused_by: by caller (`ip=203.0.113.7`), what was asked for, and what the rule that goes by it
     refused. What a rule in shadow mode would refuse is among the refused.
@@ -99,7 +101,7 @@ class Replay:
         self.rules = here
 
     def line(self, text: str) -> str | None:
-        """Decide the next line of the trace; a sentence if it is refused. ParameterInvalid for one that is none."""
+        """Decides the next line of the trace; returns a sentence if it is refused. ParameterInvalid if unparsable."""
         try:
             call = parse_line(text)
             if call is None:
@@ -119,15 +121,15 @@ class Replay:
         self.refused.add(call.cost)
         caller = _caller(decision.rule.by, call.features)
         self.refused_by[caller] += call.cost
-        return f"{_number(call.at)} {caller} refused by {_why(decision, len(self.rules) > 1)}"
+        return f"{_shown_seconds(call.at)} {caller} refused by {_why(decision, len(self.rules) > 1)}"
 
     @property
     def crowded(self) -> int:
-        """Lines whose caller found no room of its own, and shared a limit with others like it."""
+        """Lines of callers for which there was no room: they shared one limit."""
         return int(self._backend.measures()["memory_overflow_total"])
 
     def worst(self, many: int) -> list[tuple[str, int, int]]:
-        """The callers that were refused most: (caller, asked, refused)."""
+        """Returns the callers that were refused most: (caller, asked, refused)."""
         order = sorted(self.refused_by, key=lambda caller: (-self.refused_by[caller], caller))
         return [(caller, self.asked_by[caller], self.refused_by[caller]) for caller in order[:many]]
 
@@ -143,8 +145,8 @@ def _why(decision: Decision, several: bool) -> str:
     shadow = " (shadow: admitted all the same)" if decision.shadow else ""
     if decision.retry_after_s is None:
         return f"{name}{rate}: it costs more than can ever pass{shadow}"
-    return f"{name}{rate}: again after {_number(decision.retry_after_s)} s{shadow}"
+    return f"{name}{rate}: again after {_shown_seconds(decision.retry_after_s)} s{shadow}"
 
 
-def _number(seconds: float) -> str:
+def _shown_seconds(seconds: float) -> str:
     return f"{seconds:.3f}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""Traces: lines that say when somebody asked, and who. Pure.
+"""Traces: lines that say which caller asked, and when. Pure.
 
     1772000040.5 ip=203.0.113.7 user=ann cost=2
     2026-02-25T06:14:00Z ip=203.0.113.7
@@ -22,7 +22,7 @@ LINE_RULE = "a time (epoch seconds or ISO 8601), then feature=value pairs and pe
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One line: who asked when (epoch seconds), for how much."""
+    """One line: when a caller asked (epoch seconds), its features, and for how much."""
 
     at: float
     features: dict[str, str]
@@ -30,7 +30,7 @@ class Call:
 
 
 def parse_line(text: str) -> Call | None:
-    """None for a blank line and a comment (#). ParameterInvalid says what is wrong."""
+    """Parses a line; None for a blank line and a comment (#). ParameterInvalid says what is wrong."""
     if not text or text.isspace() or text.startswith("#"):
         return None
     line = parse_log_line(text)
@@ -41,18 +41,18 @@ def _of_words(text: str) -> Call:
     try:
         words = shlex.split(text) if '"' in text or "'" in text else text.split()
     except ValueError as error:
-        raise _wrong(text, f"its quotes do not match ({error})") from None
+        raise _trace_error(text, f"its quotes do not match ({error})") from None
     features = {}
     for word in words[1:]:
         name, sign, value = word.partition("=")
         if not sign or not name:
-            raise _wrong(word, f"{word!r} is not feature=value")
+            raise _trace_error(word, f"{word!r} is not feature=value")
         if name in features:
-            raise _wrong(word, f"{name} is given twice")
+            raise _trace_error(word, f"{name} is given twice")
         features[name] = value
     cost = features.pop("cost", "1")
     if not (cost.isascii() and cost.isdigit() and len(cost) <= 10):
-        raise _wrong(cost, f"the cost {cost!r} is not a whole number")
+        raise _trace_error(cost, f"the cost {cost!r} is not a whole number")
     written = parse_time("trace", words[0])
     return Call(require_in_range("trace", words[0], written.utc_s) + written.fraction, features, int(cost))
 
@@ -60,15 +60,15 @@ def _of_words(text: str) -> Call:
 def _of_log(line: LogLine) -> Call:
     at = stamp_seconds(line.stamp)
     if at is None:
-        raise _wrong(line.stamp, "its time cannot be")
+        raise _trace_error(line.stamp, "its time cannot be")
     method, target = split_request(line.request)
     words = line.before.split(" ", 2)
     if not target or len(words) < 3:
-        raise _wrong(line.request, "it has no request, or does not begin with address, identity and user")
+        raise _trace_error(line.request, "it has no request, or does not begin with address, identity and user")
     user = words[2].rstrip(" ")
     features = {"ip": words[0], "method": method, "endpoint": target.partition("?")[0]}
     return Call(at, features if user == "-" else {**features, "user": user})
 
 
-def _wrong(value: str, why: str) -> ParameterInvalid:
+def _trace_error(value: str, why: str) -> ParameterInvalid:
     return ParameterInvalid(why, field="trace", value=value, rule=LINE_RULE)

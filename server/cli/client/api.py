@@ -21,7 +21,7 @@ LONGEST_WAIT_S = 30.0
 
 
 def link_path(key: str | None, question: str = "") -> str:
-    """The path of a question about one link, or (key None) about all links together."""
+    """Returns the path of a question about one link, or (key None) about all links together."""
     if key is None:
         return "/v1/" + question
     path = "/v1/links/" + quote(key, safe="")
@@ -49,14 +49,15 @@ class Client:
         )
 
     def get(self, path: str, query: Mapping[str, str | int | None], accept: str = "application/json") -> httpx.Response:
-        """The answer to a question. Parameters that are None are left out."""
+        """Returns the answer to a question. Parameters that are None are left out."""
         given = {name: value for name, value in query.items() if value is not None}
         return self._checked(self._try(lambda: self._http.get(path, params=given, headers={"Accept": accept})))
 
     def send(self, path: str, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
-        """A write that may be repeated: it has ids, or is tried again only after "certainly not counted".
+        """Sends a write and returns the answer, perhaps after several tries.
 
-        422 is no failure here: its body is a receipt.
+        A write without an Idempotency-Key is tried again only after an answer that says that nothing was counted.
+        422 is not a failure here: its body is a receipt.
         """
         answer = self._try(
             lambda: self._http.post(path, content=body, headers=dict(headers)), "Idempotency-Key" in headers
@@ -101,7 +102,7 @@ class Client:
 
 
 def problem_sentence(answer: httpx.Response) -> str:
-    """What a problem document says, or the bare status where there is none."""
+    """Returns what a problem document says, or the bare status where there is none."""
     try:
         problem: Any = answer.json()
         return f"the server says: {problem['title']}: {problem['detail']}"
@@ -121,7 +122,7 @@ def _retry_after_s(text: str | None) -> float | None:
 
 
 def is_here(url: str) -> bool:
-    """Is it a server of this machine?"""
+    """Returns whether the server runs on this machine."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -16,7 +16,7 @@ UNKNOWN = "·"  # in place of a zero before the first hit
 
 
 def bar(count: int, most: int, room: int, plain: bool = False) -> str:
-    """A bar of up to `room` characters for count of most. Anything above zero shows."""
+    """Draws a bar of up to `room` characters for count of most. Anything above zero shows."""
     if count <= 0 or most <= 0:
         return ""
     if plain:
@@ -26,7 +26,7 @@ def bar(count: int, most: int, room: int, plain: bool = False) -> str:
 
 
 def curve_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
-    """A curve's answer as lines of at most `width` characters (longer only where the terminal is tiny).
+    """Draws a curve's answer as lines of at most `width` characters (longer only where the terminal is tiny).
 
     One line a point: when it begins, its bar, its count, and its state unless it is complete.
     """
@@ -69,7 +69,7 @@ def _local_time(at: int, zone: tzinfo, by_day: bool) -> str:
 
 
 def top_lines(links: Sequence[Any], width: int, plain: bool = False) -> list[str]:
-    """Links with their counts, one a line."""
+    """Lists links with their counts, one a line."""
     left = max((len(link["key"]) for link in links), default=0)
     right = max((len(f"{link['count']:,}") for link in links), default=0)
     room = max(LEAST_BAR, width - left - right - 4)
@@ -81,7 +81,7 @@ def top_lines(links: Sequence[Any], width: int, plain: bool = False) -> list[str
 
 
 def link_lines(answer: Any) -> list[str]:
-    """A link's totals, one a line."""
+    """Lists a link's totals, one a line."""
     sums = ("lifetime", "today", "yesterday", "last_7d", "last_30d", "bots", "opening")
     lines = [answer["key"], *(f"  {name:<10} {answer[name]:>15,}" for name in sums)]
     for name in ("first_hit", "last_hit"):

@@ -1,4 +1,4 @@
-"""`clickcurve import`: access logs and other products' history, into a server or into a folder that none holds."""
+"""`clickcurve import`: access logs and other products' history, into a server or a data folder that no server holds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clickcurve.buckets.ladder import Ladder, minutes_since
 from ingest.hit import Moment
 from ingest.imports.access_log import REDIRECTS, AccessLog
 from ingest.imports.history_line import Wide
-from ingest.imports.importer import Importer, ImportSummary, Opened, SourceKind
+from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind
 from ingest.imports.retry import TRIES, Sender
 from ingest.imports.target import TIMEOUT_S, HttpTarget, OwnerTarget, Target
 from ingest.reading.bots import bot_judge
@@ -70,8 +70,8 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
     log = AccessLog(bot_judge(), REDIRECTS if statuses is None else _statuses(statuses))
     local = settings.origins["data"].startswith("flag")
     with data_folder.held(settings.data, "clickcurve import") if local else nullcontext():
-        fine = asyncio.run(_import(settings, local, files, log, **given))
-    if not fine:
+        all_fine = asyncio.run(_import(settings, local, files, log, **given))
+    if not all_fine:
         raise SystemExit(FAILED)
 
 
@@ -92,8 +92,8 @@ async def _import(
     label: str,
     wide: str,
 ) -> bool:
-    """Imports one file after the other; whether all went well."""
-    fine = True
+    """Imports one file after the other. Returns whether all went well."""
+    all_fine = True
     open_target = _folder(settings, Wide(wide)) if local else _server(settings, Wide(wide))
     async with open_target as target:
         sender = Sender(target, asyncio.sleep, lambda said: click.echo(said, err=True), None if follow else TRIES)
@@ -105,18 +105,18 @@ async def _import(
                 if follow:
                     await _until_interrupted(importer.follow(file, summary))
                 else:
-                    opened: Opened = sys.stdin.buffer if file == STDIN else file  # type: ignore[assignment]
+                    opened: Openable = sys.stdin.buffer if file == STDIN else file  # type: ignore[assignment]
                     summary = await importer.run(opened)
             except ClickcurveError as error:
                 click.echo(f"{file}: {error.detail}", err=True)
-                fine = False
+                all_fine = False
                 continue
             finally:
                 bar.clear()
             for line in source_lines(str(file), summary):
                 click.echo(line)
-            fine = fine and not summary.refused and summary.damage is None
-    return fine
+            all_fine = all_fine and not summary.refused and summary.damage is None
+    return all_fine
 
 
 async def _until_interrupted(work: Any) -> None:
@@ -159,12 +159,12 @@ async def _folder(settings: Settings, wide: Wide) -> AsyncIterator[Target]:
 async def _flush_now_and_then(flush: Callable[[], Any], every_s: float) -> None:
     while True:
         await asyncio.sleep(every_s)
-        with suppress(ClickcurveError):  # tried again next time, and told by the last flush at the end
+        with suppress(ClickcurveError):  # the next one tries again, and the last one at the end raises
             await flush()
 
 
 class _Bar:
-    """How much of a file is done, on a terminal."""
+    """Shows on a terminal how much of a file is done."""
 
     def __init__(self, file: Path, shown: bool) -> None:
         self._size = file.stat().st_size if shown and file.is_file() else 0
@@ -183,8 +183,8 @@ class _Bar:
 
 
 def source_lines(name: str, summary: ImportSummary) -> list[str]:
-    """What came of one source, for people."""
-    if summary.behind:
+    """Reports for people what came of one source."""
+    if summary.is_part:
         return [f"{name}: a part of a source that was counted further already; nothing new"]
     again = f" (bytes up to {summary.from_byte:,} were counted before)" if summary.from_byte else ""
     read = f"{name}: {summary.lines:,} lines read{again}"

@@ -16,7 +16,7 @@ from server.settings import Settings
 
 
 def _with_parameters(*names: str) -> Callable[[Command], Command]:
-    """Flags that are passed on to the server as they are."""
+    """Adds flags that are passed on to the server as they are."""
     table = {
         "from": "Start: epoch seconds or ISO 8601 in --tz.",
         "to": "End, not included.",
@@ -35,8 +35,8 @@ def _with_parameters(*names: str) -> Callable[[Command], Command]:
     return decorate
 
 
-def _given(asked: dict[str, Any]) -> dict[str, Any]:
-    return {name.rstrip("_"): value for name, value in asked.items()}
+def _parameters(flags: dict[str, Any]) -> dict[str, Any]:
+    return {name.rstrip("_"): value for name, value in flags.items()}
 
 
 def _terminal_width() -> int:
@@ -44,11 +44,11 @@ def _terminal_width() -> int:
 
 
 def _lacks_blocks() -> bool:
-    """Does the terminal lack block characters?"""
+    """Returns whether the terminal lacks block characters."""
     return "utf" not in (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
 
 
-def _print(lines: list[str]) -> None:
+def _print_lines(lines: list[str]) -> None:
     for line in lines:
         click.echo(line)
 
@@ -58,7 +58,7 @@ def _print(lines: list[str]) -> None:
 @_with_parameters("from", "to", "last", "tz", "bots")
 @click.option("--json", "as_json", is_flag=True, help="The server's answer as it is.")
 @with_settings("url", "token", "config")
-def total_command(settings: Settings, key: str | None, as_json: bool, **asked: Any) -> None:
+def total_command(settings: Settings, key: str | None, as_json: bool, **flags: Any) -> None:
     """Print how often the link KEY was hit; without KEY, all links together.
 
     Without a range: the link's summary. With one: its total, or the bounds where the range cuts a bucket.
@@ -69,7 +69,7 @@ def total_command(settings: Settings, key: str | None, as_json: bool, **asked: A
       clickcurve total launch --last 7d --tz Europe/Vienna
       clickcurve total --from 2026-01-01 --to 2026-02-01
     """
-    query = _given(asked)
+    query = _parameters(flags)
     ranged = any(query[name] is not None for name in ("from", "to", "last"))
     summary = key is not None and not ranged
     with Client(settings) as client:
@@ -77,7 +77,7 @@ def total_command(settings: Settings, key: str | None, as_json: bool, **asked: A
     if as_json:
         click.echo(answer.text)
     elif summary:
-        _print(draw.link_lines(answer.json()))
+        _print_lines(draw.link_lines(answer.json()))
     else:
         found = answer.json()
         between = f"between {found['at_least']:,} and {found['at_most']:,} (the range cuts a bucket)"
@@ -90,7 +90,7 @@ def total_command(settings: Settings, key: str | None, as_json: bool, **asked: A
 @click.option("--json", "as_json", is_flag=True, help="The server's answer as it is.")
 @click.option("--csv", "as_csv", is_flag=True, help="start,end,count,state")
 @with_settings("url", "token", "config")
-def curve_command(settings: Settings, key: str | None, as_json: bool, as_csv: bool, **asked: Any) -> None:
+def curve_command(settings: Settings, key: str | None, as_json: bool, as_csv: bool, **flags: Any) -> None:
     """Draw the hits of the link KEY over time; without KEY, of all links together.
 
     A point that is `open` still grows; one that is `partial` is a whole bucket that the range cuts; a dot instead of a
@@ -104,18 +104,18 @@ def curve_command(settings: Settings, key: str | None, as_json: bool, as_csv: bo
     """
     with Client(settings) as client:
         accept = "text/csv" if as_csv else "application/json"
-        answer = client.get(link_path(key, "curve"), _given(asked), accept)
+        answer = client.get(link_path(key, "curve"), _parameters(flags), accept)
     if as_json or as_csv:
         click.echo(answer.text.rstrip("\n"))
     else:
-        _print(draw.curve_lines(answer.json(), _terminal_width(), _lacks_blocks()))
+        _print_lines(draw.curve_lines(answer.json(), _terminal_width(), _lacks_blocks()))
 
 
 @click.command("top")
 @_with_parameters("last", "limit", "tz", "bots")
 @click.option("--json", "as_json", is_flag=True, help="The server's answer as it is.")
 @with_settings("url", "token", "config")
-def top_command(settings: Settings, as_json: bool, **asked: Any) -> None:
+def top_command(settings: Settings, as_json: bool, **flags: Any) -> None:
     """List the links with the most hits.
 
     \b
@@ -124,8 +124,8 @@ def top_command(settings: Settings, as_json: bool, **asked: Any) -> None:
       clickcurve top --last 7d --limit 100
     """
     with Client(settings) as client:
-        answer = client.get("/v1/links", {"sort": "hits", **_given(asked)})
+        answer = client.get("/v1/links", {"sort": "hits", **_parameters(flags)})
     if as_json:
         click.echo(answer.text)
     else:
-        _print(draw.top_lines(answer.json()["links"], _terminal_width(), _lacks_blocks()))
+        _print_lines(draw.top_lines(answer.json()["links"], _terminal_width(), _lacks_blocks()))

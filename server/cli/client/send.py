@@ -47,10 +47,10 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
     sums: Counter[str] = Counter()
     with Client(settings) as client:
         if source is None:
-            _post_batch(client, _hit(key, **fields), "application/json", sums)
+            _send_hits(client, _hit(key, **fields), "application/json", sums)
         else:
             for batch in _batches(source):
-                _post_batch(client, batch, "application/x-ndjson", sums)
+                _send_hits(client, batch, "application/x-ndjson", sums)
     click.echo(", ".join(f"{name} {sums[name]:,}" for name in SUMS))
     if sums["refused"]:
         raise SystemExit(FAILED)
@@ -63,12 +63,12 @@ def _hit(key: str | None, ts: str | None, count: int | None, hit_id: str | None,
 
 
 def _batches(source: BinaryIO) -> Iterator[bytes]:
-    """Whole lines, some MiB at a time."""
+    """Yields whole lines, 4 MiB at a time."""
     while lines := source.readlines(BATCH_BYTES):
         yield b"".join(lines)
 
 
-def _post_batch(client: Client, body: bytes, media_type: str, sums: Counter[str]) -> None:
+def _send_hits(client: Client, body: bytes, media_type: str, sums: Counter[str]) -> None:
     headers = {"Content-Type": media_type, "Idempotency-Key": str(uuid.uuid4())}
     receipt = client.send("/v1/hits", body, headers).json()
     for item in receipt["items"]:

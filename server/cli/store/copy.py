@@ -21,7 +21,7 @@ from storage.tools.compare import Sums
 from storage.tools.copy import Copied, CopiedOwner, copy
 from storage.tools.copy_owner import refuse_open
 
-TOLD_EVERY = 50_000  # keys
+REPORT_EVERY = 50_000  # keys
 
 
 @click.command("copy")
@@ -48,8 +48,8 @@ def copy_command(settings: Settings, source: str, target: str) -> None:
     with _opened(source, ladder, read_only=True) as here:
         refuse_open(here.owners())  # before a target is made
         with _opened(target, ladder) as there:
-            copied = asyncio.run(copy(here, there, ladder, since_us, window_us, _teller()))
-    _report(copied)
+            copied = asyncio.run(copy(here, there, ladder, since_us, window_us, _progress()))
+    _print_report(copied)
     if copied.compared.rows_differing:
         raise SystemExit(FAILED)
 
@@ -62,20 +62,20 @@ def _opened(uri: str, ladder: Ladder, read_only: bool = False) -> Iterator[Store
         yield store
 
 
-def _teller() -> Callable[[int], None]:
-    """Says on standard error, now and then, how many keys were written or read back."""
-    due = TOLD_EVERY
+def _progress() -> Callable[[int], None]:
+    """Returns a callback that prints every 50,000 keys how many were written or read back."""
+    due = REPORT_EVERY
 
-    def tell(keys: int) -> None:
+    def report(keys: int) -> None:
         nonlocal due
         if keys >= due:
             click.echo(f"{keys:,} keys written or read back", err=True)
-            due = keys + TOLD_EVERY
+            due = keys + REPORT_EVERY
 
-    return tell
+    return report
 
 
-def _report(copied: Copied) -> None:
+def _print_report(copied: Copied) -> None:
     for sentence in (*copied.compared.differing, *copied.compared.erased, *copied.kept):
         click.echo(sentence)
     for owner in copied.owners:

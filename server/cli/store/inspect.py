@@ -1,4 +1,4 @@
-"""`clickcurve verify | dump | export | backup`: they read the store itself, with or without a server beside."""
+"""`clickcurve verify | dump | export | backup`: they read the store itself, whether a server runs or not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOOK_S = 0.1
 
 @contextmanager
 def reading(settings: Settings) -> Iterator[tuple[Store, Ladder]]:
-    """The store of the settings, for reading only."""
+    """Opens the store of the settings for reading."""
     if settings.store.startswith("memory:"):
         raise SettingInvalid("memory:// lives inside the server; there is nothing to read from outside", field="store")
     ladder = Ladder.parse(settings.ladder)
@@ -131,12 +131,12 @@ def backup_command(settings: Settings, file: Path, partial: bool) -> None:
     """
     scheme, _, path = settings.store.partition(":///")
     if scheme != "sqlite":
-        raise SettingInvalid(f"backup copies SQLite databases; {settings.store} is none", field="store")
+        raise SettingInvalid(f"backup copies SQLite databases; {settings.store} is something else", field="store")
     looks = iter(range(FLUSH_LOOKS))
 
     def again() -> bool:
         clock.pause(LOOK_S)
         return next(looks, None) is not None
 
-    included = backup(Path(path), file, partial=partial, again=again)
+    included = backup(Path(path), file, partial=partial, look_again=again)
     click.echo(f"{file}: {file.stat().st_size:,} bytes, all flushes of {len(included)} owners so far")

@@ -1,4 +1,4 @@
-"""`clickcurve owners list|retire`: who writes a store, and what to do when a machine is lost."""
+"""`clickcurve owners list|retire`: the writers of a store, and what to do when a machine is lost."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from server.settings import Settings
 from storage.contract import OPEN, RETIRED, OwnerRecord, StoredLink
 from storage.from_uri import open_store
 
-ALIVE_S = 600  # an owner that flushed so lately may be alive
+ALIVE_S = 600  # an owner that flushed since then may be alive
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
-HEADS = ("owner", "state", "epoch", "flush", "begun", "lag", "host", "folder", "journal")
+COLUMNS = ("owner", "state", "epoch", "flush", "begun", "lag", "host", "folder", "journal")
 
 
 @click.group("owners")
@@ -62,7 +62,7 @@ def list_owners(settings: Settings, as_json: bool) -> None:
         for record in records:
             click.echo(json.dumps(_owner_json(record, now)))
         return
-    rows = [HEADS, *(_cells(record, now) for record in records)]
+    rows = [COLUMNS, *(_cells(record, now) for record in records)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -87,22 +87,22 @@ def retire_owner(settings: Settings, owner: int, disk_is_lost: bool) -> None:
         record = store.owner(owner)
         all_links = asyncio.run(store.rows(ALL_LINKS))
     now = int(clock.now())
-    _refuse(owner, record, now, disk_is_lost)
+    _check_retirable(owner, record, now, disk_is_lost)
     assert record is not None
     with closing(open_store(settings.store, str(ladder))) as store:
         if not store.claim(record, replace(record, state=RETIRED)):
-            raise Failed(f"owner {owner} has just gone on: it is alive, and was not retired")
-    for line in _what_follows(record, _in_mid_flush(record, all_links)):
+            raise Failed(f"owner {owner} has flushed just now: it is alive, and was not retired")
+    for line in _consequences(record, _in_mid_flush(record, all_links)):
         click.echo(line)
 
 
-def _refuse(owner: int, record: OwnerRecord | None, now: int, disk_is_lost: bool) -> None:
+def _check_retirable(owner: int, record: OwnerRecord | None, now: int, disk_is_lost: bool) -> None:
     if record is None:
-        raise Failed(f"there is no owner {owner}; `clickcurve owners list` shows those there are")
+        raise Failed(f"there is no owner {owner}; `clickcurve owners list` shows all owners")
     if record.state == RETIRED:
         raise Failed(f"owner {owner} is retired already")
     if record.state != OPEN:
-        raise Failed(f"owner {owner} is {record.state}: it holds nothing that could be lost, and hinders nobody")
+        raise Failed(f"owner {owner} is {record.state}: it holds nothing that could be lost")
     ago_s = now - record.begun_at
     if ago_s < ALIVE_S and not disk_is_lost:
         raise Failed(
@@ -112,12 +112,12 @@ def _refuse(owner: int, record: OwnerRecord | None, now: int, disk_is_lost: bool
 
 
 def _in_mid_flush(record: OwnerRecord, all_links: StoredLink) -> bool:
-    """Had its last flush begun and not come to its end, which is the row of all links?"""
+    """Returns whether its last flush began and did not end: the row of all links, written last, lacks it."""
     marks = [decode_header(row.data).mark for row in all_links.rows if row.owner == record.owner]
     return max(marks, default=0) < record.begun
 
 
-def _what_follows(record: OwnerRecord, in_mid_flush: bool) -> Iterator[str]:
+def _consequences(record: OwnerRecord, in_mid_flush: bool) -> Iterator[str]:
     yield f"owner {record.owner} ({record.place}) is retired"
     yield f"  what it counted stays, up to the flush that began {_iso_utc(record.begun_at)}"
     if in_mid_flush:
@@ -179,6 +179,6 @@ def _iso_utc(t: int) -> str:
 
 
 def _lag(seconds: int) -> str:
-    """For people: the largest unit that fits."""
+    """Writes a duration for people, in the largest unit that fits."""
     size, unit = next(((size, unit) for size, unit in UNITS if seconds >= size), UNITS[-1])
     return f"{max(0, seconds) // size}{unit}"

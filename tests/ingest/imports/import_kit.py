@@ -17,10 +17,11 @@ from clickcurve.buckets.errors import (
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from ingest.hit import Moment
 from ingest.imports.access_log import AccessLog
-from ingest.imports.chunk import Chunk, Taking, body_of
+from ingest.imports.chunk import Chunk, ChunkReader
 from ingest.imports.importer import Importer, ImportSummary, SourceKind
 from ingest.imports.retry import Sender
 from ingest.imports.target import KeptOffset, Taken, Target
+from ingest.reading.request_sums import RequestSums
 
 NOW = 1_760_000_000
 FAULTS = ("behind", "store", "elsewhere", "lost", "lost after", "died", "died after")
@@ -69,13 +70,13 @@ class MemoryTarget:
         offset = self.offsets.get(step.source, KeptOffset(0, "")).offset
         if step.start != offset:
             raise ImportOutOfStep(f"at {offset}", value=offset)
-        taking = Taking(Moment(NOW, fold_day(NOW) * DAY_S, NOW + 300), CLICKS)
-        for _ in taking.take_body(body_of(chunk)):
+        sums = RequestSums(Moment(NOW, fold_day(NOW) * DAY_S, NOW + 300))
+        for _ in ChunkReader(CLICKS).read_body(chunk.body(), sums):
             pass
-        batch, receipt = taking.batch(step), taking.receipt()
-        for counts, sums in ((batch.people, self.people), (batch.bots, self.bots)):
+        batch, receipt = sums.batch_with(step), sums.receipt()
+        for counts, total in ((batch.people, self.people), (batch.bots, self.bots)):
             for by_key in counts.values():
-                sums.update(by_key)
+                total.update(by_key)
         self.openings.update(batch.openings)
         self.offsets[step.source] = KeptOffset(step.end, step.tail)
         self.chunks += 1

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from clickcurve.keys import KEY_BYTES
 from ingest.batch import sum_counts
-from ingest.imports.access_log import AccessLog, LineBad, Reading
+from ingest.imports.access_log import AccessLog, LineBad, LogSums
 
 AT = 1_431_857_103 // 60 * 60  # 17 May 2015 10:05 UTC
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64) Firefox/120.0"
@@ -38,12 +38,12 @@ def line(
     return f'{head}[{stamp}] "{request}" {status} 512{end}'
 
 
-def read(*lines: str, statuses: tuple[int, ...] = (301, 302, 303, 307, 308)) -> Reading:
+def read(*lines: str, statuses: tuple[int, ...] = (301, 302, 303, 307, 308)) -> LogSums:
     text = "".join(f"{one}\n" for one in lines)
     return AccessLog(is_bot, statuses).read(text.encode("utf-8", "surrogateescape"))
 
 
-def adds_up(reading: Reading) -> bool:
+def adds_up(reading: LogSums) -> bool:
     hits = sum_counts(reading.people) + sum_counts(reading.bots)
     assert hits == reading.people_hits + reading.bot_hits
     return reading.lines == hits + reading.skipped.total() + reading.bad

@@ -97,7 +97,7 @@ def test_logs_that_begin_alike_are_told_apart(
 def test_a_part_of_a_known_log_adds_nothing_and_says_so(tmp_path: Path, target: MemoryTarget) -> None:
     run(target, file(tmp_path, log_lines(50)))
     part = run(target, file(tmp_path, log_lines(20), "part"))
-    assert (part.behind, part.chunks, part.from_byte) == (True, 0, len(log_lines(50)))
+    assert (part.is_part, part.chunks, part.from_byte) == (True, 0, len(log_lines(50)))
 
 
 def test_a_label_counts_a_log_anew(tmp_path: Path, target: MemoryTarget) -> None:

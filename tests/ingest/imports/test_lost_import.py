@@ -10,9 +10,9 @@ import pytest
 from clickcurve.buckets.errors import StoreUnavailable
 from ingest.batch import Batch, SourceStep
 from storage.memory_store import MemoryStore
+from tests.ingest.claim_kit import NOW, die, hit, lifetime, retire, start
 from tests.ingest.faulty_store import FaultyStore
 from tests.ingest.owner_kit import counts, minute_of
-from tests.ingest.test_claim import NOW, die, hit, lifetime, retire, start
 
 
 def test_what_a_lost_owner_wrote_of_an_unfinished_flush_counts_again_where_its_import_goes_on(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.imports.fingerprint import TAIL_BYTES, Beginning, Likeness
-from ingest.imports.source import Cutter, SourceChanged, SourceUnreadable, Stream, WholeLines, open_reader
+from ingest.imports.source import Cutter, SourceChanged, SourceLines, SourceUnreadable, Stream, open_reader
 from tests.ingest.imports.import_kit import log_lines
 
 TEXT = log_lines(9_000)
@@ -81,7 +81,7 @@ def test_a_pipe_is_read_once_and_cannot_go_back() -> None:
 
 
 # --- cutting ------------------------------------------------------------------------------------------------------
-def cut_up(path: Path, chunk_bytes: int, longest_line: int = 1 << 20, at: int = 0) -> list[WholeLines]:
+def cut_up(path: Path, chunk_bytes: int, longest_line: int = 1 << 20, at: int = 0) -> list[SourceLines]:
     stream = Stream(open_reader(path))
     assert stream.skip(at)
     cutter = Cutter(stream, chunk_bytes, longest_line)
@@ -196,6 +196,17 @@ def test_what_stands_behind_a_gap_is_not_taken_for_the_beginning() -> None:
     tail = beginning.tail(9000, b"")
     beginning.feed(5000, TEXT[5000:])
     assert beginning.tail(9000, b"") == tail
+
+
+def test_a_source_has_the_names_and_tails_that_stores_hold() -> None:
+    beginning = beginning_of(b"0123456789abcdef" * 20)
+    assert beginning.families() == [
+        "256-66a4da2724af7623f75ec2a54b441051",
+        "64-635ec1e40483076461e684b0618e354f",
+        "16-b01084209f8271f6e1f668713ffa2bd5",
+    ]
+    assert beginning.tail(320, b"0123456789abcdef" * 16) == "d3aa348bbbc75873.b0108420635ec1e466a4da27"
+    assert beginning.tail(100, b"0123456789abcdef" * 6 + b"0123") == "295cb53cbab4212a.b0108420635ec1e4"
 
 
 def test_an_offset_is_told_from_a_look_alike() -> None:

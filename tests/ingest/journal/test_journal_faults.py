@@ -7,55 +7,55 @@ from typing import Literal
 
 import pytest
 
-from tests.ingest.auditor import Auditor, Stopped
-from tests.ingest.journal.faulty_disk import DONE, KINDS, Fault, FaultyDisk
+from tests.ingest.journal.audited_journal import AuditedJournal
+from tests.ingest.journal.faulty_disk import DONE, KINDS, Fault, FaultyDisk, Stopped
 
 ENDS = ("kill", "evict", "power")
 
 
-def run_story(auditor: Auditor) -> None:
+def run_story(audited: AuditedJournal) -> None:
     """Every kind of step, in an order that meets all states: a flush open, hits behind it, a new segment."""
-    auditor.append(3)
-    auditor.record_identity("first")
-    auditor.append(2)
-    begin(auditor)
-    auditor.append(2)
-    finish(auditor)
-    auditor.record_identity("second")
-    auditor.append(9)  # some segments
-    begin(auditor)
-    finish(auditor)
-    begin(auditor)  # of nothing
-    auditor.append(1)
-    finish(auditor)
-    auditor.append(1)
+    audited.append(3)
+    audited.record_identity("first")
+    audited.append(2)
+    begin(audited)
+    audited.append(2)
+    finish(audited)
+    audited.record_identity("second")
+    audited.append(9)  # some segments
+    begin(audited)
+    finish(audited)
+    begin(audited)  # of nothing
+    audited.append(1)
+    finish(audited)
+    audited.append(1)
 
 
-def begin(auditor: Auditor) -> None:
-    if auditor.journal and not auditor.journal.state.flush:
-        auditor.record_flush()
+def begin(audited: AuditedJournal) -> None:
+    if audited.journal and not audited.journal.state.flush:
+        audited.record_flush()
 
 
-def finish(auditor: Auditor) -> None:
-    if auditor.journal and auditor.journal.state.flush:
-        auditor.finish_flush()
+def finish(audited: AuditedJournal) -> None:
+    if audited.journal and audited.journal.state.flush:
+        audited.finish_flush()
 
 
 def run_with(fault: Fault, end: str, seed: int, sync: Literal["always", "off"] = "always") -> Fault:
     disk = FaultyDisk(seed)
-    auditor = Auditor(disk, sync)
-    auditor.open()
+    audited = AuditedJournal(disk, sync)
+    audited.open()
     disk.fault = fault
     try:
-        run_story(auditor)
+        run_story(audited)
     except Stopped:
         end = "kill" if end == "go on" else end
     disk.fault = None
     if end == "go on":
-        auditor.check()
-        auditor.run_on()
+        audited.check()
+        audited.run_on()
         end = "power" if sync == "always" else "kill"
-    auditor.recover(end)
+    audited.recover(end)
     return fault
 
 

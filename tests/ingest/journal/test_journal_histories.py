@@ -16,7 +16,7 @@ from ingest.journal.journal import Journal
 from ingest.journal.recovery import Segment, segment_path
 from ingest.journal.segment_files import Encode, SegmentFiles
 from ingest.journal.segment_format import JournalState
-from tests.ingest.auditor import Auditor
+from tests.ingest.journal.audited_journal import AuditedJournal
 from tests.ingest.journal.faulty_disk import DONE, KINDS, Fault, FaultyDisk, Stopped
 
 SEEDS = 200
@@ -34,53 +34,53 @@ def random_fault(rng: random.Random) -> Fault:
     )
 
 
-def run_step(auditor: Auditor, rng: random.Random) -> None:
-    journal = auditor.journal
+def run_step(audited: AuditedJournal, rng: random.Random) -> None:
+    journal = audited.journal
     assert journal
     step = rng.random()
     if step < 0.7:
-        auditor.append(rng.randint(1, 4))
+        audited.append(rng.randint(1, 4))
     elif step < 0.8:
-        auditor.record_identity(f"holder-{rng.random()}")
+        audited.record_identity(f"holder-{rng.random()}")
     elif journal.state.flush:
-        auditor.finish_flush()
+        audited.finish_flush()
     else:
-        auditor.record_flush()
+        audited.record_flush()
 
 
 def run_history(seed: int, sync: Literal["always", "off"] = "always") -> None:
     rng = random.Random(seed)
     disk = FaultyDisk(seed)
-    auditor = Auditor(disk, sync, segment_bytes=rng.choice((400, 900, 5_000)), chunk_bytes=rng.choice((64, 512)))
-    auditor.open()
+    audited = AuditedJournal(disk, sync, segment_bytes=rng.choice((400, 900, 5_000)), chunk_bytes=rng.choice((64, 512)))
+    audited.open()
     for _ in range(STEPS):
         if disk.fault is None and rng.random() < 0.2:
             disk.fault = random_fault(rng)
         elif rng.random() < 0.1:
             disk.fault = None
         try:
-            run_step(auditor, rng)
+            run_step(audited, rng)
         except Stopped:
-            open_again(auditor, rng)
+            open_again(audited, rng)
         else:
             if rng.random() < 0.03:
-                open_again(auditor, rng)
+                open_again(audited, rng)
     disk.fault = None
-    auditor.run_on()
-    auditor.recover(rng.choice(ENDS))
+    audited.run_on()
+    audited.recover(rng.choice(ENDS))
 
 
-def open_again(auditor: Auditor, rng: random.Random) -> None:
+def open_again(audited: AuditedJournal, rng: random.Random) -> None:
     """Stop, and open again; the opening may be hit, too."""
     for chance in (0.3, 0.3, 0.0):
-        auditor.stop(rng.choice(ENDS))
-        auditor.disk.fault = random_fault(rng) if rng.random() < chance else None
+        audited.stop(rng.choice(ENDS))
+        audited.disk.fault = random_fault(rng) if rng.random() < chance else None
         try:
-            auditor.open()
+            audited.open()
         except (JournalError, Stopped):
-            assert auditor.disk.fault and auditor.disk.fault.fired
+            assert audited.disk.fault and audited.disk.fault.fired
             continue
-        auditor.disk.fault = None
+        audited.disk.fault = None
         return
 
 

@@ -8,20 +8,19 @@ from typing import Any
 import pytest
 
 from clickcurve.buckets.errors import BodyTooLarge, BodyUnreadable, MediaTypeUnsupported
-from ingest.reading.body import PIECE_BYTES, Media, media_of, read
+from ingest.reading.body import PIECE_BYTES, Media, media_of, read_hits
 from ingest.reading.json_hit import HIT_BYTES
 from ingest.reading.receipt import Receipt
 from ingest.reading.request_sums import RequestSums
-from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, is_bot, tally_of
+from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, summed
 
 
-def tally_from(body: bytes, media: Media = Media.json, piece_bytes: int = PIECE_BYTES) -> RequestSums:
-    tally = RequestSums(MOMENT)
-    return tally_of(read(body, media, tally, is_bot, piece_bytes), tally)
+def sums_from(body: bytes, media: Media = Media.json, piece_bytes: int = PIECE_BYTES) -> RequestSums:
+    return summed(body, media, RequestSums(MOMENT), piece_bytes)
 
 
 def receipt_of(body: bytes, media: Media = Media.json, piece_bytes: int = PIECE_BYTES) -> Receipt:
-    return tally_from(body, media, piece_bytes).receipt()
+    return sums_from(body, media, piece_bytes).receipt()
 
 
 def fields_refused(body: bytes, media: Media = Media.json) -> list[tuple[int, str | None]]:
@@ -37,7 +36,7 @@ def test_hits_are_summed_by_minute_and_key() -> None:
         {"key": "b", "ts": "2026-01-01T12:00:00Z", "ua": "Googlebot/2.1"},
         {"key": "a"},
     ]
-    batch = tally_from(json.dumps(hits).encode()).batch()
+    batch = sums_from(json.dumps(hits).encode()).batch()
     assert batch is not None
     assert batch.people == {MINUTE: {"a": 3, "b": 5}, MINUTE - 60: {"a": 1}}
     assert batch.bots == {MINUTE: {"b": 1}}
@@ -62,7 +61,7 @@ def test_an_empty_array_counts_nothing_and_is_fine(body: bytes) -> None:
     receipt = receipt_of(body)
     assert receipt == Receipt(0, 0, 0, 0)
     assert receipt.status == 200
-    assert tally_from(body).batch() is None
+    assert sums_from(body).batch() is None
 
 
 @pytest.mark.parametrize(
@@ -79,13 +78,13 @@ def test_an_empty_array_counts_nothing_and_is_fine(body: bytes) -> None:
 def test_a_body_that_is_not_json_is_unreadable_as_a_whole(body: bytes) -> None:
     for piece_bytes in (1, 8, PIECE_BYTES):
         with pytest.raises(BodyUnreadable):
-            tally_from(body, piece_bytes=piece_bytes)
+            sums_from(body, piece_bytes=piece_bytes)
 
 
 def test_an_unreadable_end_leaves_nothing_to_count() -> None:
     body = b'[{"key":"a"},' + b'{"key":"b"},' * 20_000 + b'{"key":"c"'
     with pytest.raises(BodyUnreadable):
-        tally_from(body)
+        sums_from(body)
 
 
 def test_elements_that_are_no_hits_are_refused_one_by_one() -> None:
@@ -197,7 +196,7 @@ def test_an_odd_hit_is_judged_alike_wherever_it_stands(hit: bytes, field: str | 
 
 
 def test_the_last_of_fields_with_one_name_counts() -> None:
-    batch = tally_from(b'[{"key":"a","count":2,"key":"b","count":3}]').batch()
+    batch = sums_from(b'[{"key":"a","count":2,"key":"b","count":3}]').batch()
     assert batch is not None
     assert batch.people == {MINUTE: {"b": 3}}
 
@@ -275,9 +274,9 @@ def test_a_large_array_of_anything_is_refused_in_bounded_pieces(element: bytes) 
 
 def test_large_bodies_are_read_in_steps() -> None:
     body = b"[" + b",".join([b'{"key":"a"}'] * 100_000) + b"]"
-    assert sum(1 for _ in read(body, Media.json, RequestSums(MOMENT), is_bot)) >= 20
+    assert sum(1 for _ in read_hits(body, Media.json)) >= 20
     lines = b"\n".join([b'{"key":"a","ua":"x"}'] * 10_000)
-    assert sum(1 for _ in read(lines, Media.lines, RequestSums(MOMENT), is_bot)) >= 70
+    assert sum(1 for _ in read_hits(lines, Media.lines)) >= 70
 
 
 @pytest.mark.parametrize("over", [0, 1])
@@ -302,16 +301,14 @@ def test_a_large_value_between_others_is_skipped() -> None:
 
 def test_quotes_without_end_are_found_at_once() -> None:
     with pytest.raises(BodyUnreadable):
-        tally_from(b'[1,"' + b'\\"' * 500_000)
+        sums_from(b'[1,"' + b'\\"' * 500_000)
 
 
 def test_too_many_ids_in_one_request_are_refused_as_a_whole() -> None:
     body = json.dumps([{"key": "a", "id": str(number)} for number in range(11)]).encode()
-    tally = RequestSums(MOMENT, identified_hits=11)
-    assert tally_of(read(body, Media.json, tally, is_bot), tally).receipt().counted == 11
-    tally = RequestSums(MOMENT, identified_hits=10)
+    assert summed(body, Media.json, RequestSums(MOMENT, identified_hits=11)).receipt().counted == 11
     with pytest.raises(BodyTooLarge):
-        tally_of(read(body, Media.json, tally, is_bot), tally)
+        summed(body, Media.json, RequestSums(MOMENT, identified_hits=10))
 
 
 # --- media types -----------------------------------------------------------------------------------------------------

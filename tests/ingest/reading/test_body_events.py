@@ -13,7 +13,7 @@ from ingest.hit import is_id
 from ingest.reading.body import Media
 from ingest.reading.json_hit import joined_id
 from tests.ingest.http_kit import MINUTE, NOW, Client, law
-from tests.ingest.reading.test_body import receipt_of, tally_from
+from tests.ingest.reading.test_body import receipt_of, sums_from
 
 EVENTS = "application/cloudevents-batch+json"
 
@@ -24,7 +24,7 @@ def event(**fields: Any) -> dict[str, Any]:
 
 
 def batch_of(*events: object) -> Any:
-    return tally_from(json.dumps(events).encode(), Media.events).batch()
+    return sums_from(json.dumps(events).encode(), Media.events).batch()
 
 
 def refused_fields(*events: object) -> list[str | None]:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import BodyUnreadable
 from ingest.batch import Batch
-from ingest.reading.body import PIECE_BYTES, Media, read
+from ingest.reading.body import PIECE_BYTES, Media
 from ingest.reading.receipt import Receipt
 from ingest.reading.request_sums import RequestSums
-from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, Client, is_bot, law, tally_of
+from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, Client, law, summed
 
 PIECES = (1, 2, 13, 60, 300, PIECE_BYTES)
 
@@ -112,12 +112,11 @@ def counted(batch: Batch | None) -> Counter[tuple[bool, int, str]]:
 
 
 def outcome(body: bytes, media: Media, piece_bytes: int) -> tuple[Counter[tuple[bool, int, str]], Receipt] | None:
-    tally = RequestSums(MOMENT)
     try:
-        tally_of(read(body, media, tally, is_bot, piece_bytes), tally)
+        sums = summed(body, media, RequestSums(MOMENT), piece_bytes)
     except BodyUnreadable:
         return None
-    return counted(tally.batch()), tally.receipt()
+    return counted(sums.batch()), sums.receipt()
 
 
 @law

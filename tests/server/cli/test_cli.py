@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -44,6 +45,11 @@ def test_the_help_names_every_command_and_exit_code() -> None:
         assert f"  {name} " in text and line in text
     for code in range(5):
         assert f"\n    {code}  " in text
+
+
+def test_the_version_is_said_in_two_ways() -> None:
+    assert said("version") == said("--version")
+    assert re.fullmatch(r"clickcurve, version [\w.]+\n", said("version"))
 
 
 def test_an_unknown_command_or_flag_is_a_usage_error() -> None:

@@ -79,8 +79,8 @@ def test_bad_lines_are_told_with_their_numbers_and_counted(monkeypatch: pytest.M
     assert found.exit_code == 1
     assert "asked for 2 in 2 lines" in found.stdout
     assert found.stderr.splitlines() == [
-        "line 3 is bad: 'nonsense' is not a time",
-        "line 5 is bad: ip of the event trace is no text that UTF-8 can hold",
+        "line 3 is bad: trace 'nonsense' is not a time",
+        "line 5 is bad: ip of the event trace is not text that UTF-8 can hold",
         "bad lines, which are in no sum: 3",
     ]
 
@@ -88,7 +88,7 @@ def test_bad_lines_are_told_with_their_numbers_and_counted(monkeypatch: pytest.M
 def test_lines_out_of_order_are_told() -> None:
     found = ask("2/m", stdin=f"{T}\n{T - 9}\n")
     assert found.exit_code == 0
-    assert found.stderr == "lines that stand behind later ones: a caller's time does not step back: 1\n"
+    assert found.stderr == "lines with an earlier time than a line before them: a caller's time does not step back: 1\n"
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_retiring_twice_says_so(store: str) -> None:
 
 def test_an_owner_that_goes_on_meanwhile_is_not_retired(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SqliteStore, "claim", lambda *_: False)
-    assert "owner 3 has just gone on" in said("owners", "retire", "3", "--store", store, code=1)
+    assert "owner 3 has flushed just now" in said("owners", "retire", "3", "--store", store, code=1)
 
 
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:

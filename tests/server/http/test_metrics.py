@@ -38,7 +38,7 @@ def test_samples_carry_their_labels_and_their_journal() -> None:
 
 
 def test_any_worker_answers_for_all_and_no_number_steps_back(tmp_path: Path) -> None:
-    metrics.clear(tmp_path / "m")
+    metrics.clear_samples(tmp_path / "m")
     hits = {"journal-1": 0.0, "journal-2": 0.0}
     workers = {
         name: Metrics(name, [lambda name=name: [Sample("clickcurve_flushes_total", hits[name])]], tmp_path / "m")  # type: ignore[misc]
@@ -58,9 +58,9 @@ def test_any_worker_answers_for_all_and_no_number_steps_back(tmp_path: Path) -> 
 
 def test_a_start_forgets_the_samples_of_former_workers(tmp_path: Path) -> None:
     shared = tmp_path / "m"
-    metrics.clear(shared)
+    metrics.clear_samples(shared)
     Metrics("journal-7", [], shared).publish()
-    metrics.clear(shared)
+    metrics.clear_samples(shared)
     answered = Metrics("journal-1", [lambda: [Sample("clickcurve_flushes_total", 1)]], shared).answer("")
     assert {journal for _, journal in parsed(answered)} == {"journal-1"}
 

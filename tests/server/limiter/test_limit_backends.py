@@ -111,4 +111,4 @@ def test_a_wrong_address_of_redis_stops_the_start(serve: Serve, tmp_path: Path) 
     config.write_text(RULES.format(address="h1:port", name="redis").replace('limits_memcached = "h1:port"', ""))
     done = run("serve", "--data", str(tmp_path / "data"), "--config", str(config), "--port", "0")
     assert done.returncode == 2
-    assert "no address of a Redis" in done.stderr
+    assert "not an address of a Redis" in done.stderr

@@ -88,7 +88,7 @@ def test_a_rule_that_this_server_cannot_keep_is_refused(
         ("limits_memcached", "h1", "must be host:port"),
         ("limits_memcached", "h1:0", "must be host:port"),
         ("limits_headers", "kong", "must be one of x, github, ietf, ietf-11, none"),
-        ("trusted_proxies", "10.0.0.1/8", "is no network"),
+        ("trusted_proxies", "10.0.0.1/8", "is not a network"),
         ("proxy_header", "x-real-ip", "must be one of x-forwarded-for, forwarded"),
         ("ipv6_prefix", "0", "a whole number from 1 to 128"),
         ("limits_timeout_ms", "0", "a whole number from 1 to 60000"),

@@ -132,7 +132,7 @@ def test_the_table_names_every_job_and_its_period() -> None:
     names: dict[str, Any] = dict.fromkeys(
         ("flush", "fold", "forget_ids", "former_journals", "publish_metrics"), nothing
     )
-    found = {job.name: job for job in jobs.table(names, now=1_000.0, flush_s=15, phase=0.5)}
+    found = {job.name: job for job in jobs.job_table(names, now=1_000.0, flush_s=15, phase=0.5)}
     assert found.keys() == names.keys()
     assert (found["flush"].period_s, found["flush"].since_s) == (15, 1_007.5)
     assert all(job.period_s > 0 for job in found.values())

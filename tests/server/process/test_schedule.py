@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 from clickcurve.buckets.errors import StoreUnavailable
-from server.process.jobs import table
+from server.process.jobs import job_table
 from server.process.schedule import Job, Schedule, trigger
 
 
@@ -42,7 +42,7 @@ def test_due_times_do_not_drift_however_late_each_run_begins() -> None:
 
 def test_the_fold_is_due_just_after_the_fold_day_changes_and_at_the_start() -> None:
     now = 1_800_000_000.0
-    (job,) = table({"fold": nothing}, now, 15, 0)
+    (job,) = job_table({"fold": nothing}, now, 15, 0)
     due = trigger(job).get_next_fire_time(None, datetime.fromtimestamp(now, UTC))
     assert job.period_s == 3_600, "hourly, to go on where a pass was stopped"
     assert due.timestamp() % 3_600 == 30, "just after 01:00, when the fold day changes"
@@ -51,7 +51,7 @@ def test_the_fold_is_due_just_after_the_fold_day_changes_and_at_the_start() -> N
 
 def test_the_flush_is_due_first_one_period_after_the_start_at_the_latest() -> None:
     for phase in (0.0, 0.5, 0.9):
-        (job,) = table({"flush": nothing}, 1_000.0, 15, phase)
+        (job,) = job_table({"flush": nothing}, 1_000.0, 15, phase)
         due = trigger(job).get_next_fire_time(None, datetime.fromtimestamp(1_000.1, UTC))
         assert 1_000 < due.timestamp() <= 1_015.1
 

@@ -149,7 +149,7 @@ def test_a_flush_under_way_is_waited_for(path: Path, target: Path) -> None:
                 flusher.finish({"a": hits((0, 5)), "b": hits((0, 1))})
             return True
 
-        assert backup(path, target, again=again) == [Included(1, 2, None)]
+        assert backup(path, target, look_again=again) == [Included(1, 2, None)]
         assert looks == 3
     with opened(target) as copy:
         report = verify(copy, CLICKS)
@@ -214,10 +214,10 @@ def test_a_full_disk_leaves_no_part_of_a_backup(path: Path, target: Path) -> Non
             raise OSError(28, "No space left on device")
 
         with pytest.raises(StoreUnavailable, match="No space left"):
-            backup(path, target, progress=full)
+            backup(path, target, on_progress=full)
         assert all(file.name.startswith("clickcurve.db") for file in path.parent.iterdir())
         steps: list[tuple[int, int]] = []
-        backup(path, target, progress=lambda pages, of: steps.append((pages, of)))
+        backup(path, target, on_progress=lambda pages, of: steps.append((pages, of)))
         assert steps[-1][0] == steps[-1][1] > 0
 
 
@@ -228,7 +228,7 @@ def test_a_server_writes_on_while_its_database_is_copied(path: Path, target: Pat
         for n in range(5):
             writer.line()
             copied = target.with_name(f"copy-{n}.db")
-            backup(path, copied, again=lambda: writer.line() != "")
+            backup(path, copied, look_again=lambda: writer.line() != "")
             with opened(copied) as copy:
                 report = verify(copy, CLICKS)
                 assert (report.broken, report.under_way) == ([], [])

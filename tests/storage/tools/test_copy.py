@@ -91,7 +91,7 @@ def test_a_store_in_use_gets_the_owners_under_new_numbers(make: Make) -> None:
     before["key-3"] += 2_000
     assert {line["key"]: line["total"] for line in exported(target)} == before
     assert done.kept == [
-        "import log stands at byte 100 in the source; in the target owner 2 keeps it, at byte 40",
+        "import log is at byte 100 in the source; in the target owner 2 keeps it, at byte 40",
     ]
     there.flush({"key-1": hits((5, 4_000))})
     assert verify(target, CLICKS).broken == []

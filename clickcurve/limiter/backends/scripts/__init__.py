@@ -1,1 +1,1 @@
-"""What runs inside Redis: `common.lua` stands in front of each of the others; `scripted` talks to them."""
+"""What runs inside Redis: `common.lua` precedes each of the others; `redis_scripts` encodes for them."""

@@ -7,9 +7,9 @@
 --               up to its end I4. Sums wrap at 2^32; only differences mean something, and those are below it.
 --   windows     life i8, then for each rate the end of its window I4 and its count I4
 --   counter     life i8, microsecond at which its window opened i8, count I4
---   list        a list: life i8 and the opening microsecond i8 in one element, then who called
---   tokens      life i8, drops i8, as of microsecond i8, its flow: tick i8, gain i8, token i8, full i8; marks given I4;
---               then for each open reservation its mark I4, the microsecond at which it lapses i8, and its claim i8
+--   list        a list: life i8 and the opening microsecond i8 in one element, then the callers
+--   tokens      life i8, drops i8, as of microsecond i8, its flow: tick i8, gain i8, token i8, full i8; handles used I4;
+--               then for each open reservation its handle I4, the microsecond at which it lapses i8, and its claim i8
 local spread = unpack
 local pack, unpack = struct.pack, struct.unpack
 local floor, fmod, min, max = math.floor, math.fmod, math.min, math.max
@@ -18,7 +18,7 @@ local call = redis.call
 local TIERED, WINDOWS, COUNTER, LIST, TOKENS = 1, 2, 3, 4, 5
 local WRAP = 4294967296
 local SERIES_HEAD, BUCKET = 16, 8
--- Of a series so much is read at once; what is beyond is looked at bucket by bucket.
+-- So many bytes of a series are read at once; the rest is read bucket by bucket.
 local AT_ONCE = 4096
 local COUNTER_FORMAT = '>i8i8I4'
 local TOKENS_FORMAT, CLAIM_FORMAT = '>i8i8i8i8i8i8i8I4', '>I4i8i8'
@@ -58,11 +58,11 @@ end
 
 -- The start of bucket number i, from 0, and the sum up to its end.
 local function bucket(series, i)
-  local place = SERIES_HEAD + BUCKET * i
-  if place + BUCKET <= #series.text then
-    return unpack('>I4I4', series.text, place + 1)
+  local position = SERIES_HEAD + BUCKET * i
+  if position + BUCKET <= #series.text then
+    return unpack('>I4I4', series.text, position + 1)
   end
-  return unpack('>I4I4', call('GETRANGE', series.key, place, place + BUCKET - 1))
+  return unpack('>I4I4', call('GETRANGE', series.key, position, position + BUCKET - 1))
 end
 
 local function sum_before(series, i)
@@ -93,12 +93,12 @@ local function open_tokens(key)
   if not text then
     return nil
   end
-  local state, place = { claims = {} }, nil
-  state.life, state.drops, state.seen, state.tick, state.gain, state.token, state.full, state.marks, place =
+  local state, position = { claims = {} }, nil
+  state.life, state.drops, state.seen, state.tick, state.gain, state.token, state.full, state.handles, position =
     unpack(TOKENS_FORMAT, text)
-  while place <= #text do
+  while position <= #text do
     local claim = {}
-    claim.mark, claim.lapses, claim.drops, place = unpack(CLAIM_FORMAT, text, place)
+    claim.handle, claim.lapses, claim.drops, position = unpack(CLAIM_FORMAT, text, position)
     state.claims[#state.claims + 1] = claim
   end
   return state
@@ -106,10 +106,11 @@ end
 
 local function tokens_text(state)
   local parts = {
-    pack(TOKENS_FORMAT, state.life, state.drops, state.seen, state.tick, state.gain, state.token, state.full, state.marks),
+    pack(TOKENS_FORMAT, state.life, state.drops, state.seen, state.tick, state.gain, state.token, state.full,
+      state.handles),
   }
   for _, claim in ipairs(state.claims) do
-    parts[#parts + 1] = pack(CLAIM_FORMAT, claim.mark, claim.lapses, claim.drops)
+    parts[#parts + 1] = pack(CLAIM_FORMAT, claim.handle, claim.lapses, claim.drops)
   end
   return table.concat(parts)
 end

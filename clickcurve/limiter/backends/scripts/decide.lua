@@ -3,12 +3,12 @@
 -- KEYS   one for each rule; then, for a reservation, the key to keep it under.
 -- ARGV   1: at_us i8 (-1: this server's clock), cost i8, take B, explain B, life i8 (for keys that begin with this hit),
 --           and how long a reservation lasts in microseconds i8
---        2: the rules, as `scripted` packs them      3: who is calling
--- Answer taken B, at_us i8, then of each rule what it holds before this hit, from which the caller works out what to
---        say; with explain a list of that and, for each rule, its series or its callers after the hit.
+--        2: the rules, as `redis_scripts` encodes them      3: the name that a list remembers
+-- Answer taken B, at_us i8, then of each rule what it holds before this hit, from which the caller makes quotas; with
+--        explain a list of that and, for each rule, its series or its callers after the hit.
 local at_us, cost, take, explain, life, lasts_us = unpack('>i8i8BBi8i8', ARGV[1])
-local plan, place, caller = ARGV[2], 1, ARGV[3]
--- Callers that bring the time may differ by so much, and still find what the others have counted.
+local plan, position, caller = ARGV[2], 1, ARGV[3]
+-- The clocks of callers that send the time may differ by so much, and each still finds what the others have counted.
 local grace_ms = 60000
 if at_us < 0 then
   at_us, grace_ms = server_us(), 0
@@ -16,11 +16,11 @@ end
 local second = div(at_us, 1000000)
 local facts = {}
 
-local function tell(format, ...)
+local function add_fact(format, ...)
   facts[#facts + 1] = pack(format, ...)
 end
 
--- --- weighing: does it fit? Nothing is written here ------------------------------------------------------------------
+-- --- weighing: whether it fits. Nothing is written here -------------------------------------------------------------
 -- The start of the bucket with which so many hits, from bucket `first` on, will have left.
 local function leaves_with(series, first, before, many)
   local low, high = first, series.count - 1
@@ -38,18 +38,18 @@ end
 
 local function weigh_tiered(rule)
   local rates
-  rule.edge, rule.keep, rates, place = unpack('>I4I4B', plan, place)
+  rule.edge, rule.keep, rates, position = unpack('>I4I4B', plan, position)
   local series = open_series(rule.key)
   rule.series = series
   local now = second
-  tell('>I4', series and series.latest or 0)
+  add_fact('>I4', series and series.latest or 0)
   if series then
     now = max(second, series.latest)
     series.total = sum_before(series, series.count)
   end
   for _ = 1, rates do
     local limit, decided_s, other_s
-    limit, decided_s, other_s, place = unpack('>I4I4I4', plan, place)
+    limit, decided_s, other_s, position = unpack('>I4I4I4', plan, position)
     local used, other, start = 0, 0, 0
     if series then
       local first = begun_by(series, now - decided_s)
@@ -61,32 +61,32 @@ local function weigh_tiered(rule)
       end
     end
     rule.fits = rule.fits and used + cost <= limit
-    tell('>I4I4I4', used, other, start)
+    add_fact('>I4I4I4', used, other, start)
   end
 end
 
 local function weigh_windows(rule)
   local rates
-  rates, place = unpack('>B', plan, place)
+  rates, position = unpack('>B', plan, position)
   local text, at = call('GET', rule.key), 9
   rule.life = text and unpack('>i8', text) or life
   rule.windows = {}
   for n = 1, rates do
     local window = { ends = 0, count = 0 }
     local limit
-    limit, window.width, place = unpack('>I4I4', plan, place)
+    limit, window.width, position = unpack('>I4I4', plan, position)
     if text then
       window.ends, window.count, at = unpack('>I4I4', text, at)
     end
     rule.windows[n] = window
     rule.fits = rule.fits and (second < window.ends and window.count or 0) + cost <= limit
-    tell('>I4I4', window.ends, window.count)
+    add_fact('>I4I4', window.ends, window.count)
   end
 end
 
 local function weigh_opened(rule)
   local limit, width
-  limit, width, place = unpack('>I4I4', plan, place)
+  limit, width, position = unpack('>I4I4', plan, position)
   rule.life, rule.opened, rule.count = life, at_us, 0
   local found
   if rule.kind == LIST then
@@ -103,7 +103,7 @@ local function weigh_opened(rule)
     rule.life, rule.opened, rule.count = found[1], found[2], found[3]
   end
   rule.fits = rule.count + cost <= limit
-  tell('>i8i8', rule.opened, rule.count)
+  add_fact('>i8i8', rule.opened, rule.count)
 end
 
 -- What a bucket holds after a change of its flow: its tokens, down to a thousandth.
@@ -118,10 +118,10 @@ end
 
 local function weigh_tokens(rule)
   local flow = {}
-  flow.tick, flow.gain, flow.token, flow.full, place = unpack('>i8i8i8i8', plan, place)
+  flow.tick, flow.gain, flow.token, flow.full, position = unpack('>i8i8i8i8', plan, position)
   local state = open_tokens(rule.key)
   if not state then
-    state = { life = life, drops = flow.full, seen = at_us, marks = 0, claims = {} }
+    state = { life = life, drops = flow.full, seen = at_us, handles = 0, claims = {} }
   else
     local same = state.tick == flow.tick and state.gain == flow.gain and state.token == flow.token
       and state.full == flow.full
@@ -133,10 +133,10 @@ local function weigh_tokens(rule)
   state.tick, state.gain, state.token, state.full = flow.tick, flow.gain, flow.token, flow.full
   rule.state = state
   rule.fits = cost <= div(flow.full, flow.token) and cost * flow.token <= state.drops
-  tell('>i8i8', state.drops, state.seen)
+  add_fact('>i8i8', state.drops, state.seen)
 end
 
--- --- charging: each answers with the life of the key and the mark by which the hit can be taken back -----------------
+-- --- charging: each returns the life of the key and the handle by which the hit can be taken back -----------------
 local function charge_tiered(rule)
   local series = rule.series or { text = '', size = SERIES_HEAD, life = life, latest = 0, base = 0, count = 0, total = 0 }
   local now = max(second, series.latest)
@@ -146,7 +146,7 @@ local function charge_tiered(rule)
   local kept = series.count - (last == start and 1 or 0)
   local gone = now - rule.keep
   local cut = 0
-  -- When half of it can no longer count, that goes.
+  -- When half of it can no longer count, that half is dropped.
   if kept > 0 and bucket(series, floor(kept / 2)) <= gone then
     cut = min(kept, begun_by(series, gone))
   end
@@ -167,19 +167,19 @@ local function charge_tiered(rule)
 end
 
 local function charge_windows(rule)
-  local parts, mark = { pack('>i8', rule.life) }, second
+  local parts, handle = { pack('>i8', rule.life) }, second
   for _, window in ipairs(rule.windows) do
     if second < window.ends then
       window.count = window.count + cost
     else
       window.ends, window.count = (div(second, window.width) + 1) * window.width, cost
     end
-    mark = max(mark, window.ends - window.width)
+    handle = max(handle, window.ends - window.width)
     parts[#parts + 1] = pack('>I4I4', window.ends, window.count)
   end
   call('SET', rule.key, table.concat(parts), 'PX', rule.ttl)
   -- A second that lies in all of these windows, and in no others.
-  return rule.life, mark
+  return rule.life, handle
 end
 
 local function charge_counter(rule)
@@ -192,12 +192,12 @@ local function charge_list(rule)
     call('DEL', rule.key)
     call('RPUSH', rule.key, pack('>i8i8', rule.life, rule.opened))
   end
-  local places = {}
+  local names = {}
   for n = 1, cost do
-    places[#places + 1] = caller
-    if #places == 1000 or n == cost then
-      call('RPUSH', rule.key, spread(places))
-      places = {}
+    names[#names + 1] = caller
+    if #names == 1000 or n == cost then
+      call('RPUSH', rule.key, spread(names))
+      names = {}
     end
   end
   call('PEXPIRE', rule.key, rule.ttl)
@@ -208,11 +208,11 @@ local function charge_tokens(rule, held)
   local state = rule.state
   state.drops = state.drops - cost * state.token
   if held then
-    state.marks = (state.marks + 1) % WRAP
-    state.claims[#state.claims + 1] = { mark = state.marks, lapses = at_us + lasts_us, drops = state.full }
+    state.handles = (state.handles + 1) % WRAP
+    state.claims[#state.claims + 1] = { handle = state.handles, lapses = at_us + lasts_us, drops = state.full }
   end
   call('SET', rule.key, tokens_text(state), 'PX', rule.ttl)
-  return state.life, state.marks
+  return state.life, state.handles
 end
 
 local WEIGH = { weigh_tiered, weigh_windows, weigh_opened, weigh_opened, weigh_tokens }
@@ -221,11 +221,11 @@ local CHARGE = { charge_tiered, charge_windows, charge_counter, charge_list, cha
 -- --- the decision ----------------------------------------------------------------------------------------------------
 local rules, admitted = {}, true
 local many
-many, place = unpack('>B', plan, place)
+many, position = unpack('>B', plan, position)
 for n = 1, many do
   local rule = { key = KEYS[n], fits = true }
   local shadow, ttl_ms
-  rule.kind, shadow, ttl_ms, place = unpack('>BBi8', plan, place)
+  rule.kind, shadow, ttl_ms, position = unpack('>BBi8', plan, position)
   rule.ttl = whole(ttl_ms + grace_ms)
   WEIGH[rule.kind](rule)
   admitted = admitted and (rule.fits or shadow == 1)
@@ -237,8 +237,8 @@ if taken then
   local held, charged = KEYS[many + 1], {}
   for _, rule in ipairs(rules) do
     if rule.fits then
-      local alive, mark = CHARGE[rule.kind](rule, held)
-      local charge = { rule.kind, rule.key, alive, mark }
+      local alive, handle = CHARGE[rule.kind](rule, held)
+      local charge = { rule.kind, rule.key, alive, handle }
       for n, window in ipairs(rule.windows or {}) do
         charge[4 + n] = window.width
       end
@@ -258,7 +258,7 @@ end
 local answers = { answer }
 for n, rule in ipairs(rules) do
   if rule.kind == LIST then
-    -- A window that is over has left its callers behind.
+    -- The list of a window that is over still holds its callers.
     local open = rule.count > 0 or (taken and rule.fits)
     answers[n + 1] = open and call('LRANGE', rule.key, 1, -1) or {}
   elseif rule.kind == TIERED then

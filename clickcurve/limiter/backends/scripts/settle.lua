@@ -1,4 +1,4 @@
--- The end of a reservation: so much of its cost stays counted, the rest is taken out of where it was put.
+-- Ends a reservation: so much of its cost stays counted, the rest is taken out of where it was counted.
 --
 -- KEYS   its key.     ARGV   1: keep i8 (-1: all), at_us i8 (-1: this server's clock)
 -- Answer 0: there is none, or it has lapsed. 1: it was ended before. 2: done.
@@ -7,34 +7,34 @@ if at_us < 0 then
   at_us = server_us()
 end
 
-local function refund_tiered(key, life, mark, back)
+local function refund_tiered(key, life, handle, back)
   local series = open_series(key)
   if not series or series.life ~= life then
     return
   end
-  local i = begun_by(series, mark) - 1
-  if i < 0 or bucket(series, i) ~= mark then
+  local i = begun_by(series, handle) - 1
+  if i < 0 or bucket(series, i) ~= handle then
     return
   end
   local from = SERIES_HEAD + BUCKET * i
   local text, parts = call('GETRANGE', key, from, -1), {}
-  for place = 1, #text, BUCKET do
-    local start, total = unpack('>I4I4', text, place)
+  for position = 1, #text, BUCKET do
+    local start, total = unpack('>I4I4', text, position)
     parts[#parts + 1] = pack('>I4I4', start, (total - back) % WRAP)
   end
   call('SETRANGE', key, from, table.concat(parts))
 end
 
-local function refund_windows(key, life, mark, back, charge)
+local function refund_windows(key, life, handle, back, charge)
   local text = call('GET', key)
   if not text or unpack('>i8', text) ~= life then
     return
   end
-  local parts, place = { pack('>i8', life) }, 9
+  local parts, position = { pack('>i8', life) }, 9
   for n = 5, #charge do
     local ends, count
-    ends, count, place = unpack('>I4I4', text, place)
-    if ends - charge[n] <= mark and mark < ends then
+    ends, count, position = unpack('>I4I4', text, position)
+    if ends - charge[n] <= handle and handle < ends then
       count = count - back
     end
     parts[#parts + 1] = pack('>I4I4', ends, count)
@@ -42,25 +42,25 @@ local function refund_windows(key, life, mark, back, charge)
   call('SET', key, table.concat(parts), 'KEEPTTL')
 end
 
-local function refund_counter(key, life, mark, back)
+local function refund_counter(key, life, handle, back)
   local text = call('GET', key)
   local alive, opened, count
   if text then
     alive, opened, count = unpack(COUNTER_FORMAT, text)
   end
-  if alive ~= life or opened ~= mark then
+  if alive ~= life or opened ~= handle then
     return
   end
   if count > back then
     call('SET', key, pack(COUNTER_FORMAT, life, opened, count - back), 'KEEPTTL')
   else
-    call('DEL', key) -- as if nobody had opened its window
+    call('DEL', key) -- as if no hit had opened its window
   end
 end
 
-local function refund_list(key, life, mark, back, _, caller)
+local function refund_list(key, life, handle, back, _, caller)
   local head = call('LINDEX', key, 0)
-  if not head or head ~= pack('>i8i8', life, mark) or back == 0 then
+  if not head or head ~= pack('>i8i8', life, handle) or back == 0 then
     return
   end
   -- The last of this name: the order of the others stays.
@@ -70,7 +70,7 @@ local function refund_list(key, life, mark, back, _, caller)
   end
 end
 
-local function refund_tokens(key, life, mark, back)
+local function refund_tokens(key, life, handle, back)
   local state = open_tokens(key)
   if not state or state.life ~= life then
     return
@@ -80,10 +80,10 @@ local function refund_tokens(key, life, mark, back)
   trim_claims(state, state.full - state.drops, at_us)
   local which
   for n, claim in ipairs(state.claims) do
-    which = claim.mark == mark and n or which
+    which = claim.handle == handle and n or which
   end
   if not which then
-    return -- nothing is given back to a full bucket, and only a hit or a gift moves it on in time
+    return -- nothing is given back to a full bucket, and only a hit or a refund moves it on in time
   end
   -- Without that hit there would have been less missing since, for the other reservations too.
   local claimed = state.claims[which].drops
@@ -120,7 +120,7 @@ end
 call('SET', KEYS[1], cmsgpack.pack({ lapses }), 'KEEPTTL')
 local back = keep < 0 and 0 or max(0, cost - keep)
 for _, charge in ipairs(charged) do
-  local kind, key, life, mark = charge[1], charge[2], charge[3], charge[4]
-  REFUND[kind](key, life, mark, back, charge, caller)
+  local kind, key, life, handle = charge[1], charge[2], charge[3], charge[4]
+  REFUND[kind](key, life, handle, back, charge, caller)
 end
 return 2

@@ -1,7 +1,4 @@
-"""What every link's total may be, whoever is asked, and what has become of each batch.
-
-Each batch has a weight of its own in each link that it counts: a power of four, so that the digits of a total in base 4
-say how often each batch is in it: 0 lost, 1 right, 2 or 3 counted more than once.
+"""The auditor of journals that are copied, lost and set aside: which of them holds each batch, and what that means.
 
 A batch must count once it was answered with success, unless it was erased, or every journal that held it was given up
 before a flush had brought it into the store: lost with its disk, or set aside, which is reported. A batch with an id is
@@ -10,12 +7,11 @@ given up, too, with the journal whose unfinished flush may have claimed the id.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Literal
 
-BATCHES_PER_LINK = 31  # a count in the journal is a number of 64 bits
+from tests.audit.auditor import Auditor, Sent, Try
 
 
 class Wrong(AssertionError):
@@ -33,7 +29,7 @@ class Copy:
     name: str
     doubtful: bool = False
     given_up: bool = False
-    batches: dict[Sent, bool] = field(default_factory=dict)
+    batches: dict[SentBatch, bool] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
 
     def copied(self, name: str) -> Copy:
@@ -43,7 +39,7 @@ class Copy:
             sent.copies[other] = surely
         return other
 
-    def holds(self, content: Collection[Sent]) -> None:
+    def holds(self, content: Collection[SentBatch]) -> None:
         """The journal was opened again: what was in doubt is in it, or is not."""
         for sent in [sent for sent, surely in self.batches.items() if not surely]:
             if sent in content:
@@ -52,33 +48,27 @@ class Copy:
                 del self.batches[sent], sent.copies[self]
 
 
-@dataclass(eq=False, slots=True)
-class Sent:
-    """A batch. hits: link -> weight. stamps_us: the latest that each try may have been accepted with.
+@dataclass(eq=False, slots=True, kw_only=True)
+class SentBatch(Sent):
+    """A batch with or without an id. at: when it was made.
 
-    under_way: tries not answered yet. tries: those that were not refused, under way or not. claim_lost: its id may
-    belong to a flush that nobody will finish.
+    stamps_us: the latest that each try may have been accepted with. claim_lost: its id may belong to a flush that
+    nobody will finish.
     """
 
     number: int
     id: str | None
-    hits: dict[str, int]
     at: float
-    under_way: int = 0
-    tries: int = 0
-    acknowledged: bool = False
-    stored: bool = False
     claim_lost: bool = False
     copies: dict[Copy, bool] = field(default_factory=dict)  # True: it surely took it
     stamps_us: list[int] = field(default_factory=list)
-    erased: dict[str, Literal["perhaps", "gone"]] = field(default_factory=dict)
 
     def lies_in(self, copy: Copy, surely: bool) -> None:
         """It is in this journal, or nobody knows."""
         copy.batches[self] = self.copies[copy] = surely or copy.batches.get(self, False)
 
-    def must_count(self, link: str) -> bool:
-        if not self.acknowledged or link in self.erased:
+    def must_count(self, key: str) -> bool:
+        if not Sent.must_count(self, key):
             return False
         return self.stored or (
             not self.claim_lost and any(surely and not copy.given_up for copy, surely in self.copies.items())
@@ -88,45 +78,41 @@ class Sent:
         return f"batch {self.number}" + (f" with id {self.id}" if self.id else "")
 
 
-class Ledger:
+class JournalsAuditor(Auditor[SentBatch]):
+    """Follows each batch through the journals that hold it, and each erasure through the clocks that stamp it."""
+
     def __init__(self) -> None:
-        self.sent: list[Sent] = []
-        self.by_link: defaultdict[str, list[Sent]] = defaultdict(list)
+        super().__init__()
         self.reported = 0  # batches in journals that were given up
         self._erasing: Counter[str] = Counter()  # erasures under way
         self._erased_until_us: dict[str, int] = {}  # what is accepted with an earlier stamp goes, too
         self._doubtful_until_us: dict[str, int] = {}  # an erasure up to this stamp may yet come
 
-    def has_room(self, link: str) -> bool:
-        return len(self.by_link[link]) < BATCHES_PER_LINK
-
-    def batch(self, links: Iterable[str], id_: str | None, at: float) -> Sent:
-        sent = Sent(len(self.sent), id_, {}, at)
-        self.sent.append(sent)
-        for link in links:
-            sent.hits[link] = 4 ** len(self.by_link[link])
-            self.by_link[link].append(sent)
-            if self._erasing[link] or link in self._doubtful_until_us:
-                sent.erased[link] = "perhaps"
+    def batch(self, links: Iterable[str], id_: str | None, at: float) -> SentBatch:
+        """Enters a batch that counts each of these links."""
+        hits = self.next_hits(links)
+        sent = self.enter(SentBatch(hits, id_ is not None, number=len(self.sent), id=id_, at=at))
+        for hit in hits:
+            if self._erasing[hit.key] or hit.key in self._doubtful_until_us:
+                sent.erased[hit.key] = "perhaps"
         return sent
 
     # --- what became of it ----------------------------------------------------------------------------------------
-    def sending(self, sent: Sent, earliest_us: int) -> None:
+    def sending(self, sent: SentBatch, earliest_us: int) -> Try:
         """A try begins, at a node whose clock says so."""
-        sent.under_way += 1
-        sent.tries += 1
-        for link in sent.hits:
-            if sent.erased.get(link) == "gone" or earliest_us <= self._erased_until_us.get(link, 0):
-                sent.erased[link] = "perhaps"
+        for hit in sent.hits:
+            if sent.erased.get(hit.key) == "gone" or earliest_us <= self._erased_until_us.get(hit.key, 0):
+                sent.erased[hit.key] = "perhaps"
+        return self.begin(sent)
 
-    def flushed(self, copy: Copy, batches: Iterable[Sent]) -> None:
+    def flushed(self, copy: Copy, batches: Iterable[SentBatch]) -> None:
         """A flush of this journal has ended well, that had these batches."""
         for sent in batches:
             copy.batches.pop(sent, None)
             if sent.id is None or sent.id not in copy.refused:
                 sent.stored = True
 
-    def give_up(self, copy: Copy, unfinished: Collection[Sent], waiting: Collection[Sent]) -> None:
+    def give_up(self, copy: Copy, unfinished: Collection[SentBatch], waiting: Collection[SentBatch]) -> None:
         """This journal will never be flushed. It holds these batches, in its unfinished flush and in none."""
         copy.given_up = True
         for sent in unfinished:
@@ -138,14 +124,14 @@ class Ledger:
             elif surely and (sent.id is None or sent.id not in copy.refused):
                 sent.stored = True  # a flush that nobody heard the end of had it, or it would still be there
 
-    def erasing(self, link: str) -> list[Sent]:
+    def erasing(self, link: str) -> list[SentBatch]:
         """An erasure begins, and may be seen from now on; the batches that were answered before."""
         self._erasing[link] += 1
-        for sent in self.by_link[link]:
+        for sent in self.by_key[link]:
             sent.erased.setdefault(link, "perhaps")
-        return [sent for sent in self.by_link[link] if not sent.under_way]
+        return [sent for sent in self.by_key[link] if not sent.under_way]
 
-    def erased(self, link: str, at_us: tuple[int, int], before: Collection[Sent]) -> None:
+    def erasure_done(self, link: str, at_us: tuple[int, int], before: Collection[SentBatch]) -> None:
         """An erasure, stamped between these, was answered with success. before: answered when it began."""
         self._erasing[link] -= 1
         if at_us[0] > self._doubtful_until_us.get(link, 0):
@@ -161,26 +147,18 @@ class Ledger:
         self._doubtful_until_us[link] = max(until_us, self._doubtful_until_us.get(link, 0))
 
     # --- judging --------------------------------------------------------------------------------------------------
-    def must(self, link: str) -> set[Sent]:
-        return {sent for sent in self.by_link[link] if sent.must_count(link)}
+    def must(self, link: str) -> set[SentBatch]:
+        """Returns the batches that must count in the link, wherever they are."""
+        return {sent for sent in self.by_key[link] if sent.must_count(link)}
 
-    def stored(self, link: str) -> set[Sent]:
-        return {sent for sent in self.by_link[link] if sent.stored and sent.must_count(link)}
+    def stored(self, link: str) -> set[SentBatch]:
+        """Returns those of them that are in the store, so that every reader must see them."""
+        return {sent for sent in self.must(link) if sent.stored}
 
-    def judge(
-        self, link: str, total: int, must: set[Sent], what: str, *, final: bool = False, once: bool = True
+    def check_batches(
+        self, link: str, total: int, must: set[SentBatch], what: str, *, final: bool = False, once: bool = True
     ) -> None:
         """Raises Wrong unless each batch is in the total as often as it may be. once: no batch may be in it twice."""
-        batches = self.by_link[link]
-        for sent in batches:
-            times = total // sent.hits[link] % 4
-            if times > 1 and once:
-                raise Wrong(f"{what}: {sent} counts {times} times in {link!r}")
-            if times and not sent.tries:
-                raise Wrong(f"{what}: {sent} counts in {link!r}, though it was refused")
-            if times and final and sent.erased.get(link) == "gone":
-                raise Wrong(f"{what}: {sent} counts in {link!r}, though it was erased")
-            if not times and sent in must and sent.must_count(link):
-                raise Wrong(f"{what}: {sent} is lost in {link!r}")
-        if total >= 4 ** len(batches):
-            raise Wrong(f"{what}: {link!r} counts what nobody sent: {total:#x}")
+        most = 1 if once else 3
+        for misfit in self.misfits(link, total, must=must, most=most, erased_may_show=not final):
+            raise Wrong(f"{what}: {misfit}: {misfit.sent}")

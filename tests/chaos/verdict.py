@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from testing.server import run
+from tests.audit.auditor import Auditor, Sent
 from tests.chaos.owners import Owner
 from tests.chaos.traffic import ask_total
-from tests.crash.ledger import Ledger
 from tests.crash.wire import Wire
 
 READ_AT_ONCE = 8
@@ -17,7 +17,7 @@ READ_AT_ONCE = 8
 
 @dataclass(slots=True)
 class Verdict:
-    """What the audit found; `wrong` has a sentence for each thing that is not as it must be."""
+    """What was found; `wrong` has a sentence for each thing that is not as it must be."""
 
     lost: int = 0
     doubled: int = 0
@@ -44,19 +44,19 @@ async def totals_at(owner: Owner, keys: Sequence[str]) -> dict[str, int]:
     return found
 
 
-async def audit(owners: Sequence[Owner], ledger: Ledger) -> Verdict:
+async def judge(owners: Sequence[Owner], auditor: Auditor[Sent]) -> Verdict:
     """Judge everything once all nodes have flushed and are still up."""
-    keys = list(ledger.outcomes)
+    keys = list(auditor.by_key)
     verdict = Verdict(keys=len(keys))
     seen = await asyncio.gather(*(totals_at(owner, keys) for owner in owners))
     first = seen[0]
     for owner, totals in zip(owners, seen, strict=True):
         apart = [key for key in keys if totals[key] != first[key]]
         verdict.wrong += [f"{key}: {totals[key]} at node {owner.number}, {first[key]} at node 0" for key in apart]
-    misfits = ledger.misfits(first)
+    misfits = auditor.all_misfits(first)
     verdict.lost = sum(misfit.lost for misfit in misfits)
     verdict.doubled = len(misfits) - verdict.lost
-    verdict.wrong += [str(misfit) for misfit in misfits] + ledger.judge_whole(first)
+    verdict.wrong += [str(misfit) for misfit in misfits] + auditor.judge_whole(first)
     verdict.people_and_bots = sum(first.values())
     for owner in owners:
         total = await all_links_at(owner)

@@ -1,24 +1,26 @@
-"""What becomes of a journal beside a store that its own was copied into, whatever numbers are taken there."""
+"""A journal beside a store that its own was copied into, whatever numbers are taken there."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from clickcurve.buckets.errors import JournalSuperseded, OwnerFenced, StoreUnavailable
+from clickcurve.buckets.errors import (
+    JournalSuperseded,
+    OwnerFenced,
+    StoreUnavailable,
+)
 from clickcurve.buckets.ladder import CLICKS
-from storage.contract import OPEN, RETIRED, OwnerRecord, Store
+from storage.contract import OPEN, OwnerRecord, Store
 from storage.memory_store import MemoryStore
 from storage.tools.copy import copy
 from testing.owner_process import OwnerProcess
+from tests.ingest.claim_kit import NOW, die, hit, lifetime, retire, start
 from tests.ingest.faulty_store import FaultyStore
-from tests.ingest.test_claim import NOW, die, hit, lifetime, start
 
 # What stands under the journal's number in the target before the copy: nothing, or the owner of another journal, whose
 # epochs are behind those of the journal or ahead of them.
@@ -38,13 +40,6 @@ async def copied(source: Store, target: Store) -> None:
     await copy(source, target, CLICKS, 0, 1)
 
 
-def told(story: Callable[[], Awaitable[None]]) -> None:
-    async def run() -> None:
-        await story()
-
-    asyncio.run(run())
-
-
 async def restarted(node: OwnerProcess, times: int) -> None:
     """Counts 1 and starts again, so that its epoch rises; what it counts is in the store."""
     await hit(node, 1)
@@ -61,11 +56,6 @@ def moved(node: OwnerProcess, store: Store) -> None:
     node.start()
 
 
-def retire(store: Store, owner: int) -> None:
-    record = store.owner(owner)
-    assert record is not None and store.claim(record, replace(record, state=RETIRED))
-
-
 def test_a_stopped_servers_journal_goes_on_beside_the_copy(tmp_path: Path, target: MemoryStore) -> None:
     async def story() -> None:
         source = MemoryStore()
@@ -79,7 +69,7 @@ def test_a_stopped_servers_journal_goes_on_beside_the_copy(tmp_path: Path, targe
         assert await lifetime(target) == 3
         assert len([record for record in target.owners() if record.journal == node.journal.recovered.journal]) == 1
 
-    told(story)
+    asyncio.run(story())
 
 
 def test_a_lost_machine_that_comes_back_beside_the_copy_counts_what_it_holds_once(
@@ -98,7 +88,7 @@ def test_a_lost_machine_that_comes_back_beside_the_copy_counts_what_it_holds_onc
         assert await lifetime(target) == 3
         await node.owner.close()
 
-    told(story)
+    asyncio.run(story())
 
 
 def test_one_that_was_in_the_middle_of_a_flush_is_superseded_beside_the_copy(
@@ -123,7 +113,7 @@ def test_one_that_was_in_the_middle_of_a_flush_is_superseded_beside_the_copy(
         assert await lifetime(target) == 3
         await node.owner.close()
 
-    told(story)
+    asyncio.run(story())
 
 
 def test_a_snapshot_of_the_journal_is_superseded_beside_the_copy(tmp_path: Path, target: MemoryStore) -> None:
@@ -141,7 +131,7 @@ def test_a_snapshot_of_the_journal_is_superseded_beside_the_copy(tmp_path: Path,
         assert await lifetime(target) == 3
         await old.owner.close()
 
-    told(story)
+    asyncio.run(story())
 
 
 def test_a_snapshot_is_judged_by_the_newest_owner_that_its_journal_had(tmp_path: Path, target: MemoryStore) -> None:
@@ -168,7 +158,7 @@ def test_a_snapshot_is_judged_by_the_newest_owner_that_its_journal_had(tmp_path:
         assert await lifetime(target) == 7
         await old.owner.close()
 
-    told(story)
+    asyncio.run(story())
 
 
 def test_a_journal_that_went_on_beside_the_source_brings_what_it_holds(tmp_path: Path, target: MemoryStore) -> None:
@@ -191,7 +181,7 @@ def test_a_journal_that_went_on_beside_the_source_brings_what_it_holds(tmp_path:
         assert await lifetime(target) == (1 if ahead else 3)
         await node.owner.close()
 
-    told(story)
+    asyncio.run(story())
 
 
 def test_a_new_journal_goes_on_with_the_copied_rows(tmp_path: Path) -> None:
@@ -208,4 +198,4 @@ def test_a_new_journal_goes_on_with_the_copied_rows(tmp_path: Path) -> None:
         assert await lifetime(target) == 3
         assert len((await target.rows("a")).rows) == 1
 
-    told(story)
+    asyncio.run(story())

@@ -1,4 +1,4 @@
-"""Drives a journal as an owner does, remembers every answer it gave, and checks what a recovery finds against them.
+"""Drives a journal as an owner does, enters every answer at the auditor, and checks what a recovery finds.
 
 The laws: a group that was acknowledged is found, once; a group that was cancelled is never found; a group whose outcome
 is unknown is found whole or not at all, and once that is known it stays so; what an unfinished flush covers is the same
@@ -13,10 +13,11 @@ from typing import Literal
 
 from clickcurve.buckets.errors import JournalBroken, JournalError, JournalFull, JournalUnknown
 from ingest.journal.journal import FlushRecord, Frame, Identity, Journal
-from tests.ingest.journal.faulty_disk import FaultyDisk, Stopped
+from tests.audit.auditor import BASE, Auditor, Outcome, Sent
+from tests.ingest.journal.faulty_disk import FaultyDisk
 
 FOLDER = Path("/journal")
-Fate = Literal["counted", "cancelled", "unknown"]
+GROUPS = "groups"  # the key under which the auditor has all groups: a group is one hit
 
 
 def group_of(number: int, width: int = 3) -> list[bytes]:
@@ -24,7 +25,7 @@ def group_of(number: int, width: int = 3) -> list[bytes]:
     return [f"{number}/{index}:".encode() + b"#" * (7 * number % 90) for index in range(1 + number % width)]
 
 
-class Auditor:
+class AuditedJournal:
     """Start with `open`. A `Stopped` leaves through every method; then `disk.kill` or `disk.lose_power`, and `open`."""
 
     def __init__(
@@ -36,12 +37,12 @@ class Auditor:
     ) -> None:
         self.disk = disk
         self.journal: Journal | None = None
-        self.fates: list[Fate] = []
+        self.auditor: Auditor[Sent] = Auditor()
         self.stored: dict[int, list[Frame]] = {}  # by flush number: what the store has
         self.lossy = False  # sync is off and the power or the disk failed: acknowledged groups may be gone
         self._sync: Literal["always", "off"] = sync
         self._sizes = segment_bytes, chunk_bytes
-        self._seen: set[int] = set()
+        self._found: set[int] = set()
         self._identities = [Identity(0, 0, "", ())]
 
     # --- what an owner does: True = done -----------------------------------------------------------------------------
@@ -53,7 +54,7 @@ class Auditor:
         assert self.journal.recovered.identity in self._identities
         self._identities = [self.journal.recovered.identity]
         assert self.journal.recovered.last_flush <= max(self.stored, default=0)
-        self._seen = self.check()
+        self._found = self.check()
 
     def append(self, number_of_groups: int = 1) -> bool:
         done = [self._append() for _ in range(number_of_groups)]
@@ -61,16 +62,16 @@ class Auditor:
 
     def _append(self) -> bool:
         assert self.journal
-        number = len(self.fates)
-        self.fates.append("unknown")
+        number = len(self.auditor.sent)
+        begun = self.auditor.begin(self.auditor.enter(Sent(self.auditor.next_hits([GROUPS]))))
         try:
             self.journal.append(group_of(number), 1_000 + number)
         except JournalUnknown:
             return False
         except (JournalBroken, JournalFull):
-            self.fates[number] = "cancelled"
+            self.auditor.end(begun, Outcome.refused)
             return False
-        self.fates[number] = "counted"
+        self.auditor.end(begun, Outcome.acknowledged)
         self._settled()
         return True
 
@@ -120,9 +121,9 @@ class Auditor:
 
     def _settled(self) -> None:
         """Something was written durably, so whatever was unknown before is known from now on."""
-        for number, fate in enumerate(self.fates):
-            if fate == "unknown":
-                self.fates[number] = "counted" if number in self._seen else "cancelled"
+        for number, sent in enumerate(self.auditor.sent):
+            if sent.under_way:
+                self.auditor.end(sent.tries[0], Outcome.acknowledged if number in self._found else Outcome.refused)
 
     # --- the laws ---------------------------------------------------------------------------------------------------
     def check(self) -> set[int]:
@@ -135,12 +136,8 @@ class Auditor:
         for frames in (*self.stored.values(), list(self.journal.frames())):
             found += _groups(frames)
         assert found == sorted(set(found)), "twice, or out of order"
-        for number, fate in enumerate(self.fates):
-            if fate == "counted" and not self.lossy:
-                assert number in found, f"acknowledged group {number} is lost"
-            if fate == "cancelled":
-                assert number not in found, f"cancelled group {number} counts"
-        assert max(found, default=-1) < len(self.fates)
+        total = sum(BASE**number for number in found)
+        self.auditor.check(GROUPS, total, "in the store and the journal", may_be_missing=self.lossy)
         return set(found)
 
     def recover(self, how: str) -> None:
@@ -179,6 +176,3 @@ def _groups(frames: Iterable[Frame]) -> list[int]:
         assert frame == left.pop(0), "a group is not whole"
     assert not left, "a group is not whole"
     return numbers
-
-
-__all__ = ["FOLDER", "Auditor", "Stopped", "group_of"]

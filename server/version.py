@@ -1,0 +1,13 @@
+"""Which version of the program runs."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def program_version() -> str:
+    """Returns the installed version, or `unknown` for a source tree that is not installed."""
+    try:
+        return version("clickcurve")
+    except PackageNotFoundError:
+        return "unknown"

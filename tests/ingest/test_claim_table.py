@@ -1,0 +1,133 @@
+"""The table of who may flush under which number: as the text shows it, and how a record finds its row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ingest import claim_table
+from ingest.claim_table import ANOTHER, GO_ON, REUSE, SET_ASIDE, TABLE, Action, Claimant, Holds, Relation, decide
+from ingest.journal.journal import Identity
+from storage.contract import CLOSED, COPIED, OPEN, RETIRED, OwnerRecord
+
+NOTHING, HITS = {Holds.NOTHING}, {Holds.HITS}
+IMPORT, FLUSH = {Holds.HITS, Holds.IMPORT}, {Holds.HITS, Holds.FLUSH}
+JOURNAL = Claimant("here", Identity(3, 5, "me", ((6, "tried"),)), last_flush=50, flush=None)
+OWN = OwnerRecord(3, 5, "me", "here", "/here", OPEN, 50, 0)
+TWIN = OwnerRecord(4, 6, "copy", "here after 3.5", "/copy", OPEN, 50, 0)
+OTHER = OwnerRecord(8, 9, "other", "elsewhere", "/other", CLOSED, 900, 0)
+
+
+def test_the_text_shows_the_table() -> None:
+    lines = [line.split("|") for line in (claim_table.__doc__ or "").splitlines() if "|" in line]
+    heads, rows = lines[0], lines[2:]
+    assert [head.strip() for head in heads[1:5]] == [held.value for held in Holds]
+    shown = {Relation[row[0].strip()]: tuple(cell.strip() for cell in row[1:5]) for row in rows}
+    names = {GO_ON: "go on", REUSE: "reuse", ANOTHER: "another", SET_ASIDE: "set aside"}
+    assert shown == {relation: tuple(names[action] for action in actions) for relation, actions in TABLE.items()}
+    assert set(TABLE) == set(Relation)
+
+
+@pytest.mark.parametrize(
+    ("record", "relation"),
+    [
+        (OWN, Relation.OURS),
+        (replace(OWN, state=CLOSED), Relation.OURS),
+        (replace(OWN, epoch=6, holder="tried"), Relation.OURS),
+        (replace(OWN, epoch=4, holder="before", begun=40), Relation.OURS),  # the store was restored from a backup
+        (replace(OWN, owner=7), Relation.OURS),  # the store was copied into another
+        (replace(OWN, owner=7, epoch=4, holder="before"), Relation.UNHELD),
+        (replace(OWN, epoch=6, holder="another"), Relation.AHEAD),
+        (replace(OWN, begun=51), Relation.AHEAD),
+        (replace(OWN, epoch=6, holder="another", state=RETIRED), Relation.AHEAD),
+        (replace(OWN, state=RETIRED), Relation.ENDED),
+        (replace(OWN, state=COPIED), Relation.ENDED),
+    ],
+)
+def test_the_record_of_the_owner_that_a_journal_was(record: OwnerRecord, relation: Relation) -> None:
+    assert JOURNAL.own([OTHER, record]) == record
+    assert JOURNAL.relation(record, is_own=True) is relation
+
+
+@pytest.mark.parametrize(
+    ("record", "relation"),
+    [
+        (TWIN, Relation.SHARED),
+        (replace(TWIN, holder="tried"), Relation.OURS),
+        (replace(TWIN, state=CLOSED), Relation.UNHELD),
+        (replace(TWIN, begun=51), Relation.AHEAD),
+        (replace(TWIN, state=RETIRED), Relation.ENDED),
+    ],
+)
+def test_the_record_that_a_copy_got(record: OwnerRecord, relation: Relation) -> None:
+    assert JOURNAL.twins([OWN, OTHER, record]) == [record]
+    assert JOURNAL.relation(record, is_own=False) is relation
+
+
+def test_a_flush_that_began_is_known_to_its_journal_unless_nobody_may_finish_it() -> None:
+    journal, began = replace(JOURNAL, flush=51), replace(OWN, begun=51)
+    assert journal.relation(began, is_own=True) is Relation.OURS
+    assert journal.relation(replace(began, state=RETIRED), is_own=True) is Relation.AHEAD
+    assert journal.relation(replace(began, state=RETIRED, begun=50), is_own=True) is Relation.ENDED
+
+
+@pytest.mark.parametrize(
+    ("journal", "records"),
+    [
+        (replace(JOURNAL, identity=Identity(0, 0, "", ())), [OWN]),
+        (JOURNAL, [OTHER]),
+        (JOURNAL, [replace(OTHER, owner=3, epoch=4)]),  # no journal takes a number without a later epoch
+        (replace(JOURNAL, identity=Identity(3, 5, "", ((5, "me"),))), [replace(OTHER, owner=3)]),
+        (replace(JOURNAL, identity=Identity(3, 5, "", ((5, "me"),))), [replace(OWN, owner=7, holder="another")]),
+    ],
+)
+def test_a_store_that_does_not_know_the_owner_that_a_journal_was(journal: Claimant, records: list[OwnerRecord]) -> None:
+    assert journal.own(records) is None
+
+
+def test_a_number_that_another_journal_has_taken_in_a_later_epoch_is_still_the_journals_own() -> None:
+    taken = replace(OTHER, owner=3)
+    assert JOURNAL.own([taken]) == taken
+    assert JOURNAL.relation(taken, is_own=True) is Relation.AHEAD
+
+
+def test_the_journals_own_claim_decides_before_its_number_and_that_before_the_newest_claim_of_a_copy() -> None:
+    moved, later = replace(OWN, owner=7), replace(OWN, owner=9, epoch=8, holder="another")
+    assert JOURNAL.own([replace(OTHER, owner=3), moved, later]) == moved
+    assert JOURNAL.own([replace(OTHER, owner=3), later]) == replace(OTHER, owner=3)
+    assert JOURNAL.own([replace(OTHER, owner=3, epoch=4), replace(later, owner=8, epoch=7), later]) == later
+
+
+@pytest.mark.parametrize(
+    ("owners", "holds", "action", "owner"),
+    [
+        ([], HITS, ANOTHER, None),
+        ([OTHER], NOTHING, REUSE, 8),
+        ([OTHER], HITS, REUSE, 8),
+        ([OTHER], FLUSH, ANOTHER, None),
+        ([OWN, OTHER], FLUSH, GO_ON, 3),
+        ([OWN, replace(TWIN, begun=51)], HITS, GO_ON, 3),
+        ([replace(OWN, begun=51), OTHER], HITS, SET_ASIDE, 3),
+        ([replace(OWN, begun=51), OTHER], NOTHING, REUSE, 8),
+        ([replace(OWN, state=RETIRED), OTHER], HITS, REUSE, 8),
+        ([replace(OWN, state=RETIRED), OTHER], IMPORT, SET_ASIDE, 3),
+        ([replace(OWN, state=RETIRED), OTHER], FLUSH, ANOTHER, None),
+        ([replace(OWN, state=RETIRED), TWIN, OTHER], HITS, GO_ON, 4),
+        ([replace(OWN, state=RETIRED), TWIN, OTHER], NOTHING, REUSE, 8),
+        ([replace(OWN, state=RETIRED), TWIN, OTHER], FLUSH, SET_ASIDE, 4),
+        ([replace(OWN, state=RETIRED), replace(TWIN, state=CLOSED), OTHER], NOTHING, GO_ON, 4),
+        ([replace(OWN, state=RETIRED), TWIN, replace(TWIN, owner=5, begun=51)], HITS, SET_ASIDE, 5),
+    ],
+)
+def test_what_is_done_with_which_record(
+    owners: list[OwnerRecord], holds: set[Holds], action: Action, owner: int | None
+) -> None:
+    done, record = decide(JOURNAL, owners, holds)
+    assert (done, record and record.owner) == (action, owner)
+
+
+def test_a_flush_is_set_aside_if_a_copy_took_the_journals_old_number_from_somebody_else() -> None:
+    """Its number may lie below the marks of that owner's rows, so what it adds would be hidden."""
+    moved, taken = replace(OWN, owner=7, state=COPIED), replace(TWIN, owner=3)
+    assert decide(replace(JOURNAL, flush=51), [taken, moved], FLUSH) == (SET_ASIDE, taken)

@@ -1,0 +1,145 @@
+"""Folders that former versions left behind: this version opens them and gives the answers that were given then.
+
+Each has a database with rows of every tier and a journal with hits that its store has not: their server was killed. The
+bytes of single rows are held by `tests/buckets/test_golden.py`, those of the journal by `tests/ingest/journal`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from testing.server import RunningServer, run
+from tests.install.environments import project
+from tests.upgrade.then import (
+    BEGAN,
+    FOR_EVER,
+    GOLDEN,
+    HOUR_S,
+    QUESTIONS,
+    ask,
+    client_of,
+    export_at,
+    import_file,
+    server_at,
+    unpack,
+)
+
+VERSIONS = sorted(path.name for path in GOLDEN.iterdir())
+THEN = BEGAN + 2 * HOUR_S
+
+
+@pytest.fixture(params=VERSIONS)
+def golden(request: pytest.FixtureRequest) -> Path:
+    """The folder of one version."""
+    return GOLDEN / str(request.param)
+
+
+@pytest.fixture
+def token(golden: Path, tmp_path: Path) -> str:
+    """What the unpacked folder's server asks for; without it there is no answer."""
+    return unpack(golden, tmp_path)
+
+
+@pytest.fixture
+def opened(token: str, tmp_path: Path) -> Iterator[RunningServer]:
+    """This version's server on the unpacked folder, two hours after the first hit."""
+    with server_at(THEN, tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def client(opened: RunningServer, token: str) -> Iterator[httpx.Client]:
+    with client_of(opened, token) as talking:
+        yield talking
+
+
+def holds(now: object, then: object) -> bool:
+    """Whether an answer says all that one said then; a later version may say more."""
+    if isinstance(then, dict):
+        return isinstance(now, dict) and all(name in now and holds(now[name], then[name]) for name in then)
+    if isinstance(then, list):
+        return isinstance(now, list) and len(now) == len(then) and all(map(holds, now, then))
+    return now == then
+
+
+def test_this_version_has_a_golden_folder() -> None:
+    assert project()["project"]["version"] in VERSIONS
+
+
+def test_the_answers_are_those_of_then(golden: Path, client: httpx.Client) -> None:
+    answers = json.loads((golden / "answers.json").read_text())
+    assert list(answers) == list(QUESTIONS)
+    now = ask(client, answers)
+    assert [question for question in answers if not holds(now[question], answers[question])] == []
+
+
+def test_totals_are_what_was_sent(client: httpx.Client) -> None:
+    sent = {"launch": 62, "a%2Fb": 5, "moved": 105, "logged": 25, "gone": 1, "late": 3, "gr%C3%BC%C3%9Fe": 1}
+    assert {key: client.get(f"/v1/links/{key}/total").json()["total"] for key in sent} == sent
+
+
+def test_tokens_are_asked_for_as_before(opened: RunningServer) -> None:
+    assert httpx.get(f"{opened.url}/v1/links/launch/total", trust_env=False).status_code == 401
+
+
+def test_ids_are_known_flushed_or_not(client: httpx.Client) -> None:
+    for id_ in ("visit-1", "visit-2"):
+        assert client.post("/v1/hits", json={"key": "launch", "id": id_}).json()["duplicate"] == 1
+    for id_, count in (("batch-1", 2), ("batch-2", 4)):
+        again = client.post("/v1/hits", json=[{"key": "launch", "count": count}], headers={"Idempotency-Key": id_})
+        assert (again.json()["counted"], again.json()["duplicate"]) == (0, count)
+    assert client.get("/v1/links/launch/total").json()["total"] == 62
+
+
+def test_imports_go_on_where_they_stood(golden: Path, opened: RunningServer, client: httpx.Client, token: str) -> None:
+    """25 of the log's 30 lines were imported, 5 of them after the last flush."""
+    assert "counted 5" in import_file(golden / "access.log", opened, token)
+    assert "counted 0" in import_file(golden / "history.ndjson", opened, token)
+    assert client.get("/v1/links/logged/total").json()["total"] == 30
+
+
+def test_years_later_totals_and_whole_months_are_the_same(golden: Path, token: str, tmp_path: Path) -> None:
+    answers = json.loads((golden / "answers.json").read_text())
+    for moment in (THEN + 3 * 366 * 24 * HOUR_S, None):
+        with server_at(moment, tmp_path) as server, client_of(server, token) as client:
+            now = ask(client, FOR_EVER)
+            assert [question for question in FOR_EVER if not holds(now[question], answers[question])] == []
+            assert server.stop() == 0
+        checked = run("verify", "--data", str(tmp_path / "data"))
+        assert checked.returncode == 0, checked.stdout
+
+
+def test_the_export_is_that_of_then_and_can_be_imported(golden: Path, token: str, tmp_path: Path) -> None:
+    exported = (golden / "export.ndjson").read_text()
+    with server_at(THEN, tmp_path) as server:
+        assert server.stop() == 0
+    now = [json.loads(line) for line in export_at(THEN, tmp_path).splitlines()]
+    then = [json.loads(line) for line in exported.splitlines()]
+    assert holds(now, then)
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    (fresh / "clickcurve.toml").write_text("")
+    with server_at(THEN, fresh) as server, client_of(server, "") as client:
+        import_file(golden / "export.ndjson", server, "")
+        for line in then:
+            path = "/v1/links/" + line["key"].replace("/", "%2F")
+            assert client.get(path).json()["lifetime"] == line["total"]
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "same"),
+    [
+        ({"a": 1, "b": 2}, {"a": 1}, True),
+        ({"a": 1}, {"a": 1, "b": 2}, False),
+        ([{"a": 1, "b": 0}], [{"a": 1}], True),
+        ([1, 2], [1], False),
+        ({"a": [1]}, {"a": [2]}, False),
+    ],
+)
+def test_answers_are_compared(now: object, then: object, same: bool) -> None:
+    assert holds(now, then) is same
