@@ -13,11 +13,23 @@ JSON = Any  # an answer of the server, as json.loads gives it
 Query = Mapping[str, str | int | float]
 
 
-class Clickcurve:
-    """Talks to one server over one kept connection. Methods that return JSON raise `httpx.HTTPStatusError`."""
+def http_client(url: str, timeout_s: float = 30.0, fresh: bool = False) -> httpx.Client:
+    """Returns a client of a server without TLS. With `fresh` each request goes over a connection of its own.
 
-    def __init__(self, url: str, timeout_s: float = 30.0) -> None:
-        self.http = httpx.Client(base_url=url, timeout=timeout_s, trust_env=False)
+    A client that may meet TLS first loads the system's certificates: 47 ms of processor time, for each client.
+    """
+    headers = {"Connection": "close"} if fresh else {}
+    return httpx.Client(base_url=url, timeout=timeout_s, headers=headers, trust_env=False, verify=False)
+
+
+class Clickcurve:
+    """Talks to one server over one kept connection, or with `fresh` over one for each request.
+
+    Methods that return JSON raise `httpx.HTTPStatusError`.
+    """
+
+    def __init__(self, url: str, timeout_s: float = 30.0, fresh: bool = False) -> None:
+        self.http = http_client(url, timeout_s, fresh)
 
     # --- writing ---------------------------------------------------------------------------------------------------
     def hit(self, key: str, headers: Mapping[str, str] | None = None) -> JSON:

@@ -9,11 +9,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import httpx
+
+from testing.client import http_client
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = "clickcurve"
@@ -133,10 +136,9 @@ class RunningServer:
         raise ServerDied(f"waited in vain for the server:\n{self.output()[-4000:]}")
 
     def _ready(self) -> bool:
-        try:
-            return httpx.get(f"{self.url}/readyz", timeout=5.0, trust_env=False).status_code == 200
-        except httpx.TransportError:
-            return False
+        with http_client(self.url, timeout_s=5.0) as http, suppress(httpx.TransportError):
+            return http.get("/readyz").status_code == 200
+        return False
 
     def start(self) -> Self:
         self.launch()

@@ -128,7 +128,7 @@ _CURVE_SHAPE = _shape(
 _SUMMARY_SHAPE = _shape(
     {"key": _TEXT}
     | dict.fromkeys(("lifetime", "today", "yesterday", "last_7d", "last_30d"), _INTEGER)
-    | {"bots": {**_INTEGER, "description": "lifetime count of bots, whatever was asked"}}
+    | {"bots": {**_INTEGER, "description": "lifetime count of bots, whatever `bots` says"}}
     | {"first_hit": _or_null(_TIME), "last_hit": _or_null(_TIME)}
     | {"opening": {**_INTEGER, "description": "imported without dates: part of the lifetime, of no curve"}}
 )

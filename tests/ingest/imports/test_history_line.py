@@ -21,13 +21,13 @@ TODAY = DAY * DAY_S
 MOMENT = Moment(NOW, TODAY, NOW + 300)
 
 
-def told(line: dict[str, Any], wide: Wide = Wide.refuse) -> LinkHistory:
+def past_of(line: dict[str, Any], wide: Wide = Wide.refuse) -> LinkHistory:
     return history_of(json.dumps(line).encode(), MOMENT, CLICKS, wide)
 
 
 def refusal(line: dict[str, Any]) -> HitRejected:
     with pytest.raises(HitRejected) as caught:
-        told(line)
+        past_of(line)
     return caught.value
 
 
@@ -54,26 +54,26 @@ def exported(row: Row, key: str) -> dict[str, Any]:
 
 
 def test_a_total_alone_is_a_count_without_dates() -> None:
-    assert told({"key": "a", "total": 7}) == LinkHistory("a", 7)
+    assert past_of({"key": "a", "total": 7}) == LinkHistory("a", 7)
 
 
 def test_an_opening_alone_is_one_too_and_zero_is_nothing() -> None:
-    assert told({"key": "a", "opening": 7}) == LinkHistory("a", 7)
-    assert told({"key": "a", "total": 0}) == LinkHistory("a")
+    assert past_of({"key": "a", "opening": 7}) == LinkHistory("a", 7)
+    assert past_of({"key": "a", "total": 0}) == LinkHistory("a")
 
 
 def test_buckets_land_in_their_minutes_and_the_rest_of_the_total_is_the_opening() -> None:
     line = {"key": "a", "total": 10, "buckets": [[TODAY, TODAY + 60, 2, 1], [TODAY + 120, TODAY + 180, 3, 0]]}
-    assert told(line) == LinkHistory("a", 5, {TODAY: 2, TODAY + 120: 3}, {TODAY: 1})
+    assert past_of(line) == LinkHistory("a", 5, {TODAY: 2, TODAY + 120: 3}, {TODAY: 1})
 
 
 def test_buckets_without_a_total_have_no_opening() -> None:
-    assert told({"key": "a", "buckets": [[TODAY, TODAY + 60, 2, 0]]}) == LinkHistory("a", 0, {TODAY: 2})
+    assert past_of({"key": "a", "buckets": [[TODAY, TODAY + 60, 2, 0]]}) == LinkHistory("a", 0, {TODAY: 2})
 
 
 def test_times_may_be_iso_8601_and_fine_buckets_nest() -> None:
     line = {"key": "a", "buckets": [["2025-10-09T10:00:01Z", "2025-10-09T10:00:02Z", 2, 0]]}
-    assert told(line).people == {TODAY + 10 * 3600: 2}
+    assert past_of(line).people == {TODAY + 10 * 3600: 2}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_times_may_be_iso_8601_and_fine_buckets_nest() -> None:
 )
 def test_a_bucket_that_nests_in_what_is_kept_lands_exactly(age_days: int, width_s: int) -> None:
     start = TODAY - age_days * DAY_S
-    row = row_of(told({"key": "a", "buckets": [[start, start + width_s, 9, 4]]}))
+    row = row_of(past_of({"key": "a", "buckets": [[start, start + width_s, 9, 4]]}))
     kept = CLICKS.kept(start, DAY)
     assert kept[0] <= start < start + width_s <= kept[1]
     assert (row.lifetime, row.bots, check(row, CLICKS)) == (9, 4, [])
@@ -95,7 +95,7 @@ def test_a_wider_bucket_is_refused_unless_it_may_count_at_its_start(age_days: in
     refused = refusal(line)
     assert refused.field == "buckets"
     assert refused.rule is not None and str(CLICKS.kept(start, DAY)[1]) in refused.rule
-    counted = told(line, Wide.start)
+    counted = past_of(line, Wide.start)
     assert [CLICKS.kept(minute, DAY) for minute in counted.people] == [CLICKS.kept(start, DAY)]
     assert sum(counted.people.values()) == 9
 

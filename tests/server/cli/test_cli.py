@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from server.cli.main import COMMANDS, main
 from testing.client import Clickcurve
-from testing.server import RunningServer, run
+from testing.server import RunningServer
 from tests.conftest import Serve
 
 Env = Mapping[str, str]
@@ -126,6 +126,14 @@ def test_a_refused_question_is_told_in_the_servers_words(shared: RunningServer) 
     assert text.startswith("Error: the server says: invalid parameter: ")
 
 
+def test_a_time_means_the_same_in_a_flag_and_in_a_hit(shared: RunningServer) -> None:
+    with Clickcurve(shared.url) as client:
+        client.send([{"key": "dated", "ts": "20251001", "count": 4}, {"key": "dated", "ts": "2025-09-30T23:59"}])
+    for since in ("20251001", "2025-10-01", "2025-09-30T24:00", "2025-10-01T02:00+02:00", "1759276800"):
+        assert said("total", "dated", "--from", since, "--url", shared.url) == "4\n", since
+    assert "milliseconds?" in said("total", "dated", "--from", "1759276800000", "--url", shared.url, code=1)
+
+
 def test_no_server_ends_with_three(port: int) -> None:
     text = said("total", "--url", f"http://127.0.0.1:{port}", code=3)
     assert text.startswith(f"Error: no server answers at http://127.0.0.1:{port}")
@@ -147,12 +155,13 @@ def test_commands_that_make_no_sense_end_with_two(arguments: tuple[str, ...]) ->
 
 # --- a store without a server ---------------------------------------------------------------------------------------
 @pytest.fixture
-def counted(serve: Serve, data: Path) -> Path:
-    """A data folder in which a server has counted, and which none holds."""
-    server = serve(data=data)
-    with Clickcurve(server.url) as client:
-        client.send([{"key": "launch", "count": 5}, {"key": "old", "ts": 1_600_000_000}, {"key": "b", "bot": True}])
-    server.stop()
+def counted(data: Path, tmp_path: Path) -> Path:
+    """A data folder in which hits were counted, and which no server holds."""
+    counts = {"launch": (1_750_000_020, 5, 0), "old": (1_600_000_020, 1, 0), "b": (1_750_000_020, 0, 1)}
+    lines = [{"key": key, "buckets": [[t, t + 60, people, bots]]} for key, (t, people, bots) in counts.items()]
+    history = tmp_path / "counted.ndjson"
+    history.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "counted 7," in said("import", str(history), "--data", str(data))
     return data
 
 
@@ -186,10 +195,9 @@ def test_folding_is_shown_and_done_and_keeps_totals(counted: Path) -> None:
 
 
 def test_fold_refuses_while_a_server_holds_the_folder(shared: RunningServer) -> None:
-    ended = run("fold", "--data", str(shared.data))
-    assert ended.returncode == 4
-    assert ended.stderr == f"Error: the data folder {shared.data} is held by clickcurve serve (process {shared.pid})\n"
-    assert run("fold", "--dry-run", "--data", str(shared.data)).returncode == 0
+    sentence = f"Error: the data folder {shared.data} is held by clickcurve serve (process {shared.pid})\n"
+    assert said("fold", "--data", str(shared.data), code=4) == sentence
+    said("fold", "--dry-run", "--data", str(shared.data))
 
 
 def test_reading_commands_work_beside_a_server(shared: RunningServer) -> None:

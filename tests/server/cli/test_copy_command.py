@@ -1,24 +1,23 @@
-"""`clickcurve copy` as a person uses it: stop, copy, start with the new store; and what it refuses."""
+"""`clickcurve copy` as a person uses it: stop, copy, start with the new store; and what it refuses.
+
+What a copy holds, and how it goes on after it was broken off: tests/storage/tools.
+"""
 
 from __future__ import annotations
 
 import json
-import subprocess
-from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from server.settings import LADDER
-from storage.from_uri import open_store
 from storage.sqlite.store import SqliteStore
-from storage.tools.copy_owner import name_of_copy
+from testing.cassandra.node import Node
 from testing.client import Clickcurve
-from testing.server import RunningServer, command, plain_environment
+from testing.server import RunningServer
 from tests.conftest import Serve
 from tests.server.cli.test_cli import said
-from tests.storage.flushes import Flusher, hits
 
 LINKS = 4_000
 
@@ -48,13 +47,10 @@ def counted(serve: Serve, data: Path) -> RunningServer:
     return server
 
 
-@pytest.fixture(params=["sqlite", "cassandra"])
-def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture
+def target(one_node: Node, keyspace: str) -> str:
     """The URI of an empty store."""
-    if request.param == "sqlite":
-        return uri(tmp_path / "new.db")
-    node, keyspace = request.getfixturevalue("one_node"), request.getfixturevalue("keyspace")
-    made = f"cassandra://{node.address}:{node.port}/{keyspace}"
+    made = f"cassandra://{one_node.address}:{one_node.port}/{keyspace}"
     said("schema", "apply", "--store", made, "--replication", "1")
     return made
 
@@ -70,7 +66,6 @@ def test_a_server_moves_to_another_store(serve: Serve, data: Path, target: str, 
     move = ("copy", "--from", here, "--to", target)
     refused = said(*move, code=1)
     assert "owner 1 is open" in refused and "stop its server" in refused
-    assert not (tmp_path / "new.db").exists()
     server.stop()
     text = said(*move)
     assert "owner 1, there 1: 5 rows, 9 hits of people, 1 of bots, the same in both" in text
@@ -92,47 +87,6 @@ def test_a_server_moves_to_another_store(serve: Serve, data: Path, target: str, 
     back = uri(tmp_path / "back.db")
     assert "each read back and the same" in said("copy", "--from", target, "--to", back)
     assert exported(back) == exported(target)
-    again = serve(data=data)  # with the old store, by mistake
-    again.stop()
-    assert "they can no longer be made one" in said(*move, code=1)
-
-
-def test_a_lost_owner_is_given_up_and_the_rest_is_copied(serve: Serve, data: Path, tmp_path: Path) -> None:
-    server = serve("--flush-s", "1", data=data)
-    with Clickcurve(server.url) as client:
-        client.hit("launch")
-    server.stop()
-    killed = serve("--flush-s", "3600", data=data)
-    with Clickcurve(killed.url) as client:
-        client.send([{"key": "launch", "count": 10}])
-    killed.kill()
-    move = ("copy", "--from", uri(data / "clickcurve.db"), "--to", uri(tmp_path / "new.db"))
-    assert "`clickcurve owners retire 1`" in said(*move, code=1)
-    said("owners", "retire", "1", "--disk-is-lost", "--data", str(data))
-    assert "1 hits of people" in said(*move)
-    came_back = serve("--store", uri(tmp_path / "new.db"), data=data)
-    with Clickcurve(came_back.url) as client:
-        assert client.total("launch")["total"] == 11
-
-
-def test_a_killed_copy_goes_on(tmp_path: Path, target: str) -> None:
-    with closing(SqliteStore(tmp_path / "old.db", LADDER)) as old:
-        flusher = Flusher(old)
-        flusher.flush({f"key-{n:05}": hits((n % 700, 1 + n % 9), bots=n % 2) for n in range(LINKS)})
-        old.close_owner(flusher.held)
-        name = name_of_copy(old.uuid(), 1)
-    move = ("copy", "--from", uri(tmp_path / "old.db"), "--to", target)
-    with closing(open_store(target, LADDER)) as there:
-        copying = subprocess.Popen(command(*move), env=plain_environment(), stdout=subprocess.DEVNULL)
-        while (place := there.source(name)) is None or place.position < 3:
-            with suppress(subprocess.TimeoutExpired):
-                raise AssertionError(f"the copy ended with {copying.wait(0.005)}")
-        copying.kill()
-        copying.wait()
-        stood = there.source(name)
-        assert stood is not None and 3 <= stood.position < LINKS // 500
-    assert f"{LINKS + 1:,} rows, each read back and the same" in said(*move)
-    assert exported(target) == exported(uri(tmp_path / "old.db"))
 
 
 def test_what_cannot_be_copied_is_refused_and_nothing_made(tmp_path: Path) -> None:

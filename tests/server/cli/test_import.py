@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 from server.cli.main import main
 from testing.client import Clickcurve
-from testing.server import RunningServer, run
+from testing.server import RunningServer
 from tests.conftest import Serve
+from tests.server.cli.test_cli import said
 
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 ROBOT = "Mozilla/5.0 (compatible; Googlebot/2.1)"
@@ -49,21 +50,22 @@ def log(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_log_is_counted_once_however_often_and_in_whatever_packing_it_comes(server: RunningServer, log: Path) -> None:
-    text = imported(str(log), "--url", server.url)
+def test_a_log_is_counted_once_however_often_and_in_whatever_packing_it_comes(shared: RunningServer, log: Path) -> None:
+    log.write_text(log.read_text().replace("/launch", "/spring").replace("/a/b", "/c/d"))
+    text = imported(str(log), "--url", shared.url)
     assert "400 lines read, 150 hits of people, 50 of bots, 50 bad" in text
     assert "counted 200, late 200, refused 0" in text
     packed = log.with_suffix(".1.gz")
     packed.write_bytes(gzip.compress(log.read_bytes()))
-    assert "counted 0, late 0, refused 0" in imported(str(log), "--url", server.url)
-    assert "counted 0, late 0, refused 0" in imported(str(packed), "--url", server.url)
+    assert "counted 0, late 0, refused 0" in imported(str(log), "--url", shared.url)
+    assert "counted 0, late 0, refused 0" in imported(str(packed), "--url", shared.url)
     with log.open("a") as grown:
-        grown.write(line("/launch"))
-    assert "counted 1, late 1, refused 0" in imported(str(log), "--url", server.url)
-    with Clickcurve(server.url) as client:
-        assert client.total("launch")["total"] == 101
-        assert client.total("launch", bots="only")["total"] == 50
-        assert client.total("a/b")["total"] == 50
+        grown.write(line("/spring"))
+    assert "counted 1, late 1, refused 0" in imported(str(log), "--url", shared.url)
+    with Clickcurve(shared.url) as client:
+        assert client.total("spring")["total"] == 101
+        assert client.total("spring", bots="only")["total"] == 50
+        assert client.total("c/d")["total"] == 50
 
 
 def test_other_statuses_count_when_asked_for(shared: RunningServer, log: Path) -> None:
@@ -73,15 +75,14 @@ def test_other_statuses_count_when_asked_for(shared: RunningServer, log: Path) -
     assert "write codes of three digits" in imported(str(log), "--status", "2xx", code=2)
 
 
-def test_history_goes_from_one_folder_to_another(server: RunningServer, log: Path, tmp_path: Path) -> None:
-    imported(str(log), "--url", server.url)
-    server.stop()
+def test_history_goes_from_one_folder_to_another(data: Path, log: Path, tmp_path: Path) -> None:
+    imported(str(log), "--data", str(data))
     history = tmp_path / "history.ndjson"
-    history.write_text(run("export", "--data", str(server.data)).stdout)
+    history.write_text(said("export", "--data", str(data)))
     other = tmp_path / "other"
     assert "counted 200" in imported(str(history), "--data", str(other))
     assert "counted 0" in imported(str(history), "--data", str(other))
-    assert run("export", "--data", str(other)).stdout == history.read_text()
+    assert said("export", "--data", str(other)) == history.read_text()
 
 
 def test_an_import_into_a_folder_refuses_while_a_server_holds_it(shared: RunningServer, log: Path) -> None:

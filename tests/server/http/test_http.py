@@ -16,14 +16,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from server.http import auth
 from server.http.auth import Scope
-from testing.client import Clickcurve
+from testing.client import Clickcurve, http_client
 from testing.server import RunningServer
 from tests.server.conftest import wait_until
 
 
 @pytest.fixture
 def http(shared: RunningServer) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=shared.url, trust_env=False) as client:
+    with http_client(shared.url) as client:
         yield client
 
 
@@ -168,7 +168,8 @@ class Guarded:
 
     def ask(self, method: str, path: str, scope: str | None, **more: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.tokens.get(scope, scope)}"} if scope is not None else {}
-        return httpx.request(method, self.server.url + path, headers=headers, trust_env=False, **more)
+        with http_client(self.server.url) as http:
+            return http.request(method, path, headers=headers, **more)
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,10 @@ from clickcurve.limiter.rule import parse_rules
 from ingest.batch import Batch
 from server.limiter.history import SECRET_BYTES, LimitHistory, secret_in
 from testing.backend_servers import shared_redis
-from testing.server import RunningServer, run
+from testing.client import http_client
+from testing.server import RunningServer
 from tests.conftest import Serve
+from tests.server.cli.test_cli import said
 from tests.server.conftest import wait_until
 
 IP = {"ip": "203.0.113.7"}
@@ -38,14 +40,17 @@ class Client:
         self._server = server
 
     def decide(self, event: str, times: int, cost: int = 1, ip: str = "203.0.113.7") -> list[int]:
-        with httpx.Client(base_url=self._server.url, trust_env=False) as client:
+        with http_client(self._server.url, fresh=True) as client:
             body = {"ip": ip, "cost": cost}
             return [client.post(f"/v1/limit/{event}", json=body).status_code for _ in range(times)]
 
     def total(self, event: str, what: str = "total", **asked: str) -> int:
-        answer = httpx.get(f"{self._server.url}/v1/limits/{event}/{what}", params=asked, trust_env=False)
-        total: int = answer.raise_for_status().json()["total"]
+        total: int = self.get(f"/v1/limits/{event}/{what}", **asked).raise_for_status().json()["total"]
         return total
+
+    def get(self, path: str, **asked: str) -> httpx.Response:
+        with http_client(self._server.url) as client:
+            return client.get(path, params=asked)
 
     def totals(self, event: str) -> tuple[int, int]:
         return self.total(event, outcome="asked"), self.total(event, outcome="admitted")
@@ -77,9 +82,9 @@ def test_what_was_decided_is_a_curve_through_stops_and_kills(data: Path, config:
     config.write_text("")
     server.start()
     assert client.totals("login") == (8, 6)  # its rule is gone, its history is not
-    assert httpx.get(f"{server.url}/v1/total", trust_env=False).json()["total"] == 0
-    assert httpx.get(f"{server.url}/v1/limits/logn/curve", trust_env=False).status_code == 404
-    assert run("verify", "--data", str(data)).returncode == 0
+    assert client.get("/v1/total").json()["total"] == 0
+    assert client.get("/v1/limits/logn/curve").status_code == 404
+    assert "0 rows break a law" in said("verify", "--data", str(data))
 
 
 def test_a_caller_is_found_under_the_name_that_it_is_counted_under(data: Path, config: Path, serve: Serve) -> None:
@@ -100,7 +105,7 @@ def test_all_workers_have_one_history(data: Path, config: Path, serve: Serve) ->
     flags = ("--flush-s", "1", "--workers", "2", "--config", str(config), "--limits-redis", redis.url)
     server = serve(*flags, data=data)
     client = Client(server)
-    answers = [client.decide("login", 1)[0] for _ in range(20)]
+    answers = client.decide("login", 20)
     assert (answers.count(200), answers.count(429)) == (5, 15)
     client.wait_for("login", 20, 5)
     assert server.stop() == 0

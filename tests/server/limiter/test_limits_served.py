@@ -17,9 +17,10 @@ import pytest
 
 from server.http import auth
 from server.http.auth import Scope
-from testing.client import Clickcurve
-from testing.server import RunningServer, free_port, run
+from testing.client import Clickcurve, http_client
+from testing.server import RunningServer, free_port
 from tests.conftest import Serve
+from tests.server.cli.test_cli import ask, said
 from tests.server.conftest import events, wait_until
 
 LOGIN = '[limits.login]\nby = ["user", "ip"]\nrates = "3/d"\nstrategy = "fixed"\n'
@@ -29,7 +30,7 @@ class Client(httpx.Client):
     """A client that knows its server."""
 
     def __init__(self, server: RunningServer) -> None:
-        super().__init__(base_url=server.url, trust_env=False)
+        super().__init__(base_url=server.url, trust_env=False, verify=False)
         self.server = server
 
 
@@ -89,12 +90,8 @@ def test_a_server_decides_for_others_and_counts_what_it_decided(limited: Start) 
 
 def test_a_hundred_callers_at_once_get_the_limit_and_no_more(limited: Start) -> None:
     client = limited(LOGIN.replace("3/d", "5/d"))
-
-    def one(_: int) -> int:
-        return httpx.post(f"{client.server.url}/v1/limit/login", json={"user": "ann"}, trust_env=False).status_code
-
-    with ThreadPoolExecutor(20) as pool:
-        answers = Counter(pool.map(one, range(100)))
+    with http_client(client.server.url, fresh=True) as fresh, ThreadPoolExecutor(20) as pool:
+        answers = Counter(pool.map(lambda _: login(fresh), range(100)))
     assert answers == {200: 5, 429: 95}
 
 
@@ -123,8 +120,8 @@ def test_a_wrong_rule_stops_the_start_in_one_sentence(config: Path, tmp_path: Pa
     ]:
         config.write_text(text)
         for command in (("serve", "--data", str(tmp_path / "none"), "--port", str(free_port())), ("settings",)):
-            done = run(*command, "--config", str(config), *flags)
-            assert done.returncode == 2
+            done = ask(*command, "--config", str(config), *flags)
+            assert done.exit_code == 2
             assert done.stderr.startswith("Error: limits.login: ")
             assert sentence in done.stderr
     assert not (tmp_path / "none").exists()
@@ -132,7 +129,7 @@ def test_a_wrong_rule_stops_the_start_in_one_sentence(config: Path, tmp_path: Pa
 
 def test_the_rules_are_among_the_settings(config: Path) -> None:
     config.write_text(LOGIN)
-    lines = run("settings", "--config", str(config)).stdout.splitlines()
+    lines = said("settings", "--config", str(config)).splitlines()
     assert lines[-1].split()[:2] == ["limits.login", "3/d"]
 
 

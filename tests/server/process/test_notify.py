@@ -42,22 +42,18 @@ def test_it_is_ready_when_it_listens_and_says_when_it_stops(systemd: socket.sock
     assert nothing_more(systemd)
 
 
-def test_with_workers_it_is_ready_when_all_listen_and_once(systemd: socket.socket, serve: Serve) -> None:
+def test_with_workers_it_is_ready_when_all_listen_and_again_when_a_dead_one_is_replaced(
+    systemd: socket.socket, serve: Serve
+) -> None:
     server = serve("--workers", "3", settings={"NOTIFY_SOCKET": systemd.getsockname()})
     assert systemd.recv(1000).decode() == READY
     assert {line["journal"] for line in events(server, "listening")} == {"journal-1", "journal-2", "journal-3"}
+    os.kill(server.workers()[0], signal.SIGKILL)
+    assert systemd.recv(1000).decode() == READY
+    assert len(events(server, "listening")) == 4
     assert server.stop() == 0
     assert systemd.recv(1000).decode() == STOPPING
     assert nothing_more(systemd)
-
-
-def test_it_is_ready_again_when_a_dead_worker_is_replaced(systemd: socket.socket, serve: Serve) -> None:
-    server = serve("--workers", "2", settings={"NOTIFY_SOCKET": systemd.getsockname()})
-    assert systemd.recv(1000).decode() == READY
-    os.kill(server.workers()[0], signal.SIGKILL)
-    assert systemd.recv(1000).decode() == READY
-    assert len(events(server, "listening")) == 3
-    assert server.stop() == 0
 
 
 def test_a_name_in_the_kernel_is_understood_too(serve: Serve, tmp_path: Path) -> None:

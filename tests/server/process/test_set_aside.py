@@ -34,11 +34,13 @@ def test_a_journal_restored_from_an_hour_ago_is_set_aside(serve: Serve, data: Pa
 def test_hits_with_ids_show_at_once_after_kill_nine(serve: Serve, data: Path) -> None:
     first = serve("--flush-s", "3600", data=data)
     with Clickcurve(first.url) as client:
-        client.send([{"key": "launch", "count": 5, "id": "five"}])
+        client.send([{"key": "launch", "count": 5, "id": "five"}, {"key": "plain", "count": 3}])
         assert client.total("launch")["total"] == 5
     first.kill()
     second = serve("--flush-s", "3600", data=data)
+    assert events(second, "listening")[-1]["hits_recovered"] == 3, "those with an id wait for the claim"
     with Clickcurve(second.url) as client:
         assert client.total("launch")["total"] == 5
+        assert client.total("plain")["total"] == 3
         assert client.send([{"key": "launch", "count": 5, "id": "five"}])["duplicate"] == 5
         assert client.total("launch")["total"] == 5
