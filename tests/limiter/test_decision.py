@@ -42,7 +42,7 @@ def test_a_refusal_is_that_of_the_longest_wait() -> None:
     assert (never.rule, never.retry_after_s, never.never) == (three[1], None, True)
 
 
-def test_between_equal_waits_the_tightest_is_told() -> None:
+def test_of_equal_waits_the_tightest_rate_decides() -> None:
     assert longest([refuses(9, 5.0), refuses(7, 5.0)]).limit == 7
     assert longest([refuses(7, 5.0, 60), refuses(7, 5.0, 3_600)]).window_s == 3_600
     assert longest([refuses(7, 5.0, remaining=2), refuses(9, 5.0, remaining=1)]).limit == 9
@@ -58,7 +58,7 @@ def test_a_shadow_rule_that_would_refuse_lets_pass_and_says_so() -> None:
     assert (refused.allowed, refused.shadow, refused.rule) == (False, False, pair[1])
 
 
-def test_a_shadow_rule_that_fits_is_only_told_of_where_there_is_no_other() -> None:
+def test_a_shadow_rule_that_fits_is_the_answer_only_where_it_is_alone() -> None:
     pair = rules(True, False)
     assert decide(pair, [fits(3, 0), fits(9, 4)]).rule is pair[1]
     alone = decide(rules(True), [fits(3, 0)])
@@ -71,7 +71,7 @@ def test_a_hit_is_admitted_when_every_enforced_rule_lets_it(quotas: str, admitte
     assert is_admitted(rules(True, False), told) is admitted
 
 
-def test_a_decision_says_what_its_standing_says() -> None:
+def test_a_decision_has_the_numbers_of_its_quota() -> None:
     decision = decide(rules(False), [refuses(9, 5.0, 3_600, 2)])
     assert (decision.limit, decision.window_s, decision.remaining, decision.reset_at) == (9, 3_600, 2, 1_000)
     assert decision.bound == Bound(9, 11) == (9, 11)
@@ -84,7 +84,7 @@ def test_one_rule_and_many_are_answered_in_the_same_form() -> None:
 
 
 @given(st.integers(1_000_000_000 * SECOND_US, 4_000_000_000 * SECOND_US), st.integers(1, 90_000 * SECOND_US))
-def test_who_waits_as_long_as_told_is_not_early(now_us: int, wait_us: int) -> None:
+def test_a_caller_that_waits_for_retry_after_is_not_early(now_us: int, wait_us: int) -> None:
     now = now_us / SECOND_US
     wait_s = pause_s(now_us, now_us + wait_us)
     assert int((now + wait_s) * SECOND_US) >= now_us + wait_us

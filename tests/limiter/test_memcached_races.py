@@ -114,7 +114,7 @@ def test_costs_and_several_rules(strategy: str, place: Place) -> None:
 
 
 @on(among=["memcached"])
-def test_reservations_that_end_side_by_side_end_once(strategy: str, place: Place) -> None:
+def test_reservations_that_are_ended_concurrently_end_once(strategy: str, place: Place) -> None:
     limiter = ten(place, strategy)
     token = limiter.reserve("e", ANN, 4, now=T).reservation or ""
     limiter.hit("e", ANN, 6, now=T)
@@ -152,7 +152,7 @@ def raced(monkeypatch: pytest.MonkeyPatch, strategy: str, cost: int = 1) -> Iter
 
 
 @on("tiered", "fixed", "per_second", among=["counters"])
-def test_who_was_raced_for_the_last_place_is_refused(
+def test_a_hit_that_loses_the_race_for_the_last_of_the_limit_is_refused(
     strategy: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with raced(monkeypatch, strategy) as (limiter, backend):
@@ -166,7 +166,7 @@ def test_who_was_raced_for_the_last_place_is_refused(
 
 
 @on("tiered", "fixed", "per_second", among=["counters"])
-def test_who_was_raced_and_still_has_room_is_told_what_is_left(
+def test_a_hit_that_lost_a_race_and_still_has_room_says_what_is_left(
     strategy: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with raced(monkeypatch, strategy) as (limiter, backend):
@@ -178,7 +178,7 @@ def test_who_was_raced_and_still_has_room_is_told_what_is_left(
         assert backend.measures()["memcached_taken_back_total"] == 0
 
 
-def test_who_is_raced_every_time_is_refused_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hit_that_loses_every_race_is_refused_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each time by one that is taken back before it looks again, so that there is always room when it looks."""
     with raced(monkeypatch, "fixed") as (limiter, backend):
         charge = QuestionKeys.charge
