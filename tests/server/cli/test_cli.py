@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from server.cli.main import COMMANDS, main
+from server.cli.main import COMMANDS
 from testing.client import Clickcurve
 from testing.server import RunningServer
 from tests.conftest import Serve
-
-Env = Mapping[str, str]
-NONE: Env = {}
-
-
-def ask(*arguments: str, stdin: str | None = None, env: Env = NONE) -> Result:
-    clean = {"CLICKCURVE_URL": None, "CLICKCURVE_TOKEN": None, "COLUMNS": "80"}
-    return CliRunner().invoke(main, list(arguments), input=stdin, env={**clean, **env})
-
-
-def said(*arguments: str, stdin: str | None = None, code: int = 0, env: Env = NONE) -> str:
-    """What a command printed, both streams, after ending with the code that is expected."""
-    found = ask(*arguments, stdin=stdin, env=env)
-    assert found.exit_code == code, (found.output, found.exception)
-    return found.output
+from tests.server.commands import ask, said
 
 
 # --- help -----------------------------------------------------------------------------------------------------------

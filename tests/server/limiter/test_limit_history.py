@@ -19,7 +19,7 @@ from testing.backend_servers import shared_redis
 from testing.client import http_client
 from testing.server import RunningServer
 from tests.conftest import Serve
-from tests.server.cli.test_cli import said
+from tests.server.commands import said
 from tests.server.conftest import wait_until
 
 IP = {"ip": "203.0.113.7"}

@@ -20,7 +20,7 @@ from server.http.auth import Scope
 from testing.client import Clickcurve, http_client
 from testing.server import RunningServer, free_port
 from tests.conftest import Serve
-from tests.server.cli.test_cli import ask, said
+from tests.server.commands import ask, said
 from tests.server.conftest import events, wait_until
 
 LOGIN = '[limits.login]\nby = ["user", "ip"]\nrates = "3/d"\nstrategy = "fixed"\n'

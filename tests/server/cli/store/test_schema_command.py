@@ -7,7 +7,7 @@ import pytest
 from server.settings import LADDER
 from testing.cassandra.node import Node
 from testing.cassandra.ring import Ring
-from tests.server.cli.test_cli import said
+from tests.server.commands import said
 
 ONE = ("--replication", "1")
 

@@ -16,7 +16,7 @@ from storage.from_uri import open_store
 from storage.sqlite.store import SqliteStore
 from testing.client import Clickcurve
 from tests.conftest import Serve
-from tests.server.cli.test_cli import said
+from tests.server.commands import said
 from tests.server.conftest import events, wait_until
 from tests.storage.flushes import Flusher, hits
 

@@ -12,7 +12,7 @@ from server.cli.main import main
 from testing.client import Clickcurve
 from testing.server import RunningServer
 from tests.conftest import Serve
-from tests.server.cli.test_cli import said
+from tests.server.commands import said
 
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 ROBOT = "Mozilla/5.0 (compatible; Googlebot/2.1)"
