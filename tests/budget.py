@@ -23,7 +23,7 @@ BUDGETS_S: Mapping[str, float] = {
     "server": 300.0,
     "simulated": 300.0,
     "storage": 420.0,
-    "upgrade": 240.0,
+    "upgrade": 300.0,
 }
 DEFAULT_BUDGET_S = 120.0
 
