@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testing.program import ROOT
+from testing.server import ROOT
 from tests import words
 
 Rule = Callable[[Path], list[str]]
