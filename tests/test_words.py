@@ -30,7 +30,7 @@ BREACHES: list[tuple[Rule, str, str]] = [
     (words.worn_out, "def f(tally: int) -> None: ...", "the name tally"),
     (words.worn_out, "standing = 1", "the name standing"),
     (words.docstrings, 'def f() -> None:\n    """The sum."""', "f begins with 'The'"),
-    (words.docstrings, f'"""{"word " * 21}."""', "a first sentence of 21 words"),
+    (words.docstrings, f'"""{" ".join(["word"] * 21)}."""', "a first sentence of 21 words"),
     (words.whos, '"""For who asks."""', "query/a.py:1"),
     (words.whos, "# Refused is who waits.", "query/a.py:1"),
     (words.whos, "# Whoever asks.", "query/a.py:1"),

@@ -33,7 +33,7 @@ _NO_VERBS = frozenset(
 )
 _WHO = re.compile(
     r"(^|[.;:(] )Who\b(?! it is for\b)"
-    r"|\b(for|is|so that|that only|than|from|by|to|only|or|, and) who\b"
+    r"|\b(for|is|so that|that only|than|from|by|to|only|or|, and) who\b(?! it is for\b)"
     r"|\bwhoever\b",
     re.IGNORECASE,
 )
