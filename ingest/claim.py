@@ -80,7 +80,7 @@ def _has_won(after: OwnerRecord, stored: OwnerRecord | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What to put in the place of `before` (None: nothing).
+    """The record `after` that replaces `before` (None: there is no record yet).
 
     contested: the journal holds hits and the number is new to it, so a copy of it may be taking another one now.
     """

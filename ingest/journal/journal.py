@@ -88,7 +88,7 @@ class Journal:
         self._always = True
         self._clock: Callable[[], float] | None = None
         self._mutex = threading.Lock()
-        self._lock: int | None = None  # fd of the lock file
+        self._lock_fd: int | None = None
         self._state = NEW
 
     @classmethod
@@ -286,20 +286,20 @@ class Journal:
                 with suppress(OSError):
                     self._files.make_durable(self._files.current)
             self._files.close()
-            if self._lock is not None:
+            if self._lock_fd is not None:
                 with suppress(OSError):
-                    self._disk.close(self._lock)
-                self._lock = None
+                    self._disk.close(self._lock_fd)
+                self._lock_fd = None
 
     def _check_open(self) -> None:
-        if self._lock is None:
+        if self._lock_fd is None:
             raise JournalBroken("the journal is closed")
 
     def _lock_folder(self) -> None:
         self._disk.make_folder(self.folder)
         path = self.folder / "lock"
         try:
-            self._lock = self._disk.lock(path)
+            self._lock_fd = self._disk.lock(path)
         except BlockingIOError:
             holder = bytes(self._disk.read(path)).decode(errors="replace").strip()
             raise JournalHeld(f"the journal in {self.folder} is held by process {holder or 'unknown'}") from None
