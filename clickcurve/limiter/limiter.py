@@ -21,7 +21,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import Backend, Immediate
 from clickcurve.limiter.backends.memory import MemoryBackend
-from clickcurve.limiter.decision import Decision, decide
+from clickcurve.limiter.decision import Decision, combine_quotas
 from clickcurve.limiter.events import Attempt, CallerListener, Clock, Features, Listener
 from clickcurve.limiter.rule import Rule
 from clickcurve.limiter.wait_queue import MAX_WAITING, ThreadTurn
@@ -98,7 +98,7 @@ class Limiter:
         """
         known = self.events[event]
         question = self.events.question(known, features, cost, now, True, explain, caller)
-        decision = decide(question.rules, self.backends[known.backend].decide(question))
+        decision = combine_quotas(question.rules, self.backends[known.backend].decide(question))
         self.events.report(known, features, cost, decision)
         return decision
 

@@ -11,7 +11,6 @@ import pytest
 from server.cli.main import COMMANDS
 from testing.client import Clickcurve
 from testing.server import RunningServer
-from tests.conftest import Serve
 from tests.server.commands import ask, said
 
 
@@ -97,7 +96,7 @@ def test_hits_are_sent_and_asked_for(server: RunningServer) -> None:
     assert json.loads(said("curve", "--json", env=url))["total"] == 5
 
 
-def test_a_file_of_hits_is_sent_and_refusals_are_told(shared: RunningServer) -> None:
+def test_a_file_of_hits_is_sent_and_refusals_are_printed(shared: RunningServer) -> None:
     lines = '{"key": "a", "count": 3}\n{"key": ""}\nnonsense\n{"key": "b"}\n'
     text = said("send", "--file", "-", "--url", shared.url, stdin=lines, code=1)
     assert "counted 4, duplicate 0, late 0, refused 2" in text
@@ -105,7 +104,7 @@ def test_a_file_of_hits_is_sent_and_refusals_are_told(shared: RunningServer) -> 
     assert said("total", "a", "--last", "1h", "--url", shared.url) == "3\n"
 
 
-def test_a_refused_question_is_told_in_the_servers_words(shared: RunningServer) -> None:
+def test_a_refused_question_is_printed_in_the_servers_words(shared: RunningServer) -> None:
     text = said("curve", "--last", "7x", "--url", shared.url, code=1)
     assert text.startswith("Error: the server says: invalid parameter: ")
 
@@ -121,13 +120,6 @@ def test_a_time_means_the_same_in_a_flag_and_in_a_hit(shared: RunningServer) -> 
 def test_no_server_ends_with_three(port: int) -> None:
     text = said("total", "--url", f"http://127.0.0.1:{port}", code=3)
     assert text.startswith(f"Error: no server answers at http://127.0.0.1:{port}")
-
-
-def test_commands_show_their_token(serve: Serve, data: Path) -> None:
-    token = said("token", "create", "me", "--scope", "admin", "--data", str(data)).strip()
-    server = serve(data=data, settings={})
-    assert "token missing or unknown" in said("total", "--url", server.url, code=1)
-    assert said("total", "--url", server.url, env={"CLICKCURVE_TOKEN": token}) == "0\n"
 
 
 @pytest.mark.parametrize(
@@ -165,7 +157,7 @@ def test_the_store_is_verified_dumped_exported_and_backed_up(counted: Path, tmp_
     assert len(out.read_text().splitlines()) == 3
 
 
-def test_a_store_that_is_not_there_is_told_and_not_made(tmp_path: Path) -> None:
+def test_a_missing_store_is_reported_and_not_made(tmp_path: Path) -> None:
     text = said("verify", "--data", str(tmp_path / "none"), code=3)
     assert text.startswith("Error: there is no database at")
     assert not (tmp_path / "none").exists()
@@ -184,5 +176,5 @@ def test_fold_refuses_while_a_server_holds_the_folder(shared: RunningServer) -> 
     said("fold", "--dry-run", "--data", str(shared.data))
 
 
-def test_reading_commands_work_beside_a_server(shared: RunningServer) -> None:
+def test_reading_commands_work_while_a_server_runs(shared: RunningServer) -> None:
     assert "0 rows break a law" in said("verify", "--data", str(shared.data))
