@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, link_of
-from ingest.batch import Batch, Counts, Identified, SourceStep, decode, keys_of
+from ingest.batch import Batch, Counts, Identified, SourceStep, decode_batch, keys_of
 from ingest.journal.segment_format import Frame
 
 
@@ -261,7 +261,7 @@ def replay(frames: Iterable[Frame], erasures: Mapping[str, int], late_before: in
         while to_erase and to_erase[-1][0] <= accepted_us:
             at_us, key = to_erase.pop()
             buffer.erase(key, at_us)
-        decoded = decode(frame.payload)
+        decoded = decode_batch(frame.payload)
         if isinstance(decoded, Batch):
             buffer.add_batch(decoded, accepted_us, visible=False)
         else:
