@@ -96,10 +96,12 @@ class Limiter:
 
         Written out, since every request calls it: as a coroutine it takes 1.4 times as long (6.1 us for 4.3).
         """
-        known = self.events[event]
-        question = self.events.question(known, features, cost, now, True, explain, caller)
+        events = self.events
+        known = events[event]
+        question = events.question(known, features, cost, now, True, explain, caller)
         decision = combine_quotas(question.rules, self.backends[known.backend].decide(question))
-        self.events.report(known, features, cost, decision)
+        if known.heard:
+            events.report(known, features, cost, decision)
         return decision
 
     peek = _blocking(AsyncLimiter.peek)
