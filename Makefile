@@ -18,7 +18,7 @@ help:
 	@echo "make serve     the server on 127.0.0.1:8080 with its data in ./clickcurve-data   (ARGS='--port 9000')"
 	@echo "make cassandra a throw-away Cassandra to try the server on; Ctrl-C ends it and removes its data"
 	@echo "make test      all tests                                                        (ARGS='tests/storage -x')"
-	@echo "make chaos     a campaign of faults on three Cassandra nodes, some twelve minutes, with a report"
+	@echo "make chaos     fifty kills of one server; then a campaign of faults on three Cassandra nodes, twelve minutes, with a report"
 	@echo "make check     formatting, lint, types, layout"
 	@echo "make bench     the measurements, one table at the end"
 	@echo "make wheel     dist/ with the wheel and the source distribution"
@@ -52,6 +52,7 @@ check: install
 	$(BIN)/python -m pytest -q tests/test_layout.py
 
 chaos: install test-system
+	CRASH_KILLS=50 $(BIN)/python -m pytest -q tests/crash/test_kill.py -k many_kills
 	$(BIN)/python -m tests.chaos $(ARGS)
 
 format: install

@@ -70,7 +70,7 @@ def encode_batch(batch: Batch) -> bytes:
     return (_WITH_OTHERS if batch.others else _BATCH) + _encoder.encode(batch)
 
 
-def decode(payload: bytes | memoryview) -> Batch | tuple[int, Sequence[str]]:
+def decode_batch(payload: bytes | memoryview) -> Batch | tuple[int, Sequence[str]]:
     """Returns what a journal payload holds: a batch, or (minute, keys) of single hits."""
     kind, body = bytes(payload[:1]), payload[1:]
     if kind in (_BATCH, _WITH_OTHERS):

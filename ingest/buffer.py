@@ -1,11 +1,11 @@
 """Counts in memory that are not in the store yet.
 
-A buffer holds what one flush will move. It is filled by the event loop; once taken by a flush nothing is added to it,
-so the flush thread may read it while the loop answers queries from it. What is decided meanwhile (an id that belongs to
-somebody else, a link erased) is applied by the loop between two steps of the flush.
+A buffer holds what one flush will move. The event loop fills it. Once a flush has taken it nothing is added, so the
+flush thread may read it while the loop answers queries from it. What is decided meanwhile (an id that another owner or
+flush has claimed, a link that is erased) is applied by the loop between two steps of the flush.
 
-Hits of today lie per minute (a dict of keys for each minute: 82 bytes an entry), late ones per key, so that a history
-of a thousand days does not make the read of one key walk a million minutes.
+Hits of today are kept by minute (a dict of keys for each minute: 82 bytes an entry), late ones by key, so that reading
+one key does not walk the million minutes of an imported history of a thousand days.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, link_of
-from ingest.batch import Batch, Counts, Identified, SourceStep, decode, keys_of
+from ingest.batch import Batch, Counts, Identified, SourceStep, decode_batch, keys_of
 from ingest.journal.segment_format import Frame
 
 
 class MinuteCounts:
-    """One series (people, bots, or what is no link's) of many keys."""
+    """Counts of many keys in one series: people, bots, or rows that belong to no link."""
 
     __slots__ = ("entries", "late", "minutes", "sums")
 
@@ -41,7 +41,7 @@ class MinuteCounts:
         self.sums[minute] += len(keys)
 
     def add(self, counts: Mapping[int, Mapping[str, int]], late_before: int, sign: int = 1) -> None:
-        """Add counts (or, with sign -1, take back counts added before)."""
+        """Adds counts; with sign -1 takes back counts added before."""
         for minute, by_key in counts.items():
             self.sums[minute] += sign * sum(by_key.values())
             if minute < late_before:
@@ -67,7 +67,7 @@ class MinuteCounts:
             minutes[minute] = minutes.get(minute, 0) + sign * count
 
     def of(self, key: str) -> dict[int, int]:
-        """minute -> count of one key; zeros are left out."""
+        """Returns minute -> count of one key, without zeros."""
         found = {minute: by_key[key] for minute, by_key in self.minutes.items() if key in by_key}
         for minute, count in self.late.get(key, {}).items():
             found[minute] = found.get(minute, 0) + count
@@ -77,7 +77,7 @@ class MinuteCounts:
         return {minute: count for minute, count in self.sums.items() if count}
 
     def pieces(self, size: int) -> Iterator[list[tuple[str, int, int]]]:
-        """All (key, minute, count), about `size` at a time, so that a reader can pause in between."""
+        """Yields all (key, minute, count) in lists of about `size`, so that a reader can pause in between."""
         piece: list[tuple[str, int, int]] = []
         for minute, by_key in self.minutes.items():
             for key, count in by_key.items():
@@ -95,7 +95,7 @@ class MinuteCounts:
 
 @dataclass(slots=True)
 class UndecidedId:
-    """Something under an id whose claim is not decided yet. `visible`: already counted in answers."""
+    """The counts under an id whose claim is not decided yet. `visible`: they are in answers already."""
 
     identified: Identified
     accepted_us: int
@@ -103,8 +103,8 @@ class UndecidedId:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """What was buffered of a link when it was erased. It stays in the sums of all links."""
+class ErasedCounts:
+    """The counts of a link that were buffered when it was erased. They stay in the sums of all links."""
 
     at_us: int
     people: Mapping[int, int]
@@ -114,17 +114,17 @@ class Gone:
 
 @dataclass(slots=True)
 class Buffer:
-    """What one flush moves. `late_before`: minutes before this lie per key."""
+    """The counts that one flush moves. `late_before`: earlier minutes are kept by key."""
 
     late_before: int
     people: MinuteCounts = field(default_factory=MinuteCounts)
     bots: MinuteCounts = field(default_factory=MinuteCounts)
-    others: MinuteCounts = field(default_factory=MinuteCounts)  # by stored key; in no sum of links
+    others: MinuteCounts = field(default_factory=MinuteCounts)  # by stored key, not in the sums of links
     openings: Counter[str] = field(default_factory=Counter)
     undecided: dict[str, UndecidedId] = field(default_factory=dict)  # by id
     sources: dict[str, SourceStep] = field(default_factory=dict)  # the last piece of each
-    refused: set[str] = field(default_factory=set)  # ids that belong to somebody else
-    gone: dict[str, Gone] = field(default_factory=dict)  # by link
+    refused: set[str] = field(default_factory=set)  # ids that another owner or flush has claimed
+    erased: dict[str, ErasedCounts] = field(default_factory=dict)  # by link
     flush: int | None = None  # the number of the flush that took it
     since_us: int | None = None  # the first accept stamp
     until_us: int = 0  # the last
@@ -137,7 +137,7 @@ class Buffer:
         return self.since_us is None
 
     def hits(self) -> int:
-        """Of links."""
+        """Returns the hits of all links, without those of undecided ids that are not visible."""
         return self.people.sums.total() + self.bots.sums.total()
 
     def _stamp(self, accepted_us: int) -> None:
@@ -150,7 +150,7 @@ class Buffer:
         self.people.add_singles(minute, keys)
 
     def add_batch(self, batch: Batch, accepted_us: int, visible: bool) -> None:
-        """Count a batch; `visible` says whether what stands under ids shows before its claim is decided."""
+        """Counts a batch. `visible`: the counts under ids are in answers before their claims are decided."""
         self._stamp(accepted_us)
         self.people.add(batch.people, self.late_before)
         self.bots.add(batch.bots, self.late_before)
@@ -168,66 +168,66 @@ class Buffer:
         self.bots.add(identified.bots, self.late_before, sign)
 
     def decide(self, refused: Iterable[str]) -> None:
-        """All claims are decided: those of `refused` belong to somebody else and are left out, the others count."""
+        """Leaves out the ids in `refused`, which others have claimed, and counts all other undecided ids."""
         others = set(refused)
         self.refused |= others
-        for id_, waiting in self.undecided.items():
-            if waiting.visible and id_ in others:
-                self._count(waiting.identified, -1)
-            elif not waiting.visible and id_ not in others:
-                self._count(waiting.identified, 1)
-                self._erase_again(waiting)
-            waiting.visible = id_ not in others
+        for id_, undecided in self.undecided.items():
+            if undecided.visible and id_ in others:
+                self._count(undecided.identified, -1)
+            elif not undecided.visible and id_ not in others:
+                self._count(undecided.identified, 1)
+                self._erase_again(undecided)
+            undecided.visible = id_ not in others
         for id_ in others:
             self.undecided.pop(id_, None)
 
-    def _erase_again(self, waiting: UndecidedId) -> None:
-        """Hits that were waiting when their link was erased go with it."""
-        for key in keys_of(waiting.identified.people, waiting.identified.bots) & self.gone.keys():
-            gone = self.gone[key]
-            if waiting.accepted_us < gone.at_us:
-                people = _sum(gone.people, _of(waiting.identified.people, key))
-                bots = _sum(gone.bots, _of(waiting.identified.bots, key))
-                self.gone[key] = Gone(gone.at_us, people, bots, gone.opening)
+    def _erase_again(self, undecided: UndecidedId) -> None:
+        """Erases the hits under an id that were accepted before their link was erased."""
+        for key in keys_of(undecided.identified.people, undecided.identified.bots) & self.erased.keys():
+            erased = self.erased[key]
+            if undecided.accepted_us < erased.at_us:
+                people = _sum(erased.people, _of(undecided.identified.people, key))
+                bots = _sum(erased.bots, _of(undecided.identified.bots, key))
+                self.erased[key] = ErasedCounts(erased.at_us, people, bots, erased.opening)
 
-    def erase(self, key: str, at_us: int) -> Gone | None:
-        """All that is buffered of a link is gone; answers what `restore` needs to take this back."""
-        before = self.gone.get(key)
-        self.gone[key] = Gone(at_us, self.people.of(key), self.bots.of(key), self.openings.get(key, 0))
+    def erase(self, key: str, at_us: int) -> ErasedCounts | None:
+        """Erases what is buffered of a link; returns what `restore` needs to take this back."""
+        before = self.erased.get(key)
+        self.erased[key] = ErasedCounts(at_us, self.people.of(key), self.bots.of(key), self.openings.get(key, 0))
         return before
 
-    def restore(self, key: str, before: Gone | None) -> None:
+    def restore(self, key: str, before: ErasedCounts | None) -> None:
         if before is None:
-            self.gone.pop(key, None)
+            self.erased.pop(key, None)
         else:
-            self.gone[key] = before
+            self.erased[key] = before
 
     def delta_of_row(self, stored: str) -> Delta:
-        """What this buffer adds to the row of a stored key."""
+        """Returns what this buffer adds to the row of a stored key."""
         link = link_of(stored)
         if link is not None:
             return self.delta(link)
         return self.all_links() if stored == ALL_LINKS else Delta(self.others.of(stored), {})
 
     def delta(self, key: str) -> Delta:
-        """What this buffer adds to one link's row."""
-        return self.without_gone(key, self.people.of(key), self.bots.of(key))
+        """Returns what this buffer adds to one link's row."""
+        return self.without_erased(key, self.people.of(key), self.bots.of(key))
 
-    def without_gone(self, key: str, people: Mapping[int, int], bots: Mapping[int, int]) -> Delta:
+    def without_erased(self, key: str, people: Mapping[int, int], bots: Mapping[int, int]) -> Delta:
         opening = self.openings.get(key, 0)
-        gone = self.gone.get(key)
-        if gone is None:
+        erased = self.erased.get(key)
+        if erased is None:
             return Delta(people, bots, opening)
         return Delta(
-            _sum(people, gone.people, -1),
-            _sum(bots, gone.bots, -1),
-            opening - gone.opening,
-            erased=sum(gone.people.values()) + gone.opening,
-            erased_bots=sum(gone.bots.values()),
+            _sum(people, erased.people, -1),
+            _sum(bots, erased.bots, -1),
+            opening - erased.opening,
+            erased=sum(erased.people.values()) + erased.opening,
+            erased_bots=sum(erased.bots.values()),
         )
 
     def links(self) -> set[str]:
-        """Links that were counted here, erased ones included."""
+        """Returns the links that were counted here, erased ones included."""
         found = set(self.openings)
         for counts in (self.people, self.bots):
             found.update(*counts.minutes.values(), counts.late)
@@ -249,10 +249,10 @@ def _sum(some: Mapping[int, int], others: Mapping[int, int], sign: int = 1) -> d
 
 
 def replay(frames: Iterable[Frame], erasures: Mapping[str, int], late_before: int) -> Buffer:
-    """The buffer that these journal frames left behind, with links erased at their moments.
+    """Builds the buffer that these journal frames make, with each link erased at its moment (epoch us).
 
-    Nothing under an id shows until its claim is decided: whether an earlier life of this process or somebody else
-    claimed it is known only to the store.
+    No count under an id is visible before its claim is decided: only the store knows whether this journal claimed it
+    before a restart, or another owner did.
     """
     buffer = Buffer(late_before)
     to_erase = sorted(((at_us, key) for key, at_us in erasures.items()), reverse=True)
@@ -261,7 +261,7 @@ def replay(frames: Iterable[Frame], erasures: Mapping[str, int], late_before: in
         while to_erase and to_erase[-1][0] <= accepted_us:
             at_us, key = to_erase.pop()
             buffer.erase(key, at_us)
-        decoded = decode(frame.payload)
+        decoded = decode_batch(frame.payload)
         if isinstance(decoded, Batch):
             buffer.add_batch(decoded, accepted_us, visible=False)
         else:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from clickcurve.buckets.errors import JournalSuperseded, StoreUnavailable
-from ingest.claim_table import Action, Claimant, Holds, Relation, decide, what_it_holds
+from ingest.claim_table import Action, Claimant, Holds, Relation, choose_number, what_it_holds
 from ingest.journal.journal import Identity, Journal
 from storage.contract import CLOSED, FINAL, OPEN, Held, OwnerRecord, Store
 
@@ -80,7 +80,7 @@ def _has_won(after: OwnerRecord, stored: OwnerRecord | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What to put in the place of `before` (None: nothing).
+    """The record `after` that replaces `before` (None: there is no record yet).
 
     contested: the journal holds hits and the number is new to it, so a copy of it may be taking another one now.
     """
@@ -108,7 +108,7 @@ def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: i
         return _Attempt(claimant, own, gone_on(own), contested=False)
     owners, holds = store.owners(), what_it_holds(journal)
     has_hits = Holds.NOTHING not in holds
-    action, stored = decide(claimant, owners, holds)
+    action, stored = choose_number(claimant, owners, holds)
     if stored is None:
         number = max((record.owner for record in owners), default=0) + 1
         return _Attempt(claimant, None, opened(number, 0, claimant.name, last_flush), has_hits)

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from itertools import chain
 
-from ingest.batch import Batch, decode
+from ingest.batch import Batch, decode_batch
 from ingest.journal.journal import Identity, Journal
 from storage.contract import CLOSED, FINAL, OwnerRecord
 
@@ -76,7 +76,7 @@ TABLE = {
 }  # fmt: skip
 
 
-def decide(
+def choose_number(
     claimant: Claimant, owners: Sequence[OwnerRecord], holds: Collection[Holds]
 ) -> tuple[Action, OwnerRecord | None]:
     """Returns what to do, and with which record; (ANOTHER, None): take a new number.
@@ -113,7 +113,7 @@ def what_it_holds(journal: Journal) -> set[Holds]:
     holds = {Holds.FLUSH} if flush is not None else set()
     for frame in chain(journal.frames(flush) if flush is not None else (), journal.frames()):
         holds.add(Holds.HITS)
-        batch = decode(frame.payload)
+        batch = decode_batch(frame.payload)
         if isinstance(batch, Batch) and batch.source is not None:
             return holds | {Holds.IMPORT}
     return holds or {Holds.NOTHING}

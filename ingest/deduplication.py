@@ -1,8 +1,8 @@
-"""Ids: a hit or a batch that carries one counts once within the window.
+"""Deduplication: a hit or a batch that carries an id counts once within the window.
 
-Who counts is decided by the claim in the store at flush, for every owner the same way. What happens here, when the
-hit comes, makes the receipt right and the answer fresh: a repeat waits for the first to end, and an id that is
-buffered or already claimed is a duplicate.
+The claim in the store, at the flush, decides which repeat counts, for every owner the same way. What happens here, when
+the hit comes, makes the receipt right and the answer fresh: a repeat waits until the first is settled, and an id that
+is buffered or already claimed is a duplicate.
 """
 
 from __future__ import annotations
@@ -18,13 +18,22 @@ from storage.contract import Store
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """`duplicates` were counted before. `settled`: nobody else can have the others, so they may show at once."""
+    """The answer for a batch's ids: `duplicates` were counted before.
+
+    `settled`: no other owner can have claimed the others, so they may be in answers at once.
+    """
 
     duplicates: frozenset[str]
     settled: bool
 
 
 class Deduplication:
+    """Judges the ids of batches when they come.
+
+    `buffered` returns the accept stamp of a buffered id. `alone`: no other owner writes this store. Stamps and
+    window_us are in microseconds.
+    """
+
     def __init__(
         self, store: Store, buffered: Callable[[str], int | None], alone: bool, window_us: int, stamp: Callable[[], int]
     ) -> None:
@@ -37,8 +46,9 @@ class Deduplication:
 
     @asynccontextmanager
     async def under_way(self, ids: Sequence[str]) -> AsyncIterator[Judged]:
-        """Inside, whoever brings one of these ids again waits. All are taken at once, so no two can wait for each
-        other.
+        """Yields the judgement of these ids; until the block ends, requests with one of them wait.
+
+        All ids are taken at once, so no two requests can wait for each other.
         """
         while others := [self._under_way[id_] for id_ in ids if id_ in self._under_way]:
             await asyncio.wait(others)

@@ -1,8 +1,9 @@
-"""Moving a taken buffer into the store, as often as it takes, counted once.
+"""Moving a buffer into the store: tried as often as it takes, counted once.
 
-What a flush adds is a pure function of its record (number, fold day) and of the journal's frames it covers; each row
-carries the number of the last flush it includes; so doing all or part of this again adds nothing twice. All of this
-runs in the owner's flush thread and may block; it pauses every ROWS_PER_PAUSE rows to let the event loop breathe.
+What a flush adds is a pure function of its record (number, fold day) and of the journal's frames that it covers. Each
+row carries its mark, the number of the last flush that it includes. So doing all or part of a flush again adds nothing
+twice. All of this runs in the owner's flush thread and may block. It pauses every ROWS_PER_PAUSE rows, so that the
+event loop gets the processor.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ NOTHING = Delta({}, {})
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """One recorded flush and what it takes to carry it out.
+    """One recorded flush with the buffer that it took.
 
     `again` rebuilds the taken buffer from the journal with these links erased at these moments (epoch us): needed
     when another owner erased a link in the middle of the time that this flush covers. `rewrite`: also write rows that
-    include this flush already, because a write that only one replica took may have shown us the mark.
+    include this flush already, because their marks may come from a write that reached only one replica.
     """
 
     held: Held
@@ -45,7 +46,7 @@ class Flush:
     pause: Callable[[], None]
 
     def write(self) -> int:
-        """Read, add, fold and write back every row. Returns how many rows were written."""
+        """Reads, adds to, folds and writes back every row; returns how many were written."""
         counts = CountsByKey.of(self.taken, self.pause)
         keys = {*self.revisit, *map(link_key, counts.links()), *counts.others} - {ALL_LINKS}
         written = 0
@@ -54,7 +55,7 @@ class Flush:
             if saved:
                 self.store.save_own(self.held, self.number, saved, {})
             written += len(saved)
-        # The row of all links goes last, in every flush: with this flush's mark it says that the others are there too.
+        # The row of all links goes last, in every flush: its mark says that all other rows have this flush too.
         saved = self._apply([ALL_LINKS], lambda _: self.taken.all_links())
         sources = {name: Source(self.held.owner, step.end, step.tail) for name, step in self.taken.sources.items()}
         self.store.save_own(self.held, self.number, saved, sources)
@@ -71,7 +72,7 @@ class Flush:
             delta = cut[key] if key in cut else delta_of(key)
             if stored is None or stored.data is None:
                 if delta is NOTHING:
-                    continue  # asked to fold a row that is not ours
+                    continue  # to be folded, but this owner has no such row
                 before = EMPTY
             else:
                 before = codec.decode(stored.data)
@@ -86,14 +87,16 @@ class Flush:
         return saved
 
     def _cut_by_erasure(self, own: Mapping[str, OwnRow]) -> dict[str, Delta]:
-        """The deltas of links that somebody erased while this flush's hits were coming in, or after."""
+        """Returns the deltas of links that were erased since this flush's first hit, by stored key."""
         since_us = self.taken.since_us
         if since_us is None:
             return {}
         erased = {key: row.erased_at for key, row in own.items() if row.erased_at >= since_us}
         links = {link: at_us for key, at_us in erased.items() if (link := link_of(key)) is not None}
         known = {
-            link for link, at_us in links.items() if link in self.taken.gone and self.taken.gone[link].at_us == at_us
+            link
+            for link, at_us in links.items()
+            if link in self.taken.erased and self.taken.erased[link].at_us == at_us
         }
         deltas = {link_key(link): self.taken.delta(link) for link in known}
         if len(known) < len(links):
@@ -104,8 +107,10 @@ class Flush:
 
 @dataclass(frozen=True, slots=True)
 class CountsByKey:
-    """A taken buffer by link: link -> minute -> count, and `others` by stored key. Made in small steps, for nothing may
-    hold the processor long."""
+    """A taken buffer turned around: link -> minute -> count, and `others` by stored key.
+
+    Made in small steps with pauses, so that no step keeps the event loop waiting.
+    """
 
     buffer: Buffer
     people: Mapping[str, Mapping[int, int]]
@@ -117,17 +122,17 @@ class CountsByKey:
         return cls(buffer, *(_by_key(counts, pause) for counts in (buffer.people, buffer.bots, buffer.others)))
 
     def links(self) -> set[str]:
-        return {*self.people, *self.bots, *self.buffer.openings, *self.buffer.gone}
+        return {*self.people, *self.bots, *self.buffer.openings, *self.buffer.erased}
 
     def delta(self, key: str) -> Delta:
-        """What the buffer adds to the row of this stored key; NOTHING for one that it does not know."""
+        """Returns what the buffer adds to the row of this stored key; NOTHING if that is nothing."""
         link = link_of(key)
         if link is None:
             return Delta(self.others[key], {}) if key in self.others else NOTHING
         people, bots = self.people.get(link), self.bots.get(link)
-        if people is None and bots is None and link not in self.buffer.openings and link not in self.buffer.gone:
+        if people is None and bots is None and link not in self.buffer.openings and link not in self.buffer.erased:
             return NOTHING
-        return self.buffer.without_gone(link, people or NOTHING.people, bots or NOTHING.bots)
+        return self.buffer.without_erased(link, people or NOTHING.people, bots or NOTHING.bots)
 
 
 def _by_key(counts: MinuteCounts, pause: Callable[[], None]) -> dict[str, dict[int, int]]:
@@ -135,7 +140,7 @@ def _by_key(counts: MinuteCounts, pause: Callable[[], None]) -> dict[str, dict[i
     for piece in counts.pieces(ENTRIES_PER_PAUSE):
         for key, minute, count in piece:
             if not count:
-                continue  # taken back: its id belonged to somebody else
+                continue  # taken back: another owner or flush has claimed its id
             minutes = grouped.get(key)
             if minutes is None:
                 grouped[key] = {minute: count}
@@ -152,7 +157,7 @@ def _chunks(keys: list[str], size: int) -> Iterator[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How the flush thread breathes: spread over at most `share` of the interval, `longest_s` at a time.
+    """The pauses of the flush thread: at most `share` of the flush interval, `longest_s` at a time.
 
     Thirty thousand rows took the p99 of single POSTs from 0.5 ms to 9.8 ms without a pause, to 1.4 ms with 2 ms every
     20 rows, and to 1.0 ms with 1 ms every 8.
@@ -164,7 +169,7 @@ class Pace:
     longest_s: float = 0.001
 
     def over(self, rows: int) -> Callable[[], None]:
-        """The pause to use in a flush of so many rows."""
+        """Returns the pause for a flush of so many rows."""
         pauses = max(1, rows // ROWS_PER_PAUSE)
         pause_s = min(self.longest_s, self.interval_s * self.share / pauses)
         return lambda: self.sleep(pause_s)

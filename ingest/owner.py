@@ -4,14 +4,14 @@
 
 Rules that exactness rests on, all kept here:
 
-1. What is in the buffer is in the journal: counted on the loop, in the turn that follows the sync.
-2. A flush is recorded in the journal before its first attempt. From then on the buffer it takes is never added to, and
-   the same record is tried again until the store has taken it; only then does the next flush begin.
-3. `pending` shows taken buffers with their flush number, so that a reader who took hold of them before reading the row
-   knows by the row's mark whether they are in it.
-4. Once the store says that somebody else holds this owner, nothing more is accepted or written.
+1. What is in the buffer is in the journal: the loop counts a group in the turn that follows its sync.
+2. A flush is recorded in the journal before its first attempt. From then on nothing is added to the buffer that it
+   takes, and the same record is tried again until the store has taken it. Only then does the next flush begin.
+3. `pending` shows taken buffers with their flush number. A reader takes hold of them before it reads the row, and the
+   row's mark tells whether they are in it.
+4. Once the store says that another process holds this owner, nothing more is accepted or written.
 
-The event loop owns all state. The store and the journal's slower calls run in threads, one call at a time.
+Only the event loop changes the state. Store calls and the journal's slower calls run in threads, one at a time.
 """
 
 from __future__ import annotations
@@ -47,14 +47,18 @@ from ingest.journal.journal import FlushRecord, Identity, Journal
 from ingest.owner_status import OwnerStatus
 from storage.contract import Held, Source, Store
 
-BUFFER_ENTRIES = 4_000_000  # (key, minute) pairs that may wait for the store, some 400 MB; more are answered 429
+BUFFER_ENTRIES = 4_000_000  # (key, minute) pairs in the buffer, some 400 MB; hits beyond that are answered 429
 ID_WINDOW_S = 48 * 3600
 
 T = TypeVar("T")
 
 
 class Owner:
-    """See the module's text. `alone`: no other owner writes this store, so an id can be judged when it comes."""
+    """One journal, its buffer and its rows; see the module's text.
+
+    `token` makes a random name for each claim. `place`: the journal's address in the owner's record, for people.
+    `alone`: no other owner writes this store. `flushed` is called with the status after each complete flush.
+    """
 
     def __init__(
         self,
@@ -77,10 +81,10 @@ class Owner:
         self._pace = pace
         self._place = place
         self._buffer_entries = buffer_entries
-        self._flushed = flushed  # hears of every flush that went through
+        self._flushed = flushed
         self._held: Held | None = None
-        # A write that failed may have reached one replica only, where we would see its mark though it may yet be lost:
-        # what follows a failure, and the first flush after a claim, write every row again.
+        # A write that failed may have reached only one replica: its mark can be read, and the row can still be lost.
+        # So the flush after a failure, and the first one after a claim, write every row again.
         self._rewrite = True
         self._closed: ClickcurveError | None = None  # why nothing is accepted any more
         self._revisit: set[str] = set()
@@ -89,12 +93,12 @@ class Owner:
         self._store_thread = ThreadPoolExecutor(1, "flush")
         self._commit = GroupCommit(journal, clock, self._stamp, self._committed, self._journal_thread)
         self._deduplication = Deduplication(store, self._buffered_id, alone, ID_WINDOW_S * 1_000_000, self._stamp)
-        self._offsets = Offsets(store, lambda: self._held, self._in_store_reader)
+        self._offsets = Offsets(store, lambda: self._held, self._in_reader_thread)
         self._status = OwnerStatus()
         self._recover()
 
     def _recover(self) -> None:
-        """The journal's frames become buffers again; the unfinished flush keeps its own."""
+        """Rebuilds the buffers from the journal's frames: one for the unfinished flush, one for all later hits."""
         self._stamp_us = 0
         self._record: FlushRecord | None = self._journal.state.flush
         self._taken: Buffer | None = None
@@ -113,21 +117,21 @@ class Owner:
         return [self._buffer] if self._taken is None else [self._taken, self._buffer]
 
     def _stamp(self) -> int:
-        """Accept stamps rise strictly, also when the clock steps back: they order hits and erasures."""
+        """Returns the next accept stamp. Stamps order hits and erasures: they rise even if the clock steps back."""
         self._stamp_us = max(self._stamp_us + 1, int(self._clock() * 1e6))
         return self._stamp_us
 
     # --- accepting -----------------------------------------------------------------------------------------------
     def accept_one(self, key: str) -> asyncio.Future[None]:
-        """One person's hit now: done when it is synced. All hits of a group share this future."""
+        """Counts one person's hit now. The future, shared by the hits of a group, is done when the hit is synced."""
         if self._closed is not None:
             raise self._closed.with_traceback(None)
         if self._buffer.people.entries > self._buffer_entries:
             raise self._behind()
-        return self._commit.single(key)
+        return self._commit.add_single(key)
 
     async def accept(self, batch: Batch) -> frozenset[str]:
-        """Count a batch; returns, after the sync, the ids in it that were counted before and whose hits were left out.
+        """Counts a batch; returns, after the sync, the ids that were counted before and left out.
 
         Raises JournalBehind, JournalFull, JournalBroken, OwnerFenced (certainly not counted), JournalUnknown (nobody
         knows), ImportOutOfStep, ImportElsewhere.
@@ -151,9 +155,9 @@ class Owner:
         return judged.duplicates
 
     def _join(self, batch: Batch, visible: bool) -> asyncio.Future[None]:
-        if self._closed is not None:  # while the store was asked
+        if self._closed is not None:  # it closed while the store was asked
             raise self._closed.with_traceback(None)
-        return self._commit.batch(batch, visible)
+        return self._commit.add_batch(batch, visible)
 
     def _behind(self) -> JournalBehind:
         return JournalBehind(f"{self._buffer_entries} counts wait for the store; try again in a moment")
@@ -165,21 +169,21 @@ class Owner:
             self._buffer.add_batch(batch, accepted_us, visible)
 
     def _buffered_id(self, id_: str) -> int | None:
-        """The accept stamp of an id that is buffered here."""
+        """Returns the accept stamp of an id that is buffered here, None if it is not."""
         return next((b.undecided[id_].accepted_us for b in self._buffers() if id_ in b.undecided), None)
 
     async def source(self, source: str) -> Source:
-        """How far an import has come, unflushed pieces included."""
+        """Returns how far an import has come, unflushed pieces included."""
         return await self._offsets.where(source)
 
     # --- reading -------------------------------------------------------------------------------------------------
     def pending(self, key: str) -> list[Pending]:
-        """What may not be in this owner's stored row of `key` (a stored key) yet.
+        """Returns what may not be in this owner's stored row of `key` (a stored key) yet.
 
-        Take it before reading the row, which then says by its mark what is missing in it.
+        Call it before reading the row: its mark then tells which of these it lacks.
         """
         if self._status.state == "fenced":
-            return []  # somebody else holds this owner: what is left here was set aside
+            return []  # another process holds this owner, and what is left here counts for nothing
         owner = self._journal.state.identity.owner
         return [
             Pending(owner, partial(getattr, buffer, "flush"), delta)
@@ -188,19 +192,19 @@ class Owner:
         ]
 
     def buffered_links(self) -> set[str]:
-        """Links with hits that may not be in the store yet."""
+        """Returns the links with hits that may not be in the store yet."""
         return {link for buffer in self._buffers() for link in buffer.links()}
 
     def revisit(self, keys: Iterable[str]) -> None:
-        """The next flush folds these own rows (stored keys) though they have no hits."""
+        """Makes the next flush fold these own rows (stored keys) even if they get no hits."""
         self._revisit.update(keys)
 
     def due(self, fold_day: int, after: str | None, limit: int) -> list[str]:
-        """A page of own rows (stored keys) that are due at fold_day, as the store has it. May block."""
+        """Returns a page of the own rows (stored keys) that are due at fold_day. May block."""
         return self._store.due(self._holding().owner, fold_day, after, limit)
 
     def visited(self, fold_day: int) -> None:
-        """All that was due at fold_day has been revisited and flushed. May block."""
+        """Records in the store that all rows due at fold_day were revisited and flushed. May block."""
         self._store.visited(self._holding(), fold_day)
 
     def _holding(self) -> Held:
@@ -209,15 +213,12 @@ class Owner:
         return self._held
 
     async def erase(self, key: str) -> None:
-        """Everything counted for this link until now is gone, in the store when this returns.
-
-        Raises StoreUnavailable; then nothing is erased.
-        """
+        """Erases everything counted for this link until now, durably. Raises StoreUnavailable: nothing is erased."""
         async with self._commit.exclusive():
             at_us = self._stamp()
             before = [(buffer, buffer.erase(key, at_us)) for buffer in self._buffers()]
         try:
-            await self._in_store_reader(lambda: self._store.erase(link_key(key), at_us))
+            await self._in_reader_thread(lambda: self._store.erase(link_key(key), at_us))
         except StoreUnavailable:
             for buffer, gone in before:
                 buffer.restore(key, gone)
@@ -226,9 +227,9 @@ class Owner:
 
     # --- flushing ------------------------------------------------------------------------------------------------
     async def flush(self) -> None:
-        """Move what is buffered into the store; claim the owner and finish an unfinished flush first.
+        """Moves what is buffered into the store, after claiming the owner and finishing an unfinished flush.
 
-        One at a time. Raises StoreUnavailable (nothing is lost, the next flush tries again) and OwnerFenced or
+        Flushes run one at a time. Raises StoreUnavailable (nothing is lost, the next flush tries again), OwnerFenced or
         JournalSuperseded (nothing is accepted any more).
         """
         async with self._flushing:
@@ -273,7 +274,7 @@ class Owner:
             await self._in_journal_thread(lambda: self._journal.record_identity(identity))
 
     async def _take(self) -> FlushRecord | None:
-        """Record the next flush and take the buffer; None if there is nothing to move."""
+        """Records the next flush and takes the buffer; returns None if there is nothing to flush."""
         assert self._held is not None
         if self._buffer.is_empty() and not self._revisit:
             return None
@@ -291,7 +292,7 @@ class Owner:
         if not await self._in_store_thread(lambda: store.begin(held, record.previous, record.number, int(started))):
             raise OwnerFenced(f"another process has taken owner {held.owner} over; restart to go on as another owner")
         if taken.undecided:
-            ids = {id_: waiting.accepted_us for id_, waiting in taken.undecided.items()}
+            ids = {id_: one.accepted_us for id_, one in taken.undecided.items()}
             self._check_replay(min(ids.values()))
             claim_ids = partial(store.claim_ids, held, record.number, ids, ID_WINDOW_S * 1_000_000)
             taken.decide(await self._in_store_thread(claim_ids))
@@ -348,8 +349,8 @@ class Owner:
     async def _in_store_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._store_thread, call)
 
-    async def _in_store_reader(self, call: Callable[[], T]) -> T:
-        """Beside a flush under way, not behind it."""
+    async def _in_reader_thread(self, call: Callable[[], T]) -> T:
+        """Runs a store call next to a flush that is under way, not after it."""
         return await asyncio.get_running_loop().run_in_executor(None, call)
 
     async def _in_journal_thread(self, call: Callable[[], T]) -> T:
@@ -368,17 +369,17 @@ class Owner:
             lag_s=0.0 if since_us is None else max(0.0, self._clock() - since_us / 1e6),
         )
 
-    async def _let_go_of(self, held: Held) -> None:
-        """All is stored, and nothing more comes. An identity without a holder says that who takes the number may."""
+    async def _give_back_number(self, held: Held) -> None:
+        """Gives the number back, in the journal first: all hits are stored, and no more come."""
         with suppress(JournalError):  # a full disk does not keep the number from being given back
             await self._record_identity(given_back(held))
         await self._in_store_thread(lambda: self._store.close_owner(held))
         self._status = replace(self._status, state="closed")
 
     async def close(self) -> None:
-        """Accept nothing more, flush, give the number back and release the journal.
+        """Refuses new hits, flushes, gives the number back and releases the journal.
 
-        Raises StoreUnavailable when the store could not take the last flush; it stays in the journal for the next
+        Raises StoreUnavailable if the store could not take the last flush, which stays in the journal for the next
         start. The journal is released in any case.
         """
         self._closed = self._closed or JournalBroken("the server is shutting down")
@@ -388,7 +389,7 @@ class Owner:
                 if self._status.state != "fenced":
                     await self._flush()
                     if self._held is not None:
-                        await self._let_go_of(self._held)
+                        await self._give_back_number(self._held)
         finally:
             async with self._commit.exclusive():
                 await self._in_journal_thread(self._journal.close)

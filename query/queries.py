@@ -39,7 +39,7 @@ JSON, CSV = "application/json", "text/csv; charset=utf-8"
 
 _CACHED_BYTES = 100_000  # of query strings whose meaning is kept
 
-Answer = tuple[str, bytes]  # media type, body
+Content = tuple[str, bytes]  # media type, body
 
 
 class Limits(Protocol):
@@ -68,15 +68,15 @@ class Queries:
         self._parameters: Cache[tuple[bytes, tuple[str, ...]], Parameters] = Cache(_CACHED_BYTES)
         self._windows: Cache[bytes, tuple[int, Window | None, int]] = Cache(_CACHED_BYTES)
 
-    async def total(self, key: str | None, query: bytes) -> Answer:
+    async def total(self, key: str | None, query: bytes) -> Content:
         parameters = self._parsed(query, TOTAL)
         return await self._total(_stored_key(key), key, parameters)
 
-    async def curve(self, key: str | None, query: bytes, accepts_csv: bool = False) -> Answer:
+    async def curve(self, key: str | None, query: bytes, accepts_csv: bool = False) -> Content:
         parameters = self._parsed(query, CURVE)
         return await self._curve(_stored_key(key), key, query, parameters, accepts_csv)
 
-    async def limit_total(self, event: str, query: bytes, limits: Limits) -> Answer:
+    async def limit_total(self, event: str, query: bytes, limits: Limits) -> Content:
         """Returns how much was asked of the limiter's event, or admitted; or how much one caller asked for.
 
         Raises EventUnknown for an event that has no rule and never had one.
@@ -84,7 +84,7 @@ class Queries:
         parameters = self._parsed(query, LIMIT_TOTAL)
         return await self._total(await self._limit_key(event, parameters, limits), event, parameters)
 
-    async def limit_curve(self, event: str, query: bytes, limits: Limits, accepts_csv: bool = False) -> Answer:
+    async def limit_curve(self, event: str, query: bytes, limits: Limits, accepts_csv: bool = False) -> Content:
         parameters = self._parsed(query, LIMIT_CURVE)
         return await self._curve(
             await self._limit_key(event, parameters, limits), event, query, parameters, accepts_csv
@@ -108,14 +108,14 @@ class Queries:
                 rule=names,
             )
 
-    async def _total(self, stored: str, name: str | None, parameters: Parameters) -> Answer:
+    async def _total(self, stored: str, name: str | None, parameters: Parameters) -> Content:
         now = int(self._clock())
         row = await self._row(stored, now, since=0 if parameters.ranged else HEAD)
         return JSON, total_json(name, make_total(row, parameters, now, self._reader.ladder))
 
     async def _curve(
         self, stored: str, name: str | None, query: bytes, parameters: Parameters, accepts_csv: bool
-    ) -> Answer:
+    ) -> Content:
         now = int(self._clock())
         window, since = self._window(query, parameters, now)
         bots = parameters.bots is not Bots.exclude
@@ -132,13 +132,13 @@ class Queries:
             return await self._reader.row(stored, now, since=since, bots=bots)
         return forget(await self._reader.row(stored, now), fold_day(now), days)
 
-    async def summary(self, key: str, query: bytes) -> Answer:
+    async def summary(self, key: str, query: bytes) -> Content:
         parameters = self._parsed(query, SUMMARY)
         now = int(self._clock())
         row = await self._reader.row(_stored_key(key), now)
         return JSON, summary_json(key, make_summary(row, parameters, now, self._reader.ladder))
 
-    async def top(self, query: bytes, accepts_csv: bool = False) -> Answer:
+    async def top(self, query: bytes, accepts_csv: bool = False) -> Content:
         parameters = self._parsed(query, TOP)
         top = await self._top_links.top(parameters, int(self._clock()))
         if parameters.format == "csv" or (accepts_csv and parameters.format is None):

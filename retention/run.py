@@ -1,6 +1,6 @@
 """The pass over rows that fell quiet: rows with traffic are folded by the flushes that write them, these are not.
 
-The store keeps beside each row the fold day at which folding next changes it, so the pass asks for the rows that are
+The store keeps next to each row the fold day at which folding next changes it, so the pass asks for the rows that are
 due and for no others. It carries them out through the owner, like hits: a step asks the owner to fold some keys and
 flushes. So the pass may end anywhere, by a kill or a store that is down: what was not folded is still due, and the next
 pass, be it days later, begins with it. A pass that never runs costs bytes, never an answer.

@@ -209,7 +209,7 @@ TABLE: tuple[Setting, ...] = (
         "MS",
     ),
     Setting(
-        "limits_headers", "x", _choice(DIALECTS), "What answers tell of limits: " + ", ".join(DIALECTS) + ".", "NAME"
+        "limits_headers", "x", _choice(DIALECTS), "What answers say of limits: " + ", ".join(DIALECTS) + ".", "NAME"
     ),
     Setting(
         "trusted_proxies", "", _networks, "Networks of your own proxies: only they may name the client.", "NETWORKS"

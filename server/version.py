@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
+
+import clickcurve
 
 
 def program_version() -> str:
     """Returns the installed version, or `unknown` for a source tree that is not installed."""
     try:
-        return version("clickcurve")
+        return clickcurve.__version__
     except PackageNotFoundError:
         return "unknown"

@@ -98,9 +98,9 @@ def _redis(folder: Path, port: int) -> list[str]:
 
 
 def _memcached(folder: Path, port: int) -> list[str]:
-    # It refuses to run as root unless it is told whom to be.
-    who = ["-u", "root"] if os.getuid() == 0 else []
-    return [_program("memcached"), "-l", "127.0.0.1", "-p", str(port), "-U", "0", "-m", "64", *who]
+    # It refuses to run as root unless a user is named.
+    user = ["-u", "root"] if os.getuid() == 0 else []
+    return [_program("memcached"), "-l", "127.0.0.1", "-p", str(port), "-U", "0", "-m", "64", *user]
 
 
 def _program(name: str) -> str:

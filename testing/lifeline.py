@@ -1,4 +1,4 @@
-"""Programs that end when this process ends, however it ends: a killed test run leaves no node behind.
+"""Programs that end when this process ends, however it ends: a killed test run leaves no node running.
 
 The kernel kills such a program when the thread that started it is gone (PR_SET_PDEATHSIG). So one thread that lives as
 long as the process starts all of them, and a test may start and restart nodes from threads of its own. The signal is

@@ -1,4 +1,4 @@
-"""Other programs as processes beside a server: started, waited for, and ended by their own ids."""
+"""Other programs as processes next to a server: started, waited for, and ended by their own ids."""
 
 from __future__ import annotations
 

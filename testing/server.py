@@ -136,8 +136,10 @@ class RunningServer:
         raise ServerDied(f"waited in vain for the server:\n{self.output()[-4000:]}")
 
     def _ready(self) -> bool:
-        with http_client(self.url, timeout_s=5.0) as http, suppress(httpx.TransportError):
-            return http.get("/readyz").status_code == 200
+        with suppress(OSError, httpx.TransportError):
+            socket.create_connection(("127.0.0.1", self.port), timeout=5.0).close()  # cheaper than a client in vain
+            with http_client(self.url, timeout_s=5.0) as http:
+                return http.get("/readyz").status_code == 200
         return False
 
     def start(self) -> Self:

@@ -19,11 +19,11 @@ BUDGETS_S: Mapping[str, float] = {
     "examples": 120.0,
     "ingest": 240.0,
     "install": 480.0,
-    "ratelimit": 420.0,
+    "limiter": 420.0,
     "server": 300.0,
     "simulated": 300.0,
     "storage": 420.0,
-    "upgrade": 240.0,
+    "upgrade": 300.0,
 }
 DEFAULT_BUDGET_S = 120.0
 

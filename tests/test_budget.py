@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from tests.budget import DEFAULT_BUDGET_S, over_budget, suite_of
+from testing.server import ROOT
+from tests.budget import BUDGETS_S, DEFAULT_BUDGET_S, over_budget, suite_of
 
 
 def test_a_suite_is_the_folder_or_the_file_directly_under_tests() -> None:
@@ -17,3 +18,7 @@ def test_only_a_suite_over_its_budget_is_named_with_both_numbers() -> None:
 def test_a_suite_without_a_budget_of_its_own_has_the_default() -> None:
     assert over_budget({"new": DEFAULT_BUDGET_S}) == []
     assert len(over_budget({"new": DEFAULT_BUDGET_S + 1})) == 1
+
+
+def test_every_budget_is_that_of_a_suite() -> None:
+    assert [suite for suite in BUDGETS_S if not (ROOT / "tests" / suite).is_dir()] == []

@@ -32,8 +32,8 @@ _NO_VERBS = frozenset(
     ("this", "its", "as", "is", "was", "has", "does", "always", "perhaps", "less", "plus", "us", "yes")
 )
 _WHO = re.compile(
-    r"(^|[.;:(] )Who(?! it is for\b)"
-    r"|\b(for|is|so that|that only|than|from|by|to|only|or|, and) who\b"
+    r"(^|[.;:(] )Who\b(?! it is for\b)"
+    r"|\b(for|is|so that|that only|than|from|by|to|only|or|, and) who\b(?! it is for\b)"
     r"|\bwhoever\b",
     re.IGNORECASE,
 )

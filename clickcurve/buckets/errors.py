@@ -1,7 +1,7 @@
 """One family of errors, split by fault. Each says what is wrong in a sentence and carries its data.
 
 `status` is the HTTP status it suggests, so that the parts below the server need not know a web framework; `field`,
-`value` and `rule` are filled where one input is to blame. Only `server/` turns these into answers.
+`value` and `rule` are filled where one input is to blame. `clickcurve.problem` makes answers of them.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 
 from clickcurve.limiter.backend import AsyncBackend, Immediate, Settled
 from clickcurve.limiter.backends.memory import MemoryBackend
-from clickcurve.limiter.decision import Decision, decide
+from clickcurve.limiter.decision import Decision, combine_quotas
 from clickcurve.limiter.events import (
     Attempt,
     CallerListener,
@@ -186,4 +186,4 @@ class AsyncLimiter:
         reservation: str | None = None,
     ) -> Decision:
         question = self.events.question(event, features, cost, now, take, explain, caller, reservation)
-        return decide(question.rules, await self.backends[event.backend].decide(question), reservation)
+        return combine_quotas(question.rules, await self.backends[event.backend].decide(question), reservation)

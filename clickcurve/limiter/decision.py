@@ -68,7 +68,7 @@ class Decision(NamedTuple):
         return self.quota.fallback
 
 
-def decide(rules: Sequence[Rule], quotas: Sequence[Quota], reservation: str | None = None) -> Decision:
+def combine_quotas(rules: Sequence[Rule], quotas: Sequence[Quota], reservation: str | None = None) -> Decision:
     """Returns the one answer that an event's rules give together."""
     if len(quotas) == 1:
         (quota,), (rule,) = quotas, rules

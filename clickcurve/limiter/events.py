@@ -35,6 +35,7 @@ class Event:
 
     keeps_time: whether that backend has a clock of its own. remembers: what makes the keys of the rule that is a list,
     if one is. callers: of the rules that keep a history of callers, once for each `by`; () without a listener.
+    heard: whether any listener hears of its decisions.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Event:
     keeps_time: bool
     remembers: KeyMaker | None
     callers: tuple[KeyMaker, ...]
+    heard: bool
 
 
 class Attempt:
@@ -182,7 +184,8 @@ class Events:
         overflow = tuple(each.overflow for each in keys)
         keeps_time = self._backends[backend].keeps_time
         remembers = lists[0] if lists else None
-        return Event(name, rules, keys, overflow, backend, keeps_time, remembers, tuple(callers.values()))
+        heard = self._listener is not None or bool(callers)
+        return Event(name, rules, keys, overflow, backend, keeps_time, remembers, tuple(callers.values()), heard)
 
 
 def check_cost(cost: object) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import Backend, Immediate
 from clickcurve.limiter.backends.memory import MemoryBackend
-from clickcurve.limiter.decision import Decision, decide
+from clickcurve.limiter.decision import Decision, combine_quotas
 from clickcurve.limiter.events import Attempt, CallerListener, Clock, Features, Listener
 from clickcurve.limiter.rule import Rule
 from clickcurve.limiter.wait_queue import MAX_WAITING, ThreadTurn
@@ -94,12 +94,14 @@ class Limiter:
     ) -> Decision:
         """Decides whether this hit may pass, and counts it if so: `AsyncLimiter.hit`.
 
-        Written out, since a coroutine would make the one verb that every request calls a third slower.
+        Written out, since every request calls it: as a coroutine it takes 1.4 times as long (6.1 us for 4.3).
         """
-        known = self.events[event]
-        question = self.events.question(known, features, cost, now, True, explain, caller)
-        decision = decide(question.rules, self.backends[known.backend].decide(question))
-        self.events.report(known, features, cost, decision)
+        events = self.events
+        known = events[event]
+        question = events.question(known, features, cost, now, True, explain, caller)
+        decision = combine_quotas(question.rules, self.backends[known.backend].decide(question))
+        if known.heard:
+            events.report(known, features, cost, decision)
         return decision
 
     peek = _blocking(AsyncLimiter.peek)

@@ -141,7 +141,7 @@ class Redirector:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, scope: Scope, send: Send) -> None:
-        # The raw path: whatever stands behind the slash is the key, as Clickcurve's own log import has it.
+        # The raw path: everything after the slash is the key, as Clickcurve's own log import has it.
         key = scope["raw_path"].decode("ascii", "replace").removeprefix("/")
         address = self.links.get(key)
         headers = [(b"cache-control", b"no-store")]  # or a browser that comes back is not seen

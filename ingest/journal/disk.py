@@ -1,4 +1,4 @@
-"""The system calls that the journal makes, and nothing else: an object, so that another one can stand in for it."""
+"""The system calls that the journal makes, as methods of an object that tests can replace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNSUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 class Disk:
-    """Each method is one step that may fail with OSError. Offsets and lengths are bytes."""
+    """The real disk. Each method is one step that may fail with OSError. Offsets and lengths are bytes."""
 
     def __init__(self) -> None:
         self._write_and_sync = getattr(os, "RWF_DSYNC", 0)
@@ -21,14 +21,14 @@ class Disk:
         return os.urandom(length)
 
     def make_folder(self, folder: Path) -> None:
-        """Create the folder and its parents where they are missing, durably."""
+        """Creates the folder and its missing parents, durably."""
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         for path in missing:
             self.sync_folder(path.parent)
 
     def lock(self, path: Path) -> int:
-        """Hold the file until it is closed or the process ends; BlockingIOError if another holds it."""
+        """Locks the file until it is closed or the process ends; BlockingIOError if another process holds it."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -39,7 +39,7 @@ class Disk:
             os.ftruncate(fd, 0)
             os.pwrite(fd, b"%d\n" % os.getpid(), 0)
         except OSError:
-            pass  # The number is for people; a full disk must not prevent a start.
+            pass  # the number is for people; a full disk must not prevent a start
         return fd
 
     def names(self, folder: Path) -> list[str]:
@@ -49,7 +49,7 @@ class Disk:
         return path.stat().st_size
 
     def create(self, path: Path) -> int:
-        """An empty file, open for writing; one that was there is emptied."""
+        """Opens an empty file for writing; an existing one is emptied."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
 
     def open(self, path: Path) -> int:
@@ -59,7 +59,7 @@ class Disk:
         os.close(fd)
 
     def allocate(self, fd: int, offset: int, length: int) -> None:
-        """Reserve room, filled with zeros. Where the file system cannot, writes find out by themselves."""
+        """Reserves room, filled with zeros, if the file system can; otherwise a later write meets the full disk."""
         reserve = getattr(os, "posix_fallocate", None)
         if reserve is None:
             return
@@ -70,7 +70,7 @@ class Disk:
                 raise
 
     def write(self, fd: int, buffers: Sequence[bytes], offset: int, *, durable: bool) -> int:
-        """The number of bytes written, maybe fewer than given. durable: they are on the disk when it returns."""
+        """Returns the number of bytes written, perhaps fewer than given. durable: they are synced when it returns."""
         if durable and self._write_and_sync:
             try:
                 return os.pwritev(fd, buffers, offset, self._write_and_sync)
@@ -103,5 +103,5 @@ class Disk:
             os.close(fd)
 
     def read(self, path: Path) -> memoryview:
-        """The whole file. Not mapped: a bad sector must be an error here, not a signal that ends the process."""
+        """Reads the whole file. Not mapped: a bad sector must be an error here, not a signal that ends the process."""
         return memoryview(path.read_bytes())

@@ -1,14 +1,14 @@
 """Group commit: one write and one sync for all requests that are ready.
 
 A request joins the open group and waits for its future. The group is committed as soon as a turn of the event loop
-brought nobody new (or after MAX_TURNS, or GROUP_FULL members): alone there is nothing to wait for, under load all
-requests that the loop had ready share one sync. Against one sync a turn this took single POSTs from 0.47 to 0.66 of a
-bare answer.
+brought no new member (or after MAX_TURNS, or at GROUP_FULL members). A single request waits for nothing, and under load
+all requests that the loop had ready share one sync. Compared with one sync each turn, this took single POSTs from 0.47
+to 0.66 of the rate of an empty answer.
 
-The sync runs on the loop while the disk is quick, because handing it to a thread costs more than it takes; a slow
-disk, or a large group, goes to a thread, and the next group gathers meanwhile. One commit runs at a time, and
-`exclusive` lets the owner do something between two commits (such as beginning a flush), when what the journal holds
-and what the buffer holds are the same.
+The sync runs on the loop while the disk is quick, because handing it to a thread costs more than it takes. With a slow
+disk or a large group it runs in a thread, and the next group gathers meanwhile. One commit runs at a time. `exclusive`
+lets the owner do something between two commits, such as beginning a flush, when the journal and the buffer hold the
+same.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from typing import Protocol
 from clickcurve.buckets.errors import JournalBehind
 from ingest.batch import Batch, encode_batch, encode_singles
 
-GROUP_FULL = 512  # members that close a group at once
-MAX_TURNS = 64  # turns of the loop that a group may keep growing, some 2 ms under load
+GROUP_FULL = 512  # members at which a group is committed at once
+MAX_TURNS = 64  # turns of the loop for which a group may grow, some 2 ms under load
 SLOW_SYNC_S = 0.0005  # a disk slower than this is synced in a thread
-LARGE_GROUP_BYTES = 256 * 1024  # so is a group larger than this
+LARGE_GROUP_BYTES = 256 * 1024  # a larger group is synced in a thread, too
 WAITING_SINGLES = 100_000  # single hits that may wait for a slow disk; more are answered 429
 WAITING_BYTES = 256 * 1024 * 1024  # bytes of batches that may wait
 
 
 class Appends(Protocol):
-    """What a commit needs of the journal."""
+    """The part of the journal that a commit needs."""
 
     sync_s: float  # how long a sync takes lately, seconds
 
@@ -41,13 +41,16 @@ class Appends(Protocol):
 
 @dataclass(slots=True)
 class Group:
-    """What is committed together. `minute` is that of the single hits."""
+    """The requests that are committed together.
+
+    keys: of the single hits, which share one future. batches: each with whether it is visible, and its future.
+    """
 
     keys: list[str] = field(default_factory=list)
     singles_done: asyncio.Future[None] | None = None
     batches: list[tuple[Batch, bool, asyncio.Future[None]]] = field(default_factory=list)
     payloads: list[bytes] = field(default_factory=list)  # those of the batches
-    bytes: int = 0
+    payload_bytes: int = 0
 
     def members(self) -> int:
         return len(self.keys) + len(self.batches)
@@ -57,7 +60,7 @@ class Group:
         return [self.singles_done, *waiting] if self.singles_done is not None else waiting
 
 
-# Called on the loop after the sync: the group counts from here on.
+# Called on the loop after the sync, with the minute of the single hits and the accept stamp: the group counts now.
 Committed = Callable[[Group, int, int], None]
 
 
@@ -85,8 +88,8 @@ class GroupCommit:
         self._idle: list[asyncio.Future[None]] = []  # waiting for the commit under way, in order
 
     # --- joining -------------------------------------------------------------------------------------------------
-    def single(self, key: str) -> asyncio.Future[None]:
-        """One person's hit now. All single hits of a group share one future."""
+    def add_single(self, key: str) -> asyncio.Future[None]:
+        """Adds one person's hit now; returns the future that all single hits of a group share."""
         group = self._group
         done = group.singles_done
         if done is None:
@@ -98,15 +101,18 @@ class GroupCommit:
             self._arm()
         return done
 
-    def batch(self, batch: Batch, visible: bool) -> asyncio.Future[None]:
+    def add_batch(self, batch: Batch, visible: bool) -> asyncio.Future[None]:
+        """Adds a batch; returns its future. `visible` goes with it to `committed`."""
         payload = encode_batch(batch)
         group = self._group
-        if group.bytes and group.bytes + len(payload) > WAITING_BYTES:
-            raise JournalBehind(f"{group.bytes} bytes of batches are waiting for the disk; try again in a second")
+        if group.payload_bytes and group.payload_bytes + len(payload) > WAITING_BYTES:
+            raise JournalBehind(
+                f"{group.payload_bytes} bytes of batches are waiting for the disk; try again in a second"
+            )
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         group.batches.append((batch, visible, done))
         group.payloads.append(payload)
-        group.bytes += len(payload)
+        group.payload_bytes += len(payload)
         if not self._armed:
             self._arm()
         return done
@@ -114,7 +120,7 @@ class GroupCommit:
     # --- committing ----------------------------------------------------------------------------------------------
     def _arm(self) -> None:
         if self._busy:
-            return  # the end of the commit under way arms again
+            return  # `_release` arms again when the commit under way ends
         self._armed = True
         self._turns = self._seen = 0
         asyncio.get_running_loop().call_soon(self._poll)
@@ -135,7 +141,7 @@ class GroupCommit:
         accepted_us = self._stamp()
         minute = int(self._clock()) // 60 * 60  # not from the stamp, which never steps back with the clock
         payloads = [encode_singles(minute, group.keys), *group.payloads] if group.keys else group.payloads
-        if self._journal.sync_s > SLOW_SYNC_S or group.bytes > LARGE_GROUP_BYTES:
+        if self._journal.sync_s > SLOW_SYNC_S or group.payload_bytes > LARGE_GROUP_BYTES:
             self._busy = True
             loop = asyncio.get_running_loop()
             written = loop.run_in_executor(self._thread, self._journal.append, payloads, accepted_us)
@@ -143,7 +149,7 @@ class GroupCommit:
             return
         try:
             self._journal.append(payloads, accepted_us)
-        except BaseException as error:  # whatever it is, nobody of the group may wait for ever
+        except BaseException as error:  # whatever it is, no request of the group may wait for ever
             _fail(group, error)
         else:
             self._settle(group, minute, accepted_us)
@@ -164,13 +170,13 @@ class GroupCommit:
     def _release(self) -> None:
         self._busy = False
         if self._idle:
-            self._busy = True  # handed on
+            self._busy = True  # handed on to the first that waits
             self._idle.pop(0).set_result(None)
         elif self._group.members():
             self._arm()
 
     async def drain(self) -> None:
-        """Until nothing waits to be committed, and no commit is under way."""
+        """Waits until nothing is left to commit and no commit is under way."""
         while waiting := self._group.futures():
             await asyncio.wait(waiting)
         async with self.exclusive():
@@ -178,7 +184,7 @@ class GroupCommit:
 
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[None]:
-        """No commit runs inside: all that is in the journal is in the buffer, and nothing more comes."""
+        """Keeps commits out of the block: all that is in the journal is in the buffer, and nothing is added."""
         if self._busy:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(turn)
@@ -202,4 +208,4 @@ def _fail(group: Group, error: BaseException) -> None:
     for done in group.futures():
         if not done.done():
             done.set_exception(error)
-            done.exception()  # a client that is gone leaves nobody to fetch it
+            done.exception()  # marks it as fetched: the request may be gone

@@ -1,16 +1,16 @@
-"""The journal: what is accepted is on the disk, here, before it is answered, and stays until a flush has stored it.
+"""The journal: a write-ahead log of accepted hits, synced before each answer and kept until a flush has stored them.
 
 A journal is a folder of segment files: `segment_format.py` has their bytes, `recovery.py` how they are read after a
 stop, `segment_files.py` how they are written. Rules that keep it exact:
 
 1. One group is one frame, one write and one sync. It counts whole or not at all.
-2. A group whose write failed is cancelled by a new segment whose header says that the old one ends before it. Only when
-   that header is durable is the group certainly not counted (JournalBroken, JournalFull).
+2. A group whose write failed is cancelled by a new segment whose header says that the old one ends before it. The group
+   is certainly not counted (JournalBroken, JournalFull) only once that header is durable.
 3. If the new segment cannot be made either, that one group may count or not (JournalUnknown), and the journal is
-   **unsettled**: it holds no segment that it may write to. Whatever comes next first tries again to make one.
+   **unsettled**: it has no segment that it may write to. The next call first tries again to make one.
 4. The header of a segment repeats the whole state, so old segments can go as soon as a complete flush covers them.
-5. Hits are accepted only while a spare file with reserved room lies ready for the next segment, so that on a full disk
-   a flush can still be recorded and completed, which makes room again. The bound concerns hits only, to the same end.
+5. Hits are accepted only while a spare file with reserved room is ready for the next segment, so that on a full disk a
+   flush can still be recorded and completed, which makes room again. For the same reason `max_bytes` limits hits only.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from ingest.journal.segment_format import (
 )
 
 MAX_BYTES = 1 << 30
-SEGMENT_BYTES = 32 << 20  # read whole by a recovery and by a flush that is read again
+SEGMENT_BYTES = 32 << 20  # a recovery, and a flush that is rebuilt, read a segment whole
 CHUNK_BYTES = 1 << 20
 SYNC_OFF_LOSES = (
     "with sync off, hits that were answered with success since the last flush was recorded are lost, in full or in "
@@ -60,7 +60,7 @@ __all__ = ["FlushRecord", "Frame", "Identity", "Journal", "JournalState", "Recov
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What was found at opening. flush: begun, not complete. torn_bytes: the length of a torn record that was cut."""
+    """The state at opening. flush: recorded, not complete. torn_bytes: the length of the torn tail that was cut."""
 
     identity: Identity
     flush: FlushRecord | None
@@ -70,10 +70,10 @@ class Recovered:
 
 
 class Journal:
-    """Made by `Journal.open`. The methods may be called from any thread; one works at a time.
+    """The log of one folder, made by `Journal.open`. Any thread may call the methods; one runs at a time.
 
-    recovered: what was found. sync_s: how long a group takes to be written (and synced), smoothed, seconds; 0.0 before
-    the first and without a clock.
+    recovered: the state at opening. sync_s: how long a group takes to be written and synced, smoothed, seconds; 0.0
+    before the first group, and without a clock.
     """
 
     recovered: Recovered
@@ -87,8 +87,8 @@ class Journal:
         self._segment_bytes = min(segment_bytes, SEGMENT_BYTES_MAX)
         self._always = True
         self._clock: Callable[[], float] | None = None
-        self._turn = threading.Lock()
-        self._held: int | None = None  # fd of the lock file
+        self._mutex = threading.Lock()
+        self._lock_fd: int | None = None
         self._state = NEW
 
     @classmethod
@@ -103,15 +103,15 @@ class Journal:
         sync: Literal["always", "off"] = "always",
         clock: Callable[[], float] | None = None,
     ) -> Journal:
-        """Take hold of the folder (JournalHeld if a process has it) and recover; JournalDamaged says file and offset.
+        """Locks the folder (JournalHeld if a process has it) and recovers; JournalDamaged gives file and offset.
 
-        A journal that holds something opens on a disk that takes no writes, too: it can be read, and whatever must
-        write tries again each time. A new one raises JournalFull or JournalBroken there.
+        An existing journal opens on a disk that refuses writes, too: it can be read, and each call that must write
+        tries again. A new one raises JournalFull or JournalBroken there.
         """
         journal = cls(folder, disk or Disk(), max_bytes, segment_bytes, chunk_bytes)
         journal._always, journal._clock = sync == "always", clock
         try:
-            journal._take_hold()
+            journal._lock_folder()
             journal._recover()
         except BaseException as error:
             journal.close()
@@ -127,24 +127,25 @@ class Journal:
 
     @property
     def bytes_held(self) -> int:
-        """What counts against `max_bytes`: all that was written to files that are still there."""
+        """The bytes that count against `max_bytes`: all that was written to files that still exist."""
         return self._files.bytes_held
 
     # --- hits ---------------------------------------------------------------------------------------------------
     def append(self, payloads: Sequence[bytes], accepted_us: int) -> None:
-        """Write these as one group, on the disk when this returns. All of them or none.
+        """Writes and syncs these payloads as one group: all of them or none.
 
-        JournalFull, JournalBroken: certainly not counted, now and after any recovery. JournalUnknown: either.
+        Raises JournalFull or JournalBroken (certainly not counted, now and after any recovery) or JournalUnknown
+        (counted or not).
         """
         if not payloads:
             return
         size = frame_bytes(sum(map(len, payloads)), len(payloads))
-        with self._turn:
+        with self._mutex:
             self._make_ready(size)
             files, always, clock = self._files, self._always, self._clock
             began = clock() if clock else 0.0
             try:
-                files.put(
+                files.append_frame(
                     lambda at: encode_group(payloads, accepted_us, at.end, at.durable, at.salt), size, durable=always
                 )
             except OSError as error:
@@ -156,7 +157,7 @@ class Journal:
                 self.sync_s += (took - self.sync_s) / 8 if self.sync_s else took
 
     def _make_ready(self, size: int) -> None:
-        """Have a segment with room for a group. Nothing of the group is written yet, whatever this raises."""
+        """Makes sure of a segment with room for a group. If it raises, nothing of the group is written."""
         self._check_open()
         files = self._files
         held = files.bytes_held
@@ -166,12 +167,12 @@ class Journal:
             if files.current is None or files.current.end >= self._segment_bytes:
                 files.open_next(self._state)
             files.make_spare()
-            files.make_room(size)
+            files.reserve(size)
         except OSError as error:
             raise _refusal("nothing was written", error) from error
 
     def _cancel(self, error: OSError) -> None:
-        """The write of a group failed, and its segment was closed before it. Make that durable, and raise."""
+        """Cancels a group whose write failed, by making the end of its segment before it durable; always raises."""
         try:
             self._files.open_next(self._state)
         except OSError as second:
@@ -180,12 +181,12 @@ class Journal:
         raise _refusal("a write failed and was cancelled", error) from error
 
     def frames(self, flush: FlushRecord | None = None) -> Iterator[Frame]:
-        """What the unfinished flush covers, or (None) what no flush covers yet, in the order of acceptance.
+        """Yields the frames that the unfinished flush covers or (None) that no flush covers yet, oldest first.
 
-        The extent is fixed when this is called: groups that are appended later are not in it. JournalDamaged or
-        JournalBroken while iterating, if the disk does not give back what was written.
+        Which frames is fixed by the call: groups that are appended later are not among them. Raises JournalDamaged or
+        JournalBroken while iterating if the disk does not return what was written.
         """
-        with self._turn:
+        with self._mutex:
             unfinished = self._state.flush
             if flush is not None and flush != unfinished:
                 raise ValueError(f"flush {flush.number} is not the unfinished one")
@@ -219,24 +220,24 @@ class Journal:
 
     # --- flushes and identity -----------------------------------------------------------------------------------
     def record_identity(self, identity: Identity) -> None:
-        """Durable when this returns. After an error a recovery may find the old identity or this one."""
-        with self._turn:
+        """Records the identity durably. After an error a recovery may find the old identity or this one."""
+        with self._mutex:
             self._record(replace(self._state, identity=identity))
 
     def record_flush(self, number: int, fold_day: int) -> FlushRecord:
-        """Begin a flush of all hits that are here, by closing the current segment.
+        """Records durably a flush of all hits held, by closing the current segment.
 
-        Durable when this returns. After an error this journal has no such flush, though a recovery may find it begun.
-        ValueError: a flush is unfinished, or the number does not rise.
+        After an error this journal has no such flush, but a recovery may find it. Raises ValueError if a flush is
+        unfinished, or if the number does not rise.
         """
-        with self._turn:
+        with self._mutex:
             self._check_open()
             state, files = self._state, self._files
             if state.flush:
                 raise ValueError(f"flush {state.flush.number} is not complete")
             if number <= state.last_flush:
                 raise ValueError(f"flush {number} does not come after flush {state.last_flush}")
-            # A segment without hits need not be closed. So a flush can be recorded where no further file can be had.
+            # A segment without hits need not be closed. So a flush can be recorded even if no file can be created.
             without_hits = files.current is not None and not files.current.hits
             last_segment = files.next_number - (2 if without_hits else 1)
             flush = FlushRecord(number, state.last_flush, last_segment, fold_day)
@@ -244,8 +245,8 @@ class Journal:
             return flush
 
     def complete_flush(self, number: int) -> None:
-        """The store has all of it: durable when this returns; then its segments go. May be repeated after an error."""
-        with self._turn:
+        """Records durably that the store has the flush, and removes its segments. May be repeated after an error."""
+        with self._mutex:
             flush = self._state.flush
             if flush is None and number == self._state.last_flush:
                 return
@@ -254,7 +255,7 @@ class Journal:
             self._record(replace(self._state, last_flush=number, covered=flush.last_segment, flush=None))
 
     def _record(self, state: JournalState, *, as_frame: bool = True) -> None:
-        """Make a state durable: as a frame or, where that fails, in the header of a new segment."""
+        """Makes a state durable: as a frame or, if that fails, in the header of a new segment."""
         self._check_open()
         if not as_frame or not self._put_state(state):
             try:
@@ -269,8 +270,8 @@ class Journal:
         if files.current is None:
             return False
         try:
-            files.harden(files.current)  # A state must not be durable behind hits that are not (sync off).
-            files.put(
+            files.make_durable(files.current)  # no durable state may follow hits that are not durable (sync off)
+            files.append_frame(
                 lambda at: encode_state_frame(state, at.end, at.durable, at.salt), state_bytes(state), durable=True
             )
         except OSError:
@@ -279,40 +280,40 @@ class Journal:
 
     # --- opening and closing --------------------------------------------------------------------------------------
     def close(self) -> None:
-        """Let go of the folder. What was accepted stays; with sync off it is synced if the disk lets it."""
-        with self._turn:
+        """Releases the folder. What was accepted stays; with sync off it is synced now if the disk allows."""
+        with self._mutex:
             if self._files.current:
                 with suppress(OSError):
-                    self._files.harden(self._files.current)
+                    self._files.make_durable(self._files.current)
             self._files.close()
-            if self._held is not None:
+            if self._lock_fd is not None:
                 with suppress(OSError):
-                    self._disk.close(self._held)
-                self._held = None
+                    self._disk.close(self._lock_fd)
+                self._lock_fd = None
 
     def _check_open(self) -> None:
-        if self._held is None:
+        if self._lock_fd is None:
             raise JournalBroken("the journal is closed")
 
-    def _take_hold(self) -> None:
+    def _lock_folder(self) -> None:
         self._disk.make_folder(self.folder)
         path = self.folder / "lock"
         try:
-            self._held = self._disk.lock(path)
+            self._lock_fd = self._disk.lock(path)
         except BlockingIOError:
             holder = bytes(self._disk.read(path)).decode(errors="replace").strip()
             raise JournalHeld(f"the journal in {self.folder} is held by process {holder or 'unknown'}") from None
 
     def _recover(self) -> None:
-        remains, files = recover(self.folder, self._disk), self._files
-        if remains is None:
+        recovered, files = recover(self.folder, self._disk), self._files
+        if recovered is None:
             journal, torn_bytes = self._disk.random(16), 0
             files.begin(journal)
             files.open_next(NEW)
         else:
-            journal, self._state, torn_bytes = remains.journal, remains.state, remains.torn_bytes
-            files.take_up(remains)
-            with suppress(OSError):  # Unsettled: the first that must write tries again, and says what is wrong.
+            journal, self._state, torn_bytes = recovered.journal, recovered.state, recovered.torn_bytes
+            files.continue_after(recovered)
+            with suppress(OSError):  # unsettled: the first call that must write tries again, and raises
                 files.open_next(self._state)
         state = self._state
         name = str(uuid.UUID(bytes=journal))

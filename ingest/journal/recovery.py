@@ -1,11 +1,11 @@
-"""Reads a journal's folder as a stopped program or machine left it, changing nothing.
+"""Recovery: reads a journal's folder as a stopped program or machine left it, and changes nothing.
 
 The segment with the highest number is the last one. Its header says which segment came before and how long that one is,
-and so on back to the first, or to one that a complete flush covers. Segments that are not on this way were given up, or
-are covered and only waited to be removed; they count for nothing and are not read.
+and so on back to the first, or to one that a complete flush covers. Segments outside this chain were given up, or are
+covered and were not removed yet: they count for nothing and are not read.
 
-Every segment but the last must be valid exactly up to the length that its successor states. The last one may end in a
-torn frame: what a write left that was under way when everything stopped. It was never answered, and is cut off.
+Every segment but the last must be valid exactly up to the length that its successor states. The last one may have a
+torn tail, left by a write that was under way when everything stopped. Its hits were never answered, so it is cut off.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NAME = re.compile(r"segment-(\d{8,})")
 
 @dataclass(slots=True)
 class Segment:
-    """A segment as far as it counts: frames in bytes [start, end), of which those up to `durable` are on the disk."""
+    """The part of a segment that counts: frames in bytes [start, end), durable up to `durable`."""
 
     number: int
     salt: int
@@ -42,22 +42,22 @@ class Segment:
     end: int
     durable: int
     hits: bool = False  # holds a group, so it belongs to a flush
-    doubted: bool = True  # what lies beyond `durable` may have been dropped by a failed sync and must be written again
+    must_rewrite: bool = True  # before a sync, from `durable` on: a failed sync may have dropped it
 
 
 @dataclass(slots=True)
-class Remains:
-    """What a folder holds. `closed`: oldest first, those with hits that no complete flush covers.
+class RecoveredSegments:
+    """The segments of a folder. `closed`: oldest first, those with hits that no complete flush covers.
 
-    `strays`: the other segments and their sizes, which may go once a new segment repeats the state. `torn_bytes`: what
-    follows the last valid frame.
+    `obsolete`: all others with their sizes; they may go once a new segment repeats the state. `torn_bytes`: the length
+    of the torn tail.
     """
 
     journal: bytes
     state: JournalState
     closed: list[Segment]
     last_number: int
-    strays: dict[Path, int]
+    obsolete: dict[Path, int]
     torn_bytes: int
 
 
@@ -69,8 +69,11 @@ def damaged(path: Path, offset: int, what: str) -> JournalDamaged:
     return JournalDamaged(f"{path}, byte {offset}: {what}", field=str(path), value=offset)
 
 
-def recover(folder: Path, disk: Disk) -> Remains | None:
-    """None for a folder without segments; JournalDamaged where what is there cannot be what was written."""
+def recover(folder: Path, disk: Disk) -> RecoveredSegments | None:
+    """Reads the segments of a folder; None if it has none.
+
+    Raises JournalDamaged where the bytes cannot be what was written.
+    """
     numbers = [int(match[1]) for match in map(_NAME.fullmatch, disk.names(folder)) if match]
     if not numbers:
         return None
@@ -82,8 +85,10 @@ def recover(folder: Path, disk: Disk) -> Remains | None:
         found.append(segment)
     closed = [segment for segment in reversed(found) if segment.hits and segment.number > state.covered]
     kept = {segment.number for segment in closed}
-    strays = [segment_path(folder, number) for number in numbers if number not in kept]
-    return Remains(header.journal, state, closed, last_number, {path: disk.size(path) for path in strays}, torn_bytes)
+    obsolete = [segment_path(folder, number) for number in numbers if number not in kept]
+    return RecoveredSegments(
+        header.journal, state, closed, last_number, {path: disk.size(path) for path in obsolete}, torn_bytes
+    )
 
 
 def _read_last(folder: Path, disk: Disk, number: int) -> tuple[Header, Segment, JournalState, int]:

@@ -2,15 +2,15 @@
 
 `docs/journal-format.md` has the tables. Rules.
 
-- A **frame** holds one group (what one `append` was given) or one state. It counts whole or not at all, so a group that
-  a crash tore counts for nothing.
+- A **frame** holds one group (the payloads of one `append`) or one state. It counts whole or not at all, so a group
+  that a crash tore counts for nothing.
 - Both checksums of a frame start from the segment's random salt and the frame's own offset. Bytes that a client sent
-  can therefore not pass for a frame, nor can a frame that was copied to another place or another segment.
-- A frame says up to where the segment was durable when it was written. So a damaged frame that is followed by a good
-  one can be told apart: bytes that had been synced are damaged (the journal cannot be trusted), bytes that had not are
-  merely lost (only where syncing is off).
-- A **header** repeats the whole state, and says which segment came before and how long that one is. What lies beyond
-  that length in the older segment never counts: this is how a group whose write failed is cancelled.
+  can therefore not pass for a frame, nor can a frame that was copied to another offset or another segment.
+- A frame says up to which offset the segment was durable when the frame was written. So if a good frame follows a
+  damaged one, there are two cases: damaged bytes that had been synced (the journal cannot be trusted), or bytes that
+  had not and are lost (only with sync off).
+- A **header** repeats the whole state, and says which segment came before and how long that one is. Bytes beyond that
+  length in the older segment never count: this is how a group whose write failed is cancelled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAGIC = b"CLICKJNL"
 VERSION = 1
 GROUP = 1  # kinds of frames
 STATE = 2
-GROUP_BYTES_MAX = 1 << 30  # lengths and offsets are 32 bits wide, and a segment may be one group longer than its aim
+GROUP_BYTES_MAX = 1 << 30  # lengths and offsets have 32 bits, and a segment may exceed its limit by one group
 SEGMENT_BYTES_MAX = 1 << 30
 
 _ALIGN = 8
@@ -39,7 +39,10 @@ _MASK = 0xFFFF_FFFF
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this journal is to the store. owner 0 = none yet; attempts: (epoch, token) of claims that may have won."""
+    """The owner that this journal claimed last. owner 0 = none yet; holder "" = given back at a clean stop.
+
+    attempts: (epoch, token) of claims that may have won.
+    """
 
     owner: int
     epoch: int
@@ -49,7 +52,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class FlushRecord:
-    """A flush as recorded before its first attempt: all segments up to `last_segment` that none before covers."""
+    """A flush as recorded before its first attempt: it covers all segments up to `last_segment` not covered before."""
 
     number: int
     previous: int
@@ -59,7 +62,7 @@ class FlushRecord:
 
 @dataclass(frozen=True, slots=True)
 class JournalState:
-    """All that a journal knows beside hits. `covered`: segments up to this number belong to complete flushes."""
+    """All that a journal holds besides hits. `covered`: segments up to this number belong to complete flushes."""
 
     identity: Identity
     last_flush: int
@@ -69,7 +72,7 @@ class JournalState:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first bytes of a segment. predecessor 0 = none; `sealed` is that predecessor's length in bytes."""
+    """The header of a segment. predecessor: the segment before, 0 = none; `sealed`: its length in bytes."""
 
     salt: int
     journal: bytes
@@ -81,7 +84,7 @@ class Header:
 
 
 class Malformed(ValueError):
-    """Bytes that are not what they should be."""
+    """Bytes that are not a segment of a journal, with the reason."""
 
 
 class Frame(NamedTuple):
@@ -91,8 +94,8 @@ class Frame(NamedTuple):
     payload: bytes
 
 
-class Found(NamedTuple):
-    """A valid frame in a segment: bytes [offset, end), body [body, body + length)."""
+class FoundFrame(NamedTuple):
+    """A valid frame in a segment. It ends at `end`; its content is bytes [body, body + length)."""
 
     end: int
     body: int
@@ -117,7 +120,7 @@ def encode_segment_header(header: Header) -> bytes:
 
 
 def decode_segment_header(view: memoryview) -> tuple[Header, int]:
-    """The header at the beginning of a segment and its length; Malformed (with a reason) on anything else."""
+    """Reads the header at the beginning of a segment; returns it and its length. Raises Malformed."""
     if len(view) < _PREFIX.size:
         raise Malformed(f"a segment has a header of at least {_PREFIX.size} bytes, this file has {len(view)}")
     magic, version, length, crc, zero = _PREFIX.unpack_from(view)
@@ -148,7 +151,7 @@ def encode_state(state: JournalState) -> bytes:
 
 
 def decode_state(view: memoryview) -> JournalState:
-    """Bytes after the last attempt are padding."""
+    """Reads a state. Bytes after the last attempt are padding. Raises Malformed."""
     try:
         owner, epoch, last_flush, covered, number, previous, last_segment, fold_day = _STATE.unpack_from(view)
         holder, at = _decode_text(view, _STATE.size)
@@ -166,20 +169,20 @@ def decode_state(view: memoryview) -> JournalState:
 
 
 def frame_bytes(payload_bytes: int, count: int) -> int:
-    """The size in a segment of a group of `count` payloads of `payload_bytes` in all."""
+    """Returns the size in a segment of a group of `count` payloads with `payload_bytes` bytes in all."""
     length = payload_bytes + 4 * count
     return _HEAD.size + length + -length % _ALIGN
 
 
 def state_bytes(state: JournalState) -> int:
-    """The size in a segment of a state's frame."""
+    """Returns the size in a segment of a state's frame."""
     return frame_bytes(len(encode_state(state)), 0)
 
 
 def encode_group(
     payloads: Sequence[bytes], accepted_us: int, offset: int, durable: int, salt: int
 ) -> tuple[bytes, bytes]:
-    """(head, body) of a group that will lie at `offset` in a segment that is durable up to `durable`."""
+    """Returns (head, body) of a group to write at `offset` of a segment that is durable up to `durable`."""
     lengths = struct.pack(f"<{len(payloads)}I", *map(len, payloads))
     return _encode(GROUP, len(payloads), b"".join([lengths, *payloads]), accepted_us, offset, durable, salt)
 
@@ -188,10 +191,10 @@ def encode_state_frame(state: JournalState, offset: int, durable: int, salt: int
     return _encode(STATE, 0, encode_state(state), 0, offset, durable, salt)
 
 
-def valid_frames(view: memoryview, start: int, limit: int, salt: int) -> Iterator[Found]:
-    """The valid frames from `start` on, one after the other, up to the first place that holds none.
+def valid_frames(view: memoryview, start: int, limit: int, salt: int) -> Iterator[FoundFrame]:
+    """Yields the valid frames from offset `start` on, up to the first offset without one.
 
-    No calls but the checksums: a hundred MB may hold a million frames.
+    It calls nothing but the checksums: a hundred MB may hold a million frames.
     """
     unpack, head_bytes, offset = _HEAD.unpack_from, _HEAD.size, start
     while (body := offset + head_bytes) <= limit:
@@ -201,12 +204,12 @@ def valid_frames(view: memoryview, start: int, limit: int, salt: int) -> Iterato
             return
         if crc32(view[body:end], salt >> 32 ^ offset) != body_crc:
             return
-        yield Found(end, body, length, payloads, accepted_us, durable, kind)
+        yield FoundFrame(end, body, length, payloads, accepted_us, durable, kind)
         offset = end
 
 
-def payloads_of(view: memoryview, found: Found) -> Iterator[bytes]:
-    """The payloads of a group, copied out."""
+def payloads_of(view: memoryview, found: FoundFrame) -> Iterator[bytes]:
+    """Yields copies of the payloads of a group. Raises Malformed."""
     _, body, size, payloads, _, _, _ = found
     if 4 * payloads > size:
         raise Malformed("a group says more payloads than it has room for")
@@ -220,10 +223,10 @@ def payloads_of(view: memoryview, found: Found) -> Iterator[bytes]:
 
 
 def proof_of_damage(view: memoryview, damaged: int, salt: int) -> int | None:
-    """The offset of a valid frame that was written when the damaged place was durable already, or None."""
+    """Returns the offset of a valid frame that was written after offset `damaged` was durable, or None."""
     first = damaged + _ALIGN
     whole = first + max(0, used_bytes(view) - first) // _ALIGN * _ALIGN
-    # Frames are aligned, and the length alone rules out nearly all places, in C: a torn group of 64 MB takes a second.
+    # Frames are aligned, and the length alone rules out nearly all offsets, in C: a torn group of 64 MB takes a second.
     for step, (length,) in enumerate(struct.iter_unpack("<I4x", view[first:whole])):
         if 0 < length < len(view):
             found = next(valid_frames(view, first + step * _ALIGN, len(view), salt), None)
@@ -233,7 +236,7 @@ def proof_of_damage(view: memoryview, damaged: int, salt: int) -> int | None:
 
 
 def used_bytes(view: memoryview) -> int:
-    """The length without the zeros at the end (room that was reserved and not written), in steps to spare memory."""
+    """Returns the length without the zeros at the end, which are reserved room. In steps, to spare memory."""
     end, step = len(view), 1 << 20
     while end:
         begin = max(0, end - step)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from clickcurve.asgi import Application, Message, Receive, Scope, Send
+from clickcurve.asgi import Application, Receive, Scope, Send, answer
 from clickcurve.buckets.errors import MethodNotAllowed, ParameterInvalid
 from clickcurve.keys import key_in_path
 from query.queries import Queries
 
 LINKS = b"/v1/links/"
+_VARY = ((b"vary", b"accept"),)
 
 
 class HotQueries:
@@ -46,8 +47,7 @@ class HotQueries:
         except Exception as error:
             await self._refuse(error)(scope, receive, send)
             return
-        await send(_start(media, body))
-        await send({"type": "http.response.body", "body": body})
+        await answer(200, body, media.encode(), _VARY).send(send)
 
 
 def hot_target(scope: Scope) -> tuple[bytes | None, bytes] | None:
@@ -90,8 +90,3 @@ def _quality(text: str) -> float:
         return float(text)
     except ValueError:
         return 0.0
-
-
-def _start(media: str, body: bytes) -> Message:
-    headers = [(b"content-type", media.encode()), (b"content-length", b"%d" % len(body)), (b"vary", b"accept")]
-    return {"type": "http.response.start", "status": 200, "headers": headers}

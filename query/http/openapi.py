@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from clickcurve.keys import KEY_RULE, OUTCOMES
+from clickcurve.problem import MEDIA_TYPE
 from clickcurve.times import TIME_RULE
 from query.parameters import DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP
 from query.steps import LAST_RULE, STEPS
@@ -128,7 +129,7 @@ _CURVE_SHAPE = _shape(
 _SUMMARY_SHAPE = _shape(
     {"key": _TEXT}
     | dict.fromkeys(("lifetime", "today", "yesterday", "last_7d", "last_30d"), _INTEGER)
-    | {"bots": {**_INTEGER, "description": "lifetime count of bots, whatever was asked"}}
+    | {"bots": {**_INTEGER, "description": "lifetime count of bots, whatever `bots` says"}}
     | {"first_hit": _or_null(_TIME), "last_hit": _or_null(_TIME)}
     | {"opening": {**_INTEGER, "description": "imported without dates: part of the lifetime, of no curve"}}
 )
@@ -210,7 +211,7 @@ def _route(
 def _of_event(route: dict[str, Any]) -> dict[str, Any]:
     unknown = {
         "description": "No rule is for the event, and none was",
-        "content": {"application/problem+json": {"schema": _PROBLEM_SHAPE}},
+        "content": {MEDIA_TYPE: {"schema": _PROBLEM_SHAPE}},
     }
     return {**route, "responses": {**route["responses"], 404: unknown}}
 
@@ -218,11 +219,11 @@ def _of_event(route: dict[str, Any]) -> dict[str, Any]:
 _REFUSED: dict[int | str, dict[str, Any]] = {
     422: {
         "description": "A parameter is wrong, unknown or given twice",
-        "content": {"application/problem+json": {"schema": _PROBLEM_SHAPE, "example": _PROBLEM_EXAMPLE}},
+        "content": {MEDIA_TYPE: {"schema": _PROBLEM_SHAPE, "example": _PROBLEM_EXAMPLE}},
     },
     503: {
         "description": "The store cannot answer now",
-        "content": {"application/problem+json": {"schema": _PROBLEM_SHAPE}},
+        "content": {MEDIA_TYPE: {"schema": _PROBLEM_SHAPE}},
     },
 }
 _CURVE_CSV = "start,end,count,state\n1772402400,1772406000,3,complete\n1772406000,1772409600,1,open\n"

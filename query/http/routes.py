@@ -17,7 +17,7 @@ from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import key_in_path
 from query.http import openapi
 from query.http.hot_endpoint import accepts_csv
-from query.queries import Answer, Limits, Queries
+from query.queries import Content, Limits, Queries
 
 
 class RawPathRoute(APIRoute):
@@ -34,19 +34,19 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Li
 
     @router.get("/v1/links/{key}", **openapi.SUMMARY)
     async def link_summary(request: Request) -> Response:
-        return _answer(await queries.summary(_key(request), _query(request)))
+        return _as_response(await queries.summary(_key(request), _query(request)))
 
     @router.get("/v1/links", **openapi.TOP)
     async def top_links(request: Request) -> Response:
-        return _answer(await queries.top(_query(request), _csv(request)))
+        return _as_response(await queries.top(_query(request), _csv(request)))
 
     @router.get("/v1/limits/{event}/curve", **openapi.LIMIT_CURVE)
     async def limit_curve(request: Request) -> Response:
-        return _answer(await queries.limit_curve(_key(request, "event"), _query(request), limits, _csv(request)))
+        return _as_response(await queries.limit_curve(_key(request, "event"), _query(request), limits, _csv(request)))
 
     @router.get("/v1/limits/{event}/total", **openapi.LIMIT_TOTAL)
     async def limit_total(request: Request) -> Response:
-        return _answer(await queries.limit_total(_key(request, "event"), _query(request), limits))
+        return _as_response(await queries.limit_total(_key(request, "event"), _query(request), limits))
 
     @router.delete("/v1/links/{key}", status_code=204, **openapi.DELETE)
     async def erase_link(request: Request) -> Response:
@@ -71,6 +71,6 @@ def _csv(request: Request) -> bool:
     return accepts_csv(request.scope["headers"])
 
 
-def _answer(answer: Answer) -> Response:
-    media, body = answer
+def _as_response(content: Content) -> Response:
+    media, body = content
     return Response(body, headers={"content-type": media, "vary": "accept"})

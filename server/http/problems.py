@@ -32,7 +32,7 @@ class Problems:
         else:
             log.error("unexpected error", exc_info=error)
             detail, title = "something went wrong here; the log has the details", "internal error"
-            response = _response(500, title, detail)
+            response = _problem_response(500, title, detail)
         self.refused[response.status_code, title] += 1
         return response
 
@@ -70,10 +70,10 @@ def _http(error: HTTPException, request: Request) -> Response:
         detail = f"there is no {request.url.path} here; /docs lists what there is"
     elif error.status_code == 405:
         detail = f"{request.method} is not possible at {request.url.path}"
-    return _response(error.status_code, _phrase(error), detail, dict(error.headers or {}))
+    return _problem_response(error.status_code, _phrase(error), detail, dict(error.headers or {}))
 
 
-def _response(status: int, title: str, detail: str, headers: dict[str, str] | None = None) -> Response:
+def _problem_response(status: int, title: str, detail: str, headers: dict[str, str] | None = None) -> Response:
     return Response(problem_body(status, title, detail), status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 

@@ -1,4 +1,4 @@
-"""The server's limiter: its rules and backends, what it counts for /metrics, and how other rules take their place."""
+"""The server's limiter: its rules and backends, what it counts for /metrics, and the reload of rules."""
 
 from __future__ import annotations
 

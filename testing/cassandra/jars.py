@@ -24,7 +24,7 @@ FETCH_WITHIN_S = 900.0
 
 
 class Missing(RuntimeError):
-    """Something that a real Cassandra needs is not on this machine. The message is a sentence for who runs tests."""
+    """Something that a real Cassandra needs is not on this machine. The message says what to install."""
 
 
 @lru_cache

@@ -22,7 +22,7 @@ TRY_EVERY_S = 0.1
 TRIES = 900
 END_WITHIN_S = 20.0
 LAST_LINES = 80
-# How the commit log is synced: before each answer, before the answers of a few milliseconds, or behind their back.
+# How the commit log is synced: before each answer, before the answers of a few milliseconds, or some time after them.
 COMMITLOG_SYNC = {
     "batch": "commitlog_sync: batch",
     "group": "commitlog_sync: group\ncommitlog_sync_group_window: 5ms",

@@ -17,11 +17,11 @@ NAMES = sorted(path.stem for path in GOLDEN.glob("*.json"))
 
 
 def golden(name: str) -> tuple[Row, bytes]:
-    told = json.loads((GOLDEN / f"{name}.json").read_text())
-    row = dict(told["row"])
+    golden = json.loads((GOLDEN / f"{name}.json").read_text())
+    row = dict(golden["row"])
     for series in ("people_cells", "bot_cells"):
         row[series] = tuple(as_cells(cells) for cells in row[series])
-    return Row(**row), bytes.fromhex(told["bytes"])
+    return Row(**row), bytes.fromhex(golden["bytes"])
 
 
 def as_cells(cells: list[list[int]]) -> Cells:

@@ -71,7 +71,7 @@ def test_an_opening_is_part_of_lifetime_and_of_no_bucket() -> None:
     assert check(row, CLICKS) == []
 
 
-def test_what_was_erased_is_summed_beside_the_totals() -> None:
+def test_what_was_erased_is_summed_next_to_the_totals() -> None:
     row = add(FOLDED, Delta({NOON: 9}, {NOON: 9}), CLICKS)
     row = add(row, Delta({}, {}, erased=4, erased_bots=5), CLICKS)
     assert (row.lifetime, row.erased, row.bots, row.erased_bots) == (9, 4, 9, 5)

@@ -19,7 +19,7 @@ _save_own = CassandraStore.save_own
 def everything_is_mine(
     self: CassandraStore, held: Held, flush: int, ids: Mapping[str, int], window_us: int
 ) -> set[str]:
-    """Every id is this flush's, whoever has claimed it before."""
+    """Every id is this flush's, even if another flush has claimed it."""
     return set()
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ingest import claim_table
-from ingest.claim_table import ANOTHER, GO_ON, REUSE, SET_ASIDE, TABLE, Action, Claimant, Holds, Relation, decide
+from ingest.claim_table import ANOTHER, GO_ON, REUSE, SET_ASIDE, TABLE, Action, Claimant, Holds, Relation, choose_number
 from ingest.journal.journal import Identity
 from storage.contract import CLOSED, COPIED, OPEN, RETIRED, OwnerRecord
 
@@ -123,11 +123,11 @@ def test_the_journals_own_claim_decides_before_its_number_and_that_before_the_ne
 def test_what_is_done_with_which_record(
     owners: list[OwnerRecord], holds: set[Holds], action: Action, owner: int | None
 ) -> None:
-    done, record = decide(JOURNAL, owners, holds)
+    done, record = choose_number(JOURNAL, owners, holds)
     assert (done, record and record.owner) == (action, owner)
 
 
 def test_a_flush_is_set_aside_if_a_copy_took_the_journals_old_number_from_somebody_else() -> None:
     """Its number may lie below the marks of that owner's rows, so what it adds would be hidden."""
     moved, taken = replace(OWN, owner=7, state=COPIED), replace(TWIN, owner=3)
-    assert decide(replace(JOURNAL, flush=51), [taken, moved], FLUSH) == (SET_ASIDE, taken)
+    assert choose_number(replace(JOURNAL, flush=51), [taken, moved], FLUSH) == (SET_ASIDE, taken)

@@ -12,7 +12,7 @@ from clickcurve.buckets import codec
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from clickcurve.buckets.row import check
 from clickcurve.keys import ALL_LINKS, CALLER_DAYS, caller_key, limit_key, link_of, namespace_key
-from ingest.batch import Batch, SourceStep, decode, encode_batch, encode_singles
+from ingest.batch import Batch, SourceStep, decode_batch, encode_batch, encode_singles
 from retention.run import run_pass
 from storage.memory_store import MemoryStore
 from storage.sqlite.store import SqliteStore
@@ -53,7 +53,7 @@ def node_on(store: SqliteStore | MemoryStore, folder: Path, clock: Clock) -> Own
 def test_a_batch_of_a_program_that_knew_no_others_is_read() -> None:
     """The bytes are those that such a program wrote: five fields."""
     old = [counts(60, {"a": 2}), counts(60, {"b": 1}), [["id", counts(0, {"a": 1}), {}]], {"a": 7}, ["log", 0, 9, "t"]]
-    found = decode(b"b" + msgspec.msgpack.encode(old))
+    found = decode_batch(b"b" + msgspec.msgpack.encode(old))
     assert isinstance(found, Batch)
     assert (found.people, found.bots, found.openings) == (old[0], old[1], old[3])
     assert (found.identified[0].id, found.source) == ("id", SourceStep("log", 0, 9, "t"))
@@ -65,7 +65,7 @@ def test_a_batch_with_others_is_of_another_kind_which_such_a_program_refuses() -
     assert encode_batch(batch)[:1] == b"o"
     assert encode_batch(Batch(people=counts(60, {"a": 1})))[:1] == b"b"
     assert encode_singles(60, ["a"])[:1] == b"s"
-    assert decode(encode_batch(batch)) == batch
+    assert decode_batch(encode_batch(batch)) == batch
 
 
 def test_a_batch_of_nothing_but_others_is_not_empty() -> None:

@@ -14,10 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from testing.server import ROOT, RunningServer, plain_environment
 
 MADE_BY_TOOLS = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "clickcurve-data")
-PIP = ("--isolated", "--quiet", "--disable-pip-version-check", "--retries", "2", "--timeout", "20")
+PIP = ("--quiet", "--disable-pip-version-check", "--retries", "2", "--timeout", "20")
 WITHIN_S = 300.0
 
 
@@ -66,7 +68,7 @@ class Environment:
         return found
 
     def pip(self, verb: str, *arguments: str | Path) -> None:
-        """Runs pip on this environment. Raises AssertionError with pip's last words."""
+        """Runs pip on this environment; the test fails with pip's last words if it cannot."""
         done = subprocess.run(
             [*self._pip, verb, *PIP, *map(str, arguments)],
             env=plain_environment({"PYTHONPATH": ""}),
@@ -77,9 +79,8 @@ class Environment:
         )
         if done.returncode:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-            raise AssertionError(
-                f"pip {verb} failed; these tests need PyPI. It said: {said[-1] if said else 'nothing'}"
-            )
+            last = said[-1] if said else "nothing"
+            pytest.fail(f"pip {verb} failed; these tests need PyPI. It said: {last}", pytrace=False)
 
     def run(self, code: str, folder: Path, *arguments: str, python_path: str = "") -> subprocess.CompletedProcess[str]:
         """Runs Python code in the folder, which stands first on the path, as for `python -c`."""

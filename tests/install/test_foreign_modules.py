@@ -11,7 +11,7 @@ from testing.client import Clickcurve
 from tests.install.environments import Environment, InstalledServer
 
 ITS_OWN = """
-import clickcurve.limiter.limiter
+from clickcurve.limiter import Limiter
 import ingest, query.routes, server, storage
 
 print(server.WHOSE, storage.WHOSE, query.routes.WHOSE, ingest.WHOSE)

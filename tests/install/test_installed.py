@@ -27,9 +27,8 @@ for file in sorted(package.rglob("*.py")):
 
 ON_REDIS = """
 import sys
+from clickcurve.limiter import Limiter, parse_rules
 from clickcurve.limiter.backends.redis import RedisBackend
-from clickcurve.limiter.limiter import Limiter
-from clickcurve.limiter.rule import parse_rules
 
 rules = parse_rules({"login": {"by": "user", "rates": "2/h", "backend": "redis"}})
 limiter = Limiter(rules, clock=None, backends={"redis": RedisBackend(sys.argv[1], timeout_s=5.0)})
@@ -39,10 +38,10 @@ print([limiter.hit("login", {"user": "ann"}).allowed for _ in range(3)])
 TYPED = """
 import time
 
-from clickcurve.limiter.decision import Decision
-from clickcurve.limiter.limiter import Limiter
-from clickcurve.limiter.rule import parse_rules
+from clickcurve import Ladder
+from clickcurve.limiter import Decision, Limiter, parse_rules
 
+ladder: Ladder = Ladder.parse("60:1,month")
 limiter = Limiter(parse_rules({"login": {"by": "user", "rates": "5/m"}}), clock=time.time)
 
 

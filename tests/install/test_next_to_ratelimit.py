@@ -21,8 +21,7 @@ except RateLimitException:
     print("theirs works")
 """
 OURS = """
-from clickcurve.limiter.limiter import Limiter
-from clickcurve.limiter.rule import parse_rules
+from clickcurve.limiter import Limiter, parse_rules
 
 limiter = Limiter(parse_rules({"login": {"by": "user", "rates": "1/m"}}), clock=lambda: 0.0)
 assert [limiter.hit("login", {"user": "ann"}).allowed for _ in range(2)] == [True, False]

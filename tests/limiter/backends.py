@@ -1,6 +1,6 @@
 """Every backend once, for the suites that hold all of them to the same answers. A new one is a new entry in BACKENDS.
 
-`counters` is no backend of the program: it is the arithmetic of `named` over a plain dict, which a backend
+`counters` is no backend of the program: it is the arithmetic of `counters` over a plain dict, which a backend
 that can only read and add many numbers shares, held to the same answers as the others.
 """
 

@@ -96,13 +96,13 @@ def test_looking_before_counting_admits_an_eleventh(client: redis.Redis) -> None
     assert sum(admits() for _ in range(20)) == 11
 
 
-def test_who_dies_between_incr_and_expire_leaves_a_counter_without_an_end(client: redis.Redis) -> None:
+def test_a_process_that_dies_between_incr_and_expire_leaves_a_counter_without_an_end(client: redis.Redis) -> None:
     client.incr("calls")  # and here the caller dies, so that nobody ever sees a 1 again
     assert client.incr("calls") != 1
     assert client.ttl("calls") == -1
 
 
-def test_counting_before_looking_counts_who_is_refused(client: redis.Redis) -> None:
+def test_counting_before_looking_counts_refused_hits(client: redis.Redis) -> None:
     def admits() -> bool:
         pipeline = client.pipeline()
         for window_s in (1, 60):

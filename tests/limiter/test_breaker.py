@@ -71,7 +71,7 @@ def test_the_pause_doubles_up_to_a_bound_and_begins_anew(breaker: Breaker, timer
     assert breaker.opened == 2
 
 
-def test_who_asked_before_it_opened_lengthens_no_pause(breaker: Breaker) -> None:
+def test_a_question_from_before_it_opened_lengthens_no_pause(breaker: Breaker) -> None:
     assert all(breaker.lets() for _ in range(10))
     for _ in range(10):
         breaker.failed()
@@ -80,7 +80,7 @@ def test_who_asked_before_it_opened_lengthens_no_pause(breaker: Breaker) -> None
     assert not breaker.is_open
 
 
-def test_who_gives_up_lets_the_next_one_try(breaker: Breaker, timer: Hand) -> None:
+def test_a_question_that_is_given_up_lets_the_next_one_try(breaker: Breaker, timer: Hand) -> None:
     fail(breaker, 3)
     timer.now_s += 1.0
     assert breaker.lets()

@@ -38,7 +38,7 @@ def test_a_refused_hit_fits_when_its_wait_is_over_and_not_before(strategy: str, 
 
 
 @on()
-def test_all_is_free_again_at_the_time_that_was_told(strategy: str, place: Place) -> None:
+def test_all_is_free_again_at_reset_at(strategy: str, place: Place) -> None:
     limiter = ten(place, strategy)
     for n in range(10):
         limiter.hit("e", ANN, now=T + n * 0.05)
@@ -137,7 +137,7 @@ def test_the_pieces_add_up_to_what_is_held_against_the_limit(strategy: str, plac
 
 
 @on("list")
-def test_a_list_remembers_who_called(strategy: str, place: Place) -> None:
+def test_a_list_remembers_its_callers(strategy: str, place: Place) -> None:
     limiter = place.limiter({"e": {"by": "ip", "rates": "4/m", "strategy": strategy}})
     limiter.hit("e", ANN, caller="first", now=T)
     limiter.hit("e", ANN, 2, now=T + 1)
@@ -183,7 +183,7 @@ def test_several_rates_are_one_decision(strategy: str, place: Place) -> None:
 
 
 @on()
-def test_a_hit_that_one_rule_refuses_consumes_of_none(strategy: str, place: Place) -> None:
+def test_a_hit_that_one_rule_refuses_uses_up_nothing_of_any(strategy: str, place: Place) -> None:
     unit = "s" if strategy == "per_second" else "m"
     limiter = place.limiter(
         {
@@ -204,7 +204,7 @@ def test_a_hit_that_one_rule_refuses_consumes_of_none(strategy: str, place: Plac
 
 
 @on()
-def test_a_rule_in_shadow_mode_refuses_nobody_and_counts_what_it_would_have_admitted(
+def test_a_rule_in_shadow_mode_refuses_nothing_and_counts_what_it_would_have_admitted(
     strategy: str, place: Place
 ) -> None:
     unit = "s" if strategy == "per_second" else "m"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickcurve.limiter.decision import Decision, decide, is_admitted
+from clickcurve.limiter.decision import Decision, combine_quotas, is_admitted
 from clickcurve.limiter.quota import Bound, Quota, longest, pause_s, tightest
 from clickcurve.limiter.rule import Rule, parse_rules
 
@@ -28,21 +28,21 @@ def rules(*shadows: bool) -> tuple[Rule, ...]:
 
 def test_the_answer_is_that_of_the_tightest_rule() -> None:
     three = rules(False, False, False)
-    assert decide(three, [fits(9, 5), fits(9, 2), fits(9, 3)]).rule is three[1]
-    assert decide(three, [fits(9, 2), fits(7, 2), fits(8, 2)]).rule is three[1]
-    assert decide(three, [fits(9, 2), fits(9, 2, 3_600), fits(9, 2)]).rule is three[1]
+    assert combine_quotas(three, [fits(9, 5), fits(9, 2), fits(9, 3)]).rule is three[1]
+    assert combine_quotas(three, [fits(9, 2), fits(7, 2), fits(8, 2)]).rule is three[1]
+    assert combine_quotas(three, [fits(9, 2), fits(9, 2, 3_600), fits(9, 2)]).rule is three[1]
 
 
 def test_a_refusal_is_that_of_the_longest_wait() -> None:
     three = rules(False, False, False)
-    refused = decide(three, [refuses(9, 5.0), fits(3, 0), refuses(9, 7.0)], "token")
+    refused = combine_quotas(three, [refuses(9, 5.0), fits(3, 0), refuses(9, 7.0)], "token")
     assert (refused.allowed, refused.rule, refused.retry_after_s) == (False, three[2], 7.0)
     assert refused.reservation is None
-    never = decide(three, [refuses(9, 5.0), refuses(3, None), fits(9, 1)])
+    never = combine_quotas(three, [refuses(9, 5.0), refuses(3, None), fits(9, 1)])
     assert (never.rule, never.retry_after_s, never.never) == (three[1], None, True)
 
 
-def test_between_equal_waits_the_tightest_is_told() -> None:
+def test_of_equal_waits_the_tightest_rate_decides() -> None:
     assert longest([refuses(9, 5.0), refuses(7, 5.0)]).limit == 7
     assert longest([refuses(7, 5.0, 60), refuses(7, 5.0, 3_600)]).window_s == 3_600
     assert longest([refuses(7, 5.0, remaining=2), refuses(9, 5.0, remaining=1)]).limit == 9
@@ -51,17 +51,17 @@ def test_between_equal_waits_the_tightest_is_told() -> None:
 
 def test_a_shadow_rule_that_would_refuse_lets_pass_and_says_so() -> None:
     pair = rules(True, False)
-    shadow = decide(pair, [refuses(3, 5.0), fits(9, 4)], "token")
+    shadow = combine_quotas(pair, [refuses(3, 5.0), fits(9, 4)], "token")
     assert (shadow.allowed, shadow.shadow, shadow.rule, shadow.retry_after_s) == (True, True, pair[0], 5.0)
     assert shadow.reservation == "token"
-    refused = decide(pair, [refuses(3, 50.0), refuses(9, 5.0)])
+    refused = combine_quotas(pair, [refuses(3, 50.0), refuses(9, 5.0)])
     assert (refused.allowed, refused.shadow, refused.rule) == (False, False, pair[1])
 
 
-def test_a_shadow_rule_that_fits_is_only_told_of_where_there_is_no_other() -> None:
+def test_a_shadow_rule_that_fits_is_the_answer_only_where_it_is_alone() -> None:
     pair = rules(True, False)
-    assert decide(pair, [fits(3, 0), fits(9, 4)]).rule is pair[1]
-    alone = decide(rules(True), [fits(3, 0)])
+    assert combine_quotas(pair, [fits(3, 0), fits(9, 4)]).rule is pair[1]
+    alone = combine_quotas(rules(True), [fits(3, 0)])
     assert (alone.allowed, alone.shadow, alone.limit) == (True, False, 3)
 
 
@@ -71,20 +71,20 @@ def test_a_hit_is_admitted_when_every_enforced_rule_lets_it(quotas: str, admitte
     assert is_admitted(rules(True, False), told) is admitted
 
 
-def test_a_decision_says_what_its_standing_says() -> None:
-    decision = decide(rules(False), [refuses(9, 5.0, 3_600, 2)])
+def test_a_decision_has_the_numbers_of_its_quota() -> None:
+    decision = combine_quotas(rules(False), [refuses(9, 5.0, 3_600, 2)])
     assert (decision.limit, decision.window_s, decision.remaining, decision.reset_at) == (9, 3_600, 2, 1_000)
     assert decision.bound == Bound(9, 11) == (9, 11)
     assert (decision.pieces, decision.callers, decision.fallback, decision.shadow) == ((), (), False, False)
 
 
 def test_one_rule_and_many_are_answered_in_the_same_form() -> None:
-    one: tuple[Any, ...] = decide(rules(False), [fits(9, 5)], "token")
+    one: tuple[Any, ...] = combine_quotas(rules(False), [fits(9, 5)], "token")
     assert one == Decision(True, rules(False)[0], fits(9, 5), False, "token")
 
 
 @given(st.integers(1_000_000_000 * SECOND_US, 4_000_000_000 * SECOND_US), st.integers(1, 90_000 * SECOND_US))
-def test_who_waits_as_long_as_told_is_not_early(now_us: int, wait_us: int) -> None:
+def test_a_caller_that_waits_for_retry_after_is_not_early(now_us: int, wait_us: int) -> None:
     now = now_us / SECOND_US
     wait_s = pause_s(now_us, now_us + wait_us)
     assert int((now + wait_s) * SECOND_US) >= now_us + wait_us

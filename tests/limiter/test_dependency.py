@@ -57,7 +57,7 @@ def made(limits: Mapping[str, Any] = LIMITS, **more: Any) -> FastAPI:
     return app_of(limiter(limits), **more)
 
 
-def test_a_route_that_writes_is_limited_and_tells_what_is_left() -> None:
+def test_a_route_that_writes_is_limited_and_says_what_is_left() -> None:
     app = made()
     answers = ask(app, path="/links", times=4)
     assert statuses(answers) == [200, 200, 200, 429]
@@ -70,7 +70,7 @@ def test_a_route_that_writes_is_limited_and_tells_what_is_left() -> None:
     assert "x-ratelimit-limit" not in read.headers
 
 
-def test_users_are_told_apart_before_addresses() -> None:
+def test_users_are_distinguished_before_addresses() -> None:
     app = made()
     assert statuses(ask(app, path="/links", times=4, headers={"X-User": "ann"}))[-1] == 429
     assert statuses(ask(app, path="/links", peer=BEN, headers={"X-User": "ann"})) == [429]

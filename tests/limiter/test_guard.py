@@ -160,7 +160,7 @@ def test_all_rules_of_an_event_are_one_decision_then_too(make: Make) -> None:
     assert fallbacks(both) == {"open": 3, "closed": 0, "local": 3}
 
 
-def test_a_closed_rule_in_shadow_mode_refuses_nobody(make: Make) -> None:
+def test_a_closed_rule_in_shadow_mode_refuses_nothing(make: Make) -> None:
     setup = make({"on_failure": "local"}, {"on_failure": "closed", "shadow": True})
     setup.shaky.down = True
     told = setup.hits(4)
@@ -260,7 +260,7 @@ def test_an_answer_after_the_deadline_is_taken_but_is_a_failure() -> None:
     assert [each.fallback for each in setup.hits(4)] == [False] * 3 + [True]
 
 
-def test_an_event_loop_breaks_off_what_is_not_over_by_the_deadline() -> None:
+def test_an_event_loop_breaks_off_a_call_at_the_deadline() -> None:
     setup = Setup(True, {"on_failure": "closed"})
 
     class Stuck(Immediate):

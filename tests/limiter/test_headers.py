@@ -70,7 +70,7 @@ def test_the_draft_promises_no_faster_rate_than_the_rules() -> None:
     assert told("ietf", decision(1, reset_at=NOW + 1, rule=rule), (rule,))["RateLimit"] == '"api";r=1;t=1'
 
 
-def test_a_token_bucket_tells_its_burst_and_how_long_that_takes_to_come_in() -> None:
+def test_a_token_bucket_shows_its_burst_and_how_long_that_takes_to_come_in() -> None:
     found = told("ietf", decision(40, reset_at=NOW + 6, rule=BUCKET[0]), BUCKET)
     assert found["RateLimit-Policy"] == '"api";q=100;w=10'
     assert found["RateLimit"] == '"api";r=40;t=6'
@@ -81,7 +81,7 @@ def test_a_token_bucket_tells_its_burst_and_how_long_that_takes_to_come_in() -> 
     ("wait_s", "header"),
     [(0.001, "1"), (0.999, "1"), (1.0, "1"), (1.001, "2"), (59.4, "60"), (None, None), (0.0, None)],
 )
-def test_retry_after_is_whole_seconds_rounded_up_and_absent_when_waiting_is_no_use(
+def test_retry_after_is_whole_seconds_rounded_up_and_absent_when_waiting_does_not_help(
     dialect: str, wait_s: float | None, header: str | None
 ) -> None:
     assert told(dialect, decision(0, wait_s)).get("Retry-After") == header
@@ -109,7 +109,7 @@ def test_a_shadow_rule_is_in_no_policy() -> None:
 
 
 @pytest.mark.parametrize(("status", "may"), [(200, True), (301, False), (302, False), (308, False), (429, True)])
-def test_a_redirect_tells_nothing(status: int, may: bool) -> None:
+def test_a_redirect_carries_no_limits(status: int, may: bool) -> None:
     assert may_carry_limits(status) is may
 
 
@@ -158,7 +158,7 @@ def test_an_unknown_dialect_is_refused() -> None:
         {"rates": "10/m", "strategy": "single_counter"},
     ],
 )
-def test_who_does_what_the_headers_say_is_served_and_not_too_fast(rule: dict[str, object]) -> None:
+def test_a_client_that_obeys_the_headers_is_served_and_not_too_fast(rule: dict[str, object]) -> None:
     """Who waits for Retry-After passes; and what is left, divided by the time, is no faster rate than a policy's."""
     rules = parse_rules({"e": {"by": "ip", **rule}})
     limiter = Limiter(rules, clock=None)

@@ -79,7 +79,7 @@ def test_a_reservation_counts_when_it_is_made_also_if_it_is_cancelled() -> None:
     assert told.history.take() == {START: {ASKED: 1, ADMITTED: 1}}
 
 
-def test_who_waits_in_vain_asked_once() -> None:
+def test_a_caller_that_waits_in_vain_asked_once() -> None:
     told = Told(rates="1/h")
     told.limiter.hit("login", IP)
     assert not told.limiter.wait("login", IP, wait_s=5).allowed
@@ -99,7 +99,7 @@ def test_what_was_taken_is_gone_and_what_is_given_back_is_added() -> None:
 
 
 @pytest.mark.parametrize("given_back", [False, True])
-def test_sums_that_nobody_takes_are_bounded_and_what_goes_is_counted(given_back: bool) -> None:
+def test_sums_that_are_never_taken_are_bounded_and_the_lost_ones_counted(given_back: bool) -> None:
     told = Told(rates="1/h")
     decision = told.limiter.hit("login", IP, now=START)
     history = DecisionSums(max_sums=4)
@@ -129,7 +129,7 @@ def limiter_with(heard: HEARD, *rules: Mapping[str, object]) -> Limiter:
     )
 
 
-def test_callers_are_told_of_where_a_rule_says_so() -> None:
+def test_listeners_hear_of_callers_where_a_rule_says_so() -> None:
     heard: HEARD = []
     limiter = limiter_with(heard, {"by": ["user", "ip"], "rates": "1/m", "history": "callers"})
     ann, guest = {"user": "ann", **IP}, dict(IP)
@@ -140,7 +140,7 @@ def test_callers_are_told_of_where_a_rule_says_so() -> None:
     assert heard == [("login", by_user, 1, True), ("login", by_user, 1, False), ("login", by_ip, 1, True)]
 
 
-def test_callers_are_told_of_once_for_each_way_to_name_them_and_not_where_no_rule_says_so() -> None:
+def test_listeners_hear_of_a_caller_once_for_each_way_to_name_it_and_not_where_no_rule_says_so() -> None:
     heard: HEARD = []
     kept, other = {"history": "callers", "by": "ip"}, {"by": "user", "rates": "9/d"}
     limiter = limiter_with(heard, {**kept, "rates": "1/m"}, {**kept, "rates": "5/h"}, other)

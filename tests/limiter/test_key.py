@@ -28,7 +28,7 @@ def test_two_pairs_of_values_share_a_key_only_if_they_are_equal(one: tuple[str, 
 
 
 @given(st.lists(st.lists(values, min_size=1, max_size=3).map(tuple), min_size=2, max_size=2))
-def test_parts_that_are_joined_can_be_told_apart(rows: list[tuple[str, ...]]) -> None:
+def test_parts_that_are_joined_stay_distinct(rows: list[tuple[str, ...]]) -> None:
     one, other = ("".join(map(part, row)) for row in rows)
     assert (one == other) == (rows[0] == rows[1])
 

@@ -46,7 +46,7 @@ def test_an_unknown_event_is_said_with_the_known_ones(event: str) -> None:
 
 
 @pytest.mark.parametrize("cost", [0, -1, 1.5, "2", 1_000_000_001, None, False])
-def test_a_cost_that_is_none_is_refused(cost: Any) -> None:
+def test_a_wrong_cost_is_refused(cost: Any) -> None:
     limiter = Limiter(RULES, clock=clock)
     for ask in (limiter.hit, limiter.peek, limiter.reserve):
         with pytest.raises(ParameterInvalid, match="the cost must be a whole number from 1"):
@@ -81,7 +81,7 @@ def test_the_clock_is_asked_when_no_time_is_given() -> None:
     assert [limiter.hit("e", ANN).allowed for _ in range(3)] == [True, False, True]
 
 
-def test_whoever_listens_hears_of_all_but_peeks() -> None:
+def test_a_listener_hears_of_all_but_peeks() -> None:
     heard: list[tuple[str, int, bool]] = []
 
     def listen(event: str, cost: int, decision: Decision) -> None:
@@ -145,7 +145,7 @@ def test_only_failures_count() -> None:
     assert limiter.peek("login", ANN).remaining == 1
 
 
-def test_tries_side_by_side_hold_their_places() -> None:
+def test_concurrent_attempts_are_all_reserved() -> None:
     limiter = Limiter(RULES, clock=clock)
     with (
         limiter.count_failures("login", ANN, 2),
@@ -198,7 +198,7 @@ def test_the_question_as_flat_rows() -> None:
     ]
 
 
-def test_a_backend_with_a_clock_of_its_own_is_not_told_the_time() -> None:
+def test_a_backend_with_a_clock_of_its_own_is_not_sent_the_time() -> None:
     seen: list[int | None] = []
 
     class Timed(MemoryBackend):

@@ -346,7 +346,7 @@ def test_an_answer_of_many_pieces(server: Served) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "host", ":1", "host:", "host:0", "host:65536", "host:x", "host:-1", "host:²"])
-def test_an_address_that_is_none(text: str) -> None:
+def test_a_text_that_is_not_an_address(text: str) -> None:
     with pytest.raises(SettingInvalid, match="host:port"):
         MemcachedBackend([text])
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -21,20 +17,23 @@ from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import EDGES_S
 from testing.backend_servers import shared_memcached
-from testing.server import ROOT, plain_environment
 from tests.limiter.backends import PATIENCE_S, Place, on
 from tests.limiter.given import ANN, T, free, hits, ten
 from tests.limiter.oracle import SECOND_US, FixedModel, TieredModel
-from tests.limiter.racer import THREADS
+from tests.limiter.racer import Racers, racers
 from tests.limiter.together import together
 from tests.limiter.traces import rates_of, steps, text_of
 
-PROCESSES = 4
 ROUNDS = 8
 RATES = {
     "tiered": ("5/m", "5/d", "5/s, 6/m, 9/d"),
     "fixed": ("5/m", "5/m, 9/d"),
     "per_second": ("5/s",),
+}
+RACED = {
+    "tiered": {"by": "ip", "rates": "5/m", "strategy": "tiered"},
+    "fixed": {"by": "ip", "rates": "5/m", "strategy": "fixed"},
+    "several": {"by": "ip", "rates": "5/s, 6/m, 9/d", "strategy": "tiered"},
 }
 CASES = [(strategy, rates) for strategy, several in RATES.items() for rates in several]
 
@@ -114,7 +113,7 @@ def test_costs_and_several_rules(strategy: str, place: Place) -> None:
 
 
 @on(among=["memcached"])
-def test_reservations_that_end_side_by_side_end_once(strategy: str, place: Place) -> None:
+def test_reservations_that_are_ended_concurrently_end_once(strategy: str, place: Place) -> None:
     limiter = ten(place, strategy)
     token = limiter.reserve("e", ANN, 4, now=T).reservation or ""
     limiter.hit("e", ANN, 6, now=T)
@@ -152,7 +151,7 @@ def raced(monkeypatch: pytest.MonkeyPatch, strategy: str, cost: int = 1) -> Iter
 
 
 @on("tiered", "fixed", "per_second", among=["counters"])
-def test_who_was_raced_for_the_last_place_is_refused(
+def test_a_hit_that_loses_the_race_for_the_last_of_the_limit_is_refused(
     strategy: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with raced(monkeypatch, strategy) as (limiter, backend):
@@ -166,7 +165,7 @@ def test_who_was_raced_for_the_last_place_is_refused(
 
 
 @on("tiered", "fixed", "per_second", among=["counters"])
-def test_who_was_raced_and_still_has_room_is_told_what_is_left(
+def test_a_hit_that_lost_a_race_and_still_has_room_says_what_is_left(
     strategy: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with raced(monkeypatch, strategy) as (limiter, backend):
@@ -178,7 +177,7 @@ def test_who_was_raced_and_still_has_room_is_told_what_is_left(
         assert backend.measures()["memcached_taken_back_total"] == 0
 
 
-def test_who_is_raced_every_time_is_refused_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hit_that_loses_every_race_is_refused_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each time by one that is taken back before it looks again, so that there is always room when it looks."""
     with raced(monkeypatch, "fixed") as (limiter, backend):
         charge = QuestionKeys.charge
@@ -214,56 +213,25 @@ def test_a_reset_in_the_middle_of_a_hit(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 # --- processes --------------------------------------------------------------------------------------------------------
-@contextmanager
-def racers(address: str, rule: Mapping[str, Any]) -> Iterator[list[subprocess.Popen[str]]]:
-    command = [sys.executable, "-m", "tests.limiter.racer", address, json.dumps(rule)]
-    with ExitStack() as running:
-        started = [
-            running.enter_context(
-                subprocess.Popen(
-                    command,
-                    cwd=ROOT,
-                    env=plain_environment(),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            for _ in range(PROCESSES)
-        ]
-        for process in started:
-            running.callback(process.kill)
-        assert [said(process) for process in started] == [["ready"]] * PROCESSES
-        yield started
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Racers]:
+    with racers("memcached", shared_memcached().address, RACED) as ready:
+        yield ready
 
 
-def said(process: subprocess.Popen[str]) -> list[str]:
-    assert process.stdout is not None
-    return process.stdout.readline().split()
-
-
-@pytest.mark.parametrize(("strategy", "rates"), [("tiered", "5/m"), ("fixed", "5/m"), ("tiered", "5/s, 6/m, 9/d")])
-def test_four_processes_of_25_threads(strategy: str, rates: str) -> None:
-    assert PROCESSES * THREADS == 100
-    rule = {"by": "ip", "rates": rates, "strategy": strategy, "backend": "memcached"}
-    with racers(shared_memcached().address, rule) as processes:
-        admitted: Counter[int] = Counter()
-        for number in range(ROUNDS):
-            for process in processes:
-                assert process.stdin is not None
-                process.stdin.write(f"caller{number} {T}\n")
-                process.stdin.flush()
-            admitted[sum(int(said(process)[0]) for process in processes)] += 1
+@pytest.mark.parametrize("event", RACED)
+def test_four_processes_of_25_threads(event: str, processes: Racers) -> None:
+    admitted = Counter(processes.race(event, f"caller-{number}", T) for number in range(ROUNDS))
     # Fewer where the last place was free only for a moment, when nobody looked; that is rare.
     assert max(admitted) == 5
 
 
 # --- adversarial steps ------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("side", ["strict", "lenient"])
 @pytest.mark.parametrize("place", ["memcached"], indirect=True)
 def test_tiered_never_admits_too_much_or_refuses_wrongly(place: Place, side: str, seed: int) -> None:
-    """2,000 steps each, 20,000 in all."""
+    """2,000 steps each, 12,000 in all."""
     random = Random(f"memcached {side} {seed}")
     for edge, many in (("second", 800), ("second", 800), ("minute", 250), ("hour", 150)):
         rates = rates_of(random, EDGES_S[edge])
@@ -279,10 +247,10 @@ def test_tiered_never_admits_too_much_or_refuses_wrongly(place: Place, side: str
             assert at_least <= model.log.inside(at_us, decision.window_s) <= at_most
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("place", ["memcached"], indirect=True)
 def test_fixed_does_what_its_model_does(place: Place, seed: int) -> None:
-    """4,000 steps each, 20,000 in all."""
+    """4,000 steps each, 12,000 in all."""
     random = Random(f"memcached fixed {seed}")
     for number in range(2):
         rates = rates_of(random)

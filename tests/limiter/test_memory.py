@@ -39,7 +39,7 @@ def on(backend: MemoryBackend, **settings: Any) -> Limiter:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_flood_of_new_names_washes_nobody_out(strategy: str) -> None:
+def test_a_flood_of_new_names_makes_no_caller_forgotten(strategy: str) -> None:
     backend = MemoryBackend(max_keys=50)
     limiter = on(backend, strategy=strategy, rates=STRATEGIES[strategy])
     for _ in range(3):
@@ -80,7 +80,7 @@ def test_the_table_stays_near_what_lives_in_it() -> None:
     assert backend.measures()["memory_keys"] < 3 * 1_210
 
 
-def test_who_was_forgotten_is_not_admitted_again_at_an_earlier_time() -> None:
+def test_a_forgotten_caller_is_not_admitted_again_at_an_earlier_time() -> None:
     backend = MemoryBackend(max_keys=10)
     limiter = on(backend)
     for _ in range(3):
@@ -220,7 +220,7 @@ def test_a_reservation_lapses_with_its_window() -> None:
     assert backend.measures()["memory_reservations"] == 1
 
 
-def test_who_was_forgotten_meanwhile_gets_nothing_back() -> None:
+def test_a_caller_that_was_forgotten_meanwhile_gets_nothing_back() -> None:
     backend = MemoryBackend(max_keys=2)
     limiter = on(backend, strategy="fixed")
     token = limiter.reserve("e", who("me"), 2, now=MIDNIGHT + 59).reservation or ""

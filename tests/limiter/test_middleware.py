@@ -71,7 +71,7 @@ def test_a_refusal_never_reaches_the_application_nor_reads_a_body() -> None:
     assert inner.asked == 3
 
 
-def test_each_answer_tells_what_is_left_after_it() -> None:
+def test_each_answer_says_what_is_left_after_it() -> None:
     answers = ask(limited(), times=4)
     assert [answer.headers["x-ratelimit-remaining"] for answer in answers] == ["2", "1", "0", "0"]
     assert {answer.headers["x-ratelimit-reset"] for answer in answers} == {str(NOW - NOW % 60 + 60)}
@@ -144,7 +144,7 @@ def test_rules_that_are_replaced_hold_at_once_also_when_they_are_gone() -> None:
     assert statuses(ask(app, times=3)) == [200] * 3
 
 
-def test_who_cannot_be_told_apart_is_told_what_is_missing() -> None:
+def test_a_request_without_the_features_of_a_rule_hears_what_is_missing() -> None:
     app = limited(limits={"shorten": {"by": "user", "rates": "3/m"}})
     (answer,) = ask(app)
     assert (answer.status_code, answer.json()["field"]) == (422, "user")
@@ -183,7 +183,7 @@ def test_an_application_that_raises_has_failed() -> None:
     assert statuses(ask(app)) == [429]
 
 
-def test_a_burst_of_tries_side_by_side_cannot_pass_together() -> None:
+def test_a_burst_of_concurrent_attempts_cannot_pass_together() -> None:
     """All of them are at the password at once; without a held place each would find the counter at zero."""
     inner = App()
     arrived = 0

@@ -78,7 +78,7 @@ def test_a_decision_is_one_call_however_many_rules_and_rates(server: Served, red
     assert "eval" not in calls(server)
 
 
-def test_a_server_that_has_lost_the_scripts_is_told_them_and_counts_once(server: Served, redis: Place) -> None:
+def test_a_server_that_has_lost_the_scripts_gets_them_again_and_counts_once(server: Served, redis: Place) -> None:
     limiter = ten(redis, "tiered")
     for expected in (9, 8, 7):
         server.ask(b"SCRIPT FLUSH")
@@ -306,7 +306,7 @@ def test_many_questions_are_under_way_on_one_connection(server: Served) -> None:
 # --- what is refused --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("url", ["", "127.0.0.1:6379", "http://127.0.0.1", "redis://127.0.0.1/?wrong=1"])
 @pytest.mark.parametrize("kind", [RedisBackend, AsyncRedisBackend])
-def test_an_address_that_is_none_is_refused_at_once(kind: Any, url: str) -> None:
+def test_a_text_that_is_not_an_address_is_refused_at_once(kind: Any, url: str) -> None:
     with pytest.raises(SettingInvalid, match="not an address of a Redis"):
         kind(url)
 

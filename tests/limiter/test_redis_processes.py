@@ -2,57 +2,29 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 
 from clickcurve.limiter.rule import SUPPORTED
-from testing.backend_servers import Served, shared_redis
-from testing.server import ROOT, command, plain_environment
+from testing.backend_servers import shared_redis
+from tests.limiter.given import T
+from tests.limiter.racer import Racers, racers
 
-PROCESSES, ROUNDS = 4, 10
-
-
-def line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-@pytest.fixture
-def server() -> Served:
-    return shared_redis()
+ROUNDS = 10
+RULES = {
+    strategy: {"by": "ip", "rates": "5/s" if strategy == "per_second" else "5/m", "strategy": strategy}
+    for strategy in SUPPORTED["redis"]
+}
 
 
-@pytest.fixture
-def hammers(server: Served, request: pytest.FixtureRequest) -> Iterator[list[subprocess.Popen[str]]]:
-    asking = command(server.url, request.param, module="tests.limiter.hammer")
-    with ExitStack() as running:
-        processes = [
-            running.enter_context(
-                subprocess.Popen(
-                    asking,
-                    cwd=ROOT,
-                    env=plain_environment(),
-                    text=True,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                )
-            )
-            for _ in range(PROCESSES)
-        ]
-        assert [line(process) for process in processes] == ["ready"] * PROCESSES
-        yield processes
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Racers]:
+    with racers("redis", shared_redis().url, RULES) as ready:
+        yield ready
 
 
-@pytest.mark.parametrize("hammers", SUPPORTED["redis"], indirect=True)
-def test_four_processes_of_25_threads_get_exactly_the_five_places_there_are(
-    hammers: list[subprocess.Popen[str]],
-) -> None:
+@pytest.mark.parametrize("strategy", RULES)
+def test_four_processes_of_25_threads_get_exactly_the_five_places_there_are(strategy: str, processes: Racers) -> None:
     for number in range(ROUNDS):
-        for process in hammers:
-            assert process.stdin is not None
-            process.stdin.write(f"caller {number}\n")
-            process.stdin.flush()
-        assert sum(int(line(process)) for process in hammers) == 5
+        assert processes.race(strategy, f"caller-{number}", T) == 5

@@ -98,7 +98,7 @@ def test_a_replay_refuses_what_a_limiter_refuses(trace: list[tuple[int, str, str
     assert (replay.asked.lines, replay.bad, replay.back) == (len(trace), 0, 0)
 
 
-def test_a_refusal_says_who_and_why_and_when_again() -> None:
+def test_a_refusal_names_the_caller_the_reason_and_the_time_to_wait() -> None:
     replay = Replay(rules_of(["by=ip rates=2/m"]))
     said = [replay.line(f"{T + n} ip=10.0.0.1") for n in range(3)]
     assert said == [None, None, f"{T + 2} ip=10.0.0.1 refused by 2/m: again after 59 s"]

@@ -73,7 +73,7 @@ def test_a_commit_may_keep_less_but_not_more(strategy: str, place: Place) -> Non
 
 
 @on()
-def test_a_token_that_nobody_was_given_is_unknown(strategy: str, place: Place) -> None:
+def test_a_token_that_was_never_handed_out_is_unknown(strategy: str, place: Place) -> None:
     limiter = ten(place, strategy)
     reserved(limiter, T)
     for token in ("", "1-00000000000000000000000000000000", "x" * 500, "9" * 5_000 + "-", "999-"):
@@ -84,7 +84,7 @@ def test_a_token_that_nobody_was_given_is_unknown(strategy: str, place: Place) -
 
 
 @on()
-def test_who_is_refused_holds_nothing(strategy: str, place: Place) -> None:
+def test_a_refused_hit_holds_nothing(strategy: str, place: Place) -> None:
     limiter = ten(place, strategy)
     hits(limiter, 10, T)
     refused = limiter.reserve("e", ANN, now=T)

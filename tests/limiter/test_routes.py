@@ -168,7 +168,7 @@ def test_what_can_never_pass_says_so_by_null() -> None:
     assert "retry-after" not in answer.headers
 
 
-def test_explain_tells_the_buckets_that_the_bound_was_summed_from() -> None:
+def test_explain_shows_the_buckets_that_the_bound_was_summed_from() -> None:
     app = service()
     for _ in range(2):
         hit(app, "shorten", ip="a", endpoint="x")
@@ -179,7 +179,7 @@ def test_explain_tells_the_buckets_that_the_bound_was_summed_from() -> None:
     assert "pieces" not in hit(app, "shorten", ip="b", endpoint="x").json()
 
 
-def test_a_list_tells_who_called() -> None:
+def test_a_list_shows_its_callers() -> None:
     app = service()
     hit(app, "doors", ip="203.0.113.7")
     hit(app, "doors", ip="203.0.113.7", caller="ann")

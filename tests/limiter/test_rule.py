@@ -110,7 +110,7 @@ def test_a_wrong_setting_is_refused_with_the_reason(change: dict[str, Any], fiel
 
 
 @pytest.mark.parametrize("missing", ["by", "rates"])
-def test_every_rule_needs_who_and_how_many(missing: str) -> None:
+def test_every_rule_needs_by_and_rates(missing: str) -> None:
     with pytest.raises(RuleInvalid, match=f"the setting {missing} is missing"):
         parse_rules({"a": {name: value for name, value in GOOD.items() if name != missing}})
 

@@ -81,7 +81,7 @@ def test_the_loop_goes_on_and_the_queue_is_bounded() -> None:
     asyncio.run(act())
 
 
-def test_who_waits_when_it_is_closed_is_told() -> None:
+def test_a_call_that_waits_when_it_is_closed_raises() -> None:
     async def act() -> None:
         backend = Held()
         limited = limiter(Threaded(backend, threads=1))
@@ -99,7 +99,7 @@ def test_who_waits_when_it_is_closed_is_told() -> None:
     asyncio.run(act())
 
 
-def test_who_stops_waiting_is_cancelled_and_not_counted() -> None:
+def test_a_call_that_is_cancelled_while_it_queues_is_not_counted() -> None:
     async def act() -> None:
         backend = Held()
         limited = limiter(Threaded(backend, threads=1))

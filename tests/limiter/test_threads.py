@@ -35,7 +35,7 @@ def test_they_are_let_in_once_more_when_the_window_before_was_full(strategy: str
 
 
 @on(among=EXACT)
-def test_side_by_side_a_refused_hit_takes_of_no_rule(strategy: str, place: Place) -> None:
+def test_among_threads_a_refused_hit_uses_up_nothing_of_any_rule(strategy: str, place: Place) -> None:
     """Every subset of three rules refuses somebody; what each has counted is what passed all of them."""
     unit = "s" if strategy == "per_second" else "m"
     limits = {"user": 40, "ip": 25, "team": 60}
@@ -60,7 +60,7 @@ def test_side_by_side_a_refused_hit_takes_of_no_rule(strategy: str, place: Place
 
 
 @on(among=EXACT)
-def test_reservations_that_end_side_by_side_end_once(strategy: str, place: Place) -> None:
+def test_reservations_that_are_ended_concurrently_end_once(strategy: str, place: Place) -> None:
     limiter = ten(place, strategy)
     token = limiter.reserve("e", ANN, 4, now=T).reservation or ""
     limiter.hit("e", ANN, 6, now=T)

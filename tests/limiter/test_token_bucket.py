@@ -99,7 +99,7 @@ def test_a_change_of_rate_and_burst_keeps_the_tokens_that_are_there(
         assert after == min(tokens, room)
 
 
-def test_the_numbers_of_a_standing() -> None:
+def test_the_numbers_of_a_quota() -> None:
     flow = flow_of(60, 60, 10)
     at_us = 1_000 * SECOND_US
     full = weigh_tokens(flow, 60, flow.full, at_us, at_us, 3, True)

@@ -31,7 +31,7 @@ LOG = '203.0.113.7 - ann [25/Feb/2026:07:14:00 +0100] "POST /links?x=1 HTTP/1.1"
         (LOG.replace("- ann", "- ann lee"), Call(T, {"ip": "203.0.113.7", "user": "ann lee"})),
     ],
 )
-def test_a_line_is_a_time_and_who_asked(text: str, call: Call) -> None:
+def test_a_line_is_a_time_and_features(text: str, call: Call) -> None:
     found = parse_line(text)
     assert found is not None
     assert (found.at, found.cost) == (call.at, call.cost)
@@ -63,7 +63,7 @@ def test_blank_lines_and_comments_are_nothing(text: str) -> None:
         (LOG.replace("25/", "31/"), "its time cannot be"),
     ],
 )
-def test_a_line_that_is_none_is_refused_with_the_reason(text: str, why: str) -> None:
+def test_an_unparsable_line_is_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(ParameterInvalid) as refused:
         parse_line(text)
     assert why in refused.value.detail

@@ -1,4 +1,4 @@
-"""Waiting for a place: in order, until a deadline, in a bounded line. No test waits for time to pass."""
+"""Waiting until a hit fits: in order of arrival, until a deadline, in bounded queues. No test waits for time."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ def waits(**options: Any) -> tuple[Limiter, Time]:
     return Limiter(RULES, clock=time, **{"pause": time.pause, **options}), time
 
 
-def test_who_need_not_wait_does_not() -> None:
+def test_a_hit_that_fits_does_not_wait() -> None:
     limiter, time = waits()
     assert limiter.wait("e", ANN, wait_s=5).allowed
     assert time.pauses == []
 
 
-def test_who_waits_pauses_for_just_as_long_as_it_takes() -> None:
+def test_a_waiter_pauses_for_just_as_long_as_it_takes() -> None:
     limiter, time = waits()
     assert all(limiter.wait("e", ANN, wait_s=5).allowed for _ in range(4))
     assert time.pauses == [1.0, 1.0, 1.0]
     assert limiter.waiting == 0
 
 
-def test_who_could_not_be_in_time_is_refused_at_once() -> None:
+def test_a_hit_that_would_fit_after_the_deadline_is_refused_at_once() -> None:
     limiter, time = waits()
     limiter.wait("e", ANN, wait_s=0)
     refused = limiter.wait("e", ANN, wait_s=0.9)
@@ -68,7 +68,7 @@ def test_what_can_never_pass_does_not_wait() -> None:
     assert (never.allowed, never.never, time.pauses) == (False, True, [])
 
 
-def test_other_callers_do_not_stand_in_the_same_line() -> None:
+def test_other_callers_wait_in_queues_of_their_own() -> None:
     limiter, _ = waits()
     assert limiter.wait("e", ANN, wait_s=0).allowed
     assert limiter.wait("e", BEN, wait_s=0).allowed
@@ -117,7 +117,7 @@ def test_threads_are_let_in_in_order_of_arrival() -> None:
     assert gate.pauses == pytest.approx([1.0] * 5, abs=0.002)
 
 
-def test_a_full_line_refuses_at_once() -> None:
+def test_a_full_queue_refuses_at_once() -> None:
     gate = Gate()
     limiter = Limiter(RULES, clock=gate, pause=gate.pause, max_waiting=1)
     limiter.hit("e", ANN)
@@ -133,7 +133,7 @@ def test_a_full_line_refuses_at_once() -> None:
     assert limiter.waiting == 0
 
 
-def test_nobody_who_comes_later_overtakes_in_line() -> None:
+def test_no_later_caller_overtakes() -> None:
     gate = Gate()
     limiter = Limiter(RULES, clock=gate, pause=gate.pause)
     limiter.hit("e", ANN)
@@ -147,7 +147,7 @@ def test_nobody_who_comes_later_overtakes_in_line() -> None:
     first.join()
 
 
-def test_a_waiter_that_fails_leaves_the_line() -> None:
+def test_a_waiter_that_fails_leaves_the_queue() -> None:
     class Broken(Exception):
         pass
 
@@ -161,7 +161,7 @@ def test_a_waiter_that_fails_leaves_the_line() -> None:
     assert limiter.waiting == 0
 
 
-def test_without_a_clock_or_a_timer_nobody_can_wait() -> None:
+def test_without_a_clock_or_a_timer_waiting_is_an_error() -> None:
     rules = parse_rules({"e": {"by": "ip", "rates": "1/s", "strategy": "token_bucket"}})
     with pytest.raises(ValueError, match="needs a timer"):
         Limiter(rules, clock=None).wait("e", ANN, wait_s=1)
@@ -199,7 +199,7 @@ def test_coroutines_are_let_in_in_order_of_arrival() -> None:
     assert asyncio.run(story()) == [0, 1, 2, 3, 4, 5]
 
 
-def test_coroutines_have_deadlines_and_a_bounded_line() -> None:
+def test_coroutines_have_deadlines_and_a_bounded_queue() -> None:
     async def story() -> list[bool]:
         time = Time()
         limiter = AsyncLimiter(RULES, clock=time, pause=time.pause_async, max_waiting=2)
@@ -210,7 +210,7 @@ def test_coroutines_have_deadlines_and_a_bounded_line() -> None:
     assert asyncio.run(story()) == [True, True, True, False, False]
 
 
-def test_a_coroutine_that_is_cancelled_leaves_the_line_to_the_next() -> None:
+def test_a_coroutine_that_is_cancelled_leaves_the_queue_to_the_next() -> None:
     async def story() -> None:
         time = Time()
         stuck = asyncio.Event()

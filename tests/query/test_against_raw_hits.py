@@ -50,7 +50,7 @@ nows = st.one_of(
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     start: int
     end: int
     step: str
@@ -89,9 +89,9 @@ def worlds(draw: st.DrawFn) -> QueriedNodes:
 
 
 @st.composite
-def questions(draw: st.DrawFn, now: int) -> Asked:
+def questions(draw: st.DrawFn, now: int) -> Question:
     start, end = sorted((now - draw(ages), now - draw(ages)))
-    return Asked(
+    return Question(
         start,
         max(end, start + draw(st.sampled_from([1, 60, 7200]))),
         draw(st.sampled_from([*STEPS, "auto"])),
@@ -100,9 +100,9 @@ def questions(draw: st.DrawFn, now: int) -> Asked:
     )
 
 
-def raw_count(nodes: QueriedNodes, asked: Asked) -> int:
-    wanted = {Bots.exclude: (False,), Bots.only: (True,), Bots.include: (False, True)}[asked.bots]
-    return sum(hit.count for hit in nodes.hits if asked.start <= hit.t < asked.end and hit.bot in wanted)
+def raw_count(nodes: QueriedNodes, question: Question) -> int:
+    wanted = {Bots.exclude: (False,), Bots.only: (True,), Bots.include: (False, True)}[question.bots]
+    return sum(hit.count for hit in nodes.hits if question.start <= hit.t < question.end and hit.bot in wanted)
 
 
 def edge_up(t: int, now: int) -> int:
@@ -110,13 +110,13 @@ def edge_up(t: int, now: int) -> int:
     return t if t == start else end
 
 
-def expected_edges(asked: Asked, now: int) -> list[int]:
+def expected_edges(question: Question, now: int) -> list[int]:
     """Where points must begin and end, from the rules, bucket by bucket."""
-    day, where = fold_day(now), zone(asked.tz)
-    step = STEPS.get(asked.step) or auto_step(asked.start, asked.end, where)
-    first, last = CLICKS.kept(asked.start, day)[0], edge_up(asked.end, now)
+    day, where = fold_day(now), zone(question.tz)
+    step = STEPS.get(question.step) or auto_step(question.start, question.end, where)
+    first, last = CLICKS.kept(question.start, day)[0], edge_up(question.end, now)
     edges = {first, last}
-    wanted = {edge_up(t, now) for t in inner_edges(step.unit, asked, where, now)} if step.unit else set()
+    wanted = {edge_up(t, now) for t in inner_edges(step.unit, question, where, now)} if step.unit else set()
     bucket = first
     while bucket < last:
         tier = CLICKS.tiers[CLICKS.tier_of(bucket, day)]
@@ -127,9 +127,9 @@ def expected_edges(asked: Asked, now: int) -> list[int]:
     return sorted(edges)
 
 
-def inner_edges(unit: Unit, asked: Asked, where: Zone, now: int) -> list[int]:
+def inner_edges(unit: Unit, question: Question, where: Zone, now: int) -> list[int]:
     """The step's edges strictly inside the range; those of fixed steps only where buckets are not wider anyway."""
-    low = asked.start
+    low = question.start
     if isinstance(unit, Fixed):
         wider = [
             cut
@@ -137,47 +137,47 @@ def inner_edges(unit: Unit, asked: Asked, where: Zone, now: int) -> list[int]:
             if WIDTHS[tier.name] > unit.width_s
         ]
         low = max(low, wider[0] - 1)
-    return list(unit.edges(low, asked.end - 1, where))
+    return list(unit.edges(low, question.end - 1, where))
 
 
-def check_curve(curve: dict[str, Any], nodes: QueriedNodes, asked: Asked) -> None:
+def check_curve(curve: dict[str, Any], nodes: QueriedNodes, question: Question) -> None:
     points, now = curve["points"], nodes.now
-    assert [(p["start"], p["end"]) for p in points] == list(pairwise(expected_edges(asked, now)))
-    assert [p["count"] for p in points] == [nodes.counted("k", p["start"], p["end"], asked.bots) for p in points]
+    assert [(p["start"], p["end"]) for p in points] == list(pairwise(expected_edges(question, now)))
+    assert [p["count"] for p in points] == [nodes.counted("k", p["start"], p["end"], question.bots) for p in points]
     assert sum(p["count"] for p in points) == curve["total"] == curve["at_most"]
     for p in points:
-        cut = p["start"] < asked.start or p["end"] > asked.end
+        cut = p["start"] < question.start or p["end"] > question.end
         assert p["state"] == ("open" if p["end"] > now else "partial" if cut else "complete")
-    assert (curve["from"], curve["to"], curve["tz"]) == (asked.start, asked.end, asked.tz)
+    assert (curve["from"], curve["to"], curve["tz"]) == (question.start, question.end, question.tz)
     assert curve["first_hit"] == min((hit.t // 60 * 60 for hit in nodes.hits), default=None)
 
 
-def check_bounds(answer: dict[str, Any], nodes: QueriedNodes, asked: Asked) -> None:
-    assert answer["at_least"] <= raw_count(nodes, asked) <= answer["at_most"]
+def check_bounds(answer: dict[str, Any], nodes: QueriedNodes, question: Question) -> None:
+    assert answer["at_least"] <= raw_count(nodes, question) <= answer["at_most"]
     assert answer["exact"] == (answer["at_least"] == answer["at_most"])
     whole = [
-        edge_up(asked.start, nodes.now),
-        CLICKS.kept(asked.end, fold_day(nodes.now))[0],
+        edge_up(question.start, nodes.now),
+        CLICKS.kept(question.end, fold_day(nodes.now))[0],
     ]
-    assert answer["at_least"] == nodes.counted("k", whole[0], max(whole), asked.bots)
+    assert answer["at_least"] == nodes.counted("k", whole[0], max(whole), question.bots)
 
 
 @settings(max_examples=600, deadline=None)
 @given(st.data())
 def test_every_curve_and_total_agrees_with_the_raw_hits(data: st.DataObject) -> None:
     nodes = data.draw(worlds())
-    asked = data.draw(questions(nodes.now))
-    curve = nodes.curve("k", f"{asked.query}&step={asked.step}")
-    check_curve(curve, nodes, asked)
-    check_bounds(curve, nodes, asked)
-    total = nodes.total("k", asked.query)
-    check_bounds(total, nodes, asked)
+    question = data.draw(questions(nodes.now))
+    curve = nodes.curve("k", f"{question.query}&step={question.step}")
+    check_curve(curve, nodes, question)
+    check_bounds(curve, nodes, question)
+    total = nodes.total("k", question.query)
+    check_bounds(total, nodes, question)
     assert [total[name] for name in ("from", "to", "at_least", "at_most", "exact")] == [
         curve[name] for name in ("from", "to", "at_least", "at_most", "exact")
     ]
     assert total["total"] == (total["at_most"] if total["exact"] else None)
-    life = nodes.total("k", f"bots={asked.bots}")
-    assert life["total"] == nodes.counted("k", 0, 2**40, asked.bots)
+    life = nodes.total("k", f"bots={question.bots}")
+    assert life["total"] == nodes.counted("k", 0, 2**40, question.bots)
     assert life["exact"] and life["from"] is None and life["to"] is None
 
 
@@ -185,14 +185,14 @@ def test_every_curve_and_total_agrees_with_the_raw_hits(data: st.DataObject) -> 
 @given(worlds(), st.sampled_from(ZONES), st.sampled_from(list(Bots)), st.sampled_from([*STEPS, "auto"]))
 def test_the_summary_is_the_curve_of_the_same_days(nodes: QueriedNodes, tz: str, bots: Bots, step: str) -> None:
     ahead = [hit for hit in nodes.hits if hit.t > nodes.now - nodes.now % 60 + 59]
-    asked = f"tz={tz}&bots={bots}"
-    summary = nodes.summary("k", asked)
+    question = f"tz={tz}&bots={bots}"
+    summary = nodes.summary("k", question)
     if not ahead:
         # A hit stamped minutes ahead is today's at once, but a curve's only when the step that holds it has begun.
-        assert summary["last_7d"] == nodes.curve("k", f"{asked}&last=7d&step={step}")["total"]
-        assert summary["last_30d"] == nodes.curve("k", f"{asked}&last=30d&step={step}")["total"]
-        assert summary["today"] == nodes.curve("k", f"{asked}&last=1d&step={step}")["total"]
-    assert summary["last_7d"] == nodes.total("k", f"{asked}&last=7d")["at_most"]
-    days = nodes.curve("k", f"{asked}&last=30d&step=1d")["points"]
+        assert summary["last_7d"] == nodes.curve("k", f"{question}&last=7d&step={step}")["total"]
+        assert summary["last_30d"] == nodes.curve("k", f"{question}&last=30d&step={step}")["total"]
+        assert summary["today"] == nodes.curve("k", f"{question}&last=1d&step={step}")["total"]
+    assert summary["last_7d"] == nodes.total("k", f"{question}&last=7d")["at_most"]
+    days = nodes.curve("k", f"{question}&last=30d&step=1d")["points"]
     assert (summary["yesterday"], summary["today"]) == (days[-2]["count"], days[-1]["count"])
     assert summary["last_hit"] == max((hit.t // 60 * 60 for hit in nodes.hits), default=None)

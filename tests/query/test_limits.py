@@ -21,7 +21,7 @@ HOUR = NOW // 3600 * 3600
 
 
 class Node:
-    """A node with limits behind HTTP."""
+    """A node with limits, over HTTP."""
 
     def __init__(self) -> None:
         self.nodes = QueriedNodes(now=NOW)
@@ -130,7 +130,7 @@ def test_an_event_that_has_neither_is_not_found(node: Node, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["curve", "total"])
-def test_an_outcome_that_is_none_is_refused(node: Node, path: str) -> None:
+def test_an_unknown_outcome_is_refused(node: Node, path: str) -> None:
     problem = node.get(f"/v1/limits/login/{path}?outcome=refused")
     assert (problem.status_code, problem.json()["field"]) == (422, "outcome")
     assert problem.json()["rule"] == "one of asked, admitted"

@@ -158,7 +158,7 @@ def test_total_takes_whole_units_of_last(nodes: QueriedNodes) -> None:
     assert (total["from"], total["to"]) == (NOW - 638 * 60 - 6 * DAY_S, NOW + 802 * 60)
 
 
-def test_states_follow_the_clock_though_the_curve_is_remembered(nodes: QueriedNodes) -> None:
+def test_states_follow_the_clock_though_the_curve_is_cached(nodes: QueriedNodes) -> None:
     query = f"from={NOW - 120}&to={NOW + 60}&step=1m"
     states = []
     for _ in range(4):
@@ -170,7 +170,7 @@ def test_states_follow_the_clock_though_the_curve_is_remembered(nodes: QueriedNo
     assert [point["state"] for point in nodes.curve("k", query)["points"]] == ["complete", "open", "open"]
 
 
-def test_what_last_means_follows_the_clock_though_it_is_remembered(nodes: QueriedNodes) -> None:
+def test_what_last_means_follows_the_clock_though_it_is_cached(nodes: QueriedNodes) -> None:
     for now in (NOW, NOW + 1, NOW + 3600, NOW):
         nodes.now = now
         assert nodes.curve("k", "last=60m")["to"] == now - now % 60 + 60

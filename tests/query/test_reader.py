@@ -149,7 +149,7 @@ def test_a_clock_that_steps_back_reads_the_row_as_it_was_folded() -> None:
     assert {point["end"] - point["start"] for point in curve["points"]} == {3600}
 
 
-def test_a_store_that_cannot_answer_and_a_corrupt_row_are_told() -> None:
+def test_a_store_that_cannot_answer_and_a_corrupt_row_raise() -> None:
     async def down(key: str) -> StoredLink:
         raise StoreUnavailable("down")
 

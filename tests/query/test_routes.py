@@ -193,7 +193,7 @@ def test_a_wrong_parameter_is_422_everywhere(node: Node, path: str, query: str) 
         ("", False),
     ],
 )
-def test_csv_is_answered_to_whom_prefers_it(node: Node, accept: str, csv: bool) -> None:
+def test_csv_is_answered_to_a_client_that_prefers_it(node: Node, accept: str, csv: bool) -> None:
     answer = node.get("/v1/links/k/curve?last=1h&step=1h", headers={"accept": accept})
     assert answer.headers["content-type"].startswith("text/csv" if csv else "application/json")
     assert accepts_csv([(b"accept", accept.encode())]) is csv
@@ -232,13 +232,13 @@ def test_a_store_that_cannot_answer_is_503(node: Node) -> None:
         assert node.get(path).status_code == 503
 
 
-def test_what_is_not_http_goes_behind() -> None:
+def test_what_is_not_http_goes_to_the_next_application() -> None:
     seen = []
 
-    async def behind(scope: Any, receive: Any, send: Any) -> None:
+    async def following(scope: Any, receive: Any, send: Any) -> None:
         seen.append(scope["type"])
 
-    hot = HotQueries(QueriedNodes().queries, refuse, behind)
+    hot = HotQueries(QueriedNodes().queries, refuse, following)
     call: Callable[..., Awaitable[None]] = hot
     asyncio.run(asyncio.wait_for(_wait(call({"type": "lifespan"}, None, None)), 5))
     assert seen == ["lifespan"]

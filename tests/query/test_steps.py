@@ -46,7 +46,7 @@ def test_a_time_is_epoch_seconds_or_iso(text: str, expected: int) -> None:
     assert moment("from", text, UTC) == expected
 
 
-def test_a_time_without_an_offset_is_meant_in_the_asked_zone() -> None:
+def test_a_time_without_an_offset_is_meant_in_the_requested_zone() -> None:
     assert moment("from", "2026-03-01", KOLKATA) == MARCH - 19_800
     assert moment("from", "2026-03-01T00:00Z", KOLKATA) == MARCH
     assert moment("from", "1772323200", KOLKATA) == MARCH

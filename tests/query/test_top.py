@@ -1,4 +1,4 @@
-"""The ranking of links: against the raw hits, across flushes, and with more links than it remembers."""
+"""The ranking of links: against the raw hits, across flushes, and with more links than it keeps."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_range_is_whole_units_and_counts_as_the_summary_does() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 8), st.integers(1, 6), st.sampled_from(["", "last=2d&"]))
 def test_every_ranking_agrees_with_the_raw_hits(seed: int, spare: int, limit: int, span: str) -> None:
-    """However few links are remembered, and whatever was flushed, taken or erased since the last walk."""
+    """However few links are kept, and whatever was flushed, taken or erased since the last walk."""
     drawn = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(top, "_KEPT", limit + spare)
@@ -129,7 +129,7 @@ def test_the_store_is_walked_again_after_a_flush_an_erasure_or_some_seconds_only
     assert len(walks) == 4
 
 
-def test_many_who_ask_at_once_share_one_walk() -> None:
+def test_questions_at_the_same_time_share_one_walk() -> None:
     nodes = QueriedNodes(now=NOW)
     nodes.hit("a", NOW)
     nodes.flush()

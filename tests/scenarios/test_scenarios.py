@@ -1,9 +1,9 @@
-"""Runs the scenarios beside this file. One is a text file, a line for each thing that happens or is asked:
+"""Runs the scenarios next to this file. One is a text file, a line for each thing that happens or is asked:
 
     # a comment                              zone, owners: at the top, the zone that times without an offset mean
     zone Europe/Berlin
     now 2026-03-29T04:00                     moves the clock, forwards or backwards
-    hit a 2026-03-29T01:59 5 bot owner=2     a hit: key, time, count (1), whether by a bot, who counted it (owner 1)
+    hit a 2026-03-29T01:59 5 bot owner=2     a hit: key, time, count (1), whether by a bot, which owner counted it (1)
     opening a 100                            an imported total without dates
     flush | begin | complete                 a whole flush of every owner; or its two ends, of owner 1
     fold                                     every owner folds every row it has
@@ -164,7 +164,7 @@ class Scenario:
 
 
 def split(words: tuple[str, ...]) -> tuple[str, list[str]]:
-    """The query, and what is written behind the arrow."""
+    """The query, and what is written after the arrow."""
     arrow = words.index("->")
     return "&".join(words[:arrow]), list(words[arrow + 1 :])
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-MARKER = ""  # the column that an INSERT writes beside those it names: the row is there though all others are null
+MARKER = ""  # the column that an INSERT writes next to those it names: the row is there though all others are null
 NEVER = -(1 << 63)
 
 Clustering = tuple[object, ...]

@@ -66,7 +66,7 @@ class Plan:
 
 
 def parse_table(text: str) -> Table:
-    """A CREATE TABLE statement. Of what stands behind WITH only the time to live matters here."""
+    """A CREATE TABLE statement. Of what stands after WITH only the time to live matters here."""
     text, _, options = text.partition(" WITH ")
     ttl = re.search(r"default_time_to_live = (\d+)", options)
     words = _Words(text)

@@ -98,7 +98,7 @@ class History(Simulation):
         self.check()
 
     async def _tend(self, machine: Machine) -> None:
-        """Bury who has died; some time later, restart who was fenced."""
+        """Buries dead processes, and some time later restarts fenced ones."""
         process = machine.process
         if process is not None and not process.life.alive:
             await self.bury(machine)

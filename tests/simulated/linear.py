@@ -1,4 +1,4 @@
-"""A table that only conditional updates change: one value after the other, whoever asks.
+"""A table that only conditional updates change: one value after the other, the same for all.
 
 What a coordinator had begun may lie there unfinished. The next conditional update or serial read of that partition
 finishes it or ends it for good, before it does its own work. A read at quorum may still see the value before the last

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.buckets.ladder import CLICKS
-from ingest.batch import Batch, decode
+from ingest.batch import Batch, decode_batch
 from ingest.flush import Pace
 from ingest.journal.disk import Disk
 from ingest.journal.journal import FlushRecord, Identity, Journal
@@ -134,7 +134,7 @@ def _batches(journal: Journal, flush: FlushRecord | None) -> list[Batch]:
     """Single hits as batches, too."""
     found = []
     for frame in journal.frames(flush):
-        decoded = decode(frame.payload)
+        decoded = decode_batch(frame.payload)
         if not isinstance(decoded, Batch):
             minute, keys = decoded
             decoded = Batch(people={minute: dict.fromkeys(keys, 1)})

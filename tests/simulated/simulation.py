@@ -249,7 +249,7 @@ class Simulation:
             self.auditor.erasure_done(link, (earliest_us, process.owner._stamp_us), before)
 
     async def read_at(self, process: Process, link: str) -> None:
-        """A reader who asks this machine: no less than it took itself and others had flushed, no more than was sent."""
+        """Reads at this machine: no less than it took itself and others had flushed, no more than was sent."""
         copy = process.machine.copy
         must = self.auditor.stored(link)
         own = {sent for sent, surely in copy.batches.items() if surely and sent.id is None and link in sent.counts}

@@ -115,7 +115,7 @@ class Stage:
         self.loop = Loop(self)
 
     def note(self, *what: object) -> None:
-        """For people who look for what went wrong, and for comparing two tellings of one seed."""
+        """Shows what went wrong, and whether two runs of one seed are the same."""
         self.story.append((self.turns, *what))
 
     # --- events ---------------------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def _settle(answer: asyncio.Future[T], result: T | None, error: BaseException | 
         return
     if error is not None:
         answer.set_exception(error)
-        answer.exception()  # who asked may be gone
+        answer.exception()  # the task that asked may be gone
     else:
         answer.set_result(result)  # type: ignore[arg-type]
 

@@ -213,7 +213,7 @@ def test_a_statement_that_it_does_not_know_or_a_value_that_does_not_fit(
 ) -> None:
     with pytest.raises(NotUnderstood):
         stand.connection.run(statement, values)
-    assert stand.cluster.refused, "so it is noticed, whoever catches it"
+    assert stand.cluster.refused, "so it is noticed even where it is caught"
 
 
 TABLES = ("CREATE TABLE k.rows (key text, owner int, data blob, PRIMARY KEY ((key), owner))",)

@@ -17,7 +17,7 @@ from tests.storage.tools.copies import Make
 
 @pytest.fixture(scope="session")
 def cassandra_keyspace(one_node: Node) -> Iterator[Keyspace]:
-    """On a real node; whoever uses it empties it first."""
+    """On a real node; tests that use it empty it first."""
     keyspace = Keyspace(one_node, f"test_{secrets.token_hex(6)}", LADDER)
     yield keyspace
     keyspace.close()

@@ -88,7 +88,7 @@ def read(path: Path) -> None:
 
 
 def hold(path: Path) -> None:
-    """Keep the write lock until told to let go."""
+    """Keep the write lock until the parent says so."""
     db = sqlite3.connect(path, isolation_level=None)
     db.execute("BEGIN IMMEDIATE")
     ready()
@@ -108,7 +108,7 @@ def take_over(path: Path) -> None:
 
 
 def without_rights(path: Path) -> None:
-    """Try to write a file that may only be read, as somebody who is not root."""
+    """Try to write a file that may only be read, as a user other than root."""
     ready()
     if os.geteuid() == 0:
         os.setuid(65534)

@@ -1,4 +1,4 @@
-"""Every store: who may write, and that only one may."""
+"""Every store: the holder of an owner, and that only one process may write."""
 
 from __future__ import annotations
 

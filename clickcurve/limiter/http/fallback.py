@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from clickcurve.buckets.errors import BackendUnavailable, EventUnknown
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import Settled
-from clickcurve.limiter.decision import Decision, decide, quota_without_counts
+from clickcurve.limiter.decision import Decision, combine_quotas, quota_without_counts
 from clickcurve.limiter.events import Features
 from clickcurve.limiter.rule import Rule
 
@@ -59,4 +59,4 @@ async def settle_anyway(limiter: AsyncLimiter, event: str, reservation: str, kee
 
 def without_backend(rules: Sequence[Rule], cost: int, now: float | None) -> Decision:
     """Returns what the rules say of a hit that cannot be counted. One that costs more than its limit never fits."""
-    return decide(rules, [quota_without_counts(rule, cost, now or 0.0, RETRY_S) for rule in rules])
+    return combine_quotas(rules, [quota_without_counts(rule, cost, now or 0.0, RETRY_S) for rule in rules])

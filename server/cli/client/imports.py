@@ -53,8 +53,8 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
     query; only GET counts; bots are told by their user agent. Goes to the server of --url or, with --data, into a
     folder that no server holds.
 
-    May be repeated for ever: the place in each source is kept with the hits, so a file that was imported before, or has
-    grown, or was rotated or packed since, goes on where it stood.
+    May be repeated for ever: the offset in each source is kept with its hits, so the import of a file goes on where it
+    stopped, also after the file has grown or was rotated or packed.
 
     \b
     Examples:

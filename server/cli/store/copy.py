@@ -29,7 +29,7 @@ REPORT_EVERY = 50_000  # keys
 @click.option("--to", "target", metavar="URI", required=True, help="The store that gets everything. May be in use.")
 @with_settings("ladder", "config")
 def copy_command(settings: Settings, source: str, target: str) -> None:
-    """Copy everything of one store into another: rows, owners, ids, the places of imports.
+    """Copy everything of one store into another: rows, owners, ids, the offsets of imports.
 
     Stop the server first: a store with an open owner is refused. A copy that was broken off goes on where it stood when
     the same command is given again; one that is complete says so and changes nothing. In the end every row is read back
@@ -87,7 +87,7 @@ def _print_report(copied: Copied) -> None:
         )
     elif copied.compared.sums:
         click.echo(
-            f"copied: {rows:,} rows, each read back and the same; {copied.ids:,} ids and the places of"
+            f"copied: {rows:,} rows, each read back and the same; {copied.ids:,} ids and the offsets of"
             f" {copied.imports:,} imports"
         )
     else:

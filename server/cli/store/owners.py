@@ -48,12 +48,12 @@ def list_owners(settings: Settings, as_json: bool) -> None:
     """List owners: state, epoch, last flush, host and folder, journal.
 
     \b
-    flush  the number, in its epoch, of the flush that began last (12 of 3: it was in epoch 3)
+    flush  the number of the flush that began last, in its epoch (12 of 3: number 12 in epoch 3)
     begun  when that was, or when the owner was claimed (UTC); lag: how long ago, of an open owner
     state  open: a process holds it, or held it when it died
            closed: all it accepted is in the store; a new journal may go on with its rows
            copied: this store is a backup, and the owner's journal stayed with the original
-           retired: its machine is lost, as a person said
+           retired: somebody has said that its machine is lost
     """
     now = int(clock.now())
     with reading(settings) as (store, _):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import JournalDamaged
 from ingest.journal.journal import Frame, Identity, Journal
-from ingest.journal.segment_format import Found, decode_segment_header, encode_group, valid_frames
+from ingest.journal.segment_format import FoundFrame, decode_segment_header, encode_group, valid_frames
 from tests.ingest.journal.faulty_disk import FaultyDisk
 
 FOLDER = Path("/journal")
@@ -44,7 +44,7 @@ def two_segments() -> FaultyDisk:
     return disk
 
 
-def layout(disk: FaultyDisk, place: int) -> tuple[Path, bytearray, int, list[Found]]:
+def layout(disk: FaultyDisk, place: int) -> tuple[Path, bytearray, int, list[FoundFrame]]:
     """Of the first or last segment: path, content, end of the header, frames."""
     path = disk.segments(FOLDER)[place]
     content = disk.content(path)
@@ -52,7 +52,7 @@ def layout(disk: FaultyDisk, place: int) -> tuple[Path, bytearray, int, list[Fou
     return path, content, start, list(valid_frames(memoryview(bytes(content)), start, len(content), header.salt))
 
 
-def begins(start: int, frames: list[Found]) -> list[int]:
+def begins(start: int, frames: list[FoundFrame]) -> list[int]:
     return [start, *(found.end for found in frames[:-1])]
 
 

@@ -103,20 +103,20 @@ def answer_without_cancelling(self: Journal, error: OSError) -> None:
 def keep_writing_to_a_file_that_failed(self: SegmentFiles, encode: Encode, size: int, *, durable: bool) -> None:
     current, fd = self.current, self._fd
     assert current
-    self.make_room(size)
+    self.reserve(size)
     self._write(fd, encode(current), current.end, durable=durable)
     current.end += size
     current.durable = current.end if durable else current.durable
 
 
-def put_without_sync(self: SegmentFiles, encode: Encode, size: int, *, durable: bool) -> None:
+def append_without_sync(self: SegmentFiles, encode: Encode, size: int, *, durable: bool) -> None:
     current = self.current
     assert current
-    self.make_room(size)
+    self.reserve(size)
     try:
         self._write(self._fd, encode(current), current.end, durable=False)
     except BaseException:
-        self.retire()
+        self.seal_current()
         raise
     current.end += size
     current.durable = current.end if durable else current.durable
@@ -131,7 +131,7 @@ def sync_again_without_writing_again(self: SegmentFiles, fd: int, segment: Segme
     pass
 
 
-def harden_nothing(self: SegmentFiles, segment: Segment) -> None:
+def make_nothing_durable(self: SegmentFiles, segment: Segment) -> None:
     pass
 
 
@@ -139,7 +139,7 @@ def sync_nothing(self: FaultyDisk, fd: int) -> None:
     pass
 
 
-def retire_and_remove_at_once(self: SegmentFiles) -> None:
+def seal_and_remove_at_once(self: SegmentFiles) -> None:
     current, self.current = self.current, None
     if current:
         self.closed += [current] if current.hits else []
@@ -160,13 +160,13 @@ def remove_before_the_flush_is_complete(self: Journal, state: JournalState, *, a
 BROKEN = [
     (Journal, "_cancel", answer_without_cancelling, "always"),
     (Journal, "_record", remove_before_the_flush_is_complete, "always"),
-    (SegmentFiles, "put", keep_writing_to_a_file_that_failed, "always"),
-    (SegmentFiles, "put", put_without_sync, "always"),
+    (SegmentFiles, "append_frame", keep_writing_to_a_file_that_failed, "always"),
+    (SegmentFiles, "append_frame", append_without_sync, "always"),
     (SegmentFiles, "_publish", publish_without_syncing_the_folder, "always"),
     (SegmentFiles, "_write_again", sync_again_without_writing_again, "always"),
-    (SegmentFiles, "harden", harden_nothing, "always"),
-    (SegmentFiles, "harden", harden_nothing, "off"),
-    (SegmentFiles, "retire", retire_and_remove_at_once, "always"),
+    (SegmentFiles, "make_durable", make_nothing_durable, "always"),
+    (SegmentFiles, "make_durable", make_nothing_durable, "off"),
+    (SegmentFiles, "seal_current", seal_and_remove_at_once, "always"),
     (FaultyDisk, "sync", sync_nothing, "always"),
 ]
 

@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from server.cli.main import COMMANDS, main
+from server.cli.main import COMMANDS
+from testing.client import Clickcurve
 from testing.server import RunningServer
-from tests.conftest import Serve
-
-Env = Mapping[str, str]
-NONE: Env = {}
-
-
-def ask(*arguments: str, stdin: str | None = None, env: Env = NONE) -> Result:
-    clean = {"CLICKCURVE_URL": None, "CLICKCURVE_TOKEN": None, "COLUMNS": "80"}
-    return CliRunner().invoke(main, list(arguments), input=stdin, env={**clean, **env})
-
-
-def said(*arguments: str, stdin: str | None = None, code: int = 0, env: Env = NONE) -> str:
-    """What a command printed, both streams, after ending with the code that is expected."""
-    found = ask(*arguments, stdin=stdin, env=env)
-    assert found.exit_code == code, (found.output, found.exception)
-    return found.output
+from tests.server.commands import ask, said
 
 
 # --- help -----------------------------------------------------------------------------------------------------------
@@ -112,7 +96,7 @@ def test_hits_are_sent_and_asked_for(server: RunningServer) -> None:
     assert json.loads(said("curve", "--json", env=url))["total"] == 5
 
 
-def test_a_file_of_hits_is_sent_and_refusals_are_told(shared: RunningServer) -> None:
+def test_a_file_of_hits_is_sent_and_refusals_are_printed(shared: RunningServer) -> None:
     lines = '{"key": "a", "count": 3}\n{"key": ""}\nnonsense\n{"key": "b"}\n'
     text = said("send", "--file", "-", "--url", shared.url, stdin=lines, code=1)
     assert "counted 4, duplicate 0, late 0, refused 2" in text
@@ -120,21 +104,22 @@ def test_a_file_of_hits_is_sent_and_refusals_are_told(shared: RunningServer) -> 
     assert said("total", "a", "--last", "1h", "--url", shared.url) == "3\n"
 
 
-def test_a_refused_question_is_told_in_the_servers_words(shared: RunningServer) -> None:
+def test_a_refused_question_is_printed_in_the_servers_words(shared: RunningServer) -> None:
     text = said("curve", "--last", "7x", "--url", shared.url, code=1)
     assert text.startswith("Error: the server says: invalid parameter: ")
+
+
+def test_a_time_means_the_same_in_a_flag_and_in_a_hit(shared: RunningServer) -> None:
+    with Clickcurve(shared.url) as client:
+        client.send([{"key": "dated", "ts": "20251001", "count": 4}, {"key": "dated", "ts": "2025-09-30T23:59"}])
+    for since in ("20251001", "2025-10-01", "2025-09-30T24:00", "2025-10-01T02:00+02:00", "1759276800"):
+        assert said("total", "dated", "--from", since, "--url", shared.url) == "4\n", since
+    assert "milliseconds?" in said("total", "dated", "--from", "1759276800000", "--url", shared.url, code=1)
 
 
 def test_no_server_ends_with_three(port: int) -> None:
     text = said("total", "--url", f"http://127.0.0.1:{port}", code=3)
     assert text.startswith(f"Error: no server answers at http://127.0.0.1:{port}")
-
-
-def test_commands_show_their_token(serve: Serve, data: Path) -> None:
-    token = said("token", "create", "me", "--scope", "admin", "--data", str(data)).strip()
-    server = serve(data=data, settings={})
-    assert "token missing or unknown" in said("total", "--url", server.url, code=1)
-    assert said("total", "--url", server.url, env={"CLICKCURVE_TOKEN": token}) == "0\n"
 
 
 @pytest.mark.parametrize(
@@ -172,7 +157,7 @@ def test_the_store_is_verified_dumped_exported_and_backed_up(counted: Path, tmp_
     assert len(out.read_text().splitlines()) == 3
 
 
-def test_a_store_that_is_not_there_is_told_and_not_made(tmp_path: Path) -> None:
+def test_a_missing_store_is_reported_and_not_made(tmp_path: Path) -> None:
     text = said("verify", "--data", str(tmp_path / "none"), code=3)
     assert text.startswith("Error: there is no database at")
     assert not (tmp_path / "none").exists()
@@ -191,5 +176,5 @@ def test_fold_refuses_while_a_server_holds_the_folder(shared: RunningServer) -> 
     said("fold", "--dry-run", "--data", str(shared.data))
 
 
-def test_reading_commands_work_beside_a_server(shared: RunningServer) -> None:
+def test_reading_commands_work_while_a_server_runs(shared: RunningServer) -> None:
     assert "0 rows break a law" in said("verify", "--data", str(shared.data))

@@ -10,7 +10,7 @@ import pytest
 
 from server.cli.main import COMMANDS
 from testing.server import ROOT, plain_environment
-from tests.server.cli.test_cli import said
+from tests.server.commands import said
 
 # The script is read and its function called as bash does at a tab: with the words, and which of them is incomplete.
 TAB = """

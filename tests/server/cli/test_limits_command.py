@@ -64,7 +64,7 @@ def test_an_event_of_the_settings_file(config: Path) -> None:
     assert "line 3: 1772000042 ip=a endpoint=/e0 refused by shorten.2, 1/d" in found.stdout
 
 
-def test_a_trace_of_nothing_is_no_mistake() -> None:
+def test_an_empty_trace_is_replayed_without_an_error() -> None:
     found = ask("2/m", stdin="")
     assert (found.exit_code, found.stdout) == (
         0,
@@ -72,7 +72,7 @@ def test_a_trace_of_nothing_is_no_mistake() -> None:
     )
 
 
-def test_bad_lines_are_told_with_their_numbers_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_lines_are_printed_with_their_numbers_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SHOWN_BAD_LINES", 2)
     trace = b"# who asked\n\nnonsense\n%d ip=a\n%d ip=\xff\n%d\n%d ip=a" % (T, T, T, T + 1)
     found = ask("by=ip rates=2/m", stdin=trace)
@@ -85,7 +85,7 @@ def test_bad_lines_are_told_with_their_numbers_and_counted(monkeypatch: pytest.M
     ]
 
 
-def test_lines_out_of_order_are_told() -> None:
+def test_lines_out_of_order_are_counted_on_standard_error() -> None:
     found = ask("2/m", stdin=f"{T}\n{T - 9}\n")
     assert found.exit_code == 0
     assert found.stderr == "lines with an earlier time than a line before them: a caller's time does not step back: 1\n"

@@ -139,7 +139,7 @@ def test_a_running_server_never_falls_open(file: Path) -> None:
         gate.check(Scope.read, bearer(token))
 
 
-def test_a_file_that_is_no_token_file_is_refused_at_start(file: Path) -> None:
+def test_a_file_of_something_else_than_tokens_is_refused_at_start(file: Path) -> None:
     file.write_text('{"tokens": [{"id": "x"}]}')
     with pytest.raises(SettingInvalid, match="cannot be read"):
         Gate(file, Clock())

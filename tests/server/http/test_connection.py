@@ -102,7 +102,7 @@ def test_a_client_between_two_requests_does_not_stall() -> None:
     assert asyncio.run(main()).startswith(b"HTTP/1.1 200")
 
 
-def test_a_connection_too_many_is_told_to_come_again() -> None:
+def test_a_connection_too_many_is_answered_503_with_retry_after() -> None:
     async def main() -> None:
         async with listening(connections_max=1) as port:
             _, first = await asyncio.open_connection("127.0.0.1", port)

@@ -19,7 +19,7 @@ from server.http.problems import Problems
 
 
 class Hits:
-    """Stands for the hit routes: raises what it is told to, or answers."""
+    """Stands for the hit routes: raises the given error, or answers."""
 
     def __init__(self, error: Exception | None = None, begun: bool = False) -> None:
         self.error = error

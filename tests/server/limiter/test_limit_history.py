@@ -19,7 +19,7 @@ from testing.backend_servers import shared_redis
 from testing.client import http_client
 from testing.server import RunningServer
 from tests.conftest import Serve
-from tests.server.cli.test_cli import said
+from tests.server.commands import said
 from tests.server.conftest import wait_until
 
 IP = {"ip": "203.0.113.7"}
@@ -113,7 +113,7 @@ def test_all_workers_have_one_history(data: Path, config: Path, serve: Serve) ->
 
 # --- handing over -----------------------------------------------------------------------------------------------------
 class Journal:
-    """Takes batches, or fails with what it is told to."""
+    """Takes batches, or raises the given error."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None
@@ -160,7 +160,7 @@ def test_what_may_have_been_kept_is_not_handed_over_twice_and_is_counted() -> No
 
 
 # --- callers ----------------------------------------------------------------------------------------------------------
-def test_the_secret_is_made_once_whoever_asks_first(tmp_path: Path) -> None:
+def test_the_secret_is_made_once_by_the_thread_that_asks_first(tmp_path: Path) -> None:
     file = tmp_path / "callers.secret"
     with ThreadPoolExecutor(8) as threads:
         found = set(threads.map(lambda _: secret_in(file), range(40)))

@@ -33,7 +33,7 @@ class SlowAtFirst(MemoryStore):
         return super().owners()
 
 
-def test_a_first_flush_that_fails_when_requests_are_answered_already_is_told_like_one_that_fails_before(
+def test_a_first_flush_that_fails_late_is_logged_like_one_that_fails_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = SlowAtFirst()
@@ -48,5 +48,5 @@ def test_a_first_flush_that_fails_when_requests_are_answered_already_is_told_lik
     with caplog.at_level(logging.INFO):
         asyncio.run(start_and_stop())
         gc.collect()
-    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert told == ["first flush unfinished", "first flush failed"]
+    logged = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert logged == ["first flush unfinished", "first flush failed"]

@@ -1,4 +1,4 @@
-"""What systemd is told, on a socket as systemd gives it: ready when all listen, stopping when the end has begun."""
+"""What systemd reads from a socket as it makes it: ready when all listen, stopping when the end has begun."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from testing.client import Clickcurve
+from server.process import notify
 from tests.conftest import Serve
 from tests.server.conftest import events
 
@@ -56,18 +56,20 @@ def test_with_workers_it_is_ready_when_all_listen_and_again_when_a_dead_one_is_r
     assert nothing_more(systemd)
 
 
-def test_a_name_in_the_kernel_is_understood_too(serve: Serve, tmp_path: Path) -> None:
+def test_a_name_in_the_kernel_is_understood_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     name = f"clickcurve-{os.getpid()}-{tmp_path.name}"
+    monkeypatch.setenv("NOTIFY_SOCKET", "@" + name)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind("\0" + name)
         listener.settimeout(20)
-        serve(settings={"NOTIFY_SOCKET": "@" + name})
+        notify.ready()
         assert listener.recv(1000).decode() == READY
 
 
-def test_a_socket_that_nobody_listens_on_is_logged_and_the_server_serves(serve: Serve, tmp_path: Path) -> None:
-    server = serve(settings={"NOTIFY_SOCKET": str(tmp_path / "nobody")})
-    with Clickcurve(server.url) as client:
-        assert client.hit("launch")["counted"] == 1
-    (line,) = events(server, "systemd not reached")
-    assert line["unsaid"] == "READY=1"
+def test_a_socket_that_nobody_listens_on_is_logged_and_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    notify.ready()
+    (record,) = caplog.records
+    assert (record.getMessage(), vars(record)["unsaid"]) == ("systemd not reached", "READY=1")

@@ -1,4 +1,4 @@
-"""A journal that its store has gone past is set aside, told, and never counted; the server starts with a new one."""
+"""A journal that its store has gone past is set aside, logged, and never counted; the server starts with a new one."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def test_a_journal_restored_from_an_hour_ago_is_set_aside(serve: Serve, data: Pa
     (tmp_path / "snapshot").rename(data / "journal-1")
 
     third = serve("--flush-s", "3600", data=data)
-    (told,) = events(third, "journal set aside")
-    assert told["hits"] == 0 and "counted already" in told["reason"], "the hits wait for the claim of their id"
-    assert Path(told["moved_to"]).is_dir()
+    (logged,) = events(third, "journal set aside")
+    assert logged["hits"] == 0 and "counted already" in logged["reason"], "the hits wait for the claim of their id"
+    assert Path(logged["moved_to"]).is_dir()
     with Clickcurve(third.url) as client:
         client.hit("launch")
         assert client.total("launch")["total"] == 6

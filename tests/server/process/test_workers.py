@@ -65,7 +65,7 @@ def test_a_worker_that_is_killed_is_replaced_and_its_hits_are_there(serve: Serve
     assert total(serve(data=data)) == 20
 
 
-def test_what_workers_that_there_no_longer_are_left_behind_is_counted_by_the_others(serve: Serve, data: Path) -> None:
+def test_what_former_workers_left_is_counted_by_the_others(serve: Serve, data: Path) -> None:
     server = serve("--workers", "3", "--flush-s", "3600", data=data)
     all_listen(server, JOURNALS)
     hit(server, 30)

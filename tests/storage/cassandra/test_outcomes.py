@@ -153,7 +153,7 @@ def test_a_late_close_does_not_close_the_next_holder(faulty: Faulty) -> None:
     assert found is not None and found.state == OPEN
 
 
-def test_a_refusal_that_was_certain_is_told_at_once(faulty: Faulty) -> None:
+def test_a_refusal_that_was_certain_is_raised_at_once(faulty: Faulty) -> None:
     store = CassandraStore(faulty)
     faulty.faults = times(Fault.DOWN, 1)
     with pytest.raises(StoreUnavailable):

@@ -83,7 +83,7 @@ class Driver:
         return state
 
     def as_store_error(self, error: Exception) -> ClickcurveError:
-        return StoreUnavailable(f"told: {error}")
+        return StoreUnavailable(f"raised: {error}")
 
     def is_certain(self, error: Exception) -> bool:
         return isinstance(error, Refused)
@@ -136,7 +136,7 @@ def test_what_fails_is_sent_again_alone_and_a_pause_lies_in_between() -> None:
     assert pauses == [PAUSE_S] * (ATTEMPTS - 1)
 
 
-def test_what_keeps_failing_is_told_and_the_others_were_done_once() -> None:
+def test_what_keeps_failing_is_raised_and_the_others_were_done_once() -> None:
     seen: Counter[Values] = Counter()
 
     def answer(pending: Pending) -> None:
@@ -147,7 +147,7 @@ def test_what_keeps_failing_is_told_and_the_others_were_done_once() -> None:
             echo(pending)
 
     asked, _ = requests(Driver(answer))
-    with pytest.raises(StoreUnavailable, match="told: no answer") as raised:
+    with pytest.raises(StoreUnavailable, match="raised: no answer") as raised:
         asked.run_each(READ, [(n,) for n in range(50)])
     assert isinstance(raised.value.__cause__, Late)
     assert seen == {(n,): ATTEMPTS if n == 7 else 1 for n in range(50)}
@@ -168,7 +168,7 @@ def test_after_many_failures_no_more_is_sent_and_what_was_sent_is_waited_for() -
     assert len(ended) == len(driver.sent)
 
 
-def test_what_waiting_does_not_mend_is_told_at_once() -> None:
+def test_what_waiting_does_not_mend_is_raised_at_once() -> None:
     class Wrong(Driver):
         def as_store_error(self, error: Exception) -> ClickcurveError:
             return StoreMismatch("there is no such table")
@@ -213,7 +213,7 @@ def test_an_update_was_applied_or_not_or_nobody_knows_or_it_was_refused() -> Non
     asked, counters = requests(Driver(answer))
     assert asked.apply_each_if(UPDATE, [(True,), (False,), (Late(),), (True,)]) == [True, False, None, True]
     assert counters.numbers()["store_unknown_total"] == 1
-    with pytest.raises(StoreUnavailable, match="told: too few replicas"):
+    with pytest.raises(StoreUnavailable, match="raised: too few replicas"):
         asked.apply_each_if(UPDATE, [(True,), (Refused("too few replicas"),)])
 
 
@@ -270,7 +270,7 @@ def test_a_second_answer_to_a_page_is_not_taken_for_the_next_page() -> None:
     assert asyncio.run(main()) == [("page 1",), ("page 2",)]
 
 
-def test_an_error_is_told_and_an_answer_behind_it_is_ignored() -> None:
+def test_an_error_is_raised_and_an_answer_after_it_is_ignored() -> None:
     async def main() -> None:
         driver = Driver()
         asked, _ = requests(driver)
@@ -278,7 +278,7 @@ def test_an_error_is_told_and_an_answer_behind_it_is_ignored() -> None:
         await turns()
         driver.sent[0].fail(Late("no answer"))
         driver.sent[0].answer([("too late",)])
-        with pytest.raises(StoreUnavailable, match="told: no answer"):
+        with pytest.raises(StoreUnavailable, match="raised: no answer"):
             await asking
         driver.sent[0].answer([("much too late",)])
         await turns()
@@ -352,7 +352,7 @@ def test_answers_from_the_drivers_thread_wake_the_loop() -> None:
     assert driver.most_under_way <= 8
 
 
-def test_a_request_that_cannot_be_sent_fails_whoever_asks() -> None:
+def test_a_request_that_cannot_be_sent_fails_for_each_caller() -> None:
     async def main() -> None:
         driver = Driver()
         driver.broken = RuntimeError("the session is shut down")

@@ -150,7 +150,7 @@ def test_who_opens_a_store_hears_what_is_weak_about_it(made: Session) -> None:
     assert f"ALTER KEYSPACE {made.address.keyspace} WITH replication =" in weak
 
 
-def test_a_commit_log_that_is_not_synced_is_told_of_by_node(made: Session) -> None:
+def test_a_commit_log_that_is_not_synced_is_reported_by_node(made: Session) -> None:
 
     class Unsynced(Faulty):
         def on_each_node(self, text: str) -> dict[str, Rows]:

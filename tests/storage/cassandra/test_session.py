@@ -1,4 +1,4 @@
-"""The connection itself: what the driver is told, what its errors become, and how it fares on a node that fails."""
+"""The connection itself: what it sends to the driver, what its errors become, and what happens when a node fails."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def emptied(cassandra_keyspace: Keyspace) -> Keyspace:
 
 @pytest.fixture
 def proxied(emptied: Keyspace) -> Iterator[tuple[Session, Proxy]]:
-    """A connection whose requests time out soon, through a proxy that loses answers when told to."""
+    """A connection whose requests time out soon, through a proxy that loses answers when it has to."""
     node = emptied.node
     with Proxy((node.address, node.port)) as proxy:
         name = emptied.uri.rpartition("/")[2]
@@ -68,7 +68,7 @@ def proxied(emptied: Keyspace) -> Iterator[tuple[Session, Proxy]]:
             yield session, proxy
 
 
-# --- what the driver is told ------------------------------------------------------------------------------------------
+# --- what it sends to the driver --------------------------------------------------------------------------------------
 def test_levels_are_quorum_and_serial_or_the_local_ones_with_a_data_centre() -> None:
     levels = ConsistencyLevel
     for query, quorum, serial in (
@@ -147,7 +147,7 @@ def no_host(cause: Exception) -> NoHostAvailable:
         (InvalidRequest("Error from server: code=2200 message=too large"), "too large"),
     ],
 )
-def test_errors_are_told_in_one_line(error: Exception, sentence: str) -> None:
+def test_errors_are_reported_in_one_line(error: Exception, sentence: str) -> None:
     said = as_store_error(error, ADDRESS)
     assert isinstance(said, StoreUnavailable)
     assert sentence in said.detail
@@ -263,7 +263,7 @@ def _answers(session: Session) -> bool:
         return False
 
 
-def test_who_gives_up_asking_leaves_the_connection_usable(proxied: tuple[Session, Proxy]) -> None:
+def test_a_cancelled_request_leaves_the_connection_usable(proxied: tuple[Session, Proxy]) -> None:
     session, proxy = proxied
 
     async def main() -> None:

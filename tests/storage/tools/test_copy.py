@@ -226,7 +226,7 @@ def test_a_link_that_the_target_erases_while_the_copy_is_broken_off_is_no_differ
     assert exported(target) == exported(source)
 
 
-def test_what_the_target_has_erased_stays_erased_and_is_told(make: Make) -> None:
+def test_what_the_target_has_erased_stays_erased_and_is_reported(make: Make) -> None:
     source, target = make("memory"), make("memory")
     flusher = Flusher(source, 1)
     flusher.flush({"a": hits((0, 1)), "b": hits((0, 2))})

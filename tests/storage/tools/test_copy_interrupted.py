@@ -112,7 +112,7 @@ def test_two_copies_at_once_do_no_harm(make: Make, when: str) -> None:
         assert picture(target) == picture(whole), n
 
 
-def test_a_row_that_was_lost_on_the_way_is_found_and_copied_anew(make: Make) -> None:
+def test_a_row_that_was_lost_on_the_way_is_found_and_copied_again(make: Make) -> None:
     source, target = filled(make("memory")), make("memory")
     assert isinstance(target, MemoryStore)
 
@@ -183,7 +183,7 @@ def test_a_source_that_goes_on_during_the_copy_is_not_given_over(make: Make) -> 
     assert exported(target) == exported(source)
 
 
-def test_a_part_of_a_copy_that_somebody_gave_up_is_not_gone_on_with(make: Make) -> None:
+def test_a_part_of_a_copy_that_was_retired_is_not_continued(make: Make) -> None:
     source, target = filled(make("memory")), make("memory")
 
     def stop(keys: int) -> None:

@@ -58,7 +58,7 @@ def test_states_other_than_complete_are_named() -> None:
     assert [line.split()[-1] for line in lines[1:4]] == ["partial", "2", "open"]
 
 
-def test_zero_is_told_apart_from_before_the_first_hit() -> None:
+def test_zero_differs_from_before_the_first_hit() -> None:
     lines = draw.curve_lines(answer([0, 5, 0], first_hit=3_660), 60)
     assert [line.split()[-1] for line in lines[1:4]] == ["·", "5", "0"]
     assert [line.split()[-1] for line in draw.curve_lines(answer([0, 0], first_hit=None), 60)[1:3]] == ["·", "·"]

@@ -113,8 +113,8 @@ def test_decisions_are_counted_by_event_and_outcome(config: Path) -> None:
     found.listeners.append(lambda event, cost, decision: heard.append(event))
     assert [hit(found) for _ in range(3)] == [True, True, False]
     assert [hit(found, "tried") for _ in range(2)] == [True, True]
-    told = {sample.labels: sample.value for sample in found.samples() if "decisions" in sample.name}
-    assert told == {
+    exported = {sample.labels: sample.value for sample in found.samples() if "decisions" in sample.name}
+    assert exported == {
         ("login", "allowed"): 2,
         ("login", "refused"): 1,
         ("tried", "allowed"): 1,
@@ -139,9 +139,9 @@ def test_every_number_of_every_backend_has_a_name_on_metrics(config: Path) -> No
             limits_redis="redis://127.0.0.1:1",
             limits_memcached="127.0.0.1:1",
         )
-        told = {sample.name for sample in found.samples()}
+        exported = {sample.name for sample in found.samples()}
         await found.close()
-        return told
+        return exported
 
     assert asyncio.run(names()) <= FAMILIES.keys()
 
@@ -186,7 +186,7 @@ def test_a_rule_that_the_running_server_cannot_keep_is_refused(config: Path) -> 
     assert hit(found), "the setting holds from the next start on, so there is no Redis yet"
 
 
-def test_other_settings_that_changed_are_told(config: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_settings_that_changed_are_logged(config: Path, caplog: pytest.LogCaptureFixture) -> None:
     found = started(config, LOGIN)
     config.write_text("workers = 2\nflush_s = 3\n" + LOGIN)
     found.reload()
@@ -230,8 +230,8 @@ def test_a_backend_is_opened_when_a_rule_names_it_first(config: Path, monkeypatc
 
     assert [hit(found) for _ in range(3)] == [True, True, False]
     assert shared.up is not None and shared.up.measures()["memory_keys"] == 1
-    told = [sample for sample in found.samples() if sample.labels == ("redis",)]
-    assert told == [("clickcurve_limit_failures_total", 3, ("redis",))], "once, though two count them"
+    exported = [sample for sample in found.samples() if sample.labels == ("redis",)]
+    assert exported == [("clickcurve_limit_failures_total", 3, ("redis",))], "once, though two count them"
     asyncio.run(found.close())
     assert shared.closed
 

@@ -16,7 +16,7 @@ from storage.from_uri import open_store
 from storage.sqlite.store import SqliteStore
 from testing.client import Clickcurve
 from tests.conftest import Serve
-from tests.server.cli.test_cli import said
+from tests.server.commands import said
 from tests.server.conftest import events, wait_until
 from tests.storage.flushes import Flusher, hits
 
@@ -112,7 +112,7 @@ def test_that_the_last_flush_of_a_lost_owner_did_not_end_is_said(tmp_path: Path,
         ("9", (), "there is no owner 9"),
     ],
 )
-def test_who_is_not_lost_is_not_retired(store: str, owner: str, flags: tuple[str, ...], reason: str) -> None:
+def test_an_owner_that_is_not_lost_is_not_retired(store: str, owner: str, flags: tuple[str, ...], reason: str) -> None:
     before = states(store)
     text = said("owners", "retire", owner, *flags, "--store", store, code=1)
     assert text.startswith("Error: ") and reason.removesuffix("5s ago, so it may be alive") in text

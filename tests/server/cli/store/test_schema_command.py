@@ -7,7 +7,7 @@ import pytest
 from server.settings import LADDER
 from testing.cassandra.node import Node
 from testing.cassandra.ring import Ring
-from tests.server.cli.test_cli import said
+from tests.server.commands import said
 
 ONE = ("--replication", "1")
 
@@ -27,7 +27,7 @@ def test_a_keyspace_is_made_once(store: str, keyspace: str) -> None:
     assert again.startswith(f"nothing to do: keyspace {keyspace} has everything\n")
 
 
-def test_each_problem_is_told_with_what_mends_it(one_node: Node, store: str, keyspace: str) -> None:
+def test_each_problem_is_printed_with_what_mends_it(one_node: Node, store: str, keyspace: str) -> None:
     mend = f"run `clickcurve schema apply --store {store}`"
     assert f"error: there is no keyspace {keyspace}: {mend}\n" in said("schema", "check", "--store", store, code=1)
     said("schema", "apply", "--store", store, *ONE)

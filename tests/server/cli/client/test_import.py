@@ -12,7 +12,7 @@ from server.cli.main import main
 from testing.client import Clickcurve
 from testing.server import RunningServer
 from tests.conftest import Serve
-from tests.server.cli.test_cli import said
+from tests.server.commands import said
 
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 ROBOT = "Mozilla/5.0 (compatible; Googlebot/2.1)"
@@ -96,7 +96,7 @@ def test_what_was_imported_into_a_folder_is_there_when_a_server_starts(serve: Se
         assert client.total("launch")["total"] == 100
 
 
-def test_a_file_that_is_not_there_is_told_and_the_others_are_counted(shared: RunningServer, log: Path) -> None:
+def test_a_missing_file_is_reported_and_the_others_are_counted(shared: RunningServer, log: Path) -> None:
     text = imported(str(log.with_name("none.log")), str(log), "--label", "two", "--url", shared.url, code=1)
     assert "none.log" in text.splitlines()[0]
     assert "counted 200" in text

@@ -17,7 +17,7 @@ from testing.cassandra.node import Node
 from testing.client import Clickcurve
 from testing.server import RunningServer
 from tests.conftest import Serve
-from tests.server.cli.test_cli import said
+from tests.server.commands import said
 
 LINKS = 4_000
 
@@ -69,7 +69,7 @@ def test_a_server_moves_to_another_store(serve: Serve, data: Path, target: str, 
     server.stop()
     text = said(*move)
     assert "owner 1, there 1: 5 rows, 9 hits of people, 1 of bots, the same in both" in text
-    assert "copied: 5 rows, each read back and the same; 1 ids and the places of 0 imports" in text
+    assert "copied: 5 rows, each read back and the same; 1 ids and the offsets of 0 imports" in text
     assert exported(target) == exported(here)
 
     moved = serve("--store", target, data=data)
