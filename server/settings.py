@@ -305,7 +305,7 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
     except OSError as error:
         reason = f"the settings file {path} cannot be read: {error.strerror}"
         raise SettingInvalid(reason, field="config", value=str(path)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SettingInvalid(
             f"the settings file {path} is not TOML: {error}", field="config", value=str(path)
         ) from error

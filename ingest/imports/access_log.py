@@ -202,7 +202,7 @@ class AccessLog:
 
 
 def count_fields(line: bytes) -> int:
-    """Counts the fields of a line in a text format; 0 if it is empty or a quote has no end."""
+    """Counts the fields of a line of text; returns 0 if a quote has no end."""
     left, fields = _FIELD.subn(b"", line)
     return 0 if left.strip(b" \r") else fields
 
