@@ -154,11 +154,11 @@ def broken_rule(raw: FullHit | AnyHit, moment: Moment) -> str | None:
         if raw.rejected is not None:
             return raw.rejected.field
         if raw.event is not None:
-            return _broken_rule(raw.key, raw.ts, raw.count, None, raw.ua, raw.bot, moment)
-    return _broken_rule(raw.key, raw.ts, raw.count, raw.id, raw.ua, raw.bot, moment)
+            return _broken_field(raw.key, raw.ts, raw.count, None, raw.ua, raw.bot, moment)
+    return _broken_field(raw.key, raw.ts, raw.count, raw.id, raw.ua, raw.bot, moment)
 
 
-def _broken_rule(
+def _broken_field(
     key: object, ts: object, count: object, id_: object, ua: object, bot: object, moment: Moment
 ) -> str | None:
     if not is_key(key):

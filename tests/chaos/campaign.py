@@ -51,6 +51,7 @@ class Plan:
     # Where these are not reached in time, a campaign goes on for up to as long again.
     least_dropped: int = 2_000
     least_dropped_conditional: int = 200
+    least_reads: int = 0
 
     def settings(self) -> dict[str, str]:
         """The settings of the owners, as environment variables."""
@@ -163,7 +164,7 @@ class Campaign:
         begun = time.monotonic()
         for faults in filter(None, (self._owner_faults, self._ring_faults)):
             faults.begin(group)
-        await self._suffer()
+        await self._suffer(readers)
         seconds = time.monotonic() - begun
         down = writers.available.end(), readers.available.end()
         recovered_s = await self._recover(writers)
@@ -186,11 +187,11 @@ class Campaign:
             [*self._too_few_dropped(), *(trouble for owner in owners for trouble in owner.troubles())],
         )
 
-    async def _suffer(self) -> None:
-        """Let the faults go on for as long as planned, and until enough answers were dropped."""
+    async def _suffer(self, readers: Readers) -> None:
+        """Let the faults go on for as long as planned, and until enough answers were dropped and enough was read."""
         await asyncio.sleep(self._plan.seconds)
         late = time.monotonic() + self._plan.seconds
-        while self._too_few_dropped() and time.monotonic() < late:
+        while (self._too_few_dropped() or readers.reads < self._plan.least_reads) and time.monotonic() < late:
             await asyncio.sleep(1.0)
 
     def _too_few_dropped(self) -> list[str]:

@@ -36,6 +36,7 @@ SHORT = Plan(
     ),
     least_dropped=10,
     least_dropped_conditional=3,
+    least_reads=250,
 )
 # On a ring of one node that nothing happens to: only owners die.
 ONE_NODE = Plan(seconds=8.0, rates=Rates(owner_kill_every_s=2.5, owner_pause_every_s=NEVER), open_keys=20)
