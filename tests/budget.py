@@ -1,6 +1,6 @@
 """A time budget per test suite (a folder under tests/, or a file directly in it): one that takes longer fails the run.
 
-A budget is some three times what the suite takes on two quiet cores, shared with two other processes of tests. So a
+A budget is some three times what the suite takes on two quiet cores, shared with another process of tests. So a
 slow test is noticed when it is written, a busy machine fails nothing, and the whole run stays under 25 minutes.
 """
 
