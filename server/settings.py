@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from clickcurve.buckets.errors import ClickcurveError, RuleInvalid, SettingInvalid
-from clickcurve.buckets.ladder import CLICKS
+from clickcurve.buckets.ladder import LADDERS, Ladder
 from clickcurve.limiter.http.address import HEADERS, addresses
 from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import Rule, parse_rules
@@ -28,7 +28,6 @@ from storage.cassandra import uri
 PREFIX = "CLICKCURVE_"
 MAX_WORKERS = 64
 JOURNAL_MIB = MAX_BYTES // 1024 // 1024
-LADDER = str(CLICKS)
 
 
 class Broken(ValueError):
@@ -83,6 +82,10 @@ def _store(text: str) -> str:
     if text.startswith("cassandra://"):
         uri.parse(text)  # its own sentence, which shows no password
     return text
+
+
+def _ladder(text: str) -> Ladder | None:
+    return Ladder.parse(text) if text.strip() else None
 
 
 def _redis_url(text: str) -> str:
@@ -193,7 +196,12 @@ TABLE: tuple[Setting, ...] = (
     ),
     Setting("journal_mib", str(JOURNAL_MIB), _whole_number(4, 1_048_576), "Most that one journal may hold.", "MIB"),
     Setting(
-        "ladder", LADDER, _not_empty, "Tiers, finest first: width in seconds (or week, month), then days kept.", "TIERS"
+        "ladder",
+        "",
+        _ladder,
+        f"Which buckets a new store keeps, {' or '.join(LADDERS)}, or tiers, finest first: width in seconds (or week, "
+        f"month), then days kept. Without one {next(iter(LADDERS))}; a store that is there keeps its own.",
+        "LADDER",
     ),
     Setting(
         "limits_redis", "", _redis_url, "Redis of the rules that name it: redis://host:6379/0.", "URL", secret=True
@@ -236,7 +244,7 @@ class Settings:
     flush_s: int
     sync: bool
     journal_mib: int
-    ladder: str
+    ladder: Ladder | None
     limits_redis: str
     limits_memcached: str
     limits_timeout_ms: int

@@ -16,7 +16,7 @@ import uvicorn
 import uvloop
 
 from clickcurve.buckets.errors import ClickcurveError, JournalSuperseded, OwnerFenced
-from clickcurve.buckets.ladder import Ladder, fold_day
+from clickcurve.buckets.ladder import fold_day
 from ingest.journal.journal import Journal
 from ingest.owner import Owner
 from ingest.reading.counters import IngestCounters
@@ -94,13 +94,12 @@ def today() -> int:
 class Worker:
     """The parts of one worker, joined."""
 
-    def __init__(self, settings: Settings, number: int, journal: Journal, store: Store, ladder: Ladder) -> None:
+    def __init__(self, settings: Settings, number: int, journal: Journal, store: Store) -> None:
         self.settings = settings
         self.number = number
         self.name = data_folder.journal_folder(settings.data, number).name
         self.store = store
-        self.ladder = ladder
-        self.owner = open_owner(settings, journal, store, ladder, self._alone())
+        self.owner = open_owner(settings, journal, store, self._alone())
         self.stopping = False
         self.limiter = ServerLimiter(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
@@ -133,7 +132,6 @@ class Worker:
         self.front = app.create_app(
             self.owner,
             store,
-            ladder,
             clock.now,
             gate,
             counting,
@@ -177,7 +175,7 @@ class Worker:
         return Schedule(jobs.job_table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
 
     def _former_owner(self, number: int) -> Owner:
-        return open_owner(self.settings, open_journal(self.settings, number), self.store, self.ladder, alone=False)
+        return open_owner(self.settings, open_journal(self.settings, number), self.store, alone=False)
 
     async def _publish(self) -> None:
         self.metrics.publish()
@@ -215,16 +213,15 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
 
     Raises ClickcurveError when it must not start.
     """
-    ladder = Ladder.parse(settings.ladder)
     store = open_store(
         settings.store,
-        str(ladder),
+        settings.ladder,
         warn=lambda said: log.warning("store", extra={"said": said}),
         later=lambda error: log.warning(
             "store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}
         ),
     )
-    worker = await _take_up(settings, store, ladder)
+    worker = await _take_up(settings, store)
     worker.schedule.start()
     try:
         yield worker
@@ -233,7 +230,7 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
         await worker.close()
 
 
-async def _take_up(settings: Settings, store: Store, ladder: Ladder) -> Worker:
+async def _take_up(settings: Settings, store: Store) -> Worker:
     """Makes a worker with the first free journal, and flushes that before the first request, if the store answers.
 
     So answers are whole from the start: a flush settles the claims of ids and the hits of erased links. A superseded
@@ -242,7 +239,7 @@ async def _take_up(settings: Settings, store: Store, ladder: Ladder) -> Worker:
     number, journal = take_journal(settings)
     if journal.recovered.torn_bytes:
         log.warning("journal cut", extra={"journal": str(journal.folder), "torn_bytes": journal.recovered.torn_bytes})
-    worker = Worker(settings, number, journal, store, ladder)
+    worker = Worker(settings, number, journal, store)
     worker.recovered = worker.owner.status.buffered_hits
     flushing = asyncio.ensure_future(worker.owner.flush())
     await asyncio.wait({flushing}, timeout=FIRST_FLUSH_S)
@@ -256,7 +253,7 @@ async def _take_up(settings: Settings, store: Store, ladder: Ladder) -> Worker:
         aside = data_folder.set_aside(journal.folder)
         log.error("journal set aside", extra={"reason": error.detail, "hits": worker.recovered, "moved_to": str(aside)})
         await worker.owner.close()
-        return await _take_up(settings, store, ladder)
+        return await _take_up(settings, store)
     except ClickcurveError as error:
         _first_flush_failed(error, "hits are accepted; it is tried again")
     return worker

@@ -74,7 +74,7 @@ def flush_without_rewrite(**named: Any) -> flush.Flush:
 
 
 async def row_before_buffer(self: Reader, key: str, now: int, **named: Any) -> Any:
-    late = Reader(self._rows, lambda key: [], self._revisit, self.ladder)
+    late = Reader(self._rows, lambda key: [], self._revisit, self._ladder)
     found = await self._rows(key)
     late._rows = lambda _: _answered(found)
     late._pending = self._pending

@@ -49,7 +49,7 @@ def fold_command(settings: Settings, dry_run: bool) -> None:
 
 
 async def _fold(settings: Settings, number: int, day: int) -> None:
-    async with owning(settings, number) as owner:
+    async with owning(settings, number) as (owner, _):
         report = await run_pass(owner, day)
     click.echo(
         f"journal {number}, owner {owner.status.owner}: {report.rows:,} rows visited in {report.steps:,} flushes"

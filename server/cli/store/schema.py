@@ -8,7 +8,6 @@ from contextlib import closing, contextmanager
 import click
 
 from clickcurve.buckets.errors import SettingInvalid
-from clickcurve.buckets.ladder import Ladder
 from server.cli.main import FAILED
 from server.cli.options import with_settings
 from server.settings import Settings
@@ -53,10 +52,9 @@ def make_tables(settings: Settings, replication: int) -> None:
       clickcurve schema apply --store cassandra://h1,h2:9042/clicks
       clickcurve schema apply --store 'cassandra://h1,h2:9042/clicks?dc=DC1' --replication 2
     """
-    ladder = str(Ladder.parse(settings.ladder))
     with _connected(settings) as cluster:
-        done = apply_schema(cluster, ladder, replication)
-        findings = check_schema(cluster, ladder)
+        done = apply_schema(cluster, settings.ladder, replication)
+        findings = check_schema(cluster, settings.ladder)
     for sentence in done:
         click.echo(sentence)
     if not done:
@@ -93,7 +91,7 @@ def check_tables(settings: Settings) -> None:
       clickcurve schema check --store cassandra://h1,h2:9042/clicks
     """
     with _connected(settings) as cluster:
-        findings = check_schema(cluster, str(Ladder.parse(settings.ladder)))
+        findings = check_schema(cluster, settings.ladder)
     _show(findings)
     if findings:
         raise SystemExit(FAILED)
