@@ -20,6 +20,7 @@ from enum import StrEnum
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, Ladder, Tier
+from clickcurve.buckets.ranges import Bucket
 from query.parameters import Window
 from query.steps import STEPS, Step
 
@@ -49,13 +50,13 @@ class PointState(StrEnum):
 class Grid:
     """The points of one window: point i is [edges[i], edges[i + 1]).
 
-    `cut` names the kept buckets, as (tier, start), of which the requested range holds only a part: none, one or two.
+    `cut` names the kept buckets, each with its tier, of which the requested range holds only a part: none, one or two.
     """
 
     window: Window
     fold_day: int
     edges: tuple[int, ...]
-    cut: tuple[tuple[int, int], ...]
+    cut: tuple[tuple[int, Bucket], ...]
     # What is written around the counts: kind -> the first open point, and the text. Kept here to be found at no cost.
     texts: dict[str, tuple[int, str]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -143,12 +144,14 @@ def _estimate(window: Window, step: Step, ladder: Ladder, fold_day: int) -> int:
     return points
 
 
-def _cut_buckets(window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int) -> tuple[tuple[int, int], ...]:
+def _cut_buckets(
+    window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int
+) -> tuple[tuple[int, Bucket], ...]:
     cut = {}
     for t, edge in ((window.start, edges[0]), (window.end - 1, edges[-1])):
         if edge not in (window.start, window.end):
-            cut[ladder.kept(t, fold_day)[0]] = ladder.tier_of(t, fold_day)
-    return tuple((tier, start) for start, tier in cut.items())
+            cut[ladder.kept(t, fold_day)] = ladder.tier_of(t, fold_day)
+    return tuple((tier, bucket) for bucket, tier in cut.items())
 
 
 def _too_many(window: Window, ladder: Ladder, fold_day: int) -> ParameterInvalid:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from urllib.parse import unquote_to_bytes
 
 from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.buckets.ladder import DAY_S, Ladder, fold_day
+from clickcurve.buckets.ladder import DAY_S, MINUTE_S, Ladder, fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.keys import OUTCOMES
 from clickcurve.times import LATEST, parse_time, require_in_range
@@ -52,6 +52,7 @@ class Parameters:
     limit: int = DEFAULT_TOP
     outcome: str = DEFAULT_OUTCOME
     caller: str | None = None
+    start_text: str = ""  # the start as it was given, for sentences
 
     @property
     def ranged(self) -> bool:
@@ -111,7 +112,8 @@ def _unquoted(raw: bytes) -> str:
 
 def parse_parameters(given: Mapping[str, str]) -> Parameters:
     """Checks the parameters; raises ParameterInvalid. Only names that the request may use are expected."""
-    where = zone(given["tz"]) if "tz" in given else UTC_ZONE
+    # The + of `Etc/GMT+12`, not percent-encoded, arrives as a blank, and no zone has a blank in its name.
+    where = zone(given["tz"].replace(" ", "+")) if "tz" in given else UTC_ZONE
     start = moment("from", given["from"], where) if "from" in given else None
     end = moment("to", given["to"], where) if "to" in given else None
     last = parse_last(given["last"]) if "last" in given else None
@@ -136,6 +138,7 @@ def parse_parameters(given: Mapping[str, str]) -> Parameters:
         _limit(given["limit"]) if "limit" in given else DEFAULT_TOP,
         _one_of("outcome", given, OUTCOMES) or DEFAULT_OUTCOME,
         given.get("caller"),
+        given.get("from", ""),
     )
 
 
@@ -166,7 +169,7 @@ def _limit(text: str) -> int:
     return int(text)
 
 
-def _check_order(start: int, end: int, value: object) -> None:
+def _check_order(start: int, end: int, value: str) -> None:
     if start >= end:
         raise ParameterInvalid(
             f"from {iso(start)} is not before to {iso(end)}", field="from", value=value, rule="from before to"
@@ -178,7 +181,7 @@ def resolve_window(parameters: Parameters, now: int, ladder: Ladder) -> Window |
     """Returns the range and step that are meant at `now`.
 
     None for an end alone, which depends on the link: see `resolve_until`. Without a range it is the last 24 hours.
-    `last` runs to the end of the step that holds now, a start alone to now.
+    `last` runs to the end of the step that holds now, a start alone to the end of the minute that does.
     """
     if parameters.start is None and parameters.end is not None:
         return None
@@ -211,8 +214,9 @@ def _end_or(now: int, parameters: Parameters) -> int:
     assert parameters.start is not None
     if parameters.end is not None:
         return parameters.end
-    _check_order(parameters.start, now, parameters.start)
-    return now
+    minute_end = now - now % MINUTE_S + MINUTE_S
+    _check_order(parameters.start, minute_end, parameters.start_text)
+    return minute_end
 
 
 def _until(parameters: Parameters, first: int | None) -> tuple[int, int]:

@@ -14,7 +14,7 @@ def total_json(key: str | None, total: Total) -> bytes:
     span = total.span
     start, end = ("null" if t is None else t for t in (total.start, total.end))
     return (
-        f'{{"key":{_json_string(key)},"from":{start},"to":{end},"total":{span.total if span.exact else "null"},'
+        f'{{"key":{_json_string(key)},"from":{start},"to":{end},"total":{span.at_most if span.exact else "null"},'
         f'"at_least":{span.at_least},"at_most":{span.at_most},"exact":{"true" if span.exact else "false"}}}'
     ).encode()
 
@@ -32,6 +32,7 @@ def summary_json(key: str, summary: Summary) -> bytes:
             "first_hit": summary.first_hit,
             "last_hit": summary.last_hit,
             "opening": summary.opening,
+            "exact": summary.exact,
         }
     )
 

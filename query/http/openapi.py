@@ -43,7 +43,7 @@ _KEY: Schema = {
     "example": "spring-sale",
 }
 _FROM = _parameter("from", f"Start of the range, included: {TIME_RULE}. Without an offset it is meant in `tz`.")
-_TO = _parameter("to", "End of the range, not included, written as `from`. Default: now.")
+_TO = _parameter("to", "End of the range, not included, as `from`. Default: the end of the minute that holds now.")
 _LAST = _parameter(
     "last", f"The current unit and those before it: {LAST_RULE}. Not together with `from` or `to`.", example="7d"
 )
@@ -132,6 +132,7 @@ _SUMMARY_SHAPE = _shape(
     | {"bots": {**_INTEGER, "description": "lifetime count of bots, whatever `bots` says"}}
     | {"first_hit": _or_null(_TIME), "last_hit": _or_null(_TIME)}
     | {"opening": {**_INTEGER, "description": "imported without dates: part of the lifetime, of no curve"}}
+    | {"exact": {**_BOOLEAN, "description": "false where a day begins inside a kept bucket, which then counts whole"}}
 )
 _TOP_SHAPE = _shape(
     {"from": _or_null(_TIME), "to": _or_null(_TIME)}
@@ -180,6 +181,7 @@ _SUMMARY_EXAMPLE = {
     "first_hit": 1772323260,
     "last_hit": 1772407680,
     "opening": 1000,
+    "exact": True,
 }
 _TOP_EXAMPLE = {
     "from": 1771804800,
