@@ -1,4 +1,4 @@
-"""Lines a second of the access-log reader, one core, beside what it costs to take gzip apart.
+"""Lines a second of the access-log reader, one core, next to what it costs to take gzip apart.
 
     python -m bench.import_log [access.log[.gz]]
 

@@ -66,7 +66,7 @@ def run(path: Path, rows: int) -> Iterator[str]:
     yield f"walk: {_seconds(lambda: _walk(store)) / rows * 1e6:.1f} us a link"
     wal = path.with_name(f"{path.name}-wal").stat().st_size
     store.close()
-    yield f"file {path.stat().st_size / 1e6:.2f} MB for {rows} links; the WAL beside it stood at {wal / 1e6:.2f} MB"
+    yield f"file {path.stat().st_size / 1e6:.2f} MB for {rows} links; the WAL next to it stood at {wal / 1e6:.2f} MB"
 
 
 def _key(n: int) -> str:
