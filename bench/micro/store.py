@@ -1,4 +1,4 @@
-"""What the SQLite store costs: `python -m bench.store [--rows 100000] [--folder DIR]`, a few seconds.
+"""What the SQLite store costs: `python -m bench.micro.store [--rows 100000] [--folder DIR]`, a few seconds.
 
 Rows have the sizes of a measured workload (100,000 links, 400 days, 10 million hits): p50 33 bytes, p99 200, mean 45.
 The file is filled as a server would: links appear in random order with half of their bytes, then every row is replaced.
