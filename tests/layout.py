@@ -216,7 +216,8 @@ def sizes(root: Path) -> list[str]:
 
 def folders(root: Path) -> list[str]:
     """A folder of source holds so few files that one look finds the right one."""
-    counts = Counter(_name(root, path.parent) for path in files(root, *PARTS) if path.suffix == ".py")
+    sources = files(root, *PARTS, "testing", "bench")
+    counts = Counter(_name(root, path.parent) for path in sources if path.suffix == ".py")
     return [
         f"{folder}: {count} files, {MAX_FOLDER_FILES} at most"
         for folder, count in counts.items()
