@@ -68,6 +68,13 @@ def _local_time(at: int, zone: tzinfo, by_day: bool) -> str:
     return f"{moment:%a %Y-%m-%d}" if by_day else f"{moment:%Y-%m-%d %H:%M}"
 
 
+def total_lines(answer: Any) -> list[str]:
+    """Writes the total of a range, or its bounds."""
+    if answer["exact"]:
+        return [f"{answer['total']:,}"]
+    return [f"between {answer['at_least']:,} and {answer['at_most']:,} (the range cuts a bucket)"]
+
+
 def top_lines(links: Sequence[Any], width: int, plain: bool = False) -> list[str]:
     """Lists links with their counts, one a line."""
     left = max((len(link["key"]) for link in links), default=0)
