@@ -42,7 +42,7 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "uvicorn": (r"server/.+",),
     "apscheduler": (r"server/process/schedule\.py",),
     "cassandra": (r"storage/cassandra/session\.py",),
-    "redis": (r"clickcurve/limiter/backends/redis\.py",),
+    "redis": (r"clickcurve/limiter/backends/redis(_address)?\.py",),
 }
 CLOCK = "server/clock.py"
 # Where users of the library meet it: there a clock may be the default of a parameter, and nothing else.
