@@ -45,9 +45,9 @@ Profile: TypeAlias = tuple[str, ...]  # a value for each dimension of people, ""
 
 
 class Words(NamedTuple):
-    """The fields of a hit that say more than when it came, as JSON has them; None where a field is not given.
+    """The fields of a hit that say more than when it came, as JSON has them.
 
-    A later field beats an earlier one that says the same: `country` beats `ip`.
+    None: not given. A later field beats an earlier one that says the same: `country` beats `ip`.
     """
 
     ref: object = None
