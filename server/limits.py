@@ -16,7 +16,7 @@ from ingest import hit, owner
 from ingest.reading import body_room, content_encoding, json_hit, receipt, request_sums
 from query import grid, parameters
 from server import settings
-from server.http import auth, callers, connection, health_routes
+from server.http import auth, callers, connection, health_routes, request_head
 from server.process import worker
 
 
@@ -79,10 +79,10 @@ LIMITS: Mapping[str, Limit] = {
         "further ones are answered 429 and closed",
     ),
     "head_s": Limit(
-        connection.HEAD_S, "seconds for the head of a request (setting head_s)", "the connection is closed"
+        request_head.HEAD_S, "seconds for the head of a request (setting head_s)", "the connection is closed"
     ),
     "slowest_bytes_s": Limit(
-        connection.SLOWEST_BYTES_S,
+        callers.SLOWEST_BYTES_S,
         f"bytes a second of a body, and of an answer, over {connection.PACE_S} s (setting slowest_bytes_s)",
         "a slower one is cut off; nothing of its body counts",
     ),

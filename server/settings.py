@@ -23,8 +23,8 @@ from clickcurve.limiter.http.address import HEADERS
 from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import Rule, parse_rules
 from ingest.journal.journal import MAX_BYTES
-from server.http.callers import ADDRESS_CONNECTIONS
-from server.http.connection import HEAD_S, SLOWEST_BYTES_S
+from server.http.callers import ADDRESS_CONNECTIONS, SLOWEST_BYTES_S
+from server.http.request_head import HEAD_S
 from server.setting_values import (
     Broken,
     anything,

@@ -12,6 +12,7 @@ from clickcurve.limiter.http.address import Addresses
 from server.http.auth import is_loopback
 
 ADDRESS_CONNECTIONS = 1_000  # of a worker at once
+SLOWEST_BYTES_S = 256  # of a body that comes, and of an answer that is taken: a phone on 2G does ten times as much
 
 
 class Callers:
@@ -23,7 +24,7 @@ class Callers:
         self._open: Counter[str] = Counter()
 
     def name(self, client: tuple[str, int] | None) -> str | None:
-        """Returns the name under which a client counts, its network if it is IPv6; None for one that is not counted."""
+        """Returns the name that a client counts by, its network if IPv6; None if it is not counted."""
         if not self._most or client is None or self._addresses.trusts(client[0]):
             return None
         name = self._addresses.name(client[0])  # of ::ffff:127.0.0.1 it is 127.0.0.1

@@ -24,14 +24,12 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from clickcurve.asgi import FIELDS
-from server.http.callers import Callers
-from server.http.request_head import RequestRefused, check_head, check_length, refusal, too_long
+from server.http.callers import SLOWEST_BYTES_S, Callers
+from server.http.request_head import HEAD_S, RequestRefused, check_head, check_length, refusal, too_long
 
 CONNECTIONS = 10_000  # of a worker at once
 HEADER_BYTES = 64 * 1024  # request line and headers
-HEAD_S = 30  # for a whole head
-SLOWEST_BYTES_S = 256  # of a body that comes, and of an answer that is taken
-PACE_S = 60  # over which that rate is measured
+PACE_S = 60  # over which the rate of a body that comes, and of an answer that is taken, is measured
 KEEP_ALIVE_S = 75  # without a request
 DRAINED_S = 30  # for the rest of a body whose request is answered
 DRAINED_BYTES = 64 * 1024 * 1024  # of it
@@ -265,7 +263,7 @@ class Connection(HttpToolsProtocol):
         return Wait("server", cycle, 0, math.inf, 0)
 
     def _taken_bytes(self) -> int:
-        """Returns what the client's machine has taken of all answers: what waits in our kernel is not taken yet."""
+        """Returns what the client's machine has taken of all answers; what waits in our kernel is not taken."""
         wire = self.transport.get_extra_info("socket")
         found: bytes = wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _AT_BYTES_ACKED + _BYTES_ACKED.size)
         return int(_BYTES_ACKED.unpack_from(found, _AT_BYTES_ACKED)[0])

@@ -15,8 +15,8 @@ OTHER_FILES = 256  # of a worker: journal, database, cluster, the limiter's back
 WANTED = CONNECTIONS + OTHER_FILES
 
 
-def raise_limit() -> None:
-    """Raises the soft limit of open files as far as it is wanted and allowed; warns where that is too low."""
+def raise_most_files() -> None:
+    """Raises the soft limit of open files as far as wanted and allowed; warns where it stays too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < WANTED:
         reachable = WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard)
@@ -27,15 +27,15 @@ def raise_limit() -> None:
     if (fitting := fitting_connections()) < CONNECTIONS:
         then = f"a worker takes {fitting} connections and answers further ones 503"
         more = "LimitNOFILE of a systemd unit, or ulimit -n"
-        log.warning("few open files", extra={"limit": _limit(), "wanted": WANTED, "then": then, "raised_by": more})
+        log.warning("few open files", extra={"limit": _most_files(), "wanted": WANTED, "then": then, "raised_by": more})
 
 
 def fitting_connections() -> int:
     """Returns how many connections a worker may take at once under the limit of open files."""
-    limit = _limit()
+    limit = _most_files()
     return min(CONNECTIONS, max(limit - OTHER_FILES, limit // 2))
 
 
-def _limit() -> int:
+def _most_files() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return WANTED if soft == resource.RLIM_INFINITY else soft

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.visible import visible
 from server import logs, metrics
 from server.http import auth, connection
 from server.limiter import limiter
@@ -50,7 +51,7 @@ def _work(settings: Settings, listener: socket.socket, parent: supervisor.Parent
     try:
         return worker.run(settings, listener, parent)
     except ClickcurveError as error:
-        print(f"Error: {error.detail}", file=sys.stderr)
+        print(f"Error: {visible(error.detail)}", file=sys.stderr)
         return supervisor.REFUSED
 
 

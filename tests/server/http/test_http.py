@@ -114,7 +114,7 @@ def test_a_browser_runs_nothing_on_the_page_of_routes(http: httpx.Client) -> Non
     ],
 )
 def test_metrics_are_answered_whatever_a_scraper_accepts(http: httpx.Client, accept: str) -> None:
-    found = http.get("/metrics", headers={"Accept": accept.encode("latin-1", "replace")})
+    found = http.get("/metrics", headers={b"Accept": accept.encode("latin-1", "replace")})
     assert found.status_code == 200
     assert "clickcurve_build_info" in found.text
 

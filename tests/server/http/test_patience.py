@@ -152,7 +152,7 @@ def test_a_body_whose_request_is_answered_ends_at_a_bound(bounds: dict[str, floa
     refused: Counter[str] = Counter()
 
     async def main() -> bytes:
-        async with listening(refused, unread, **bounds) as port:
+        async with listening(refused, unread, None, **bounds) as port:
             head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
             return await asyncio.wait_for(trickle(port, head, b"4000\r\n" + bytes(0x4000) + b"\r\n", 0.001), 20)
 
