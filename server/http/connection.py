@@ -202,7 +202,7 @@ class Connection(HttpToolsProtocol):
         self.tasks.add(task)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Answers a client that has ended its side after whole requests; one that left within a body is let go of."""
+        """Answers a client that has ended its side after whole requests; lets go of one within a body."""
         if self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
             return False
         self.cycle.keep_alive = False

@@ -15,7 +15,7 @@ OTHER_FILES = 256  # of a worker: journal, database, cluster, the limiter's back
 WANTED = CONNECTIONS + OTHER_FILES
 
 
-def raise_most_files() -> None:
+def raise_limit() -> None:
     """Raises the soft limit of open files as far as wanted and allowed; warns where it stays too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < WANTED:
