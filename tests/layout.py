@@ -56,6 +56,7 @@ IMPORT_NAMES: Mapping[str, str] = {
     "cassandra-driver": "cassandra",
     "crawler-user-agents": "crawleruseragents",
     "prometheus-client": "prometheus_client",
+    "ua-parser": "ua_parser",
 }
 
 _LEFTOVERS = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK", "WI" + "P")) + r")\b")
