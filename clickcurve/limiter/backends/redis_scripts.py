@@ -48,7 +48,7 @@ def source(name: str) -> bytes:
     return (_FOLDER / "common.lua").read_bytes() + (_FOLDER / f"{name}.lua").read_bytes()
 
 
-class Part(NamedTuple):
+class KeyPart(NamedTuple):
     """A rule as the script knows it, with a key of its own in Redis.
 
     A `tiered` rule with short and long windows is two parts, which fit only together: so its fine buckets are kept no
@@ -65,12 +65,12 @@ class Part(NamedTuple):
         return self.rule.ticks_s if self.is_fine else 1
 
 
-def parts_of(rule: Rule) -> tuple[Part, ...]:
+def parts_of(rule: Rule) -> tuple[KeyPart, ...]:
     if rule.ticks_s == 1:
-        return (Part(rule, False, rule.reaches),)
+        return (KeyPart(rule, False, rule.reaches),)
     fine = tuple(reach for reach in rule.reaches if reach.edge == 1)
     long = rule.reaches[len(fine) :]
-    return (Part(rule, True, fine), Part(rule, False, long)) if long else (Part(rule, True, fine),)
+    return (KeyPart(rule, True, fine), KeyPart(rule, False, long)) if long else (KeyPart(rule, True, fine),)
 
 
 class Plan(NamedTuple):
@@ -81,7 +81,7 @@ class Plan(NamedTuple):
     """
 
     rules: tuple[Rule, ...]
-    parts: tuple[tuple[Part, ...], ...]
+    parts: tuple[tuple[KeyPart, ...], ...]
     packed: bytes
     facts: Struct
     spans: tuple[slice, ...]
@@ -179,7 +179,7 @@ def _plan(rules: tuple[Rule, ...]) -> Plan:
     return Plan(rules, parts, packed, Struct(layout), tuple(spans), weigh, min(lasts_us, MAX_TTL_MS * 1_000))
 
 
-def _encode_part(part: Part, joined: bool) -> bytes:
+def _encode_part(part: KeyPart, joined: bool) -> bytes:
     """Encodes a part of a rule as the script reads it."""
     rule = part.rule
     shadow = rule.shadow + _JOINED * joined
@@ -200,7 +200,7 @@ def _encode_part(part: Part, joined: bool) -> bytes:
     return head + (pack(">B", len(rule.rates)) if _KINDS[rule.strategy] == 2 else b"") + rates
 
 
-def _facts_format(part: Part) -> str:
+def _facts_format(part: KeyPart) -> str:
     """Returns how the facts of a part are packed."""
     rule = part.rule
     if rule.strategy == "tiered":
@@ -314,7 +314,7 @@ def _with_kept(rule: Rule, facts: Facts, at_us: int, quota: Quota, kept: Sequenc
     return quota._replace(pieces=(piece,), callers=callers)
 
 
-def _hits_in(part: Part, series: bytes) -> Callable[[Run], int]:
+def _hits_in(part: KeyPart, series: bytes) -> Callable[[Run], int]:
     """Returns what counts the hits of a run in a series as Redis keeps it."""
     if not series:
         return lambda run: 0
