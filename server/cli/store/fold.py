@@ -40,7 +40,7 @@ def fold_command(settings: Settings, dry_run: bool) -> None:
         if found.changed_totals:
             raise SystemExit(FAILED)
         return
-    with data_folder.held(settings.data, "clickcurve fold"):
+    with data_folder.held(settings.data, settings.store, "clickcurve fold"):
         numbers = data_folder.journal_numbers(settings.data)
         if not numbers:
             raise Failed(f"there is no journal in {settings.data}: nothing was ever counted here")
