@@ -181,7 +181,7 @@ class Buffer:
             self.undecided.pop(id_, None)
 
     def _count_late(self, undecided: UndecidedId, sign: int) -> None:
-        """Counts the hits under an id, or with sign -1 takes them back, also among what was erased after they came."""
+        """Counts the hits under an id (sign -1: takes them back), also among what was erased after they came."""
         identified = undecided.identified
         self._count(identified, sign)
         for key in keys_of(identified.people, identified.bots) & self.erased.keys():

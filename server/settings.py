@@ -86,8 +86,8 @@ def _store(text: str) -> str:
 
 
 def _redis_url(text: str) -> str:
-    if text and not text.startswith(("redis://", "rediss://", "unix://")):
-        raise Broken("must begin with redis://, rediss:// or unix://")
+    if text and not text.startswith(("redis://", "rediss://", "unix://", "redis+sentinel://")):
+        raise Broken("must begin with redis://, rediss://, unix:// or redis+sentinel://")
     return text
 
 

@@ -36,7 +36,7 @@ def take_journal(settings: Settings) -> tuple[int, Journal]:
 
 
 def new_journal(settings: Settings, journal: Journal) -> Path:
-    """Puts a new journal in the place of this one, which becomes a former one, and returns where that lies now.
+    """Puts a new journal in the place of this one, a former one from then on; returns its new folder.
 
     Raises JournalFull or JournalBroken, and changes nothing, if the disk does not take a new one.
     """

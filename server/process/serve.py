@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.visible import visible
 from server import logs, metrics
 from server.http import auth
 from server.limiter import limiter
@@ -52,7 +53,7 @@ def _work(settings: Settings, listener: socket.socket, parent: supervisor.Parent
         if parent.served:  # the log has begun, and others go on
             log.error("worker refused", extra={"reason": error.detail, "then": "the others go on"})
         else:
-            print(f"Error: {error.detail}", file=sys.stderr)
+            print(f"Error: {visible(error.detail)}", file=sys.stderr)
         return supervisor.REFUSED
 
 

@@ -274,7 +274,7 @@ async def _take_up(settings: Settings, store: Store, ladder: Ladder, asked: bool
 
 
 async def _give_way(worker: Worker, journal: Journal) -> Worker:
-    """Returns a worker with a new journal in place of this one; the same worker if the disk has no room for that."""
+    """Returns a worker with a new journal in place of this one; the same worker if no disk takes one."""
     try:
         former = new_journal(worker.settings, journal)
     except JournalError as error:

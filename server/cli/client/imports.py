@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from server import clock
 from server.cli.client.api import is_here
 from server.cli.main import FAILED, USAGE, Failed
 from server.cli.options import with_settings
+from server.cli.output import Result, note, on_screen, progress, reports, show
 from server.process import data_folder
 from server.process.journals import owning
 from server.settings import Settings
@@ -33,7 +35,7 @@ from server.settings import Settings
 STDIN = Path("-")
 
 
-@click.command("import")
+@reports("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--status", "statuses", metavar="CODES", help="Statuses that count  [default: 301,302,303,307,308]")
 @click.option("--follow", is_flag=True, help="Go on as the log is written, through rotations, until interrupted.")
@@ -96,9 +98,9 @@ async def _import(
     all_fine = True
     open_target = _folder(settings, Wide(wide)) if local else _server(settings, Wide(wide))
     async with open_target as target:
-        sender = Sender(target, asyncio.sleep, lambda said: click.echo(said, err=True), None if follow else TRIES)
+        sender = Sender(target, asyncio.sleep, note, None if follow else TRIES)
         for file in files:
-            bar = _Bar(file, sys.stderr.isatty() and not follow)
+            bar = _Bar(file, on_screen() and not follow)
             importer = Importer(sender, log, asyncio.sleep, SourceKind(kind) if kind else None, label, bar.show)
             summary = ImportSummary()
             try:
@@ -108,13 +110,12 @@ async def _import(
                     opened: Openable = sys.stdin.buffer if file == STDIN else file  # type: ignore[assignment]
                     summary = await importer.run(opened)
             except ClickcurveError as error:
-                click.echo(f"{file}: {error.detail}", err=True)
+                note(f"{file}: {error.detail}")
                 all_fine = False
                 continue
             finally:
                 bar.clear()
-            for line in source_lines(str(file), summary):
-                click.echo(line)
+            show(Result(source_lines(str(file), summary), [_summary_object(str(file), summary)]))
             all_fine = all_fine and not summary.refused and summary.damage is None
     return all_fine
 
@@ -175,11 +176,15 @@ class _Bar:
         done = min(100, raw_at * 100 // self._size) if self._size else -1
         if done != self._last:
             self._last = done
-            click.echo(f"\r{self._name} {'█' * (done // 4):░<25} {done:3} %", err=True, nl=False)
+            progress(f"{self._name} {'█' * (done // 4):░<25} {done:3} %")
 
     def clear(self) -> None:
         if self._last >= 0:
-            click.echo("\r\033[K", err=True, nl=False)
+            progress("")
+
+
+def _summary_object(name: str, summary: ImportSummary) -> dict[str, object]:
+    return {"source": name, **asdict(summary), "skipped": dict(summary.skipped)}
 
 
 def source_lines(name: str, summary: ImportSummary) -> list[str]:
