@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from time import time
 
-from bench import cassandra, ingest, limiter, reads, rows, servers
+from bench import ingest, reads, rows, servers
+from bench.cassandra import parts as cassandra
+from bench.limiter import parts as limiter
 from bench.table import Line, render
 from bench.workload import Workload
 from testing.server import ROOT

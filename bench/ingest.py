@@ -1,4 +1,4 @@
-"""Hits a second through both POST routes, one by one beside a bare answer, and in batches."""
+"""Hits a second through both POST routes, one by one next to a bare answer, and in batches."""
 
 from __future__ import annotations
 

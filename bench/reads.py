@@ -49,8 +49,8 @@ def load(data: Path, workload: Workload) -> list[Line]:
     database = data / "clickcurve.db"
     size_mb = sum(file.stat().st_size for file in data.glob("clickcurve.db*")) / 1e6
     what = f"file of {workload.links:,} links, {workload.hits:,} hits, {workload.days} days"
-    beside = f"{database.stat().st_size / workload.links:.0f} B a link; loaded in {done.read_text().strip()} s"
-    return [Line(what, f"{size_mb:.2f} MB", beside, f"<= {FILE_AIM_MB:.0f} MB")]
+    compared = f"{database.stat().st_size / workload.links:.0f} B a link; loaded in {done.read_text().strip()} s"
+    return [Line(what, f"{size_mb:.2f} MB", compared, f"<= {FILE_AIM_MB:.0f} MB")]
 
 
 def post(client: Clickcurve, body: bytes) -> None:
@@ -70,8 +70,8 @@ def quiet(folder: Path, server: RunningServer, workload: Workload, rounds: int, 
         runs = [drive(server.url, Requests.paths("GET", paths), 1, seconds) for _ in range(rounds)]
         p50s, p99s = [run.p50_ms for run in runs], [run.p99_ms for run in runs]
         figure = f"p50 {median(p50s):.2f} p99 {median(p99s):.2f} ms"
-        beside = f"{median(run.per_s for run in runs):,.0f} /s, p99 within {spread(p99s)}"
-        lines.append(Line(f"{what}, c1, quiet", figure, beside, f"p50 < {P50_AIM_MS} p99 < {P99_AIM_MS} ms"))
+        compared = f"{median(run.per_s for run in runs):,.0f} /s, p99 within {spread(p99s)}"
+        lines.append(Line(f"{what}, c1, quiet", figure, compared, f"p50 < {P50_AIM_MS} p99 < {P99_AIM_MS} ms"))
     return lines
 
 
@@ -94,7 +94,7 @@ class Flush:
 
 
 def during_flush(server: RunningServer, workload: Workload, rounds: int) -> list[Line]:
-    """p99 of POST and queries while a flush of 30,000 keys runs, beside the same requests outside of flushes."""
+    """p99 of POST and queries while a flush of 30,000 keys runs, next to the same requests outside of flushes."""
     flushes: list[Flush] = []
     samples: list[Sample] = []
     turns = cycle(_turns(workload))
@@ -111,23 +111,23 @@ def during_flush(server: RunningServer, workload: Workload, rounds: int) -> list
                 if found.begun_at >= posted_at and found.rows >= FLUSH_KEYS:
                     flushes.append(found)
             gc.enable()
-    return [_flush_line(flushes), *_beside(flushes, samples)]
+    return [_flush_line(flushes), *_compared(flushes, samples)]
 
 
 def _flush_line(flushes: list[Flush]) -> Line:
     took_s, rows = median(flush.took_s for flush in flushes), flushes[0].rows
-    return Line(f"flush of {rows:,} rows", f"{took_s:.2f} s", f"{rows / took_s:,.0f} rows/s, beside requests at c1")
+    return Line(f"flush of {rows:,} rows", f"{took_s:.2f} s", f"{rows / took_s:,.0f} rows/s, next to requests at c1")
 
 
-def _beside(flushes: list[Flush], samples: list[Sample]) -> list[Line]:
+def _compared(flushes: list[Flush], samples: list[Sample]) -> list[Line]:
     lines = []
     for kind in (POST, *QUERIES):
         during = [sample.took_ms for sample in samples if sample.kind == kind and _in_any(flushes, sample)]
         outside = [sample.took_ms for sample in samples if sample.kind == kind and not _in_any(flushes, sample)]
         (p50, p99), (quiet_p50, quiet_p99) = _percentiles(during), _percentiles(outside)
-        beside = f"{p99 / quiet_p99:.1f} times the p99 outside flushes (p50 {quiet_p50:.2f} p99 {quiet_p99:.2f} ms)"
+        compared = f"{p99 / quiet_p99:.1f} times the p99 outside flushes (p50 {quiet_p50:.2f} p99 {quiet_p99:.2f} ms)"
         aim = f"p99 < {FLUSH_AIM:.0f} times" if kind == POST else ""
-        lines.append(Line(f"{kind}, c1, during a flush", f"p50 {p50:.2f} p99 {p99:.2f} ms", beside, aim))
+        lines.append(Line(f"{kind}, c1, during a flush", f"p50 {p50:.2f} p99 {p99:.2f} ms", compared, aim))
     return lines
 
 

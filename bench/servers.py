@@ -20,7 +20,7 @@ UVICORN = (
     *("--backlog", "2048", "--timeout-keep-alive", "75"),
 )
 
-# Those of the start: a process that is pinned already sees only its own, and would put a second server beside the load.
+# Those of the start: a process that is pinned already sees only its own, and would put a server on the load's.
 CORES = sorted(os.sched_getaffinity(0))
 
 

@@ -8,11 +8,11 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One figure. `spread` says how far the rounds lay apart; `beside` is the ratio or what it is compared with."""
+    """One figure. `spread` says how far the rounds lay apart; `compared` is the ratio or what it is compared with."""
 
     what: str
     figure: str
-    beside: str = ""
+    compared: str = ""
     aim: str = ""
 
 
@@ -29,8 +29,8 @@ def spread(values: list[float]) -> str:
 def render(lines: list[Line]) -> str:
     """The table as text, columns aligned."""
     rows = [
-        ("measured", "figure", "beside", "aim"),
-        *((line.what, line.figure, line.beside, line.aim) for line in lines),
+        ("measured", "figure", "compared", "aim"),
+        *((line.what, line.figure, line.compared, line.aim) for line in lines),
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     texts = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -11,7 +11,7 @@ import json
 import math
 from typing import TypeAlias
 
-from clickcurve.asgi import Answer, Headers, answer
+from clickcurve.asgi import SAFE, Answer, Headers, answer
 from clickcurve.buckets.errors import ClickcurveError, MethodNotAllowed, NotAllowed, NotAuthenticated
 
 MEDIA_TYPE = "application/problem+json"
@@ -24,12 +24,12 @@ _SHOWN_CHARACTERS = 200
 
 def problem(error: ClickcurveError, more: Headers = ()) -> Answer:
     """Returns the answer to an error of ours; `more` are further headers, names in lower case."""
-    return answer(error.status, error_body(error), MEDIA_TYPE.encode(), (*more, *error_headers(error)))
+    return answer(error.status, error_body(error), MEDIA_TYPE.encode(), (*more, *SAFE, *error_headers(error)))
 
 
 def problem_answer(status: int, title: str, detail: str, more: Headers = ()) -> Answer:
     """Returns an answer that says what is wrong where no error is raised."""
-    return answer(status, problem_body(status, title, detail), MEDIA_TYPE.encode(), more)
+    return answer(status, problem_body(status, title, detail), MEDIA_TYPE.encode(), (*more, *SAFE))
 
 
 def error_body(error: ClickcurveError) -> bytes:
@@ -51,11 +51,18 @@ def error_headers(error: ClickcurveError) -> Headers:
 
 
 def problem_body(
-    status: int, title: str, detail: str, *, field: str | None = None, value: object = None, rule: str | None = None
+    status: int,
+    title: str,
+    detail: str,
+    *,
+    field: str | None = None,
+    value: object = None,
+    rule: str | None = None,
+    **more: object,
 ) -> bytes:
-    """Returns the document as compact JSON in ASCII; members that are None are left out."""
+    """Returns the document as compact JSON in ASCII; members that are None are left out. more: further members."""
     members = {"field": field, "value": shown(value), "rule": rule}
-    given = {name: member for name, member in members.items() if member is not None}
+    given = {name: member for name, member in members.items() if member is not None} | more
     return json.dumps({"title": title, "status": status, "detail": detail, **given}, separators=(",", ":")).encode()
 
 

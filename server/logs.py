@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from datetime import UTC, datetime
 from typing import Any, TextIO
+
+from clickcurve.visible import json_line
 
 log = logging.getLogger("clickcurve")
 
@@ -27,7 +28,7 @@ class JsonLine(logging.Formatter):
         line.update((name, value) for name, value in vars(record).items() if name not in _STANDARD)
         if record.exc_info and record.exc_info[1] is not None:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        return json_line(line)  # a stranger may have written any of it
 
 
 def start(stream: TextIO | None = None) -> None:

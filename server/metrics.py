@@ -8,6 +8,7 @@ steps back, whichever worker answers. Other workers' numbers are as old as their
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 COUNTER, GAUGE = "counter", "gauge"
+_VERSION_GIVEN = re.compile(r"\bversion\s*=([^;]*)")
+_VERSION = re.compile(r"\s*[0-9]{1,4}(\.[0-9]{1,4}){0,3}\s*", re.ASCII)
 
 
 class Family(NamedTuple):
@@ -67,6 +70,7 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_flush_rows": Family(GAUGE, "Rows that the last flush wrote."),
     "clickcurve_flush_hits": Family(GAUGE, "Hits that the last flush moved."),
     "clickcurve_flush_lag_seconds": Family(GAUGE, "Age of the oldest hit that is not in the store."),
+    "clickcurve_flush_stuck": Family(GAUGE, "1 while that is more than four flush intervals."),
     "clickcurve_row_cache_hits_total": Family(COUNTER, "Own rows that a flush found in memory."),
     "clickcurve_row_cache_misses_total": Family(COUNTER, "Own rows that a flush had to read."),
     "clickcurve_row_cache_bytes": Family(GAUGE, "Bytes of own rows kept in memory."),
@@ -176,10 +180,16 @@ class Metrics:
 
     def answer(self, accept: str) -> tuple[bytes, str]:
         """Returns (body, content type) for a scraper whose Accept header is `accept`."""
-        encode, content_type = choose_encoder(accept)
+        encode, content_type = choose_encoder(_with_versions(accept))
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Collector(self._all_workers()))
         return encode(registry), content_type
+
+
+def _with_versions(accept: str) -> str:
+    """Leaves out the types whose version is none: prometheus-client raises for them."""
+    types = accept.split(",")
+    return ",".join(kind for kind in types if all(map(_VERSION.fullmatch, _VERSION_GIVEN.findall(kind))))
 
 
 def clear_samples(shared: Path) -> None:

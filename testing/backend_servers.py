@@ -18,7 +18,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -116,6 +116,30 @@ def redis_server(*flags: str) -> Iterator[Served]:
 
     with TemporaryDirectory(prefix="redis-") as folder:
         yield from _running(Served(command, "redis", Path(folder), b"PING", b"+PONG", b"FLUSHALL"))
+
+
+@contextmanager
+def sentinels(name: str, primary: Served, many: int = 3, password: str = "") -> Iterator[list[Served]]:
+    """So many sentinels that watch a primary under this name, and agree within a second that it is gone."""
+
+    def command(folder: Path, port: int) -> list[str]:
+        watched = f"sentinel monitor {name} 127.0.0.1 {primary.port} {many // 2 + 1}"
+        quick = (f"sentinel down-after-milliseconds {name} 700", f"sentinel failover-timeout {name} 5000")
+        login = (f"requirepass {password}",) if password else ()
+        file = folder / "sentinel.conf"
+        file.write_text("\n".join((f"port {port}", "bind 127.0.0.1", f"dir {folder}", watched, *quick, *login, "")))
+        return [_program("redis-server"), str(file), "--sentinel"]
+
+    with ExitStack() as stack:
+        running = []
+        for _ in range(many):
+            folder = stack.enter_context(TemporaryDirectory(prefix="sentinel-"))
+            pong = b"-NOAUTH" if password else b"+PONG"
+            server = Served(command, "redis", Path(folder), b"PING", pong, b"")
+            stack.callback(server.kill)
+            server.start()
+            running.append(server)
+        yield running
 
 
 @contextmanager

@@ -42,7 +42,7 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "uvicorn": (r"server/.+",),
     "apscheduler": (r"server/process/schedule\.py",),
     "cassandra": (r"storage/cassandra/session\.py",),
-    "redis": (r"clickcurve/limiter/backends/redis\.py",),
+    "redis": (r"clickcurve/limiter/backends/redis(_address)?\.py",),
 }
 CLOCK = "server/clock.py"
 # Where users of the library meet it: there a clock may be the default of a parameter, and nothing else.
@@ -56,6 +56,7 @@ IMPORT_NAMES: Mapping[str, str] = {
     "cassandra-driver": "cassandra",
     "crawler-user-agents": "crawleruseragents",
     "prometheus-client": "prometheus_client",
+    "ua-parser": "ua_parser",
 }
 
 _LEFTOVERS = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK", "WI" + "P")) + r")\b")
@@ -63,7 +64,9 @@ _TEXT = {".py", ".md", ".toml", ".lua", ".sh", ".txt", ".conf", ".lock", ".svg",
 _DOCUMENT = re.compile(r"[\w./-]*\w\.md\b")
 _HOME = re.compile(r"(?<![\w.}>-])/(?:work|root|home)/")
 _ADDRESS = re.compile(r"\b[a-z]+://([A-Za-z0-9][\w.-]*)")
-_OWN_HOSTS = re.compile(r"127\.0\.0\.1|localhost|([\w-]+\.)*example(\.\w+)?|www\.w3\.org|DIR|h1|host|clickcurve")
+_OWN_HOSTS = re.compile(
+    r"127\.0\.0\.1|localhost|([\w-]+\.)*example(\.\w+)?|www\.w3\.org|iana\.org|DIR|h1|host|clickcurve"
+)
 
 
 def files(root: Path, *tops: str) -> Iterator[Path]:
@@ -216,7 +219,8 @@ def sizes(root: Path) -> list[str]:
 
 def folders(root: Path) -> list[str]:
     """A folder of source holds so few files that one look finds the right one."""
-    counts = Counter(_name(root, path.parent) for path in files(root, *PARTS) if path.suffix == ".py")
+    sources = files(root, *PARTS, "testing", "bench")
+    counts = Counter(_name(root, path.parent) for path in sources if path.suffix == ".py")
     return [
         f"{folder}: {count} files, {MAX_FOLDER_FILES} at most"
         for folder, count in counts.items()

@@ -115,6 +115,7 @@ def _speaks_for_itself(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         each in ("property", "cached_property", "functools.cached_property")
         or ".command(" in each
         or ".group(" in each
+        or each.startswith("reports(")
         or re.match(r"\w+\.(get|post|delete|put|command|group)\b", each)
         for each in decorators
     )

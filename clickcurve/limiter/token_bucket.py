@@ -92,20 +92,25 @@ def holds_at(flow: Flow, drops: int, at_us: int, wanted: int) -> int:
 def weigh_tokens(flow: Flow, window_s: int, drops: int, seen_us: int, at_us: int, cost: int, taking: bool) -> Quota:
     """Returns the quota of a bucket that holds `drops` at seen_us, which is now or later.
 
-    It is the one after a hit of this cost if that fits and is taken. Its limit is the burst, and the missing tokens
-    stand for the hits that count.
+    It is the one after a hit of this cost if that fits and is taken. Its limit is the burst, which comes in within
+    window_s, and the missing tokens stand for the hits that count.
     """
     burst, wanted = flow.full // flow.token, cost * flow.token
     fits = wanted <= drops
-    wait_s: float | None = 0.0
-    if not fits:
-        wait_s = pause_s(at_us, holds_at(flow, drops, seen_us, wanted)) if cost <= burst else None
-    elif taking:
+    if fits and taking:
         drops -= wanted
-    remaining = drops // flow.token
+    left = drops // flow.token
+    wait_s: float | None = 0.0
+    more_at = 0
+    if not fits and cost > burst:
+        wait_s = None
+    elif not fits or not left:
+        more_us = holds_at(flow, drops, seen_us, flow.token if fits else wanted)
+        wait_s = 0.0 if fits else pause_s(at_us, more_us)
+        more_at = -(-more_us // SECOND_US)
     reset_at = -(-holds_at(flow, drops, seen_us, flow.full) // SECOND_US)
-    used = burst - remaining
-    return new(Quota, (fits, burst, window_s, remaining, wait_s, reset_at, used, used, (), (), False))
+    used = burst - left
+    return new(Quota, (fits, burst, window_s, left, wait_s, reset_at, used, used, (), (), False, more_at))
 
 
 # --- giving tokens back -----------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -13,11 +13,12 @@ from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.limiter.replay.replay import Replay, rules_of
 from clickcurve.limiter.rule import Rule, parse_rules
 from server.cli.main import FAILED, USAGE, Failed
+from server.cli.output import ReportingGroup, Result, note, show
 
 SHOWN_BAD_LINES = 20
 
 
-@click.group("limits")
+@click.group("limits", cls=ReportingGroup)
 def limits_command() -> None:
     """Try rules of the rate limiter.
 
@@ -38,7 +39,7 @@ def limits_command() -> None:
 )
 @click.option("--summary", is_flag=True, help="Only the sums, not each refused line.")
 @click.option("--top", default=10, show_default=True, type=click.IntRange(0), help="How many callers to list.")
-def try_rules(rules: tuple[str, ...], config: Path | None, summary: bool, top: int) -> None:
+def try_rules(rules: tuple[str, ...], config: Path | None, summary: bool, top: int) -> Result:
     """Replay a trace from standard input and print what the rule would have refused.
 
     RULE is rates alone, which all lines share; or settings as in the settings file, in one line; or an event of the
@@ -58,9 +59,14 @@ def try_rules(rules: tuple[str, ...], config: Path | None, summary: bool, top: i
     if sys.stdin.isatty():
         raise Failed("a trace is read from standard input: clickcurve limits try RULE < trace", USAGE)
     _feed(replay, sys.stdin.buffer, summary)
-    _print_sums(replay, top)
-    if replay.bad:
-        raise SystemExit(FAILED)
+    for many, what in (
+        (replay.bad, "bad lines, which are in no sum"),
+        (replay.back, "lines with an earlier time than a line before them: a caller's time does not step back"),
+        (replay.crowded, "lines of callers without room in memory: they shared one limit"),
+    ):
+        if many:
+            note(f"{what}: {many:,}")
+    return Result(_sum_lines(replay, top), [_sums_object(replay, top)], FAILED if replay.bad else 0)
 
 
 def _parse_given_rules(texts: tuple[str, ...], config: Path | None) -> tuple[Rule, ...]:
@@ -87,27 +93,38 @@ def _feed(replay: Replay, lines: Iterable[bytes], summary: bool) -> None:
             refused = replay.line(text)
         except ParameterInvalid as error:
             if replay.bad <= SHOWN_BAD_LINES:
-                click.echo(f"line {number} is bad: {error.detail}", err=True)
+                note(f"line {number} is bad: {error.detail}")
             continue
         if refused is not None and not summary:
-            click.echo(f"line {number}: {refused}")
+            show(Result([f"line {number}: {refused}"], [{"line": number, "refused": refused}]))
 
 
-def _print_sums(replay: Replay, top: int) -> None:
+def _sum_lines(replay: Replay, top: int) -> Iterator[str]:
     asked, refused = replay.asked, replay.refused
     share = f", {refused.cost / asked.cost:.1%}" if asked.cost else ""
-    click.echo(f"asked for {asked.cost:,} in {asked.lines:,} lines")
-    click.echo(f"admitted {asked.cost - refused.cost:,} in {asked.lines - refused.lines:,} lines")
-    click.echo(f"refused {refused.cost:,} in {refused.lines:,} lines{share}")
+    yield f"asked for {asked.cost:,} in {asked.lines:,} lines"
+    yield f"admitted {asked.cost - refused.cost:,} in {asked.lines - refused.lines:,} lines"
+    yield f"refused {refused.cost:,} in {refused.lines:,} lines{share}"
     worst = replay.worst(top)
     if worst:
-        click.echo(f"\n{'refused':>10}{'asked':>10}  caller ({len(worst):,} of {len(replay.refused_by):,})")
+        yield ""
+        yield f"{'refused':>10}{'asked':>10}  caller ({len(worst):,} of {len(replay.refused_by):,})"
     for caller, asked_for, refused_of in worst:
-        click.echo(f"{refused_of:>10,}{asked_for:>10,}  {caller}")
-    for many, what in (
-        (replay.bad, "bad lines, which are in no sum"),
-        (replay.back, "lines with an earlier time than a line before them: a caller's time does not step back"),
-        (replay.crowded, "lines of callers without room in memory: they shared one limit"),
-    ):
-        if many:
-            click.echo(f"{what}: {many:,}", err=True)
+        yield f"{refused_of:>10,}{asked_for:>10,}  {caller}"
+
+
+def _sums_object(replay: Replay, top: int) -> dict[str, object]:
+    asked, refused = replay.asked, replay.refused
+    return {
+        "asked": {"cost": asked.cost, "lines": asked.lines},
+        "admitted": {"cost": asked.cost - refused.cost, "lines": asked.lines - refused.lines},
+        "refused": {"cost": refused.cost, "lines": refused.lines},
+        "callers_refused": len(replay.refused_by),
+        "callers": [
+            {"caller": caller, "asked": asked_for, "refused": refused_of}
+            for caller, asked_for, refused_of in replay.worst(top)
+        ],
+        "bad_lines": replay.bad,
+        "lines_back_in_time": replay.back,
+        "lines_without_room": replay.crowded,
+    }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
+from typing import IO, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -16,6 +18,8 @@ from clickcurve.buckets.errors import (
     StoreMismatch,
     StoreUnavailable,
 )
+from clickcurve.problem import error_body
+from server.cli.output import asks_for_json, keep_json_flag, show_error, wants_json
 
 FAILED, USAGE, UNREACHABLE, HELD = 1, 2, 3, 4
 EXIT_CODES = {
@@ -25,6 +29,7 @@ EXIT_CODES = {
     UNREACHABLE: "no answer from the server or the store",
     HELD: "the data folder is held by another process",
 }
+_TITLES = {FAILED: "failed", USAGE: "invalid command or setting", UNREACHABLE: "no answer", HELD: "data folder held"}
 
 # name -> (module under server.cli, one line). The order is that of the help.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -74,19 +79,51 @@ class Program(click.Group):
         names = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        as_json = asks_for_json(args)
+        try:
+            context = super().make_context(info_name, list(args), parent, **extra)
+        except click.ClickException as error:
+            raise ErrorShown(error, as_json) from error
+        keep_json_flag(context, as_json)
+        return context
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except ClickcurveError as error:
-            raise Failed(error.detail, exit_code(error)) from error
+            problem = json.loads(error_body(error))
+            del problem["status"]  # of an HTTP answer, which this is not
+            raise ErrorShown(Failed(error.detail, exit_code(error), problem), wants_json()) from error
+        except click.ClickException as error:
+            raise ErrorShown(error, wants_json()) from error
 
 
 class Failed(click.ClickException):
-    """Ends the program with a sentence and an exit code."""
+    """Ends the program with a sentence, an exit code, and perhaps the problem document of a server."""
 
-    def __init__(self, sentence: str, code: int = FAILED) -> None:
+    def __init__(self, sentence: str, code: int = FAILED, problem: dict[str, object] | None = None) -> None:
         super().__init__(sentence)
         self.exit_code: int = code  # type: ignore[misc]
+        self.problem = problem or {}
+
+
+class ErrorShown(click.ClickException):
+    """An error that ends the program, as this program shows errors: the library calls `show` and exits."""
+
+    def __init__(self, error: click.ClickException, as_json: bool) -> None:
+        super().__init__(error.format_message())
+        self.exit_code: int = error.exit_code  # type: ignore[misc]
+        self._error = error
+        self._as_json = as_json
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        given = getattr(self._error, "problem", {})
+        title = _TITLES.get(self.exit_code, "failed")
+        problem = {"title": title, "detail": self.message, **given, "exit_code": self.exit_code}
+        show_error(self._error, problem, self._as_json)
 
 
 def exit_code(error: ClickcurveError) -> int:

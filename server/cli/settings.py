@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 
 import click
 
 from server.cli.options import with_settings
+from server.cli.output import Result, reports
 from server.settings import TABLE, Settings
 
 
-@click.command("settings")
+@reports("settings")
 @with_settings(*(setting.name for setting in TABLE))
 @click.option("--limits", is_flag=True, help="List the limits instead, and what happens at each.")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
-def settings_command(settings: Settings, limits: bool, as_json: bool) -> None:
+def settings_command(settings: Settings, limits: bool) -> Result:
     """List all settings, their values and where each value comes from.
 
     A flag beats a variable, a variable beats the file of --config, the file beats the default. Flags given here show
@@ -28,19 +28,18 @@ def settings_command(settings: Settings, limits: bool, as_json: bool) -> None:
       clickcurve settings --limits
     """
     if limits:
-        _print_limits(as_json)
-        return
+        return _limits_listed()
     if settings.rules:
         from server.limiter import limiter
 
         limiter.check_rules(settings.rules, settings)
     rows = [*settings.listing(), *_rule_rows(settings)]
-    if as_json:
-        click.echo(json.dumps({name: {"value": value, "origin": origin} for name, value, origin in rows}, indent=1))
-        return
+    return Result(_setting_lines(rows), [{name: {"value": value, "origin": origin} for name, value, origin in rows}])
+
+
+def _setting_lines(rows: list[tuple[str, str, str]]) -> Iterable[str]:
     wide = max(len(name) for name, _, _ in rows), max(len(value) for _, value, _ in rows)
-    for name, value, origin in rows:
-        click.echo(f"{name:<{wide[0]}}  {value:<{wide[1]}}  {origin}")
+    return (f"{name:<{wide[0]}}  {value:<{wide[1]}}  {origin}" for name, value, origin in rows)
 
 
 def _rule_rows(settings: Settings) -> list[tuple[str, str, str]]:
@@ -51,12 +50,10 @@ def _rule_rows(settings: Settings) -> list[tuple[str, str, str]]:
     ]
 
 
-def _print_limits(as_json: bool) -> None:
+def _limits_listed() -> Result:
     from server.limits import LIMITS  # it reads the numbers from all parts, which are slow to import
 
-    if as_json:
-        shown = {name: {"value": one.value, "unit": one.unit, "over": one.over} for name, one in LIMITS.items()}
-        click.echo(json.dumps(shown, indent=1))
-        return
-    for name, one in LIMITS.items():
-        click.echo(f"{name:<14} {one.value:>13,} {one.unit}: over it, {one.over}")
+    return Result(
+        (f"{name:<14} {one.value:>13,} {one.unit}: over it, {one.over}" for name, one in LIMITS.items()),
+        [{name: {"value": one.value, "unit": one.unit, "over": one.over} for name, one in LIMITS.items()}],
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 
@@ -11,12 +10,13 @@ import click
 from server import clock
 from server.cli.main import Failed
 from server.cli.options import with_settings
+from server.cli.output import ReportingGroup, Result
 from server.http import auth
 from server.process import data_folder
 from server.settings import Settings
 
 
-@click.group("token")
+@click.group("token", cls=ReportingGroup)
 def token_command() -> None:
     """Make, list and revoke the tokens that a server asks for.
 
@@ -48,7 +48,7 @@ def token_command() -> None:
     help="What it allows; may be given several times.",
 )
 @with_settings("data", "config")
-def create_token(settings: Settings, name: str, scopes: tuple[str, ...]) -> None:
+def create_token(settings: Settings, name: str, scopes: tuple[str, ...]) -> Result:
     """Make a token and print it, once. NAME says who will use it.
 
     \b
@@ -58,28 +58,31 @@ def create_token(settings: Settings, name: str, scopes: tuple[str, ...]) -> None
     """
     data_folder.prepare(settings.data)
     wanted = tuple(dict.fromkeys(auth.Scope(scope) for scope in scopes))
-    click.echo(auth.add_token(data_folder.tokens_file(settings.data), name, wanted, int(clock.now())))
+    token = auth.add_token(data_folder.tokens_file(settings.data), name, wanted, int(clock.now()))
+    return Result([token], [{"id": token.split("_")[1], "token": token, "name": name, "scopes": wanted}])
 
 
 @token_command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @with_settings("data", "config")
-def list_tokens(settings: Settings, as_json: bool) -> None:
+def list_tokens(settings: Settings) -> Result:
     """List tokens: id, scopes, when made, name."""
-    for token in auth.load_tokens(data_folder.tokens_file(settings.data)):
-        if as_json:
-            shown = {name: value for name, value in asdict(token).items() if name != "sha256"}
-            click.echo(json.dumps(shown))
-        else:
-            made = datetime.fromtimestamp(token.created_at, UTC).strftime("%Y-%m-%d %H:%M")
-            click.echo(f"{token.id}  {','.join(token.scopes):<16}  {made}  {token.name}")
+    tokens = auth.load_tokens(data_folder.tokens_file(settings.data))
+    return Result(
+        map(_token_text, tokens),
+        [{name: value for name, value in asdict(token).items() if name != "sha256"} for token in tokens],
+    )
+
+
+def _token_text(token: auth.Token) -> str:
+    made = datetime.fromtimestamp(token.created_at, UTC).strftime("%Y-%m-%d %H:%M")
+    return f"{token.id}  {','.join(token.scopes):<16}  {made}  {token.name}"
 
 
 @token_command.command("revoke")
 @click.argument("token_id", metavar="ID")
 @with_settings("data", "config")
-def revoke_token(settings: Settings, token_id: str) -> None:
+def revoke_token(settings: Settings, token_id: str) -> Result:
     """Revoke the token with this id (see `token list`)."""
     if not auth.remove_token(data_folder.tokens_file(settings.data), token_id):
         raise Failed(f"there is no token {token_id}; `clickcurve token list` shows all tokens")
-    click.echo(f"revoked {token_id}")
+    return Result([f"revoked {token_id}"], [{"revoked": token_id}])

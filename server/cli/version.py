@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import click
-
+from server.cli.output import Result, reports
 from server.version import program_version
 
 
-@click.command("version")
-def version_command() -> None:
+@reports("version")
+def version_command() -> Result:
     """Print the version, as --version does.
 
     \b
     Examples:
       clickcurve version
     """
-    click.echo(f"clickcurve, version {program_version()}")
+    version = program_version()
+    return Result([f"clickcurve, version {version}"], [{"version": version}])

@@ -25,7 +25,8 @@ def _open_redis(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
     from clickcurve.limiter.backends.redis import AsyncRedisBackend  # its library is loaded only where a rule needs it
 
     # The guard's deadline holds; two of the same length would only cost time.
-    return _guarded(AsyncRedisBackend(settings.limits_redis, timeout_s=None), settings, clock, timer)
+    backend = AsyncRedisBackend(settings.limits_redis, timeout_s=None, discover_s=_deadline_s(settings) / 2)
+    return _guarded(backend, settings, clock, timer)
 
 
 def _open_memcached(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:

@@ -7,11 +7,12 @@ import sys
 from contextlib import ExitStack
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
+from clickcurve.visible import visible
 from server import logs, metrics
-from server.http import auth
+from server.http import auth, connection
 from server.limiter import limiter
 from server.logs import log
-from server.process import data_folder, supervisor, worker
+from server.process import data_folder, open_files, supervisor, worker
 from server.settings import Settings
 
 
@@ -21,11 +22,12 @@ def serve(settings: Settings) -> int:
     in_memory = settings.store.startswith("memory:")
     if in_memory and settings.workers > 1:
         raise SettingInvalid("memory:// lives in one process: workers must be 1 with it", field="workers")
-    with data_folder.held(settings.data, "clickcurve serve"):
+    with data_folder.held(settings.data, settings.store, "clickcurve serve"):
         tokens = auth.load_tokens(data_folder.tokens_file(settings.data))
         auth.check_reach(settings.host, bool(tokens), settings.insecure)
         listener = bind(settings.host, settings.port)
         logs.start()
+        open_files.raise_limit()
         if in_memory:
             log.warning("memory store", extra={"then": "nothing that is counted survives the end of this process"})
         if not settings.sync:
@@ -36,7 +38,7 @@ def serve(settings: Settings) -> int:
         if settings.workers == 1:
             with listener:
                 return worker.run(settings, listener)
-        patience_s = worker.DRAIN_S + worker.LAST_FLUSH_S + 3.0
+        patience_s = connection.DRAIN_S + worker.LAST_FLUSH_S + 3.0
         return supervisor.Parent(
             settings.workers, listener, patience_s, lambda parent: _work(settings, listener, parent)
         ).run()
@@ -47,7 +49,10 @@ def _work(settings: Settings, listener: socket.socket, parent: supervisor.Parent
     try:
         return worker.run(settings, listener, parent)
     except ClickcurveError as error:
-        print(f"Error: {error.detail}", file=sys.stderr)
+        if parent.served:  # the log has begun, and others go on
+            log.error("worker refused", extra={"reason": error.detail, "then": "the others go on"})
+        else:
+            print(f"Error: {visible(error.detail)}", file=sys.stderr)
         return supervisor.REFUSED
 
 

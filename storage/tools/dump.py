@@ -1,8 +1,9 @@
-"""One key's rows as text, with readable times, for people."""
+"""One key's rows: as text with readable times for people, as plain objects for programs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from clickcurve.buckets.codec import decode
@@ -13,18 +14,27 @@ from clickcurve.times import SECOND_US
 from storage.contract import OwnerRecord, Store, StoredLink, StoredRow
 
 
-async def dump(store: Store, key: str, ladder: Ladder, write: Callable[[str], object]) -> None:
-    """Writes the rows of a stored key, line by line: per owner the row's header, then bucket by bucket.
+@dataclass(frozen=True, slots=True)
+class LinkDump:
+    """The rows of a stored key as they are kept, and the owners that the store knows, by number."""
 
-    Times are UTC. A row that cannot be read is shown in hex. Raises StoreUnavailable.
+    key: str
+    link: StoredLink
+    owners: Mapping[int, OwnerRecord]
+
+
+async def read_rows(store: Store, key: str) -> LinkDump:
+    """Reads what the store has of a stored key. Raises StoreUnavailable."""
+    return LinkDump(key, await store.rows(key), {record.owner: record for record in store.owners()})
+
+
+def dump_lines(found: LinkDump, ladder: Ladder) -> Iterator[str]:
+    """Writes the rows line by line: per owner the row's header, then bucket by bucket.
+
+    Times are UTC. A row that cannot be read is shown in hex.
     """
-    link = await store.rows(key)
-    for line in _link_lines(key, link, {record.owner: record for record in store.owners()}, ladder):
-        write(line)
-
-
-def _link_lines(key: str, link: StoredLink, owners: dict[int, OwnerRecord], ladder: Ladder) -> Iterator[str]:
-    yield f"key {key!r}: rows of {len(link.rows)} owners"
+    link, owners = found.link, found.owners
+    yield f"key {found.key!r}: rows of {len(link.rows)} owner{'s' if len(link.rows) != 1 else ''}"
     if link.erased_at:
         yield f"erased at {_utc(link.erased_at // SECOND_US)}: rows that do not know of it count for nothing"
     for stored in link.rows:
@@ -42,6 +52,46 @@ def _link_lines(key: str, link: StoredLink, owners: dict[int, OwnerRecord], ladd
         for series, cells in (("people", row.people_cells), ("bots", row.bot_cells)):
             for tier, some in zip(ladder.tiers, cells, strict=False):
                 yield from _tier_lines(f"{series}, {tier.name}", tier.bucket, some)
+
+
+def dump_object(found: LinkDump, ladder: Ladder) -> dict[str, object]:
+    """Returns the same as an object, with times in epoch seconds; stamps of erasures in microseconds."""
+    rows = [_row_object(stored, found.owners.get(stored.owner), ladder) for stored in found.link.rows]
+    return {"key": found.key, "erased_at_us": found.link.erased_at, "rows": rows}
+
+
+def _row_object(stored: StoredRow, record: OwnerRecord | None, ladder: Ladder) -> dict[str, object]:
+    whose = {"owner": stored.owner, "state": record and record.state, "epoch": record and record.epoch}
+    head = {**whose, "place": record and record.place, "bytes": len(stored.data)}
+    try:
+        row = decode(stored.data)
+    except RowCorrupt as error:
+        return {**head, "unreadable": error.detail, "hex": stored.data.hex()}
+    return {
+        **head,
+        "mark": row.mark,
+        "folded_to": row.fold_day * DAY_S,
+        "people": row.lifetime,
+        "opening": row.opening,
+        "bots": row.bots,
+        "first_hit": row.first,
+        "last_hit": row.last,
+        "erased_at_us": row.erased_at,
+        "erased": row.erased,
+        "erased_bots": row.erased_bots,
+        "broken": check(row, ladder),
+        "people_buckets": _bucket_objects(row.people_cells, ladder),
+        "bot_buckets": _bucket_objects(row.bot_cells, ladder),
+    }
+
+
+def _bucket_objects(cells: Sequence[Cells], ladder: Ladder) -> list[list[object]]:
+    """Returns [tier, start, end, count] of each bucket, finest tier first."""
+    return [
+        [tier.name, *tier.bucket(start), count]
+        for tier, (starts, counts) in zip(ladder.tiers, cells, strict=False)
+        for start, count in zip(starts, counts, strict=True)
+    ]
 
 
 def _whose_row(stored: StoredRow, record: OwnerRecord | None) -> str:

@@ -11,6 +11,10 @@ the script, and so has done nothing, is the same question sent with the whole sc
 **Bounds.** Threads share a bounded number of connections, each with one question under way; an event loop has one, with
 a bounded number. There is a time limit to connect, to wait for a free connection, and for an answer.
 
+**An error ends its connection.** After a failover the old primary may live on as a replica behind open connections; it
+then answers every hit with an error, as one that is loading does. The next question connects anew, to where the address
+leads by then.
+
 One server, or the primary of a replicated one. A Redis Cluster is refused: the keys of one decision may lie on several
 of its nodes, which no script can decide together.
 """
@@ -26,19 +30,17 @@ from hashlib import sha1
 from threading import BoundedSemaphore
 from typing import Any, Final, TypeAlias
 
-from redis import connection as sync_connection
-from redis.asyncio import connection as async_connection
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError, ResponseError
 
-from clickcurve.buckets.errors import BackendUnavailable, SettingInvalid
+from clickcurve.buckets.errors import BackendUnavailable
 from clickcurve.limiter.backend import Question, Settled
+from clickcurve.limiter.backends.redis_address import RedisAddress
 from clickcurve.limiter.backends.redis_scripts import PREFIX, SETTLED, ScriptCodec, source
 from clickcurve.limiter.quota import Quota
 
 TIMEOUT_S = 0.1
 MAX_CONNECTIONS = 32
 MAX_ASKED = 1_000
-ADDRESS_RULE = "redis://host:6379/0, rediss://host:6379/0 or unix:///path?db=0"
 
 Answer: TypeAlias = Any  # of Redis: bytes, an integer, a list
 Arguments: TypeAlias = tuple[list[bytes], list[bytes]]
@@ -73,28 +75,15 @@ _CLUSTER: Final = "this is a Redis Cluster, whose nodes cannot decide together: 
 
 
 class _Counted:
-    """What both forms count, and how they make connections from their settings."""
+    """What both forms count, and where they connect to."""
 
     keeps_time = True
 
-    def __init__(self, url: str, timeout_s: float | None, prefix: str) -> None:
-        self._url = url
+    def __init__(self, url: str, timeout_s: float | None, discover_s: float, prefix: str) -> None:
         self._timeout_s = timeout_s
+        self._address = RedisAddress(url, timeout_s, discover_s)
         self._codec = ScriptCodec(prefix)
         self._connected = self._failures = 0
-
-    def _make(self, parse: Any, usual: Any, **more: Any) -> Any:
-        """Makes a connection that is not connected yet. parse, usual: of the form for threads or for event loops."""
-        try:
-            settings = parse(self._url)
-            kind = settings.pop("connection_class", usual)
-            return kind(**{"socket_connect_timeout": self._timeout_s, **settings, **more})
-        except (ValueError, TypeError) as error:
-            # Only a wrong parameter is named: other errors may hold a part of a password.
-            why = f": {error}" if isinstance(error, TypeError) else ""
-            raise SettingInvalid(
-                f"this is not an address of a Redis{why}", field="limits_redis", rule=ADDRESS_RULE
-            ) from None
 
     def _failed(self, error: Exception) -> BackendUnavailable:
         self._failures += 1
@@ -109,7 +98,8 @@ class _Counted:
 class RedisBackend(_Counted):
     """`Backend` on Redis, for any number of threads.
 
-    timeout_s: for each of waiting for a free connection, connecting, and the answer.
+    url: of a server, or of the sentinels that name it (`redis_address`). timeout_s: for each of waiting for a free
+    connection, asking the sentinels, connecting, and the answer.
     """
 
     def __init__(
@@ -120,11 +110,10 @@ class RedisBackend(_Counted):
         max_connections: int = MAX_CONNECTIONS,
         prefix: str = PREFIX,
     ) -> None:
-        super().__init__(url, timeout_s, prefix)
+        super().__init__(url, timeout_s, timeout_s, prefix)
         self._max_connections = max_connections
         self._process = -1
         self._start()
-        self._connection()  # a wrong address is refused at once
 
     def decide(self, question: Question) -> list[Quota]:
         return self._codec.decode_quotas(question, self._run(DECIDE, self._codec.encode_question(question)))
@@ -165,12 +154,12 @@ class RedisBackend(_Counted):
             connection = self._ready()
             yield connection
             self._idle.append(connection)
-        except ResponseError as error:  # an answer, though not the one that was asked for
-            if connection is not None:
-                self._idle.append(connection)
-            raise self._failed(error) from error
         except (RedisError, OSError, BackendUnavailable) as error:
-            self.close()  # the idle ones are most likely dead too; those in use will show it themselves
+            # The idle ones are most likely dead too; those in use will show it themselves. An answer that is an error
+            # ends it as well: a replica, or a server that is loading, may be the primary no longer.
+            if connection is not None:
+                connection.disconnect()
+            self.close()
             raise self._failed(error) from error
         finally:
             self._free.release()
@@ -180,17 +169,13 @@ class RedisBackend(_Counted):
 
         Bytes that arrive on an idle one are its end, or an answer that came too late: it is connected anew.
         """
-        try:
+        with suppress(IndexError):
             connection = self._idle.pop()
-        except IndexError:
-            connection = self._connection()
-        else:
-            try:
+            with suppress(RedisError, OSError):
                 if not connection.can_read():
                     return connection
-            except (RedisError, OSError):
-                pass
             connection.disconnect()
+        connection = self._address.connection()
         connection.connect()
         self._connected += 1
         try:
@@ -200,9 +185,6 @@ class RedisBackend(_Counted):
         except NoPermissionError:  # the user may not read this, and need not
             pass
         return connection
-
-    def _connection(self) -> Any:
-        return self._make(sync_connection.parse_url, sync_connection.Connection, socket_timeout=self._timeout_s)
 
     def _start(self) -> None:
         """Starts without connections: at first, and in a forked process, since two cannot share one."""
@@ -294,8 +276,8 @@ class _Pipe:
 class AsyncRedisBackend(_Counted):
     """`AsyncBackend` on Redis, for the tasks of one event loop, over one connection.
 
-    timeout_s: for all of a question; None where the caller limits it, as `AsyncGuarded` does. max_asked: how many
-    questions are under way; others wait.
+    url: as of `RedisBackend`. timeout_s: for all of a question; None where the caller limits it, as `AsyncGuarded`
+    does. discover_s: of that, for asking the sentinels. max_asked: how many questions are under way; others wait.
     """
 
     def __init__(
@@ -303,14 +285,14 @@ class AsyncRedisBackend(_Counted):
         url: str,
         *,
         timeout_s: float | None = TIMEOUT_S,
+        discover_s: float = TIMEOUT_S / 2,
         max_asked: int = MAX_ASKED,
         prefix: str = PREFIX,
     ) -> None:
-        super().__init__(url, timeout_s, prefix)
+        super().__init__(url, timeout_s, discover_s, prefix)
         self._pipe: _Pipe | None = None
         self._opening = asyncio.Lock()
         self._free = asyncio.Semaphore(max_asked)
-        self._connection()  # a wrong address is refused at once
 
     async def decide(self, question: Question) -> list[Quota]:
         return self._codec.decode_quotas(question, await self._run(DECIDE, self._codec.encode_question(question)))
@@ -341,6 +323,9 @@ class AsyncRedisBackend(_Counted):
                 return await pipe.ask(sent)
         except NoScriptError:
             raise
+        except ResponseError as error:  # of a replica, or a server that is loading: it may be the primary no longer
+            self._leave(pipe)
+            raise self._failed(error) from error
         except (RedisError, OSError, BackendUnavailable) as error:
             self._leave_if_silent(pipe, answers)
             raise self._failed(error) from error
@@ -351,6 +336,11 @@ class AsyncRedisBackend(_Counted):
     def _leave_if_silent(self, pipe: _Pipe | None, answers: int) -> None:
         """Leaves a connection on which no answer has come since the question that was given up."""
         if pipe is not None and pipe.answers == answers:
+            self._leave(pipe)
+
+    def _leave(self, pipe: _Pipe | None) -> None:
+        """Lets a connection end when those that were asked before are answered; the next question gets another."""
+        if pipe is not None:
             pipe.let_go()
             if self._pipe is pipe:
                 self._pipe = None
@@ -361,11 +351,8 @@ class AsyncRedisBackend(_Counted):
             return pipe
         async with self._opening:
             if self._pipe is None or not self._pipe.is_open:
-                pipe = _Pipe(self._connection())
+                pipe = _Pipe(await self._address.awaited_connection())
                 await pipe.open()
                 self._connected += 1
                 self._pipe = pipe
             return self._pipe
-
-    def _connection(self) -> Any:
-        return self._make(async_connection.parse_url, async_connection.Connection, socket_timeout=None)

@@ -24,7 +24,10 @@ def link_path(key: str | None, question: str = "") -> str:
     """Returns the path of a question about one link, or (key None) about all links together."""
     if key is None:
         return "/v1/" + question
-    path = "/v1/links/" + quote(key, safe="")
+    segment = quote(key, safe="")
+    if not segment.strip("."):
+        segment = segment.replace(".", "%2E")  # `.` and `..` alone are steps in a path, which clients take
+    path = "/v1/links/" + segment
     return f"{path}/{question}" if question else path
 
 
@@ -52,6 +55,14 @@ class Client:
         """Returns the answer to a question. Parameters that are None are left out."""
         given = {name: value for name, value in query.items() if value is not None}
         return self._checked(self._try(lambda: self._http.get(path, params=given, headers={"Accept": accept})))
+
+    def ask(self, path: str, query: Mapping[str, str | int | None]) -> Any:
+        """Returns what the answer to a question says."""
+        answer = self.get(path, query)
+        try:
+            return answer.json()
+        except ValueError as error:
+            raise Failed(f"{answer.request.url} does not answer in JSON: is {self.url} a Clickcurve server?") from error
 
     def send(self, path: str, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
         """Sends a write and returns the answer, perhaps after several tries.
@@ -90,7 +101,7 @@ class Client:
         if answer.is_success:
             return answer
         code = UNREACHABLE if answer.status_code in (502, 503, 504) else FAILED
-        raise Failed(problem_sentence(answer), code)
+        raise Failed(problem_sentence(answer), code, problem_of(answer))
 
     def __enter__(self) -> Self:
         return self
@@ -103,11 +114,19 @@ class Client:
 
 def problem_sentence(answer: httpx.Response) -> str:
     """Returns what a problem document says, or the bare status where there is none."""
-    try:
-        problem: Any = answer.json()
-        return f"the server says: {problem['title']}: {problem['detail']}"
-    except (ValueError, KeyError, TypeError):
+    problem = problem_of(answer)
+    if problem is None:
         return f"{answer.request.url} answered {answer.status_code} {answer.reason_phrase}"
+    return f"the server says: {problem['title']}: {problem['detail']}"
+
+
+def problem_of(answer: httpx.Response) -> dict[str, Any] | None:
+    """Returns the problem document of an answer, if it is one."""
+    try:
+        problem = answer.json()
+    except ValueError:
+        return None
+    return problem if isinstance(problem, dict) and {"title", "detail"} <= problem.keys() else None
 
 
 def _is_receipt(answer: httpx.Response) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +9,9 @@ import click
 
 from server.cli.client import draw
 from server.cli.client.api import Client, link_path
+from server.cli.main import USAGE, Failed
 from server.cli.options import Command, with_settings
+from server.cli.output import Result, lacks_unicode, reports, screen, wants_json
 from server.settings import Settings
 
 
@@ -39,26 +39,11 @@ def _parameters(flags: dict[str, Any]) -> dict[str, Any]:
     return {name.rstrip("_"): value for name, value in flags.items()}
 
 
-def _terminal_width() -> int:
-    return shutil.get_terminal_size((100, 24)).columns
-
-
-def _lacks_blocks() -> bool:
-    """Returns whether the terminal lacks block characters."""
-    return "utf" not in (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
-
-
-def _print_lines(lines: list[str]) -> None:
-    for line in lines:
-        click.echo(line)
-
-
-@click.command("total")
+@reports("total")
 @click.argument("key", required=False)
 @_with_parameters("from", "to", "last", "tz", "bots")
-@click.option("--json", "as_json", is_flag=True, help="The server's answer as it is.")
 @with_settings("url", "token", "config")
-def total_command(settings: Settings, key: str | None, as_json: bool, **flags: Any) -> None:
+def total_command(settings: Settings, key: str | None, **flags: Any) -> Result:
     """Print how often the link KEY was hit; without KEY, all links together.
 
     Without a range: the link's summary. With one: its total, or the bounds where the range cuts a bucket.
@@ -73,28 +58,21 @@ def total_command(settings: Settings, key: str | None, as_json: bool, **flags: A
     ranged = any(query[name] is not None for name in ("from", "to", "last"))
     summary = key is not None and not ranged
     with Client(settings) as client:
-        answer = client.get(link_path(key, "" if summary else "total"), query)
-    if as_json:
-        click.echo(answer.text)
-    elif summary:
-        _print_lines(draw.link_lines(answer.json()))
-    else:
-        found = answer.json()
-        between = f"between {found['at_least']:,} and {found['at_most']:,} (the range cuts a bucket)"
-        click.echo(f"{found['total']:,}" if found["exact"] else between)
+        found = client.ask(link_path(key, "" if summary else "total"), query)
+    return Result(draw.link_lines(found, query["tz"] or "UTC") if summary else draw.total_lines(found), [found])
 
 
-@click.command("curve")
+@reports("curve")
 @click.argument("key", required=False)
 @_with_parameters("last", "from", "to", "step", "tz", "bots")
-@click.option("--json", "as_json", is_flag=True, help="The server's answer as it is.")
 @click.option("--csv", "as_csv", is_flag=True, help="start,end,count,state")
 @with_settings("url", "token", "config")
-def curve_command(settings: Settings, key: str | None, as_json: bool, as_csv: bool, **flags: Any) -> None:
+def curve_command(settings: Settings, key: str | None, as_csv: bool, **flags: Any) -> Result:
     """Draw the hits of the link KEY over time; without KEY, of all links together.
 
-    A point that is `open` still grows; one that is `partial` is a whole bucket that the range cuts; a dot instead of a
-    count stands before the first hit.
+    A point that is `open` still grows; one that is `partial` is a whole bucket that the range cuts. Where only wider
+    buckets are kept, a point says when it ends, and its bar shows its hits per step. Without --step it is the finest
+    that fits the screen; a file or another program gets what fits 100 columns and 50 lines.
 
     \b
     Examples:
@@ -102,20 +80,33 @@ def curve_command(settings: Settings, key: str | None, as_json: bool, as_csv: bo
       clickcurve curve launch --last 30d --tz Asia/Kolkata
       clickcurve curve --from 2026-01-01 --step 1w --csv
     """
+    query = _parameters(flags)
+    if as_csv and wants_json():
+        raise Failed("a curve is printed as JSON or as CSV: give one of --json and --csv", USAGE)
     with Client(settings) as client:
-        accept = "text/csv" if as_csv else "application/json"
-        answer = client.get(link_path(key, "curve"), _parameters(flags), accept)
-    if as_json or as_csv:
-        click.echo(answer.text.rstrip("\n"))
-    else:
-        _print_lines(draw.curve_lines(answer.json(), _terminal_width(), _lacks_blocks()))
+        if as_csv:
+            lines = client.get(link_path(key, "curve"), query, "text/csv").text.splitlines()
+            return Result(lines, ())
+        found = client.ask(link_path(key, "curve"), query)
+        if wants_json():
+            return Result((), [found])
+        if key is not None and found["first_hit"] is None:
+            return Result(draw.undated_lines(client.ask(link_path(key), {})), ())
+        lines = _drawn(found)
+        step = draw.step_that_fits(found, screen().lines) if query["step"] is None else None
+        if step is not None and len(lines) >= screen().lines:
+            lines = _drawn(client.ask(link_path(key, "curve"), {**query, "step": step}))
+    return Result(lines, ())
 
 
-@click.command("top")
+def _drawn(found: Any) -> list[str]:
+    return draw.curve_lines(found, screen().columns, lacks_unicode())
+
+
+@reports("top")
 @_with_parameters("last", "limit", "tz", "bots")
-@click.option("--json", "as_json", is_flag=True, help="The server's answer as it is.")
 @with_settings("url", "token", "config")
-def top_command(settings: Settings, as_json: bool, **flags: Any) -> None:
+def top_command(settings: Settings, **flags: Any) -> Result:
     """List the links with the most hits.
 
     \b
@@ -124,8 +115,6 @@ def top_command(settings: Settings, as_json: bool, **flags: Any) -> None:
       clickcurve top --last 7d --limit 100
     """
     with Client(settings) as client:
-        answer = client.get("/v1/links", {"sort": "hits", **_parameters(flags)})
-    if as_json:
-        click.echo(answer.text)
-    else:
-        _print_lines(draw.top_lines(answer.json()["links"], _terminal_width(), _lacks_blocks()))
+        found = client.ask("/v1/links", {"sort": "hits", **_parameters(flags)})
+    lines = draw.top_lines(found["links"], screen().columns, lacks_unicode())
+    return Result(lines or ["no hits in this range" if flags["last_"] else "no hits yet"], [found])

@@ -13,13 +13,14 @@ import click
 from server.cli.client.api import Client
 from server.cli.main import FAILED, USAGE, Failed
 from server.cli.options import with_settings
+from server.cli.output import Result, note, reports
 from server.settings import Settings
 
 BATCH_BYTES = 4 * 1024 * 1024
 SUMS = ("counted", "duplicate", "late", "refused")
 
 
-@click.command("send")
+@reports("send")
 @click.argument("key", required=False)
 @click.option("--file", "source", type=click.File("rb"), help="NDJSON of hits instead of one KEY; - is standard input.")
 @click.option("--ts", help="When, in epoch seconds or ISO 8601 (UTC where it says nothing). Without it: now.")
@@ -28,7 +29,7 @@ SUMS = ("counted", "duplicate", "late", "refused")
 @click.option("--bot", is_flag=True, help="It was a bot.")
 @click.option("--ua", help="The visitor's user agent, which tells bots from people.")
 @with_settings("url", "token", "config")
-def send_command(settings: Settings, key: str | None, source: BinaryIO | None, **fields: Any) -> None:
+def send_command(settings: Settings, key: str | None, source: BinaryIO | None, **fields: Any) -> Result:
     """Send one hit of the link KEY, or a file of hits, to a running server.
 
     Prints what was counted. Batches are sent under an id of their own and tried again when the server is behind or an
@@ -51,9 +52,9 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
         else:
             for batch in _batches(source):
                 _send_hits(client, batch, "application/x-ndjson", sums)
-    click.echo(", ".join(f"{name} {sums[name]:,}" for name in SUMS))
-    if sums["refused"]:
-        raise SystemExit(FAILED)
+    found = {name: sums[name] for name in SUMS}
+    text = ", ".join(f"{name} {count:,}" for name, count in found.items())
+    return Result([text], [found], FAILED if found["refused"] else 0)
 
 
 def _hit(key: str | None, ts: str | None, count: int | None, hit_id: str | None, bot: bool, ua: str | None) -> bytes:
@@ -73,5 +74,5 @@ def _send_hits(client: Client, body: bytes, media_type: str, sums: Counter[str])
     receipt = client.send("/v1/hits", body, headers).json()
     for item in receipt["items"]:
         if item["status"] == "refused":
-            click.echo(f"refused hit {item['index']}: {item['reason']}", err=True)
+            note(f"refused hit {item['index']}: {item['reason']}")
     sums.update({name: receipt[name] for name in SUMS})

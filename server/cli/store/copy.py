@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 
 import click
 
@@ -14,6 +15,7 @@ from ingest.owner import ID_WINDOW_S
 from server import clock
 from server.cli.main import FAILED
 from server.cli.options import with_settings
+from server.cli.output import Result, note, reports
 from server.settings import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
@@ -24,11 +26,11 @@ from storage.tools.copy_owner import refuse_open
 REPORT_EVERY = 50_000  # keys
 
 
-@click.command("copy")
+@reports("copy")
 @click.option("--from", "source", metavar="URI", required=True, help="The store to copy; none of its owners is open.")
 @click.option("--to", "target", metavar="URI", required=True, help="The store that gets everything. May be in use.")
 @with_settings("ladder", "config")
-def copy_command(settings: Settings, source: str, target: str) -> None:
+def copy_command(settings: Settings, source: str, target: str) -> Result:
     """Copy everything of one store into another: rows, owners, ids, the offsets of imports.
 
     Stop the server first: a store with an open owner is refused. A copy that was broken off goes on where it stood when
@@ -50,9 +52,7 @@ def copy_command(settings: Settings, source: str, target: str) -> None:
         ladder = here.ladder()
         with _opened(target, ladder) as there:
             copied = asyncio.run(copy(here, there, ladder, since_us, window_us, _progress()))
-    _print_report(copied)
-    if copied.compared.rows_differing:
-        raise SystemExit(FAILED)
+    return Result(_copied_lines(copied), [_copied_object(copied)], FAILED if copied.compared.rows_differing else 0)
 
 
 @contextmanager
@@ -70,29 +70,42 @@ def _progress() -> Callable[[int], None]:
     def report(keys: int) -> None:
         nonlocal due
         if keys >= due:
-            click.echo(f"{keys:,} keys written or read back", err=True)
+            note(f"{keys:,} keys written or read back")
             due = keys + REPORT_EVERY
 
     return report
 
 
-def _print_report(copied: Copied) -> None:
-    for sentence in (*copied.compared.differing, *copied.compared.erased, *copied.kept):
-        click.echo(sentence)
-    for owner in copied.owners:
-        click.echo(_owner_line(owner))
-    rows = sum(here.rows for here, _ in copied.compared.sums.values())
+def _copied_lines(copied: Copied) -> Iterator[str]:
+    yield from (*copied.compared.differing, *copied.compared.erased, *copied.kept)
+    yield from map(_owner_line, copied.owners)
+    rows = _rows_compared(copied)
     if copied.compared.rows_differing:
-        click.echo(
-            f"{copied.compared.rows_differing:,} of {rows:,} rows differ; the same command copies their owners anew"
-        )
+        yield f"{copied.compared.rows_differing:,} of {rows:,} rows differ; the same command copies their owners anew"
     elif copied.compared.sums:
-        click.echo(
+        yield (
             f"copied: {rows:,} rows, each read back and the same; {copied.ids:,} ids and the offsets of"
             f" {copied.imports:,} imports"
         )
     else:
-        click.echo("nothing to copy: " + ("all of it was copied before" if copied.owners else "the source is empty"))
+        yield "nothing to copy: " + ("all of it was copied before" if copied.owners else "the source is empty")
+
+
+def _copied_object(copied: Copied) -> dict[str, object]:
+    return {
+        "owners": [asdict(owner) for owner in copied.owners],
+        "rows": _rows_compared(copied),
+        "ids": copied.ids,
+        "imports": copied.imports,
+        "rows_differing": copied.compared.rows_differing,
+        "differing": copied.compared.differing,
+        "erased": copied.compared.erased,
+        "kept": copied.kept,
+    }
+
+
+def _rows_compared(copied: Copied) -> int:
+    return sum(here.rows for here, _ in copied.compared.sums.values())
 
 
 def _owner_line(owner: CopiedOwner) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 
 import click
 
@@ -11,16 +12,17 @@ from retention.run import preview, run_pass
 from server import clock
 from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
+from server.cli.output import Result, reports, show
 from server.cli.store.inspect import reading
 from server.process import data_folder
 from server.process.journals import owning
 from server.settings import Settings
 
 
-@click.command("fold")
+@reports("fold")
 @click.option("--dry-run", is_flag=True, help="Only say what would be folded; a server may run meanwhile.")
 @with_settings("data", "store", "ladder", "journal_mib", "config")
-def fold_command(settings: Settings, dry_run: bool) -> None:
+def fold_command(settings: Settings, dry_run: bool) -> Result | None:
     """Fold every row that is due: older buckets become coarser ones, totals stay.
 
     A server does this by itself every day; by hand it is for data folders without one, and refuses while a server holds
@@ -35,24 +37,21 @@ def fold_command(settings: Settings, dry_run: bool) -> None:
     if dry_run:
         with reading(settings) as (store, ladder):
             found = preview(store.walk, day, ladder)
-        for line in found.lines():
-            click.echo(line)
-        if found.changed_totals:
-            raise SystemExit(FAILED)
-        return
-    with data_folder.held(settings.data, "clickcurve fold"):
+        return Result(found.lines(), [asdict(found)], FAILED if found.changed_totals else 0)
+    with data_folder.held(settings.data, settings.store, "clickcurve fold"):
         numbers = data_folder.journal_numbers(settings.data)
         if not numbers:
             raise Failed(f"there is no journal in {settings.data}: nothing was ever counted here")
         for number in numbers:
             asyncio.run(_fold(settings, number, day))
+    return None
 
 
 async def _fold(settings: Settings, number: int, day: int) -> None:
     async with owning(settings, number) as (owner, _):
         report = await run_pass(owner, day)
-    click.echo(
-        f"journal {number}, owner {owner.status.owner}: {report.rows:,} rows visited in {report.steps:,} flushes"
-    )
+    whose = {"journal": number, "owner": owner.status.owner}
+    text = f"journal {number}, owner {owner.status.owner}: {report.rows:,} rows visited in {report.steps:,} flushes"
+    show(Result([text], [{**whose, "rows": report.rows, "flushes": report.steps}]))
     if report.stopped is not None:
         raise Failed(f"the pass stopped: {report.stopped}")

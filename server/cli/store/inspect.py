@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
-from clickcurve.buckets.errors import SettingInvalid
+from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import ALL_LINKS, link_key
+from clickcurve.visible import json_line
 from server import clock
 from server.cli.main import FAILED
 from server.cli.options import with_settings
+from server.cli.output import Result, reports
 from server.settings import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
 from storage.sqlite.backup import backup
-from storage.tools.dump import dump
+from storage.tools.dump import dump_lines, dump_object, read_rows
 from storage.tools.export import export
-from storage.tools.verify import verify
+from storage.tools.verify import Report, verify
 
 FLUSH_LOOKS = 100  # looks at a database whose owner is in the middle of a flush, before backup gives up
 LOOK_S = 0.1
@@ -34,6 +36,7 @@ def reading(settings: Settings) -> Iterator[tuple[Store, Ladder]]:
     """Opens the store of the settings for reading, with its ladder."""
     if settings.store.startswith("memory:"):
         raise SettingInvalid("memory:// lives inside the server; there is nothing to read from outside", field="store")
+    require_database(settings.store)
     store = open_store(settings.store, settings.ladder, read_only=True)
     try:
         yield store, store.ladder()
@@ -41,9 +44,17 @@ def reading(settings: Settings) -> Iterator[tuple[Store, Ladder]]:
         store.close()
 
 
-@click.command("verify")
+def require_database(store: str) -> None:
+    """Raises StoreUnavailable, saying how another folder is named, if there is no SQLite database at this address."""
+    scheme, _, path = store.partition(":///")
+    if scheme == "sqlite" and not Path(path).exists():
+        detail = f"there is no database at {path}; name a server's data folder by --data, or another store by --store"
+        raise StoreUnavailable(detail, field="store", value=path)
+
+
+@reports("verify")
 @with_settings("data", "store", "ladder", "config")
-def verify_command(settings: Settings) -> None:
+def verify_command(settings: Settings) -> Result:
     """Walk every row and check that it keeps its totals.
 
     Lifetime equals opening plus the sum of the buckets, and all links together equal the row of all links. Prints what
@@ -56,23 +67,24 @@ def verify_command(settings: Settings) -> None:
     """
     with reading(settings) as (store, ladder):
         report = verify(store, ladder)
-    for sentence in report.broken:
-        click.echo(sentence)
-    click.echo(
+    return Result(_verified_lines(report), [asdict(report)], FAILED if report.broken_rows else 0)
+
+
+def _verified_lines(report: Report) -> Iterator[str]:
+    yield from report.broken
+    yield (
         f"{report.rows:,} rows of {report.links:,} links checked: {report.people:,} hits of people, "
         f"{report.bots:,} of bots, {report.erased:,} erased; {report.broken_rows:,} rows break a law"
     )
     for owner in report.under_way:
-        click.echo(f"owner {owner} is in the middle of a flush; its sums were not compared")
-    if report.broken_rows:
-        raise SystemExit(FAILED)
+        yield f"owner {owner} is in the middle of a flush; its sums were not compared"
 
 
-@click.command("dump")
+@reports("dump")
 @click.argument("key", required=False)
 @click.option("--all-links", is_flag=True, help="The row of all links together, instead of a KEY.")
 @with_settings("data", "store", "ladder", "config")
-def dump_command(settings: Settings, key: str | None, all_links: bool) -> None:
+def dump_command(settings: Settings, key: str | None, all_links: bool) -> Result:
     """Show the stored rows of the link KEY: per owner what the row says of itself, then bucket by bucket.
 
     Hits that a running server has not flushed yet are not in it.
@@ -86,15 +98,14 @@ def dump_command(settings: Settings, key: str | None, all_links: bool) -> None:
         raise click.UsageError("dump takes a KEY, or --all-links")
     stored = ALL_LINKS if key is None else link_key(key)
     with reading(settings) as (store, ladder):
-        asyncio.run(dump(store, stored, ladder, click.echo))
+        found = asyncio.run(read_rows(store, stored))
+    return Result(dump_lines(found, ladder), [dump_object(found, ladder)])
 
 
-@click.command("export")
-@click.option(
-    "--out", type=click.File("w", lazy=True, atomic=True), default="-", help="A file instead of the terminal."
-)
+@reports("export")
+@click.option("--out", type=click.File("w", lazy=True, atomic=True), help="A file instead of the terminal.")
 @with_settings("data", "store", "ladder", "config")
-def export_command(settings: Settings, out: TextIO) -> None:
+def export_command(settings: Settings, out: TextIO | None) -> Result:
     """Write every link's history as NDJSON, which `import` takes back.
 
     \b
@@ -108,16 +119,22 @@ def export_command(settings: Settings, out: TextIO) -> None:
       clickcurve export > history.ndjson
       clickcurve export --store cassandra://host:9042/clicks --out history.ndjson
     """
+    if out is None:
+        return Result(map(json_line, _exported(settings)), _exported(settings))
+    links = sum(bool(out.write(json_line(link) + "\n")) for link in _exported(settings))
+    return Result((), [{"file": out.name, "links": links}])
+
+
+def _exported(settings: Settings) -> Iterator[dict[str, Any]]:
     with reading(settings) as (store, ladder):
-        for line in export(store, ladder, int(clock.now())):
-            out.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+        yield from export(store, ladder, int(clock.now()))
 
 
-@click.command("backup")
+@reports("backup")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--partial", is_flag=True, help="Copy even if a flush that never ends is under way.")
 @with_settings("data", "store", "config")
-def backup_command(settings: Settings, file: Path, partial: bool) -> None:
+def backup_command(settings: Settings, file: Path, partial: bool) -> Result:
     """Copy the SQLite database to FILE while a server goes on writing it.
 
     The copy is a database of its own, as it stood between two flushes: put it in a data folder as clickcurve.db, or
@@ -131,6 +148,7 @@ def backup_command(settings: Settings, file: Path, partial: bool) -> None:
     scheme, _, path = settings.store.partition(":///")
     if scheme != "sqlite":
         raise SettingInvalid(f"backup copies SQLite databases; {settings.store} is something else", field="store")
+    require_database(settings.store)
     looks = iter(range(FLUSH_LOOKS))
 
     def again() -> bool:
@@ -138,4 +156,9 @@ def backup_command(settings: Settings, file: Path, partial: bool) -> None:
         return next(looks, None) is not None
 
     included = backup(Path(path), file, partial=partial, look_again=again)
-    click.echo(f"{file}: {file.stat().st_size:,} bytes, all flushes of {len(included)} owners so far")
+    size = file.stat().st_size
+    owners = f"{len(included)} owner{'s' if len(included) != 1 else ''}"
+    return Result(
+        [f"{file}: {size:,} bytes, all flushes of {owners} so far"],
+        [{"file": str(file), "bytes": size, "owners": [asdict(one) for one in included]}],
+    )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,10 +12,12 @@ import click
 
 from clickcurve.buckets.codec import decode_header
 from clickcurve.keys import ALL_LINKS
+from clickcurve.visible import visible
 from ingest.claim import FLUSHES_PER_EPOCH
 from server import clock
 from server.cli.main import Failed
 from server.cli.options import with_settings
+from server.cli.output import ReportingGroup, Result
 from server.cli.store.inspect import reading
 from server.settings import Settings
 from storage.contract import OPEN, RETIRED, OwnerRecord, StoredLink
@@ -27,7 +28,7 @@ UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 COLUMNS = ("owner", "state", "epoch", "flush", "begun", "lag", "host", "folder", "journal")
 
 
-@click.group("owners")
+@click.group("owners", cls=ReportingGroup)
 def owners_command() -> None:
     """Show who writes a store, and retire an owner whose machine is lost.
 
@@ -42,9 +43,8 @@ def owners_command() -> None:
 
 
 @owners_command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @with_settings("data", "store", "ladder", "config")
-def list_owners(settings: Settings, as_json: bool) -> None:
+def list_owners(settings: Settings) -> Result:
     """List owners: state, epoch, last flush, host and folder, journal.
 
     \b
@@ -58,21 +58,21 @@ def list_owners(settings: Settings, as_json: bool) -> None:
     now = int(clock.now())
     with reading(settings) as (store, _):
         records = store.owners()
-    if as_json:
-        for record in records:
-            click.echo(json.dumps(_owner_json(record, now)))
-        return
-    rows = [COLUMNS, *(_cells(record, now) for record in records)]
+    return Result(_owner_lines(records, now), [_owner_json(record, now) for record in records])
+
+
+def _owner_lines(records: Iterable[OwnerRecord], now: int) -> Iterator[str]:
+    rows = [COLUMNS, *(tuple(map(visible, _cells(record, now))) for record in records)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 @owners_command.command("retire")
 @click.argument("owner", metavar="N", type=int)
 @click.option("--disk-is-lost", is_flag=True, help="Retire it though it flushed in the last ten minutes.")
 @with_settings("data", "store", "ladder", "config")
-def retire_owner(settings: Settings, owner: int, disk_is_lost: bool) -> None:
+def retire_owner(settings: Settings, owner: int, disk_is_lost: bool) -> Result:
     """Give up owner N, whose machine or disk is lost for good.
 
     What it has counted stays. What it had accepted and not flushed is lost with its disk. Its imports may go on at
@@ -92,8 +92,9 @@ def retire_owner(settings: Settings, owner: int, disk_is_lost: bool) -> None:
     with closing(open_store(settings.store, settings.ladder)) as store:
         if not store.claim(record, replace(record, state=RETIRED)):
             raise Failed(f"owner {owner} has flushed just now: it is alive, and was not retired")
-    for line in _consequences(record, _in_mid_flush(record, all_links)):
-        click.echo(line)
+    in_mid_flush = _in_mid_flush(record, all_links)
+    retired = {"owner": owner, "place": record.place, "counted_until": _iso_utc(record.begun_at)}
+    return Result(_consequences(record, in_mid_flush), [{**retired, "in_mid_flush": in_mid_flush}])
 
 
 def _check_retirable(owner: int, record: OwnerRecord | None, now: int, disk_is_lost: bool) -> None:

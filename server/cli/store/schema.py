@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 
 import click
 
 from clickcurve.buckets.errors import SettingInvalid
 from server.cli.main import FAILED
 from server.cli.options import with_settings
+from server.cli.output import ReportingGroup, Result
 from server.settings import Settings
 from storage.cassandra.schema import REPLICATION, Administered, Finding, apply_schema, check_schema, schema_text
 from storage.cassandra.uri import Address, parse
@@ -25,7 +27,7 @@ _replication = click.option(
 )
 
 
-@click.group("schema")
+@click.group("schema", cls=ReportingGroup)
 def schema_command() -> None:
     """Make, show and check the tables of a Cassandra keyspace.
 
@@ -42,7 +44,7 @@ def schema_command() -> None:
 @schema_command.command("apply")
 @_replication
 @with_settings("store", "ladder", "config")
-def make_tables(settings: Settings, replication: int) -> None:
+def make_tables(settings: Settings, replication: int) -> Result:
     """Make the keyspace and its tables, or whatever of them is missing or has other options. May be repeated.
 
     Rows stay as they are, and so does the replication of a keyspace that exists.
@@ -55,17 +57,16 @@ def make_tables(settings: Settings, replication: int) -> None:
     with _connected(settings) as cluster:
         done = apply_schema(cluster, settings.ladder, replication)
         findings = check_schema(cluster, settings.ladder)
-    for sentence in done:
-        click.echo(sentence)
-    if not done:
-        click.echo(f"nothing to do: keyspace {cluster.address.keyspace} has everything")
-    _show(findings)
+    keyspace = cluster.address.keyspace
+    said = done or [f"nothing to do: keyspace {keyspace} has everything"]
+    found = {"keyspace": keyspace, "done": done, "findings": [asdict(one) for one in findings]}
+    return Result((*said, *map(_finding_text, findings)), [found])
 
 
 @schema_command.command("show")
 @_replication
 @with_settings("store", "config")
-def show_tables(settings: Settings, replication: int) -> None:
+def show_tables(settings: Settings, replication: int) -> Result:
     """Print the tables as CQL, for cqlsh or for reading. Connects to nothing.
 
     The data centre is that of the store's address (?dc=), or datacenter1. After making the tables by hand run
@@ -76,12 +77,13 @@ def show_tables(settings: Settings, replication: int) -> None:
       clickcurve schema show --store 'cassandra://h1,h2:9042/clicks?dc=DC1'
     """
     address = _address(settings)
-    click.echo(schema_text(address.keyspace, replication, [address.dc or DATA_CENTRE]), nl=False)
+    text = schema_text(address.keyspace, replication, [address.dc or DATA_CENTRE])
+    return Result(text.splitlines(), [{"keyspace": address.keyspace, "cql": text}])
 
 
 @schema_command.command("check")
 @with_settings("store", "ladder", "config")
-def check_tables(settings: Settings) -> None:
+def check_tables(settings: Settings) -> Result:
     """Say what is not as it should be, and what mends it; ends with 1 if there is anything.
 
     With an error no server starts; with a warning it does, and says so too.
@@ -92,15 +94,14 @@ def check_tables(settings: Settings) -> None:
     """
     with _connected(settings) as cluster:
         findings = check_schema(cluster, settings.ladder)
-    _show(findings)
-    if findings:
-        raise SystemExit(FAILED)
-    click.echo(f"keyspace {cluster.address.keyspace} is as it should be")
+    keyspace = cluster.address.keyspace
+    lines = [_finding_text(one) for one in findings] or [f"keyspace {keyspace} is as it should be"]
+    found = {"keyspace": keyspace, "findings": [asdict(one) for one in findings]}
+    return Result(lines, [found], FAILED if findings else 0)
 
 
-def _show(findings: list[Finding]) -> None:
-    for finding in findings:
-        click.echo(f"{'error' if finding.fatal else 'warning'}: {finding.sentence}")
+def _finding_text(finding: Finding) -> str:
+    return f"{'error' if finding.fatal else 'warning'}: {finding.sentence}"
 
 
 def _address(settings: Settings) -> Address:

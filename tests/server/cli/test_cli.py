@@ -149,7 +149,7 @@ def test_the_store_is_verified_dumped_exported_and_backed_up(counted: Path, tmp_
     lines = {line["key"]: line for line in map(json.loads, said("export", *data).splitlines())}
     assert {key: line["total"] for key, line in lines.items()} == {"launch": 5, "old": 1, "b": 0}
     copy = tmp_path / "copy.db"
-    assert "all flushes of 1 owners" in said("backup", str(copy), *data)
+    assert "all flushes of 1 owner so far" in said("backup", str(copy), *data)
     assert "0 rows break a law" in said("verify", "--store", f"sqlite:///{copy}")
     assert said("backup", str(copy), *data, code=2).startswith(f"Error: {copy} exists")
     out = tmp_path / "history.ndjson"
@@ -160,6 +160,8 @@ def test_the_store_is_verified_dumped_exported_and_backed_up(counted: Path, tmp_
 def test_a_missing_store_is_reported_and_not_made(tmp_path: Path) -> None:
     text = said("verify", "--data", str(tmp_path / "none"), code=3)
     assert text.startswith("Error: there is no database at")
+    assert "name a server's data folder by --data" in text
+    assert "by --data" in said("backup", str(tmp_path / "copy.db"), "--data", str(tmp_path / "none"), code=3)
     assert not (tmp_path / "none").exists()
 
 

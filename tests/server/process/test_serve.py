@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sqlite3
@@ -41,6 +42,26 @@ def test_ctrl_c_stops_it_too_and_every_line_of_the_log_is_one_object_with_time_l
     assert server.wait() == 0
     assert events(server, "stopped")
     assert all({"time", "level", "event"} <= line.keys() for line in events(server))
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_hangup_before_it_listens_is_heard_once_it_does(data: Path, tmp_path: Path, workers: str) -> None:
+    data.mkdir()
+    tokens = data / "tokens.json"
+    os.mkfifo(tokens)  # a start reads its tokens before it listens, and stops here until they come
+    server = RunningServer(data, "--workers", workers)
+    server.launch()
+    try:
+        with tokens.open("w") as sender:
+            server.signal(signal.SIGHUP)
+            tokens.unlink()
+            sender.write('{"tokens": []}')
+        server.wait_ready()
+        if workers == "1":  # several read a settings file once more when they start, and here is none
+            wait_until(lambda: bool(events(server, "limits reloaded")))
+        assert server.stop() == 0
+    finally:
+        server.kill()
 
 
 def test_a_stop_does_not_wait_for_a_store_that_is_stuck(serve: Serve, data: Path) -> None:
@@ -93,6 +114,20 @@ def refused(data: Path, *flags: str, code: int, **settings: str) -> str:
 def test_two_servers_on_one_data_folder_are_refused_with_one_sentence(server: RunningServer) -> None:
     sentence = refused(server.data, "--port", "0", code=4)
     assert sentence == f"the data folder {server.data} is held by clickcurve serve (process {server.pid})"
+
+
+def test_two_data_folders_on_one_database_are_refused_with_one_sentence(serve: Serve, tmp_path: Path) -> None:
+    """Neither would see what the other holds, and each would take itself for the only one."""
+    store = f"sqlite:///{tmp_path}/shared.db"
+    first = serve("--store", store, "--workers", "2", data=tmp_path / "one")
+    assert refused(tmp_path / "two", "--store", store, "--port", "0", code=4) == (
+        f"one server at a time may write the database {tmp_path}/shared.db; stop the one that does:"
+        f" clickcurve serve --data {tmp_path}/one (process {first.pid})"
+    )
+    first.kill()  # its owner stays open in the store, and nobody holds it
+    second = serve("--store", store, data=tmp_path / "two")
+    with Clickcurve(second.url) as client:
+        assert client.hit("launch")["counted"] == 1
 
 
 def test_a_port_that_is_taken_is_refused_with_one_sentence(data: Path) -> None:

@@ -5,7 +5,7 @@ import asyncio
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.row import Delta
 from storage.contract import SavedRow, Store
-from storage.tools.dump import dump
+from storage.tools.dump import dump_lines, read_rows
 from tests.storage.flushes import NOON, Flusher, hits
 
 EXPECTED = """\
@@ -32,9 +32,7 @@ owner 2 (open, epoch 1, at /data/2): {} bytes
 
 
 def dumped(store: Store, key: str) -> list[str]:
-    lines: list[str] = []
-    asyncio.run(dump(store, key, CLICKS, lines.append))
-    return lines
+    return list(dump_lines(asyncio.run(read_rows(store, key)), CLICKS))
 
 
 def test_a_dump_shows_rows_by_owner_and_tier_with_readable_times(store: Store) -> None:

@@ -141,7 +141,7 @@ def test_a_retired_server_is_refused_and_goes_on_under_a_new_number(serve: Serve
     flag = ("--data", str(data))
     with Clickcurve(server.url) as client:
         client.send([{"key": "launch", "count": 5}])
-        wait_until(lambda: '"flush": 1' in said("owners", "list", "--json", *flag))
+        wait_until(lambda: '"flush":1,' in said("owners", "list", "--json", *flag))
         assert "may be alive" in said("owners", "retire", "1", *flag, code=1)
         assert "is retired" in said("owners", "retire", "1", "--disk-is-lost", *flag)
         client.send([{"key": "launch", "count": 2}])

@@ -1,4 +1,4 @@
-"""How many hits a second are read from bodies in memory: `python -m bench.parse`.
+"""How many hits a second are read from bodies in memory: `python -m bench.micro.parse`.
 
 Decoding, checking and summing, without HTTP, journal or sync. Best of some rounds, by processor time; a plain hit has
 about 34 bytes.

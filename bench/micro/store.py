@@ -1,4 +1,4 @@
-"""What the SQLite store costs: `python -m bench.store [--rows 100000] [--folder DIR]`, a few seconds.
+"""What the SQLite store costs: `python -m bench.micro.store [--rows 100000] [--folder DIR]`, a few seconds.
 
 Rows have the sizes of a measured workload (100,000 links, 400 days, 10 million hits): p50 33 bytes, p99 200, mean 45.
 The file is filled as a server would: links appear in random order with half of their bytes, then every row is replaced.
@@ -66,7 +66,7 @@ def run(path: Path, rows: int) -> Iterator[str]:
     yield f"walk: {_seconds(lambda: _walk(store)) / rows * 1e6:.1f} us a link"
     wal = path.with_name(f"{path.name}-wal").stat().st_size
     store.close()
-    yield f"file {path.stat().st_size / 1e6:.2f} MB for {rows} links; the WAL beside it stood at {wal / 1e6:.2f} MB"
+    yield f"file {path.stat().st_size / 1e6:.2f} MB for {rows} links; the WAL next to it stood at {wal / 1e6:.2f} MB"
 
 
 def _key(n: int) -> str:

@@ -1,4 +1,4 @@
-"""A flush of 30,000 links on one node, cold and warm, beside the bare driver writing as many rows of the same size."""
+"""A flush of 30,000 links on one node, cold and warm, next to the bare driver writing as many rows of the same size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from time import perf_counter, time
 from cassandra import ConsistencyLevel
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 
-from bench.cassandra_node import make_keyspace
+from bench.cassandra.node import make_keyspace
 from bench.table import Line, spread
 from clickcurve.buckets.codec import encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
@@ -59,8 +59,8 @@ def flushes(node: Node, folder: Path, rounds: int) -> list[Line]:
 
 def _line(what: str, runs: Sequence[Flushed], ratio: float) -> Line:
     requests = f"{runs[0].requests / KEYS:.1f} requests a link"
-    beside = f"{ratio:.1f} times the bare driver, {requests}, {_rate(runs)}"
-    return Line(what, f"{median(run.took_s for run in runs):.2f} s", beside)
+    compared = f"{ratio:.1f} times the bare driver, {requests}, {_rate(runs)}"
+    return Line(what, f"{median(run.took_s for run in runs):.2f} s", compared)
 
 
 def _rate(runs: Sequence[Flushed]) -> str:

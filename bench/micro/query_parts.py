@@ -1,6 +1,6 @@
 """What a query costs, piece by piece, in process: microseconds of the median call.
 
-    python -m bench.query_parts [--rounds 300]
+    python -m bench.micro.query_parts [--rounds 300]
 
 Rows: `quiet` has 6 buckets, `busy` one hit in a tenth of all buckets, `full` a hit in every bucket.
 """

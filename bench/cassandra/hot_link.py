@@ -1,4 +1,4 @@
-"""A link that every node counts, beside one that a single node counts: what a flush of it costs, and a read."""
+"""A link that every node counts, next to one that a single node counts: what a flush of it costs, and a read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statistics import median, quantiles
 from time import perf_counter, time
 from typing import Any
 
-from bench.cassandra_node import make_keyspace
+from bench.cassandra.node import make_keyspace
 from bench.table import Line, spread
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from ingest.batch import Batch
@@ -86,8 +86,8 @@ async def _flush_lines(owners: Sequence[Owner], now: int, rounds: int) -> list[L
                     await owner.flush()
             spent_ms[key].append((perf_counter() - begun) * 1000 / FLUSHES)
     hot, quiet = median(spent_ms[HOT]), median(spent_ms[QUIET])
-    beside = f"{hot / quiet:.1f} times 1 owner's {quiet:.1f} ms, rounds within {spread(spent_ms[HOT])}"
-    return [Line(f"a hit and a flush at each of {OWNERS} owners", f"{hot:.1f} ms", beside)]
+    compared = f"{hot / quiet:.1f} times 1 owner's {quiet:.1f} ms, rounds within {spread(spent_ms[HOT])}"
+    return [Line(f"a hit and a flush at each of {OWNERS} owners", f"{hot:.1f} ms", compared)]
 
 
 async def _read_lines(store: Store, now: int, rounds: int) -> list[Line]:
@@ -103,10 +103,10 @@ async def _read_lines(store: Store, now: int, rounds: int) -> list[Line]:
                 times[key] += found
                 medians[key].append(median(found))
         (p50, p99), (single50, single99) = _percentiles(times[HOT]), _percentiles(times[QUIET])
-        beside = f"{p50 / single50:.1f} times 1 owner's (p50 {single50:.2f} p99 {single99:.2f} ms)"
+        compared = f"{p50 / single50:.1f} times 1 owner's (p50 {single50:.2f} p99 {single99:.2f} ms)"
         apart = f"rounds within {spread(medians[HOT])}"
         lines.append(
-            Line(f"{what} of {OWNERS} rows, in process", f"p50 {p50:.2f} p99 {p99:.2f} ms", f"{beside}, {apart}")
+            Line(f"{what} of {OWNERS} rows, in process", f"p50 {p50:.2f} p99 {p99:.2f} ms", f"{compared}, {apart}")
         )
     return lines
 

@@ -10,7 +10,7 @@ from time import time
 
 import redis
 
-from bench.limiter_contenders import GROUPS, OURS, Place, Rates, contenders, limiter_at
+from bench.limiter.contenders import GROUPS, OURS, Place, Rates, contenders, limiter_at
 from bench.table import Line
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.limiter.backends.memcached_connection import Server
@@ -28,16 +28,19 @@ def measure(place_of: Callable[[str], AbstractContextManager[Place]]) -> list[Li
                 if case != "100/d" and (name != "memory" or guarantee != "exact sliding window"):
                     continue  # of the others it does not depend on the limit, and over a network it takes long
                 with place_of(name) as place:
-                    told = {who: _per_key(place, guarantee, who, keys, rates) for who in contenders(place, guarantee)}
+                    sizes = {
+                        library: _per_key(place, guarantee, library, keys, rates)
+                        for library in contenders(place, guarantee)
+                    }
                     place.close()
-                beside = "; ".join(f"{who} {size:,.0f}" for who, size in told.items() if who != OURS)
-                if told:
-                    lines.append(Line(f"{name}, {guarantee}, {case} used up", f"{told[OURS]:,.0f} B a key", beside))
+                compared = "; ".join(f"{library} {size:,.0f}" for library, size in sizes.items() if library != OURS)
+                if sizes:
+                    lines.append(Line(f"{name}, {guarantee}, {case} used up", f"{sizes[OURS]:,.0f} B a key", compared))
     return lines
 
 
-def _per_key(place: Place, guarantee: str, who: str, keys: int, rates: Rates) -> float:
-    fill = _filling(place, guarantee, who, rates)
+def _per_key(place: Place, guarantee: str, library: str, keys: int, rates: Rates) -> float:
+    fill = _filling(place, guarantee, library, rates)
     fill("first")  # scripts, pools and tables that are not a key's
     before = _used(place)
     if place.name == "memory":
@@ -52,9 +55,9 @@ def _per_key(place: Place, guarantee: str, who: str, keys: int, rates: Rates) ->
     return (_used(place) - before) / keys
 
 
-def _filling(place: Place, guarantee: str, who: str, rates: Rates) -> Callable[[str], None]:
+def _filling(place: Place, guarantee: str, library: str, rates: Rates) -> Callable[[str], None]:
     limit = rates[-1][0]
-    if who == OURS:
+    if library == OURS:
         # Spread over the day, which takes the most buckets. The others keep as much in any case.
         hit = limiter_at(place, rates, STRATEGIES[guarantee]).hit
         midnight = int(time()) // DAY_S * DAY_S
@@ -64,7 +67,7 @@ def _filling(place: Place, guarantee: str, who: str, rates: Rates) -> Callable[[
                 hit("e", {"ip": key}, now=midnight + n * DAY_S / limit)
 
         return spread
-    other = contenders(place, guarantee)[who](place, rates)
+    other = contenders(place, guarantee)[library](place, rates)
 
     def at_once(key: str) -> None:
         for _ in range(limit):
@@ -79,7 +82,7 @@ def _used(place: Place) -> int:
             return sum(client.memory_usage(name, samples=0) for name in client.scan_iter(count=1_000))
     if place.name == "memcached":
         server = Server(place.address, timeout_s=20.0)
-        told = server.ask("stats\r\n").partition("STAT bytes ")[2].split()[0]
+        used = server.ask("stats\r\n").partition("STAT bytes ")[2].split()[0]
         server.close()
-        return int(told)
+        return int(used)
     return 0

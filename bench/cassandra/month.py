@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from time import perf_counter
 
-from bench.cassandra_node import make_keyspace, session
+from bench.cassandra.node import make_keyspace, session
 from bench.table import Line
 from clickcurve.keys import link_key
 from storage.cassandra.store import CassandraStore

@@ -1,4 +1,4 @@
-"""Totals and curves over HTTP from one Cassandra node, beside the same server with SQLite and the same hits."""
+"""Totals and curves over HTTP from one Cassandra node, next to the same server with SQLite and the same hits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from statistics import median
 from time import perf_counter, sleep, time
 
 from bench import servers
-from bench.cassandra_node import make_keyspace
+from bench.cassandra.node import make_keyspace
 from bench.reads import QUERIES, post
 from bench.table import Line, spread
 from bench.workload import Workload
@@ -47,8 +47,8 @@ def _top_line(embedded: str, clustered: str) -> Line:
     """Top links over their lives: the first question reads every link, and its answer is kept for some seconds."""
     took_s = [[_top_s(url, bots) for bots in ("exclude", "include", "only")] for url in (embedded, clustered)]
     sqlite, cassandra = map(median, took_s)
-    beside = f"{cassandra / sqlite:.1f} times SQLite's {sqlite * 1000:.0f} ms, within {spread(took_s[1])}"
-    return Line(f"top of {LINKS:,} links, read anew, one Cassandra node", f"{cassandra * 1000:.0f} ms", beside)
+    compared = f"{cassandra / sqlite:.1f} times SQLite's {sqlite * 1000:.0f} ms, within {spread(took_s[1])}"
+    return Line(f"top of {LINKS:,} links, read anew, one Cassandra node", f"{cassandra * 1000:.0f} ms", compared)
 
 
 def _top_s(url: str, bots: str) -> float:
@@ -64,8 +64,8 @@ def _line(what: str, embedded: list[Round], clustered: list[Round]) -> Line:
     ratio = median(run.p50_ms / other.p50_ms for run, other in zip(clustered, embedded, strict=True))
     sqlite = f"p50 {median(run.p50_ms for run in embedded):.2f} p99 {median(run.p99_ms for run in embedded):.2f} ms"
     apart = f"p50 within {spread([run.p50_ms for run in clustered])}"
-    beside = f"{ratio:.1f} times the p50 of SQLite ({sqlite}), {apart}"
-    return Line(f"{what}, c1, one Cassandra node", f"p50 {p50_ms:.2f} p99 {p99_ms:.2f} ms", beside)
+    compared = f"{ratio:.1f} times the p50 of SQLite ({sqlite}), {apart}"
+    return Line(f"{what}, c1, one Cassandra node", f"p50 {p50_ms:.2f} p99 {p99_ms:.2f} ms", compared)
 
 
 def _load(url: str, workload: Workload) -> None:

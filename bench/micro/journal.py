@@ -1,4 +1,4 @@
-"""How many groups a second the journal takes, and how long one takes: `python -m bench.journal [--folder DIR]`.
+"""How many groups a second the journal takes, and how long one takes: `python -m bench.micro.journal [--folder DIR]`.
 
 Rows: sync by one synced write (the default), by a write and an fdatasync (what a kernel without synced writes gets),
 and off; groups of 1 and of 32 payloads of 40 bytes. The last line is recovery: opening, and reading everything again.

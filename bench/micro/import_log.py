@@ -1,6 +1,6 @@
-"""Lines a second of the access-log reader, one core, beside what it costs to take gzip apart.
+"""Lines a second of the access-log reader, one core, next to what it costs to take gzip apart.
 
-    python -m bench.import_log [access.log[.gz]]
+    python -m bench.micro.import_log [access.log[.gz]]
 
 Without a file it makes one: 200,000 lines, 2,000 links, 300 agents, a query on every fourth request.
 """

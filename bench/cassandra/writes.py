@@ -17,7 +17,7 @@ from random import Random
 from time import time
 from typing import Any
 
-from bench.cassandra_node import make_keyspace, session
+from bench.cassandra.node import make_keyspace, session
 from bench.table import Line
 from clickcurve.buckets.ladder import HOUR_S, fold_day
 from clickcurve.keys import ALL_LINKS, link_key

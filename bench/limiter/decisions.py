@@ -1,14 +1,11 @@
-"""The limiter beside three libraries: `make bench ARGS=limiter`, or parts by their own names:
+"""Measure the limiter's decisions a second next to three libraries', in process and on servers that are started for it.
 
-python -m bench.limiter memory redis memcached bytes --rounds 9 --seconds 0.1
-
-Decisions a second of one thread on 10,000 keys, in process and on servers that are started for it; each group has the
-same guarantee. In each round all of a group have their turn, and so has the bare operation that they are held against.
+One thread, 10,000 keys; each group has the same guarantee. In each round all of a group have their turn, and so has the
+bare operation that they are held against.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,9 +17,8 @@ from time import perf_counter, process_time
 import redis
 from pymemcache.client.base import Client
 
-from bench import limiter_bytes
-from bench.limiter_contenders import GROUPS, OURS, Hit, Place, Rates, contenders
-from bench.table import Line, rate, render, spread
+from bench.limiter.contenders import GROUPS, OURS, Hit, Place, Rates, contenders
+from bench.table import Line, rate, spread
 from clickcurve.buckets.ladder import DAY_S
 from testing.backend_servers import memcached_server, redis_server
 
@@ -90,11 +86,11 @@ def decisions(name: str, rounds: int, seconds: float) -> list[Line]:
     for guarantee in GROUPS:
         for case, rates in CASES.items():
             with place_of(name) as place:
-                hits = {who: make(place, rates) for who, make in contenders(place, guarantee).items()}
+                hits = {library: make(place, rates) for library, make in contenders(place, guarantee).items()}
                 if hits:
                     what, operation = bare(place)
-                    told = _measure({**hits, what: operation}, keys, rounds, seconds, timer)
-                    lines.append(_line(f"{name}, {guarantee}, {case}", told, what))
+                    figures = _measure({**hits, what: operation}, keys, rounds, seconds, timer)
+                    lines.append(_line(f"{name}, {guarantee}, {case}", figures, what))
                 place.close()
     return lines
 
@@ -106,49 +102,20 @@ def _measure(
     for hit in hits.values():
         if not all([hit(key) for key in keys]):  # noqa: C419  each is hit
             raise RuntimeError("a first hit was refused")
-    told: dict[str, list[float]] = {who: [] for who in hits}
-    turns = {who: cycle(keys) for who in hits}
+    figures: dict[str, list[float]] = {library: [] for library in hits}
+    turns = {library: cycle(keys) for library in hits}
     gc.collect()
     for _ in range(rounds):
-        for who, hit in hits.items():
-            told[who].append(per_s(hit, turns[who], seconds, timer))
-    return told
+        for library, hit in hits.items():
+            figures[library].append(per_s(hit, turns[library], seconds, timer))
+    return figures
 
 
-def _line(what: str, told: Mapping[str, list[float]], operation: str) -> Line:
-    """Clickcurve's figure, and beside it what part that is of the bare operation, and those of the others."""
-    figures = {who: median(rates) for who, rates in told.items()}
-    mine, least = figures.pop(OURS), figures.pop(operation)
-    beside = [f"1/{least / mine:.1f} of {operation}, rounds within {spread(told[OURS])}"]
-    beside += [f"{who} {figure:,.0f}" for who, figure in figures.items()]
-    ahead = f"{mine / max(figures.values()):.2f} times the best of these" if figures else ""
-    return Line(what, rate(mine), "; ".join(beside), ahead)
-
-
-PARTS: Mapping[str, Callable[[int, float], list[Line]]] = {
-    "memory": lambda rounds, seconds: decisions("memory", rounds, seconds),
-    "redis": lambda rounds, seconds: decisions("redis", rounds, seconds),
-    "memcached": lambda rounds, seconds: decisions("memcached", rounds, seconds),
-    "bytes": lambda *_: limiter_bytes.measure(place_of),
-}
-
-
-def measure(rounds: int, seconds: float, parts: Sequence[str] = tuple(PARTS)) -> list[Line]:
-    lines: list[Line] = []
-    for part in parts:
-        print(f"measuring limiter {part} ...", flush=True)
-        lines += PARTS[part](rounds, seconds)
-    return lines
-
-
-def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("parts", nargs="*", choices=PARTS, help="what to measure; everything if none is named")
-    asked.add_argument("--rounds", type=int, default=9, help="rounds of each measurement; the table has medians")
-    asked.add_argument("--seconds", type=float, default=0.1, help="seconds of each turn in a round")
-    arguments = asked.parse_args()
-    print(render(measure(arguments.rounds, arguments.seconds, arguments.parts or tuple(PARTS))))
-
-
-if __name__ == "__main__":
-    main()
+def _line(what: str, figures: Mapping[str, list[float]], operation: str) -> Line:
+    """Clickcurve's figure, and next to it what part that is of the bare operation, and those of the others."""
+    medians = {library: median(rates) for library, rates in figures.items()}
+    mine, least = medians.pop(OURS), medians.pop(operation)
+    compared = [f"1/{least / mine:.1f} of {operation}, rounds within {spread(figures[OURS])}"]
+    compared += [f"{library} {figure:,.0f}" for library, figure in medians.items()]
+    ahead = f"{mine / max(medians.values()):.2f} times the best of these" if medians else ""
+    return Line(what, rate(mine), "; ".join(compared), ahead)

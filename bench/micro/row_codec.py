@@ -1,4 +1,4 @@
-"""Bytes a row, and microseconds to write and read it: `python -m bench.row_codec`. Medians; takes some seconds."""
+"""Measure bytes a row, and microseconds to write and read it (medians): `python -m bench.micro.row_codec`."""
 
 from __future__ import annotations
 

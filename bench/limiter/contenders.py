@@ -1,4 +1,4 @@
-"""The limiters that are measured beside each other: Clickcurve's, and three libraries, each set up as its manual says.
+"""The limiters that are measured side by side: Clickcurve's, and three libraries, each set up as its manual says.
 
 Grouped by what they guarantee; what admits up to twice the limit in a sliding window is not measured as one. Each makes
 of a place (where it keeps its counts) and a list of rates a function that decides one hit of a key.
@@ -161,7 +161,7 @@ def of_throttled(using: Any) -> Make:
     return make
 
 
-# --- who is measured beside whom --------------------------------------------------------------------------------------
+# --- which are measured together --------------------------------------------------------------------------------------
 OURS = "Clickcurve"
 GROUPS: Mapping[str, Mapping[str, Make]] = {
     "fixed window": {

@@ -1,0 +1,131 @@
+"""All that a command prints goes through here: for people line by line, with `--json` as JSON.
+
+A command returns a `Result`, or calls `show` for each part that is ready. Either way strangers' text (keys, agents,
+lines of logs) is made visible on its way out, so that no command has to remember it: see `clickcurve.visible`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from clickcurve.visible import json_line, visible
+
+JSON_FLAG = "--json"
+NO_SCREEN = os.terminal_size((100, 50))  # what is drawn for when the output goes into a file or another program
+_HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.2 or newer: the message is the whole help
+_AS_JSON = "clickcurve.as_json"  # where a context, and those of its subcommands, keep whether the flag was given
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a command found: `lines` for people, `objects` for programs, of which each is a line of JSON.
+
+    Both are read only if they are wanted. `code`: what the process ends with.
+    """
+
+    lines: Iterable[str]
+    objects: Iterable[object]
+    code: int = 0
+
+
+class ReportingCommand(click.Command):
+    """A command with `--json` that prints the Result that its function returns."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        text = "Print JSON, one object a line; an error as a problem document."
+        self.params.append(click.Option([JSON_FLAG], is_flag=True, expose_value=False, help=text))
+
+    def invoke(self, ctx: click.Context) -> None:
+        found = super().invoke(ctx)
+        if found is not None:
+            show(found)
+            if found.code:
+                raise SystemExit(found.code)
+
+
+class ReportingGroup(click.Group):
+    """A group whose commands print Results."""
+
+    command_class = ReportingCommand
+
+
+def reports(name: str) -> Callable[[Callable[..., Result | None]], ReportingCommand]:
+    """Makes a command of a function that returns a Result, or None if it has shown everything already."""
+    return click.command(name, cls=ReportingCommand)
+
+
+def show(result: Result) -> None:
+    """Prints a result, or a part of one, as it was asked for."""
+    if wants_json():
+        for found in result.objects:
+            click.echo(json_line(found, ascii_only=lacks_unicode()))
+    else:
+        for line in result.lines:
+            click.echo(visible(line))
+
+
+def note(sentence: str) -> None:
+    """Prints a sentence on standard error, beside the result; with `--json` as `{"note": ...}`."""
+    click.echo(json_line({"note": sentence}) if wants_json() else visible(sentence), err=True)
+
+
+def on_screen() -> bool:
+    """Returns whether somebody watches standard error, and waits for no JSON."""
+    return sys.stderr.isatty() and not wants_json()
+
+
+def progress(sentence: str) -> None:
+    """Shows how far a command is, in one line that the next call replaces; "" removes it. Only for `on_screen`."""
+    columns = shutil.get_terminal_size().columns
+    click.echo("\r\033[K" + visible(sentence)[: columns - 1], err=True, nl=False)
+
+
+def screen() -> os.terminal_size:
+    """Returns the size of the terminal, or the same size always where there is none."""
+    return shutil.get_terminal_size(NO_SCREEN)
+
+
+def lacks_unicode() -> bool:
+    """Returns whether standard output lacks block characters and most letters."""
+    return "utf" not in (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
+
+
+def asks_for_json(arguments: list[str]) -> bool:
+    """Returns whether a command line holds `--json`; it need not be one that can be parsed."""
+    return JSON_FLAG in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
+
+
+def keep_json_flag(context: click.Context, as_json: bool) -> None:
+    """Keeps for a context and its subcommands whether JSON is printed."""
+    context.meta[_AS_JSON] = as_json
+
+
+def wants_json() -> bool:
+    """Returns whether the command that runs was given `--json`."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_AS_JSON))
+
+
+def show_error(error: click.ClickException, problem: dict[str, object], as_json: bool) -> None:
+    """Prints why a command ended, on standard error: a sentence, or the problem document."""
+    if as_json:
+        click.echo(json_line(problem), err=True)
+        return
+    if isinstance(error, _HELP):
+        error.show()
+        return
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        click.echo(f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help' for help.\n", err=True)
+        # The library's own sentences may have several lines, such as a list of choices.
+        lines = error.format_message().splitlines() or [""]
+    else:
+        lines = [error.format_message()]
+    click.echo("\n".join(visible(line.expandtabs(4)) for line in ("Error: " + lines[0], *lines[1:])), err=True)
