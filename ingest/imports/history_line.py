@@ -89,8 +89,8 @@ class _Bucket:
             last if last is not None and self.holds(last) else self.start if self.is_wide else self.end - 1
         )
 
-    def holds(self, t: int) -> bool:
-        return self.start <= t < self.end
+    def holds(self, t: int | None) -> bool:
+        return t is not None and self.start <= t < self.end
 
 
 _decoder = msgspec.json.Decoder(HistoryLine)
@@ -117,8 +117,10 @@ def history_steps(
             yield
         at = bucket.first_minute(first) if bucket is seen[0] else minute_start(bucket.start)
         until = bucket.last_minute(last) if bucket is seen[-1] else at
-        if bucket.people + bucket.bots == 1 and bucket is not seen[0]:
-            at = until
+        if bucket.people + bucket.bots == 1 and (
+            bucket is not seen[0] or (bucket.holds(last) and not bucket.holds(first))
+        ):
+            at = until  # one hit has one minute
         _add_bucket(history, bucket, at, max(at, until))
     return history
 

@@ -33,7 +33,7 @@ def test_a_span_of_whole_buckets_is_exact() -> None:
 
 
 def test_a_span_that_cuts_buckets_gets_bounds() -> None:
-    row = people({"2024-03-12T10:30": 1, "2024-03-12T11:30": 2, "2024-03-12T12:30": 4})
+    row = people({"2024-03-12T10:20": 1, "2024-03-12T11:30": 2, "2024-03-12T12:10": 3, "2024-03-12T12:30": 1})
     span = span_of(row, "2024-03-12T10:30", "2024-03-12T12:15")
     assert span == Span(7, 2, 7)
     assert not span.exact
