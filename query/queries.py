@@ -121,7 +121,10 @@ class Queries:
         bots = parameters.bots is not Bots.exclude
         row = await self._row(stored, now, since=since, bots=bots)
         window = window or resolve_until(parameters, row.first)
-        curve = self._curves.curve(row, window, parameters.bots, now, self._reader.ladder)
+        grid = self._curves.known_grid(window, row.fold_day)
+        if grid is None:
+            grid = await self._curves.grid(window, self._reader.ladder, row.fold_day)
+        curve = self._curves.curve(row, grid, parameters.bots, now)
         if parameters.format == "csv" or (accepts_csv and parameters.format is None):
             return CSV, self._curves.csv(curve)
         return JSON, self._curves.json(name, curve)

@@ -97,12 +97,13 @@ def measure_curve(title: str, query: bytes, queries: Queries, row: Any, now: int
     curves = Curves()
     over = resolve_window(parameters, now, CLICKS)
     assert over is not None
-    curve = curves.curve(row, over, Bots.exclude, now, CLICKS)
+    grid = make_grid(over, CLICKS, row.fold_day)
+    curve = curves.curve(row, grid, Bots.exclude, now)
     curves.json("k", curve)
     pieces = {
         "window": timed(lambda: resolve_window(parameters, now, CLICKS), rounds),
         "layout, first time": timed(lambda: make_grid(over, CLICKS, row.fold_day), rounds // 10 + 1),
-        "count": timed(lambda: curves.curve(row, over, Bots.exclude, now, CLICKS), rounds),
+        "count": timed(lambda: curves.curve(row, grid, Bots.exclude, now), rounds),
         "json": timed(lambda: curves.json("k", curve), rounds),
         "all of it": timed(lambda: finished(queries.curve("k", query)), rounds),
     }

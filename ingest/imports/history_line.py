@@ -126,7 +126,7 @@ def history_steps(
 
 
 def _add_bucket(history: LinkHistory, bucket: _Bucket, at: int, until: int) -> None:
-    """Adds a bucket at the minute `at`, and one of its hits at `until` if that is later and there are several."""
+    """Adds a bucket at the minute `at`; one of several hits at `until`, if that is later."""
     people, bots = bucket.people, bucket.bots
     if until > at and people + bots > 1:
         last_person = people > 0 and (people > 1 or bots > 0)

@@ -113,6 +113,7 @@ _POINT_SHAPE = _shape(
         "state": {"type": "string", "enum": ["complete", "partial", "open"]},
     }
 )
+_POINT_SHAPE["properties"]["wide"] = {**_BOOLEAN, "description": "true: wider than its step, as no finer is kept"}
 _CURVE_SHAPE = _shape(
     _KEY_SHAPE
     | {"from": _TIME, "to": _TIME, "step": _TEXT, "tz": _TEXT}
