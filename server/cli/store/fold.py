@@ -38,7 +38,7 @@ def fold_command(settings: Settings, dry_run: bool) -> Result | None:
         with reading(settings) as (store, ladder):
             found = preview(store.walk, day, ladder)
         return Result(found.lines(), [asdict(found)], FAILED if found.changed_totals else 0)
-    with data_folder.held(settings.data, "clickcurve fold"):
+    with data_folder.held(settings.data, settings.store, "clickcurve fold"):
         numbers = data_folder.journal_numbers(settings.data)
         if not numbers:
             raise Failed(f"there is no journal in {settings.data}: nothing was ever counted here")
