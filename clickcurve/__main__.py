@@ -35,9 +35,9 @@ def _refuse_strangers(program: Path) -> None:
     for name in _FOLDERS:
         module = sys.modules.get(name)
         if module is not None and program / name not in map(Path, getattr(module, "__path__", ())):
-            where = getattr(module, "__file__", None) or "without a file"
+            where = visible(getattr(module, "__file__", None) or "without a file")
             print(
-                f"Error: a module named {name} ({visible(where)}) was imported before the program began, by a .pth file or a "
+                f"Error: a module named {name} ({where}) was imported before the program began, by a .pth file or a "
                 "sitecustomize: install clickcurve into an environment of its own, as pipx does",
                 file=sys.stderr,
             )
