@@ -29,7 +29,8 @@ from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt, SettingInvalid, StoreUnavailable
 from clickcurve.keys import ALL_LINKS
 from storage.contract import CLOSED, COPIED, RETIRED, Source
-from storage.sqlite.file import SqliteFile, put_in_place, translate_errors
+from storage.sqlite.file import SqliteFile, new_draft, put_in_place, translate_errors
+from storage.sqlite.wal import sign
 from storage.tools.copy_owner import Progress, name_of_copy
 
 PAGES_PER_STEP = 1_000
@@ -67,7 +68,6 @@ def backup(
     if target.exists():
         raise SettingInvalid(f"{target} exists; a backup never writes over anything", field="target", value=str(target))
     file = SqliteFile(path, ladder=None)
-    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     with translate_errors(path), file.opened(read_only=True) as db:
         while True:
             db.execute("BEGIN")  # so that what is copied is what was looked at, whatever is written meanwhile
@@ -77,6 +77,7 @@ def backup(
                 break
             db.execute("ROLLBACK")
         with translate_errors(target):
+            draft = new_draft(target)
             try:
                 with closing(sqlite3.connect(draft)) as copy:
                     copy.execute("PRAGMA synchronous = OFF")  # it is synced as a whole at the end
@@ -148,6 +149,8 @@ def _become_a_copy(draft: Path, included: list[Included]) -> None:
                 (name_of_copy(original, old), *astuple(whole)),
             )
         db.execute("UPDATE rows SET owner = owner + ?", (highest,))
-        db.execute("UPDATE meta SET value = ? WHERE name = 'uuid'", (str(uuid.uuid4()),))
+        new_uuid = str(uuid.uuid4())
+        db.execute("UPDATE meta SET value = ? WHERE name = 'uuid'", (new_uuid,))
+        sign(db, new_uuid)
         db.execute("COMMIT")
         db.execute("PRAGMA journal_mode = WAL")
