@@ -55,25 +55,29 @@ def backup(
     target: Path,
     *,
     partial: bool = False,
-    look_again: Callable[[], bool] = lambda: False,
+    look_again: Callable[[list[Included], bool], bool] = lambda halves, written: False,
     on_progress: Callable[[int, int], object] = lambda pages, of: None,
 ) -> list[Included]:
     """Copies the database at `path` to `target`, whole or not at all, durably; returns what it has of each owner.
 
-    Waits for an owner in the middle of a flush: calls `look_again`, and looks once more if that returns True. If it
-    returns False, `partial` copies all the same: then the links of that flush may include it, and the row of all links
-    does not. Without `partial` raises StoreUnavailable. Calls `on_progress` with the pages copied and the pages in all.
+    Waits for owners in the middle of a flush: calls `look_again` with these, and with whether any process wrote since
+    the last look; looks once more if that returns True. If it returns False, `partial` copies all the same: then the
+    links of that flush may include it, and the row of all links does not. Without `partial` raises StoreUnavailable.
+    Calls `on_progress` with the pages copied and the pages in all.
     Raises SettingInvalid if the target exists, StoreMismatch, StoreUnavailable.
     """
     if target.exists():
         raise SettingInvalid(f"{target} exists; a backup never writes over anything", field="target", value=str(target))
     file = SqliteFile(path, ladder=None)
     with translate_errors(path), file.opened(read_only=True) as db:
+        versions = -1, -1
         while True:
             db.execute("BEGIN")  # so that what is copied is what was looked at, whatever is written meanwhile
             included = [_included(db, *record) for record in _owners_with_rows(db)]
             halves = [one for one in included if one.half is not None and not one.retired]
-            if not halves or (not look_again() and _accept(halves, partial)):
+            (seen,) = db.execute("PRAGMA data_version").fetchone()
+            versions = versions[1], seen
+            if not halves or (not look_again(halves, versions[0] != seen) and _accept(halves, partial)):
                 break
             db.execute("ROLLBACK")
         with translate_errors(target):

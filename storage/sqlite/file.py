@@ -75,7 +75,7 @@ class SqliteFile:
                 )
             self._inode = _inode(path)
             with self.opened(read_only=True) as db:
-                self.uuid = _recognise(db, path, ladder)
+                self.uuid = recognise(db, path, ladder)
 
     def connect(self, *, read_only: bool, busy_s: float = 5.0, cache_kib: int = 2000) -> sqlite3.Connection:
         """Returns a connection that never checkpoints by itself and may be handed from thread to thread."""
@@ -176,12 +176,13 @@ def new_draft(path: Path) -> Path:
 
 def put_in_place(draft: Path, path: Path) -> None:
     """Gives a finished file, which nobody has open, its name, durably. Raises FileExistsError if the name is taken."""
-    _sync(draft)
+    sync(draft)
     os.link(draft, path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Makes the bytes of a file, or the names in a folder, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -189,7 +190,7 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _recognise(db: sqlite3.Connection, path: Path, ladder: str | None) -> str:
+def recognise(db: sqlite3.Connection, path: Path, ladder: str | None) -> str:
     """Returns the database's uuid. Raises StoreMismatch if it is not one of this program with this ladder."""
 
     def refuse(what: str) -> StoreMismatch:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sqlite3
 import struct
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from hashlib import blake2b
 from io import BufferedReader
 from pathlib import Path
@@ -93,9 +93,15 @@ def _belongs(path: Path, wal: Path) -> bool:
         return True
 
 
-def _read_without_wal(path: Path) -> tuple[str, Signature]:
-    """Reads uuid and signature from the file itself, without locks and without its log."""
+@contextmanager
+def connect_without_wal(path: Path) -> Iterator[sqlite3.Connection]:
+    """Opens the file alone for reading: its log is not looked at, nothing is locked and no file is made."""
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as db:
+        yield db
+
+
+def _read_without_wal(path: Path) -> tuple[str, Signature]:
+    with connect_without_wal(path) as db:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         (cookie,) = db.execute("PRAGMA schema_version").fetchone()
         (uuid,) = db.execute("SELECT value FROM meta WHERE name = 'uuid'").fetchone()

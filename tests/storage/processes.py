@@ -49,8 +49,8 @@ class Other:
 
 
 @contextmanager
-def opened(path: Path, **options: float) -> Iterator[SqliteStore]:
-    store = SqliteStore(path, LADDER, **options)  # type: ignore[arg-type]
+def opened(path: Path, ladder: str = LADDER, **options: float) -> Iterator[SqliteStore]:
+    store = SqliteStore(path, ladder, **options)  # type: ignore[arg-type]
     try:
         yield store
     finally:
