@@ -51,11 +51,18 @@ def error_headers(error: ClickcurveError) -> Headers:
 
 
 def problem_body(
-    status: int, title: str, detail: str, *, field: str | None = None, value: object = None, rule: str | None = None
+    status: int,
+    title: str,
+    detail: str,
+    *,
+    field: str | None = None,
+    value: object = None,
+    rule: str | None = None,
+    **more: object,
 ) -> bytes:
-    """Returns the document as compact JSON in ASCII; members that are None are left out."""
+    """Returns the document as compact JSON in ASCII; members that are None are left out. more: further members."""
     members = {"field": field, "value": shown(value), "rule": rule}
-    given = {name: member for name, member in members.items() if member is not None}
+    given = {name: member for name, member in members.items() if member is not None} | more
     return json.dumps({"title": title, "status": status, "detail": detail, **given}, separators=(",", ":")).encode()
 
 

@@ -56,6 +56,7 @@ IMPORT_NAMES: Mapping[str, str] = {
     "cassandra-driver": "cassandra",
     "crawler-user-agents": "crawleruseragents",
     "prometheus-client": "prometheus_client",
+    "ua-parser": "ua_parser",
 }
 
 _LEFTOVERS = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK", "WI" + "P")) + r")\b")
@@ -63,7 +64,9 @@ _TEXT = {".py", ".md", ".toml", ".lua", ".sh", ".txt", ".conf", ".lock", ".svg",
 _DOCUMENT = re.compile(r"[\w./-]*\w\.md\b")
 _HOME = re.compile(r"(?<![\w.}>-])/(?:work|root|home)/")
 _ADDRESS = re.compile(r"\b[a-z]+://([A-Za-z0-9][\w.-]*)")
-_OWN_HOSTS = re.compile(r"127\.0\.0\.1|localhost|([\w-]+\.)*example(\.\w+)?|www\.w3\.org|DIR|h1|host|clickcurve")
+_OWN_HOSTS = re.compile(
+    r"127\.0\.0\.1|localhost|([\w-]+\.)*example(\.\w+)?|www\.w3\.org|iana\.org|DIR|h1|host|clickcurve"
+)
 
 
 def files(root: Path, *tops: str) -> Iterator[Path]:

@@ -7,6 +7,7 @@ from math import ceil
 from typing import NamedTuple
 
 from clickcurve.limiter.quota import Bound, Piece, Quota, by_room, by_wait, new
+from clickcurve.limiter.rates import Rate
 from clickcurve.limiter.rule import Rule
 
 
@@ -33,6 +34,12 @@ class Decision(NamedTuple):
         return self.quota.window_s
 
     @property
+    def rate(self) -> Rate:
+        """The rate whose numbers these are; of a token bucket `limit` and `window_s` are those of its burst."""
+        rates = self.rule.rates
+        return rates[0] if len(rates) == 1 else next(each for each in rates if each.window_s == self.quota.window_s)
+
+    @property
     def remaining(self) -> int:
         return self.quota.remaining
 
@@ -49,6 +56,11 @@ class Decision(NamedTuple):
     @property
     def reset_at(self) -> int:
         return self.quota.reset_at
+
+    @property
+    def more_at(self) -> int:
+        """Epoch seconds at which this hit fits, if it is refused, or one more, if nothing is left; else `reset_at`."""
+        return self.quota.more_at or self.quota.reset_at
 
     @property
     def bound(self) -> Bound:
@@ -104,7 +116,7 @@ def quota_without_counts(rule: Rule, cost: int, at_s: float, retry_s: float) -> 
     at_s: epoch seconds. retry_s: seconds until the backend is tried again, which is when a closed rule may admit. A hit
     that costs more than the limit never fits.
     """
-    limit = rule.burst or rule.rates[0].limit
+    limit, window_s = rule.reaches[0][:2]
     closed = rule.on_failure == "closed"
     wait_s = None if cost > limit else retry_s if closed else 0.0
     reset_at = ceil(at_s + (wait_s or 0.0))
@@ -112,7 +124,7 @@ def quota_without_counts(rule: Rule, cost: int, at_s: float, retry_s: float) -> 
     return Quota(
         not closed and cost <= limit,
         limit,
-        rule.rates[0].window_s,
+        window_s,
         remaining,
         wait_s,
         reset_at,

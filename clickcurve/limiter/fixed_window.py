@@ -39,4 +39,5 @@ def weigh_count(limit: int, window_s: int, used: int, closes_us: int, at_us: int
         used += cost
     reset_at = -(-closes_us // SECOND_US) if used else at_us // SECOND_US
     left = limit - used if limit > used else 0  # a limit that was lowered may be exceeded
-    return new(Quota, (fits, limit, window_s, left, wait_s, reset_at, used, used, (), (), False))
+    more_at = reset_at if not left or wait_s else 0
+    return new(Quota, (fits, limit, window_s, left, wait_s, reset_at, used, used, (), (), False, more_at))

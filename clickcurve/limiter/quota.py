@@ -32,13 +32,15 @@ class Piece(NamedTuple):
 class Quota(NamedTuple):
     """What one key has left under one rule, in the numbers of the rate that matters.
 
-    That is, of the rates that refuse, the one with the longest wait; else the tightest: least remaining, then least
-    limit, then longest window.
+    That is, of the rates that refuse, the one with the longest wait; else the tightest: least remaining, then the
+    latest more_at, then least limit, then longest window. Of a token bucket limit is the burst, and window_s the time
+    in which that comes in.
 
     All numbers are of one moment, after the hit if it was counted. retry_after_s: 0.0 where the hit fits, None where it
     never will. reset_at: epoch seconds, rounded up, at which all of the limit is free if nobody calls. at_least and
     at_most bound the hits in the window (now - window, now]; they are equal where a strategy knows exactly.
-    fallback: it was decided without the backend.
+    fallback: it was decided without the backend. more_at: epoch seconds, rounded up, at which this hit fits where it is
+    refused, or one more where nothing is left; 0 where some is left, or no time helps.
     """
 
     fits: bool
@@ -52,6 +54,7 @@ class Quota(NamedTuple):
     pieces: tuple[Piece, ...] = ()
     callers: tuple[str, ...] = ()
     fallback: bool = False
+    more_at: int = 0
 
 
 def longest(refusals: Sequence[Quota]) -> Quota:
@@ -63,9 +66,9 @@ def tightest(quotas: Sequence[Quota]) -> Quota:
     return min(quotas, key=by_room)
 
 
-def by_room(quota: Quota) -> tuple[int, int, int]:
+def by_room(quota: Quota) -> tuple[int, int, int, int]:
     """Sorts by room: the tightest first."""
-    return quota.remaining, quota.limit, -quota.window_s
+    return quota.remaining, -quota.more_at, quota.limit, -quota.window_s
 
 
 def by_wait(quota: Quota) -> tuple[float, int, int, int]:

@@ -40,7 +40,8 @@ class Reach(NamedTuple):
     """A rate in the numbers that a decision needs.
 
     Of the buckets of the edge's width, those that begin less than `decided_s` before now are held against the limit;
-    those that begin less than `other_s` before now give the other end of the bound.
+    those that begin less than `other_s` before now give the other end of the bound. A token bucket's limit is its
+    burst, and its window the time in which that comes in: the same rate.
     """
 
     limit: int
@@ -85,12 +86,13 @@ class Rule:
         put = object.__setattr__
         put(self, "rates", in_order(self.rates))
         put(self, "reaches", tuple(self._reach(rate) for rate in self.rates))
+        put(self, "flow", NO_FLOW)
         if self.strategy == "token_bucket":
             rate = self.rates[0]
             put(self, "burst", self.burst or rate.limit)
             put(self, "flow", flow_of(rate.limit, rate.window_s, self.burst))
-        else:
-            put(self, "flow", NO_FLOW)
+            comes_in_s = -(-self.burst * rate.window_s // rate.limit)
+            put(self, "reaches", (Reach(self.burst, comes_in_s, comes_in_s, comes_in_s),))
         put(self, "ttl_s", self.ttl_s or self.keep_s)
 
     def _reach(self, rate: Rate) -> Reach:

@@ -80,8 +80,8 @@ def life_s(rule: Rule, width_s: int) -> int:
 def weigh_buckets(rule: Rule, second: int, latest: int, at_us: int, cost: int, taking: bool) -> Reading:
     """Works out a key's quota from the counts of its buckets.
 
-    It takes one round of reading where the hit fits; where it does not, up to two more find the very bucket of the
-    edge's width whose end lets it pass.
+    It takes one round of reading where the hit fits; where it does not, or takes the last place, up to two more find
+    the very bucket of the edge's width whose end lets it, or the next one, pass.
 
     second is the current one, or `latest`, that of the latest hit that was charged, if that is later.
     """
@@ -90,9 +90,18 @@ def weigh_buckets(rule: Rule, second: int, latest: int, at_us: int, cost: int, t
     decided = [at_most if rule.is_strict else at_least for at_least, at_most in sums]
     refusing = [n for n, reach in enumerate(rule.reaches) if decided[n] + cost > reach.limit]
     if not refusing:
-        tight = min(range(len(decided)), key=lambda n: rule.reaches[n].limit - decided[n])
+        left = [reach.limit - used for reach, used in zip(rule.reaches, decided, strict=True)]
+        tight, more_at = left.index(min(left)), 0
+        if taking and left[tight] == cost:
+            for n in [n for n, each in enumerate(left) if each == cost]:
+                passes_at = bucket_start(second, rule.edge_s) + rule.reaches[n].decided_s
+                if decided[n]:
+                    passes_at = yield from _passes_at(rule, rule.reaches[n], second, counts, 1)
+                if passes_at > more_at:
+                    tight, more_at = n, passes_at
         newest = second if taking else latest
-        return admitted_quota(rule, rule.reaches[tight], sums[tight], cost if taking else 0, newest, second)
+        added = cost if taking else 0
+        return admitted_quota(rule, rule.reaches[tight], sums[tight], added, newest, second, more_at)
     refused = []
     for n in refusing:
         reach = rule.reaches[n]
@@ -130,7 +139,9 @@ def _passes_at(
         counts = yield looked
 
 
-def admitted_quota(rule: Rule, reach: Reach, bounds: tuple[int, int], added: int, newest: int, second: int) -> Quota:
+def admitted_quota(
+    rule: Rule, reach: Reach, bounds: tuple[int, int], added: int, newest: int, second: int, more_at: int
+) -> Quota:
     """Returns the quota of a hit that fits.
 
     bounds: those without it. added: what it adds. newest: the second of the newest hit that counts.
@@ -138,7 +149,8 @@ def admitted_quota(rule: Rule, reach: Reach, bounds: tuple[int, int], added: int
     at_least, at_most = bounds[0] + added, bounds[1] + added
     used = at_most if rule.is_strict else at_least
     resets = reset_at(rule, reach, used, newest, second)
-    return Quota(True, reach.limit, reach.window_s, reach.limit - used, 0.0, resets, at_least, at_most)
+    left = reach.limit - used
+    return new(Quota, (True, reach.limit, reach.window_s, left, 0.0, resets, at_least, at_most, (), (), False, more_at))
 
 
 def refused_quota(
@@ -149,7 +161,8 @@ def refused_quota(
     wait_s = None if passes_at is None else pause_s(at_us, passes_at * SECOND_US)
     remaining = reach.limit - used if used < reach.limit else 0  # a limit that was lowered may be exceeded
     resets = reset_at(rule, reach, used, newest, second)
-    return new(Quota, (False, reach.limit, reach.window_s, remaining, wait_s, resets, *bounds, (), (), False))
+    more_at = passes_at or 0
+    return new(Quota, (False, reach.limit, reach.window_s, remaining, wait_s, resets, *bounds, (), (), False, more_at))
 
 
 def reset_at(rule: Rule, reach: Reach, used: int, newest: int, second: int) -> int:

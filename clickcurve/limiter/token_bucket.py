@@ -92,20 +92,25 @@ def holds_at(flow: Flow, drops: int, at_us: int, wanted: int) -> int:
 def weigh_tokens(flow: Flow, window_s: int, drops: int, seen_us: int, at_us: int, cost: int, taking: bool) -> Quota:
     """Returns the quota of a bucket that holds `drops` at seen_us, which is now or later.
 
-    It is the one after a hit of this cost if that fits and is taken. Its limit is the burst, and the missing tokens
-    stand for the hits that count.
+    It is the one after a hit of this cost if that fits and is taken. Its limit is the burst, which comes in within
+    window_s, and the missing tokens stand for the hits that count.
     """
     burst, wanted = flow.full // flow.token, cost * flow.token
     fits = wanted <= drops
     wait_s: float | None = 0.0
+    more_at = 0
     if not fits:
-        wait_s = pause_s(at_us, holds_at(flow, drops, seen_us, wanted)) if cost <= burst else None
+        holds_us = holds_at(flow, drops, seen_us, wanted)
+        wait_s = pause_s(at_us, holds_us) if cost <= burst else None
+        more_at = 0 if wait_s is None else -(-holds_us // SECOND_US)
     elif taking:
         drops -= wanted
+        if drops < flow.token:
+            more_at = -(-holds_at(flow, drops, seen_us, flow.token) // SECOND_US)
     remaining = drops // flow.token
     reset_at = -(-holds_at(flow, drops, seen_us, flow.full) // SECOND_US)
     used = burst - remaining
-    return new(Quota, (fits, burst, window_s, remaining, wait_s, reset_at, used, used, (), (), False))
+    return new(Quota, (fits, burst, window_s, remaining, wait_s, reset_at, used, used, (), (), False, more_at))
 
 
 # --- giving tokens back -----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.http.fallback import without_backend
 from clickcurve.limiter.http.headers import (
     DIALECTS,
+    QUOTA_EXCEEDED,
     check_dialect,
     fields,
     http_refusal,
@@ -121,7 +122,7 @@ def test_a_refusal_is_a_problem_document_that_no_cache_keeps() -> None:
     assert int(found["Content-Length"]) == len(body)
     problem = json.loads(body)
     assert (problem["title"], problem["status"], problem["rule"]) == ("rate limit exceeded", 429, "login")
-    assert problem["detail"] == "login: API rate limit exceeded: 5 in 60 s, 0 left; again in 13 s"
+    assert problem["detail"] == "API rate limit exceeded for login: 5 in 60 s, 0 left; again in 13 s"
 
 
 def test_github_refuses_with_its_own_body_and_the_status_of_the_rule() -> None:
@@ -132,6 +133,70 @@ def test_github_refuses_with_its_own_body_and_the_status_of_the_rule() -> None:
     assert found.keys() == {"message", "documentation_url"}
     assert "rate limit exceeded" in found["message"]
     assert found["documentation_url"] == "/docs/limits"
+
+
+SEARCH = {"by": "ip", "rates": "60/h", "burst": 10, "strategy": "token_bucket", "status": 403}
+
+
+def test_clients_of_github_know_a_refusal_and_wait_until_the_next_hit_fits() -> None:
+    """What PyGithub (`Requester.isPrimaryRateLimitError`) and octokit's plugin-throttling (`src/index.ts`) ask."""
+    rules = parse_rules({"search": SEARCH})
+    limiter = Limiter(rules, clock=None)
+    for _ in range(10):
+        limiter.hit("search", {"ip": "a"}, now=NOW)
+    status, headers, body = http_refusal("github", limiter.hit("search", {"ip": "a"}, now=NOW), rules, NOW)
+    found = {name.lower(): value for name, value in headers}
+    message = json.loads(body)["message"]
+    assert status == 403
+    assert message.lower().startswith("api rate limit exceeded")  # PyGithub: RateLimitExceededException
+    assert found["x-ratelimit-remaining"] == "0"  # octokit: the primary limit, not the secondary one
+    assert max(int(found["x-ratelimit-reset"]) - NOW + 1, 0) == 61  # octokit's wait in seconds; it was 602
+    assert found["retry-after"] == "60"
+    assert message == "API rate limit exceeded for search: 60 in 3600 s, 10 at once, 0 left; again in 60 s"
+
+
+def test_a_refusal_has_the_problem_type_of_the_draft() -> None:
+    rules = parse_rules({"login": {"by": "ip", "rates": "5/m, 20/h"}})
+    for dialect, type_of in (("ietf", QUOTA_EXCEEDED), ("ietf-11", QUOTA_EXCEEDED), ("x", None)):
+        problem = json.loads(http_refusal(dialect, decision(0, 12.3, rule=rules[0]), rules, NOW).body)
+        assert problem.get("type") == type_of
+        assert problem.get("violated-policies") == (["login 5/m"] if type_of else None)
+    closed = parse_rules({"login": {"by": "ip", "rates": "5/m", "on_failure": "closed"}})
+    assert "type" not in json.loads(http_refusal("ietf", without_backend(closed, 1, NOW), closed, NOW).body)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"rates": "2/s, 5/m, 20/h"},
+        {"rates": "5/m, 20/h", "edge": "minute"},
+        {"rates": "5/m, 20/h", "side": "lenient"},
+        {"rates": "3/s, 20/m", "strategy": "fixed"},
+        SEARCH,
+        {"rates": "5/10s", "strategy": "token_bucket"},
+        {"rates": "10/m", "strategy": "single_counter"},
+        {"rates": "10/m", "strategy": "list"},
+    ],
+)
+def test_where_nothing_is_left_every_reset_tells_when_one_more_fits(rule: dict[str, object]) -> None:
+    rules = parse_rules({"e": {"by": "ip", **rule}})
+    limiter = Limiter(rules, clock=None)
+    chance = random.Random(11)
+    now, last = NOW + 0.5, 0
+    for _ in range(2_000):
+        now += chance.choice((0.0, 0.01, 0.3, 2.0, 30.0))
+        found = limiter.hit("e", {"ip": "a"}, now=now)
+        if found.remaining:
+            assert found.more_at == found.reset_at
+            continue
+        last += found.allowed
+        reset = int(dict(fields("x", found, rules, now))["X-RateLimit-Reset"])
+        within_s = int(re.findall(r";t=([0-9]+)", dict(fields("ietf", found, rules, now))["RateLimit"])[0])
+        assert limiter.peek("e", {"ip": "a"}, now=reset).allowed
+        assert not limiter.peek("e", {"ip": "a"}, now=max(now, reset - 1.001)).allowed
+        assert limiter.peek("e", {"ip": "a"}, now=now + within_s).allowed
+        assert within_s <= reset - now + 2
+    assert last > 20
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -13,10 +13,10 @@ from bisect import bisect_left, bisect_right
 
 from clickcurve.buckets.cover import Run
 from clickcurve.limiter.backends.memory_budget import MemoryBudget
-from clickcurve.limiter.quota import Quota, longest, new
+from clickcurve.limiter.quota import Quota, by_room, longest, new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Reach, Rule
-from clickcurve.limiter.sliding_window import pieces, refused_quota
+from clickcurve.limiter.sliding_window import admitted_quota, pieces, refused_quota
 from clickcurve.times import SECOND_US
 
 BUCKET_BYTES = 8
@@ -66,11 +66,30 @@ class Series:
             other -= sums[bisect_right(starts, second - other_s)]
         newest = self.latest
         if taking:
+            if least == cost:
+                return self._last_place(rule, second, cost)
             used, other, least, newest = used + cost, other + cost, least - cost, second
         resets = newest - newest % rule.edge_s + decided_s if used else second
         if other < used:
             used, other = other, used
-        return new(Quota, (True, limit, window_s, least, 0.0, resets, used, other, (), (), False))
+        return new(Quota, (True, limit, window_s, least, 0.0, resets, used, other, (), (), False, 0))
+
+    def _last_place(self, rule: Rule, second: int, cost: int) -> Quota:
+        """Returns the quota after a hit that fits and leaves nothing: of the rate under which one more fits last."""
+        starts, sums = self.starts, self.sums
+        start = second - second % rule.edge_s
+        found = []
+        for reach in rule.reaches:
+            oldest = bisect_right(starts, second - reach.decided_s)
+            used = sums[-1] - sums[oldest]
+            if used + cost == reach.limit:
+                while oldest < len(starts) and sums[oldest + 1] == sums[oldest]:
+                    oldest += 1  # taken back
+                other = sums[-1] - sums[bisect_right(starts, second - reach.other_s)]
+                more_at = (starts[oldest] if used else start) + reach.decided_s
+                bounds = min(used, other), max(used, other)
+                found.append(admitted_quota(rule, reach, bounds, cost, second, second, more_at))
+        return min(found, key=by_room)
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
         """Counts a hit; returns the start of the bucket that it went into."""

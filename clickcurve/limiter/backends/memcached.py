@@ -37,6 +37,7 @@ from clickcurve.limiter.backends.memcached_keys import GRACE_S, KeyState, Questi
 from clickcurve.limiter.decision import is_admitted
 from clickcurve.limiter.key import memcached_key
 from clickcurve.limiter.quota import Quota
+from clickcurve.times import SECOND_US
 
 PREFIX = "limit:"
 # How often a hit that lost a race is decided, before it is refused; and when it may ask again.
@@ -101,7 +102,8 @@ class MemcachedBackend:
         quotas = list(QuestionKeys(question, self._key_state).decide().quotas)
         if is_admitted(question.rules, quotas):
             for n in raced:
-                quotas[n] = quotas[n]._replace(fits=False, retry_after_s=RACED_RETRY_S)
+                more_at = (question.at_us or 0) // SECOND_US + 1
+                quotas[n] = quotas[n]._replace(fits=False, retry_after_s=RACED_RETRY_S, more_at=more_at)
         return quotas
 
     def _key_state(self, key: str) -> KeyState:

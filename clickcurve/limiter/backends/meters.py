@@ -12,7 +12,7 @@ from clickcurve.limiter import fixed_window, token_bucket
 from clickcurve.limiter.backends.bucket_series import Series
 from clickcurve.limiter.backends.memory_budget import MemoryBudget
 from clickcurve.limiter.fixed_window import closes_us, turn
-from clickcurve.limiter.quota import Piece, Quota, longest, new
+from clickcurve.limiter.quota import Piece, Quota, longest, new, tightest
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Rule
 from clickcurve.limiter.token_bucket import converted, drops_at, give_back, trim_claims
@@ -72,22 +72,25 @@ class Windows:
             if left < least:
                 at, least = n, left
         if least < cost:
-            return self._refused(rule, second, at_us, cost)
+            return longest([quota for quota in self._quotas(rule, second, at_us, cost, False) if not quota.fits])
         if taking:
+            if least == cost:
+                return tightest(self._quotas(rule, second, at_us, cost, True))
             least -= cost
         limit, window_s, _, _ = rule.reaches[at]
         used = limit - least
         reset_at = second
         if used:
             reset_at = ends[at] if second < ends[at] else turn(second, window_s)
-        return new(Quota, (True, limit, window_s, least, 0.0, reset_at, used, used, (), (), False))
+        return new(Quota, (True, limit, window_s, least, 0.0, reset_at, used, used, (), (), False, 0))
 
-    def _refused(self, rule: Rule, second: int, at_us: int, cost: int) -> Quota:
+    def _quotas(self, rule: Rule, second: int, at_us: int, cost: int, taking: bool) -> list[Quota]:
+        """Returns the quota under each rate, where nothing is left or the hit does not fit."""
         quotas = []
         for (limit, window_s, _, _), end, count in zip(rule.reaches, self.ends, self.counts, strict=True):
             used, closes = (count, end) if second < end else (0, turn(second, window_s))
-            quotas.append(fixed_window.weigh_count(limit, window_s, used, closes * SECOND_US, at_us, cost, False))
-        return longest([quota for quota in quotas if not quota.fits])
+            quotas.append(fixed_window.weigh_count(limit, window_s, used, closes * SECOND_US, at_us, cost, taking))
+        return quotas
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
         second = at_us // SECOND_US

@@ -161,11 +161,11 @@ def _weigh_tiered(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool)
     """Makes the quota of a `tiered` rule.
 
     Facts: the second of the latest hit; of each rate the hits held against it, the other end of the bound, and the
-    start of the bucket with which enough of them leave.
+    start of the bucket with which enough of them leave, or one, where this hit takes the last place.
     """
     latest, second = facts[0], at_us // SECOND_US
     second = max(second, latest)
-    refused, tight, least = [], 0, 0
+    refused, tight, least, more_at = [], 0, 0, 0
     for n, reach in enumerate(rule.reaches):
         used, other, start = facts[3 * n + 1 : 3 * n + 4]
         left = reach.limit - used
@@ -176,12 +176,16 @@ def _weigh_tiered(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool)
             )
         elif n == 0 or left < least:
             tight, least = n, left
+        if taking and left == cost:  # the last place: of several such rates that under which one more fits last
+            passes_at = (start if used else sliding_window.bucket_start(second, rule.edge_s)) + reach.decided_s
+            if passes_at > more_at:
+                tight, more_at = n, passes_at
     if refused:
         return longest(refused)
     used, other = facts[3 * tight + 1 : 3 * tight + 3]
     newest = second if taking else latest
     return sliding_window.admitted_quota(
-        rule, rule.reaches[tight], _bounds(used, other), cost if taking else 0, newest, second
+        rule, rule.reaches[tight], _bounds(used, other), cost if taking else 0, newest, second, more_at
     )
 
 
@@ -213,7 +217,7 @@ def _weigh_opened(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool)
 
 def _weigh_tokens(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
     """Makes the quota of a token bucket. Facts: the drops, and the microsecond as of which."""
-    return token_bucket.weigh_tokens(rule.flow, rule.rates[0].window_s, facts[0], facts[1], at_us, cost, taking)
+    return token_bucket.weigh_tokens(rule.flow, rule.reaches[0].window_s, facts[0], facts[1], at_us, cost, taking)
 
 
 _WEIGHINGS: Mapping[str, Weighing] = {

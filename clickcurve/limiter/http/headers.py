@@ -8,6 +8,9 @@
 
 Every dialect has Retry-After on a refusal, in whole seconds, rounded up, at least 1; left out if waiting is no help.
 
+Clients read a reset as "when may I come again". So where nothing is left, or a hit is refused, it tells when the next
+hit, or this one, fits; where some is left, when all is free.
+
 All numbers are those of the decision. A rule in shadow mode and a decision without the backend show none: the first
 must not be noticed, and the second knows none.
 """
@@ -17,16 +20,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from math import ceil
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.limiter.decision import Decision
+from clickcurve.limiter.rates import Rate
 from clickcurve.limiter.rule import Rule
 from clickcurve.problem import MEDIA_TYPE, problem_body
 
 Fields: TypeAlias = list[tuple[str, str]]
 
 CURRENT_DRAFT = "ietf-11"
+QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"  # the draft's type of a refusal
 DIALECTS = ("x", "github", "ietf", CURRENT_DRAFT, "none")
 
 
@@ -84,21 +89,23 @@ def http_refusal(
         content = json.dumps(body, separators=(",", ":")).encode()
     else:
         media, title = MEDIA_TYPE, "rate limit exceeded"
-        content = problem_body(decision.rule.status, title, sentence(decision), rule=decision.rule.name)
+        more = {} if decision.fallback or not dialect.startswith("ietf") else _violated(decision)
+        content = problem_body(decision.rule.status, title, sentence(decision), rule=decision.rule.name, **more)
     shown = fields(dialect, decision, rules, now)
     shown += [("Cache-Control", "no-store"), ("Content-Type", media), ("Content-Length", str(len(content)))]
     return HttpRefusal(decision.rule.status, shown, content)
 
 
 def sentence(decision: Decision) -> str:
-    """Says to people why a hit is refused."""
-    event, limit, window_s = decision.rule.event, decision.limit, decision.window_s
+    """Says to people why a hit is refused. GitHub's clients know a refusal by how GitHub's own sentence begins."""
+    event, rate = decision.rule.event, decision.rate
     if decision.fallback:
         return f"{event}: the limiter cannot tell now, and the rule {decision.rule.name} refuses meanwhile"
     if decision.never:
-        return f"{event}: this costs more than the {limit} that are ever free at once"
-    again = f"again in {whole_retry_after_s(decision)} s"
-    return f"{event}: API rate limit exceeded: {limit} in {window_s} s, {decision.remaining} left; {again}"
+        return f"{event}: this costs more than the {decision.limit} that are ever free at once"
+    at_once = f", {decision.limit} at once" if decision.limit != rate.limit else ""
+    left = f"{decision.remaining} left; again in {whole_retry_after_s(decision)} s"
+    return f"API rate limit exceeded for {event}: {rate.limit} in {rate.window_s} s{at_once}, {left}"
 
 
 # --- dialects ---------------------------------------------------------------------------------------------------------
@@ -106,18 +113,18 @@ def _widespread(decision: Decision) -> Fields:
     return [
         ("X-RateLimit-Limit", str(decision.limit)),
         ("X-RateLimit-Remaining", str(decision.remaining)),
-        ("X-RateLimit-Reset", str(decision.reset_at)),
+        ("X-RateLimit-Reset", str(decision.more_at)),
     ]
 
 
 def _draft(decision: Decision, rules: Sequence[Rule], now: float | None) -> Fields:
     policies = [
-        f"{_policy(rule, rate.window_s)};q={_quota(rule, rate.limit)};w={_window_s(rule, rate.window_s)}"
+        f'"{_policy(rule, rate)}";q={reach.limit};w={reach.window_s}'
         for rule in rules
         if not rule.shadow
-        for rate in rule.rates
+        for rate, reach in zip(rule.rates, rule.reaches, strict=True)
     ]
-    left = f"{_policy(decision.rule, decision.window_s)};r={decision.remaining}"
+    left = f'"{_policy(decision.rule, decision.rate)}";r={decision.remaining}'
     within_s = _within_s(decision, now)
     return [
         ("RateLimit-Policy", ", ".join(policies)),
@@ -125,33 +132,25 @@ def _draft(decision: Decision, rules: Sequence[Rule], now: float | None) -> Fiel
     ]
 
 
-def _policy(rule: Rule, window_s: int) -> str:
-    """Returns a policy's name: a string of the characters that a rule's name and its rates may have."""
-    if len(rule.rates) == 1:
-        return f'"{rule.name}"'
-    return f'"{rule.name} {next(rate for rate in rule.rates if rate.window_s == window_s)}"'
+def _policy(rule: Rule, rate: Rate) -> str:
+    """Returns a policy's name, of the characters that a rule's name and its rates may have."""
+    return rule.name if len(rule.rates) == 1 else f"{rule.name} {rate}"
 
 
-def _quota(rule: Rule, limit: int) -> int:
-    return rule.burst if rule.strategy == "token_bucket" else limit
-
-
-def _window_s(rule: Rule, window_s: int) -> int:
-    """Returns the rate's window, or the time in which a token bucket brings its burst: the same rate."""
-    if rule.strategy != "token_bucket":
-        return window_s
-    return max(1, ceil(rule.burst * window_s / rule.rates[0].limit))
+def _violated(decision: Decision) -> dict[str, Any]:
+    """Returns what the draft adds to the problem document of a refusal."""
+    return {"type": QUOTA_EXCEEDED, "violated-policies": [_policy(decision.rule, decision.rate)]}
 
 
 def _within_s(decision: Decision, now: float | None) -> int | None:
     """Returns the seconds within which no more than the remaining may be used.
 
-    Of a refusal these are those of Retry-After. Else they last until all is free again, but at least so long that the
-    remaining divided by them is no faster than the rule's own rate: a window that is nearly over would promise ten
-    thousand a second.
+    Of a refusal these are those of Retry-After. Else they last until all is free again, or one more where nothing is
+    left, but at least so long that the remaining divided by them is no faster than the rule's own rate: a window that
+    is nearly over would promise ten thousand a second.
     """
     if not decision.allowed:
         return whole_retry_after_s(decision)
-    share_s = ceil(decision.remaining * _window_s(decision.rule, decision.window_s) / max(1, decision.limit))
-    until_s = 0 if now is None else decision.reset_at - int(now)
+    share_s = ceil(decision.remaining * decision.window_s / max(1, decision.limit))
+    until_s = 0 if now is None else decision.more_at - int(now)
     return max(share_s, until_s, 0)

@@ -141,7 +141,7 @@ def _caller(by: tuple[tuple[str, ...], ...], features: Mapping[str, str]) -> str
 
 def _why(decision: Decision, several: bool) -> str:
     name = f"{decision.rule.name}, " if several else ""
-    rate = next(rate for rate in decision.rule.rates if rate.window_s == decision.window_s)
+    rate = decision.rate
     shadow = " (shadow: admitted all the same)" if decision.shadow else ""
     if decision.retry_after_s is None:
         return f"{name}{rate}: it costs more than can ever pass{shadow}"

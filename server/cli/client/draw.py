@@ -2,58 +2,141 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime, tzinfo
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from itertools import groupby
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from clickcurve.buckets.ladder import DAY_S
+from clickcurve.visible import visible
+from query.steps import STEPS
+from query.zones import zone
 
 BLOCKS = "▏▎▍▌▋▊▉█"  # eighths of a character
 PLAIN = "#"
 LEAST_BAR = 4
-UNKNOWN = "·"  # in place of a zero before the first hit
+LEAST_NAME = 16  # characters of a key that a title shows, also on a narrow terminal
+NEVER = "·"  # in place of a time
+SHORTEST_RUN = 3  # points of nothing that are one line
+WIDE = 1.5  # times its step: a point that is so wide is one that is kept so; an hour more in autumn is none
+
+# What is kept at a time, by the width of its buckets: the name of everything up to so many seconds.
+_KEPT = ((60, "minutes"), (300, "5 minutes"), (3_600, "hours"), (25 * 3_600, "days"), (7 * DAY_S + 3_600, "weeks"))
+_MONTHS = "months"
 
 
-def bar(count: int, most: int, room: int, plain: bool = False) -> str:
-    """Draws a bar of up to `room` characters for count of most. Anything above zero shows."""
-    if count <= 0 or most <= 0:
+def bar(size: float, most: float, room: int, plain: bool = False) -> str:
+    """Draws a bar of up to `room` characters for a size of most. Anything above zero shows."""
+    if size <= 0 or most <= 0:
         return ""
     if plain:
-        return PLAIN * max(1, count * room // most)
-    eighths = max(1, count * room * 8 // most)
+        return PLAIN * max(1, int(size * room / most))
+    eighths = max(1, int(size * room * 8 / most))
     return BLOCKS[-1] * (eighths // 8) + (BLOCKS[eighths % 8 - 1] if eighths % 8 else "")
+
+
+# --- curves -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class DrawnPoint:
+    """A point of a curve. height: of its bar, the count per step. empty: why it need not be drawn, or ""."""
+
+    label: str
+    count: str
+    height: float
+    state: str
+    empty: str
 
 
 def curve_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
     """Draws a curve's answer as lines of at most `width` characters (longer only where the terminal is tiny).
 
-    One line a point: when it begins, its bar, its count, and its state unless it is complete.
+    One line a point: when it begins, its bar, its count, and its state unless it is complete. A point that is wider
+    than its step says when it ends, and has a bar as high as its count per step. Runs of zeros are one line.
     """
-    zone: tzinfo = UTC if answer["tz"] == "UTC" else ZoneInfo(answer["tz"])
-    points = answer["points"]
-    first = answer["first_hit"]
-    by_day = all(point["end"] - point["start"] >= DAY_S - 3_600 for point in points)
-    labels = [_local_time(point["start"], zone, by_day) for point in points]
-    counts = [UNKNOWN if first is None or point["end"] <= first else f"{point['count']:,}" for point in points]
-    states = ["" if point["state"] == "complete" else point["state"] for point in points]
-    left = max(map(len, labels), default=0)
-    right = max(map(len, counts), default=0)
-    mark = max(map(len, states), default=0)
+    place = zone(answer["tz"]).info
+    name = visible(answer.get("key") or "all links")
+    if answer["first_hit"] is None:
+        return [f"{name}: no hits yet"]
+    points = list(_points(answer, place))
+    left = max((len(point.label) for point in points), default=0)
+    right = max((len(point.count) for point in points), default=0)
+    mark = max((len(point.state) for point in points), default=0)
     room = max(LEAST_BAR, width - left - right - mark - 4)
-    most = max((point["count"] for point in points), default=0)
-    lines = [_title_line(answer, zone)]
-    for label, point, count, state in zip(labels, points, counts, states, strict=True):
-        drawn = bar(point["count"], most, room, plain)
-        lines.append(f"{label:<{left}}  {drawn:<{room}} {count:>{right}} {state}".rstrip())
-    lines.append(_total_line(answer))
-    return lines
+    most = max((point.height for point in points), default=0)
+    lines = [_title_line(answer, name, place, width)]
+    for empty, some in groupby(points, lambda point: point.empty):
+        run = list(some)
+        if empty and len(run) >= SHORTEST_RUN:
+            lines.append(f"{run[0].label:<{left}}  {len(run):,} points {empty}")
+            continue
+        for point in run:
+            drawn = bar(point.height, most, room, plain)
+            lines.append(f"{point.label:<{left}}  {drawn:<{room}} {point.count:>{right}} {point.state}".rstrip())
+    return [*lines, _total_line(answer), *_kept_lines(answer, place)]
 
 
-def _title_line(answer: Any, zone: tzinfo) -> str:
-    name = answer.get("key") or "all links"
-    start, end = (_local_time(answer[edge], zone, by_day=False) for edge in ("from", "to"))
-    return f"{name}: {start} to {end} {answer['tz']}, step {answer['step']}"
+def step_that_fits(answer: Any, lines: int) -> str | None:
+    """Returns the finest step that draws an answer on so many lines; None if there is none."""
+    rows = lines - 4  # the title, the total, what is kept, and a prompt
+    span_s = answer["to"] - answer["from"]
+    present_s = _step_s(answer)
+    steps = sorted((step for step in STEPS.values() if step.average_s > present_s), key=lambda step: step.average_s)
+    return next((step.name for step in steps if span_s / step.average_s + 1 <= rows), None)
+
+
+def _step_s(answer: Any) -> int:
+    """Returns the seconds of a step; of the native one the narrowest bucket."""
+    widths = [point["end"] - point["start"] for point in answer["points"]]
+    return STEPS[answer["step"]].average_s or min(widths, default=60)
+
+
+def _points(answer: Any, place: tzinfo) -> Iterator[DrawnPoint]:
+    step_s, first = _step_s(answer), answer["first_hit"]
+    points = answer["points"]
+    wide = [point["end"] - point["start"] > WIDE * step_s for point in points]
+    starts = [datetime.fromtimestamp(point["start"], place) for point in points]
+    narrow = [start for start, is_wide in zip(starts, wide, strict=True) if not is_wide]
+    form = "%Y-%m-%d %H:%M"
+    if step_s >= DAY_S:
+        form = "%a %Y-%m-%d" if all(map(_is_midnight, narrow)) else "%a %Y-%m-%d %H:%M"
+    for point, start, is_wide in zip(points, starts, wide, strict=True):
+        width_s = point["end"] - point["start"]
+        count, state = point["count"], point["state"]
+        empty = "" if count or state != "complete" else "before the first hit" if point["end"] <= first else "of 0"
+        yield DrawnPoint(
+            _span(start, datetime.fromtimestamp(point["end"], place)) if is_wide else f"{start:{form}}",
+            f"{count:,}",
+            count * step_s / width_s if is_wide else count,
+            "" if state == "complete" else state,
+            empty,
+        )
+
+
+def _is_midnight(moment: datetime) -> bool:
+    return (moment.hour, moment.minute, moment.second) == (0, 0, 0)
+
+
+def _span(start: datetime, end: datetime) -> str:
+    """Writes from when to when, in whole days where it is made of them: `05-11 Oct 2026`."""
+    if not (_is_midnight(start) and _is_midnight(end)):
+        form = "%H:%M" if start.date() == end.date() else "%d %b %H:%M"
+        return f"{start:%d %b %Y %H:%M}-{end:{form}}"
+    last = end.date() - timedelta(days=1)
+    if start.date() == last:
+        return f"{last:%d %b %Y}"
+    if start.day == end.day == 1 and (start.year, start.month) == (last.year, last.month):
+        return f"{last:%b %Y}"
+    form = "%d" if (start.year, start.month) == (last.year, last.month) else "%d %b"
+    return f"{start:{form}}-{last:%d %b %Y}"
+
+
+def _title_line(answer: Any, name: str, place: tzinfo, width: int) -> str:
+    start, end = (_minute_text(answer[edge], place) for edge in ("from", "to"))
+    said = f": {start} to {end} {answer['tz']}, step {answer['step']}"
+    room = max(LEAST_NAME, width - len(said))
+    return (name if len(name) <= room else name[: room - 1] + "…") + said
 
 
 def _total_line(answer: Any) -> str:
@@ -63,11 +146,37 @@ def _total_line(answer: Any) -> str:
     return f"{between}: the range cuts a bucket; partial points are whole buckets"
 
 
-def _local_time(at: int, zone: tzinfo, by_day: bool) -> str:
-    moment = datetime.fromtimestamp(at, zone)
-    return f"{moment:%a %Y-%m-%d}" if by_day else f"{moment:%Y-%m-%d %H:%M}"
+def _kept_lines(answer: Any, place: tzinfo) -> Iterator[str]:
+    """Says before when only wider buckets are kept than the step asks for, if they hold hits: one line or none."""
+    step_s = _step_s(answer)
+    until: dict[str, int] = {}
+    kept = ""
+    for point in reversed(answer["points"]):
+        width_s = point["end"] - point["start"]
+        if width_s > WIDE * step_s and point["end"] > answer["first_hit"]:
+            # A week that a month cuts may be a day long: what is older is kept no finer than what is newer.
+            kept = max((kept, _kept_name(width_s)), key=_coarseness)
+            until.setdefault(kept, point["end"])
+    if until:
+        parts = ", ".join(f"only {name} before {_minute_text(end, place)}" for name, end in until.items())
+        per = "the narrowest point" if answer["step"] == "native" else answer["step"]
+        yield f"kept are {parts}; their bars show hits per {per}"
 
 
+def _kept_name(width_s: int) -> str:
+    return next((name for most_s, name in _KEPT if width_s <= most_s), _MONTHS)
+
+
+def _coarseness(name: str) -> int:
+    names = ["", *(each for _, each in _KEPT), _MONTHS]
+    return names.index(name)
+
+
+def _minute_text(at: int, place: tzinfo) -> str:
+    return f"{datetime.fromtimestamp(at, place):%Y-%m-%d %H:%M}"
+
+
+# --- totals and lists -------------------------------------------------------------------------------------------------
 def total_lines(answer: Any) -> list[str]:
     """Writes the total of a range, or its bounds."""
     if answer["exact"]:
@@ -77,21 +186,41 @@ def total_lines(answer: Any) -> list[str]:
 
 def top_lines(links: Sequence[Any], width: int, plain: bool = False) -> list[str]:
     """Lists links with their counts, one a line."""
-    left = max((len(link["key"]) for link in links), default=0)
-    right = max((len(f"{link['count']:,}") for link in links), default=0)
+    if not links:
+        return []
+    names = [visible(link["key"]) for link in links]
+    # A key of 1,024 bytes takes a line of its own, and the others stay aligned.
+    left = min(max(map(_columns_of, names)), max(LEAST_BAR, width // 2))
+    right = max(len(f"{link['count']:,}") for link in links)
     room = max(LEAST_BAR, width - left - right - 4)
-    most = max((link["count"] for link in links), default=0)
+    most = max(link["count"] for link in links)
     return [
-        f"{link['key']:<{left}}  {link['count']:>{right},}  {bar(link['count'], most, room, plain)}".rstrip()
-        for link in links
+        f"{name}{' ' * (left - _columns_of(name))}  {count:>{right},}  {bar(count, most, room, plain)}".rstrip()
+        for name, count in zip(names, (link["count"] for link in links), strict=True)
     ]
 
 
-def link_lines(answer: Any) -> list[str]:
-    """Lists a link's totals, one a line."""
+def undated_lines(answer: Any) -> list[str]:
+    """Writes, from a link's totals, that no hit of it has a time."""
+    undated = f"{answer['opening']:,} hits without dates, and none with one" if answer["opening"] else "no hits yet"
+    return [f"{visible(answer['key'])}: {undated}"]
+
+
+def link_lines(answer: Any, tz: str = "UTC") -> list[str]:
+    """Lists a link's totals, one a line, with times in the zone `tz`."""
+    if answer["first_hit"] is None and not answer["opening"]:
+        return undated_lines(answer)
+    place = zone(tz).info
     sums = ("lifetime", "today", "yesterday", "last_7d", "last_30d", "bots", "opening")
-    lines = [answer["key"], *(f"  {name:<10} {answer[name]:>15,}" for name in sums)]
-    for name in ("first_hit", "last_hit"):
-        at = answer[name]
-        lines.append(f"  {name:<10} {UNKNOWN if at is None else _local_time(at, UTC, by_day=False):>15}")
+    lines = [visible(answer["key"]), *(f"  {each:<10} {answer[each]:>15,}" for each in sums)]
+    for each in ("first_hit", "last_hit"):
+        at = answer[each]
+        lines.append(f"  {each:<10} " + (f"{NEVER:>15}" if at is None else f"{_minute_text(at, place)} {tz}"))
     return lines
+
+
+def _columns_of(text: str) -> int:
+    """Returns how many columns of a terminal a text takes: letters of East Asia two, marks above a letter none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)

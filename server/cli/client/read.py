@@ -59,7 +59,7 @@ def total_command(settings: Settings, key: str | None, **flags: Any) -> Result:
     summary = key is not None and not ranged
     with Client(settings) as client:
         found = client.ask(link_path(key, "" if summary else "total"), query)
-    return Result(draw.link_lines(found) if summary else draw.total_lines(found), [found])
+    return Result(draw.link_lines(found, query["tz"] or "UTC") if summary else draw.total_lines(found), [found])
 
 
 @reports("curve")
@@ -70,8 +70,9 @@ def total_command(settings: Settings, key: str | None, **flags: Any) -> Result:
 def curve_command(settings: Settings, key: str | None, as_csv: bool, **flags: Any) -> Result:
     """Draw the hits of the link KEY over time; without KEY, of all links together.
 
-    A point that is `open` still grows; one that is `partial` is a whole bucket that the range cuts; a dot instead of a
-    count stands before the first hit.
+    A point that is `open` still grows; one that is `partial` is a whole bucket that the range cuts. Where only wider
+    buckets are kept, a point says when it ends, and its bar shows its hits per step. Without --step it is the finest
+    that fits the screen; a file or another program gets what fits 100 columns and 50 lines.
 
     \b
     Examples:
@@ -79,14 +80,27 @@ def curve_command(settings: Settings, key: str | None, as_csv: bool, **flags: An
       clickcurve curve launch --last 30d --tz Asia/Kolkata
       clickcurve curve --from 2026-01-01 --step 1w --csv
     """
+    query = _parameters(flags)
     if as_csv and wants_json():
         raise Failed("a curve is printed as JSON or as CSV: give one of --json and --csv", USAGE)
     with Client(settings) as client:
         if as_csv:
-            lines = client.get(link_path(key, "curve"), _parameters(flags), "text/csv").text.splitlines()
+            lines = client.get(link_path(key, "curve"), query, "text/csv").text.splitlines()
             return Result(lines, ())
-        found = client.ask(link_path(key, "curve"), _parameters(flags))
-    return Result(draw.curve_lines(found, screen().columns, lacks_unicode()), [found])
+        found = client.ask(link_path(key, "curve"), query)
+        if wants_json():
+            return Result((), [found])
+        if key is not None and found["first_hit"] is None:
+            return Result(draw.undated_lines(client.ask(link_path(key), {})), ())
+        lines = _drawn(found)
+        step = draw.step_that_fits(found, screen().lines) if query["step"] is None else None
+        if step is not None and len(lines) >= screen().lines:
+            lines = _drawn(client.ask(link_path(key, "curve"), {**query, "step": step}))
+    return Result(lines, ())
+
+
+def _drawn(found: Any) -> list[str]:
+    return draw.curve_lines(found, screen().columns, lacks_unicode())
 
 
 @reports("top")
@@ -102,4 +116,5 @@ def top_command(settings: Settings, **flags: Any) -> Result:
     """
     with Client(settings) as client:
         found = client.ask("/v1/links", {"sort": "hits", **_parameters(flags)})
-    return Result(draw.top_lines(found["links"], screen().columns, lacks_unicode()), [found])
+    lines = draw.top_lines(found["links"], screen().columns, lacks_unicode())
+    return Result(lines or ["no hits in this range" if flags["last_"] else "no hits yet"], [found])

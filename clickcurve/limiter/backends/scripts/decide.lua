@@ -56,8 +56,8 @@ local function weigh_tiered(rule)
       local before = sum_before(series, first)
       used = (series.total - before) % WRAP
       other = (series.total - sum_before(series, begun_by(series, now - other_s))) % WRAP
-      if used + cost > limit and cost <= limit then
-        start = leaves_with(series, first, before, used + cost - limit)
+      if used > 0 and used + cost >= limit and cost <= limit then
+        start = leaves_with(series, first, before, max(1, used + cost - limit))
       end
     end
     rule.fits = rule.fits and used + cost <= limit

@@ -1,0 +1,79 @@
+"""The country of an address, from data inside the program or from a file of the user's own.
+
+The data inside is that of the package `iptocc`: the country for which an address is registered, as the registries
+publish it. A file is in MaxMind's format, with `country.iso_code` or `country_code` in its records. The address itself
+is forgotten as soon as its country is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+from typing import TypeAlias
+
+import iptocc
+import maxminddb
+
+from clickcurve.buckets.errors import HitRejected, SettingInvalid
+from clickcurve.problem import shown
+
+BUILTIN, OFF = "builtin", "off"
+UNKNOWN = ""
+COUNTRY_RULE = "two letters of ISO 3166, as DE"
+ADDRESS_RULE = "an IPv4 or IPv6 address"
+
+Address: TypeAlias = IPv4Address | IPv6Address
+CountryOf: TypeAlias = Callable[[str], str]  # an address as `address_of` writes it -> its country; "" = unknown
+_FORGOTTEN = None  # in place of an address that is refused: errors are logged and answered
+
+
+def address_of(value: object) -> str:
+    """Returns the address in the field `ip` of a hit; a HitRejected never repeats what it holds instead."""
+    try:
+        address = ip_address(value.strip() if isinstance(value, str) else "")
+    except ValueError:
+        raise HitRejected("ip is not an address", field="ip", value=_FORGOTTEN, rule=ADDRESS_RULE) from None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return str(mapped or address).partition("%")[0]
+
+
+def country_of_field(value: object) -> str:
+    """Returns the country in the field `country` of a hit, in capitals; raises HitRejected if it is none."""
+    if isinstance(value, str) and len(value) == 2 and value.isascii() and value.isalpha():
+        return value.upper()
+    raise HitRejected("country is not a code", field="country", value=shown(value), rule=COUNTRY_RULE)
+
+
+def _builtin(address: str) -> str:
+    return iptocc.country_code(address) or UNKNOWN
+
+
+def _nowhere(_: str) -> str:
+    return UNKNOWN
+
+
+class CountryFile:
+    """A database in MaxMind's format, read as a whole: a new one replaces it when the settings are read again."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._database = maxminddb.open_database(path, maxminddb.MODE_MEMORY)
+        except (OSError, ValueError, maxminddb.InvalidDatabaseError) as error:
+            raise SettingInvalid(f"{path} cannot be read: {error}", field="country_data", value=str(path)) from None
+
+    def country(self, address: str) -> str:
+        """Returns the country of an address; "" where the file knows none."""
+        found = self._database.get(address)
+        if not isinstance(found, dict):
+            return UNKNOWN
+        country = found.get("country")
+        code = country.get("iso_code") if isinstance(country, dict) else found.get("country_code")
+        return code.upper() if isinstance(code, str) and len(code) == 2 else UNKNOWN
+
+
+def country_reader(setting: str) -> CountryOf:
+    """Returns what finds countries, for the setting `country_data`; raises SettingInvalid for an unreadable file."""
+    if setting == OFF:
+        return _nowhere
+    return _builtin if setting == BUILTIN else CountryFile(Path(setting)).country

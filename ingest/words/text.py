@@ -1,0 +1,36 @@
+"""The rules that all words of a hit share: no control characters, and a bound on what is kept of a value."""
+
+from __future__ import annotations
+
+import re
+
+from clickcurve.buckets.errors import HitRejected
+from clickcurve.problem import shown
+
+VALUE_BYTES = 100
+CUT = "…"
+_CUT_BYTES = len(CUT.encode())
+# C0, DEL and C1, and lone surrogates, which no UTF-8 can hold.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+CONTROL_RULE = "no control characters and no lone surrogates"
+
+
+def text_of(value: object, field: str, rule: str, longest: int) -> str:
+    """Returns a text of at most `longest` bytes of UTF-8; raises HitRejected for any other value."""
+    if not isinstance(value, str):
+        raise HitRejected(f"{field} must be a string", field=field, value=shown(value), rule=rule)
+    if _CONTROL.search(value):
+        raise HitRejected(f"{field} holds a control character", field=field, value=shown(value), rule=CONTROL_RULE)
+    if len(value) * 4 > longest and len(value.encode()) > longest:
+        raise HitRejected(f"{field} is too long", field=field, value=shown(value), rule=rule)
+    return value
+
+
+def cut(value: str) -> str:
+    """Returns what is kept of a value: all of it, or its first characters and an ellipsis, VALUE_BYTES at most."""
+    if len(value) * 4 <= VALUE_BYTES:
+        return value
+    raw = value.encode()
+    if len(raw) <= VALUE_BYTES:
+        return value
+    return raw[: VALUE_BYTES - _CUT_BYTES].decode("utf-8", "ignore") + CUT

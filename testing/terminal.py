@@ -1,0 +1,60 @@
+"""A command on a pseudo-terminal, as a person would see it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import signal
+import struct
+import subprocess
+import termios
+from collections.abc import Callable
+from typing import IO
+
+from testing.server import command, plain_environment
+
+
+def on_terminal(
+    *arguments: str,
+    columns: int = 80,
+    lines: int = 24,
+    stdin: IO[bytes] | int = subprocess.DEVNULL,
+    interrupt_when: Callable[[str], bool] | None = None,
+) -> str:
+    """Run a command to its end; all that it wrote on the terminal, with the line ends of a terminal made plain.
+
+    As soon as `interrupt_when` holds for what was written so far, the command gets a Ctrl-C.
+    """
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    environment = plain_environment({"TERM": "xterm", "PYTHONUTF8": "1"})
+    for name in ("COLUMNS", "LINES"):
+        environment.pop(name, None)
+    program = subprocess.Popen(command(*arguments), stdin=stdin, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    written = b""
+    try:
+        while data := _read(ours):
+            written += data
+            if interrupt_when is not None and interrupt_when(_text(written)):
+                program.send_signal(signal.SIGINT)
+                interrupt_when = None
+        program.wait(60)
+    finally:
+        os.close(ours)
+        if program.poll() is None:
+            program.kill()
+            program.wait()
+    return _text(written)
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:  # the other end is closed: the program has ended
+        return b""
+
+
+def _text(written: bytes) -> str:
+    return written.decode("utf-8", "replace").replace("\r\n", "\n")

@@ -1,0 +1,106 @@
+"""Questions to a server, as people ask and see them: on screens of several sizes, for odd keys, for unknown links."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from server import clock
+from testing.client import Clickcurve
+from testing.server import RunningServer, run
+from testing.terminal import on_terminal
+from tests.server.commands import said
+
+DAY = 86_400
+
+
+@pytest.fixture(scope="module")
+def busy(shared: RunningServer) -> RunningServer:
+    """A server with a link that has a hit in every minute of two hours, and ten hits a day for a hundred days."""
+    now = int(clock.now())
+    with Clickcurve(shared.url) as client:
+        client.send([{"key": "busy", "ts": now - 60 * n} for n in range(1_440)])
+        client.send([{"key": "ninety", "ts": now - DAY * n, "count": 10} for n in range(100)])
+    return shared
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (60, 15)])
+@pytest.mark.parametrize("asked", [(), ("--last", "60d"), ("--last", "10d"), ("--from", "2020-01-01")])
+def test_a_curve_fits_the_screen(busy: RunningServer, asked: tuple[str, ...], columns: int, lines: int) -> None:
+    shown = on_terminal("curve", "busy", *asked, "--url", busy.url, columns=columns, lines=lines).splitlines()
+    assert len(shown) < lines, "and a prompt"
+    # The title has its times, and the line of what is kept its words, however narrow the screen is.
+    assert max(map(len, shown[1:-1])) <= columns
+    assert "step " in shown[0]
+
+
+def test_a_curve_in_a_file_is_the_same_from_every_terminal(busy: RunningServer) -> None:
+    piped = run("curve", "ninety", "--last", "60d", "--url", busy.url)
+    assert piped.returncode == 0
+    assert len(piped.stdout.splitlines()) <= 50
+    assert max(map(len, piped.stdout.splitlines())) <= 100
+
+
+def test_a_step_that_is_asked_for_is_drawn_whatever_the_screen(busy: RunningServer) -> None:
+    shown = on_terminal("curve", "busy", "--last", "60m", "--step", "1m", "--url", busy.url).splitlines()
+    assert len(shown) == 62
+
+
+def test_programs_get_every_point(busy: RunningServer) -> None:
+    found = json.loads(said("curve", "busy", "--last", "24h", "--json", "--url", busy.url))
+    assert found["step"] == "5m" and len(found["points"]) > 24 * 11
+    csv = said("curve", "busy", "--from", "2026-01-01", "--to", "2026-01-02", "--csv", "--url", busy.url)
+    assert csv.startswith("start,end,count,state\n")
+    assert "give one of" in said("curve", "busy", "--csv", "--json", "--url", busy.url, code=2)
+
+
+def test_ten_hits_a_day_have_bars_of_one_length(busy: RunningServer) -> None:
+    lines = said("curve", "ninety", "--last", "90d", "--step", "1d", "--url", busy.url).splitlines()[1:]
+    bars = {line.count("█") for line in lines if "█" in line and "open" not in line}
+    assert len(bars) == 1, lines
+
+
+@pytest.mark.parametrize("key", [".", "..", "...", "a/../b", "%2E", "./x"])
+def test_a_key_of_dots_is_the_link_of_that_name(shared: RunningServer, key: str) -> None:
+    url = ("--url", shared.url)
+    said("send", "--count", "3", *url, "--", key)
+    assert said("total", "--last", "7d", *url, "--", key) == "3\n"
+    assert said("total", *url, "--", key).splitlines()[0] == key
+    assert said("curve", *url, "--", key).startswith(f"{key}: ")
+
+
+def test_an_unknown_link_has_no_hits_yet(shared: RunningServer) -> None:
+    url = ("--url", shared.url)
+    assert said("total", "nosuch", *url) == "nosuch: no hits yet\n"
+    assert said("curve", "nosuch", *url) == "nosuch: no hits yet\n"
+    assert said("total", "nosuch", "--last", "7d", *url) == "0\n"
+
+
+def test_a_link_whose_hits_have_no_dates_says_so(shared: RunningServer, tmp_path: Path) -> None:
+    url = ("--url", shared.url)
+    history = tmp_path / "history.ndjson"
+    history.write_text('{"key": "undated", "total": 7}\n')
+    said("import", str(history), *url)
+    assert said("curve", "undated", *url) == "undated: 7 hits without dates, and none with one\n"
+    assert said("total", "undated", *url).splitlines()[1].split() == ["lifetime", "7"]
+
+
+def test_times_of_a_link_are_in_the_asked_zone(shared: RunningServer) -> None:
+    said("send", "zoned", "--ts", "2026-01-01T23:30Z", "--url", shared.url)
+    assert "2026-01-02 05:00 Asia/Kolkata" in said("total", "zoned", "--tz", "Asia/Kolkata", "--url", shared.url)
+    assert "2026-01-01 23:30 UTC" in said("total", "zoned", "--url", shared.url)
+
+
+def test_a_day_in_kolkata_is_not_called_the_day_before(shared: RunningServer) -> None:
+    """Ten hits, ten minutes after midnight there, some days ago: in an hour that belongs to two days."""
+    day = (int(clock.now()) // DAY - 5) * DAY - 19_800
+    with Clickcurve(shared.url) as client:
+        client.send([{"key": "day", "ts": day + 600, "count": 10}])
+    url = ("--url", shared.url)
+    found = json.loads(said("curve", "day", "--last", "7d", "--step", "1d", "--tz", "Asia/Kolkata", "--json", *url))
+    lines = said("curve", "day", "--last", "7d", "--step", "1d", "--tz", "Asia/Kolkata", *url).splitlines()
+    midnights = all((point["start"] + 19_800) % DAY == 0 for point in found["points"])
+    (drawn,) = [line for line in lines if " 10" in line.partition("█")[2]]
+    assert (":" in drawn) is not midnights, "a start that is no midnight shows its time"

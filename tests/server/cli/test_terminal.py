@@ -1,0 +1,117 @@
+"""What strangers wrote, on a real terminal: shown by every command and log line, obeyed by none."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from server.logs import JsonLine
+from testing.client import Clickcurve
+from testing.server import RunningServer, run
+from testing.terminal import on_terminal
+from tests.server.cli.test_output import NO_RESULT, every_command
+
+# Sets the title, clears the screen, makes a row of its own, turns the text around, ends a line, hides.
+HOSTILE = "\x1b]0;PWNED\x07\x9b2J\nFAKE 999999999\r\u202egpj\u2028x\u2066\x7f"
+SHOWN = r"\x1b]0;PWNED\x07\x9b2J\nFAKE 999999999\r\u202egpj\u2028x\u2066\x7f"
+NO_STRANGERS = {
+    "schema apply": "its words are those of the keyspace's tables",
+    "schema check": "as schema apply",
+    "schema show": "the address is checked to be plain",
+    "owners retire": "prints a place as owners list does",
+    "copy": "prints numbers, and keys by repr",
+    "token revoke": "an id is letters and digits",
+    "version": "a number",
+}
+
+
+def is_safe(text: str) -> bool:
+    return all(sign.isprintable() for line in text.split("\n") for sign in line) and "\nFAKE" not in text
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    """A server whose folder and keys have hostile names."""
+    with RunningServer(tmp_path / f"data {HOSTILE}") as running:
+        with Clickcurve(running.url) as client:
+            client.send([{"key": HOSTILE}, {"key": "b" + HOSTILE, "bot": True}])
+        running.stop()
+        yield running.start()
+
+
+def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str, ...], bytes]]:
+    """Yields command, arguments and standard input of questions whose answers hold what strangers wrote."""
+    url, data = ("--url", server.url), ("--data", str(server.data))
+    log = folder / f"log {HOSTILE}"
+    log.write_text(f"a bad line {HOSTILE}\n" * 20)
+    trace = f"1772000040 ip={SHOWN.replace(chr(92), '')}\x1b[31m\n" * 3
+    yield "send", (HOSTILE, "--ts", HOSTILE, *url), b""
+    yield "total", (HOSTILE, *url), b""
+    yield "total", (HOSTILE, "--last", HOSTILE, *url), b""
+    yield "curve", (HOSTILE, *url), b""
+    yield "top", url, b""
+    yield "import", (str(log), *url), b""
+    yield "import", (str(log) + "none", *url), b""
+    yield "export", data, b""
+    yield "fold", ("--dry-run", *data), b""
+    yield "fold", data, b""  # a server holds it: the error names the folder
+    yield "verify", ("--data", str(server.data) + "none"), b""
+    yield "dump", (HOSTILE, *data), b""
+    yield "backup", (str(folder / f"copy {HOSTILE}"), *data), b""
+    yield "owners list", data, b""
+    yield "limits try", ("by=ip rates=1/m",), (trace + f"{HOSTILE}\n").encode()
+    yield "token create", (HOSTILE, "--scope", "write", *data), b""
+    yield "token list", data, b""
+    yield "settings", data, b""
+    yield "no such command", (HOSTILE,), b""
+
+
+def test_no_command_lets_a_stranger_write_on_the_terminal(server: RunningServer, tmp_path: Path) -> None:
+    input_file = tmp_path / "stdin"
+    seen = set()
+    for name, arguments, stdin in asked(server, tmp_path):
+        words = (HOSTILE,) if name == "no such command" else tuple(name.split())
+        input_file.write_bytes(stdin)
+        with input_file.open("rb") as given:
+            text = on_terminal(*words, *arguments, columns=200, stdin=given)
+        plain = text.replace("\r\033[K", "")  # what removes a line of progress
+        assert is_safe(plain), (name, plain)
+        assert "PWNED" in plain or name in ("send", "fold", "token create", "limits try"), (name, plain)
+        seen.add(name)
+    everything = {name for name, _ in every_command()}
+    assert seen - {"no such command"} == everything - NO_STRANGERS.keys() - NO_RESULT
+
+
+def test_json_for_programs_can_be_looked_at_as_well(server: RunningServer, tmp_path: Path) -> None:
+    input_file = tmp_path / "stdin"
+    for name, arguments, stdin in asked(server, tmp_path):
+        input_file.write_bytes(stdin)
+        with input_file.open("rb") as given:
+            text = on_terminal(*name.split()[:2], *arguments, "--json", columns=200, stdin=given)
+        assert is_safe(text), (name, text)
+        assert all(json.loads(line) for line in text.splitlines()), (name, text)
+    (link, _) = map(json.loads, run("export", "--data", str(server.data)).stdout.splitlines())
+    assert link["key"] == HOSTILE, "an export holds the key itself"
+
+
+def test_no_log_line_lets_a_stranger_write_on_the_terminal() -> None:
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError as error:
+        trace = (type(error), error, error.__traceback__)
+    record = logging.LogRecord("other", logging.ERROR, "x.py", 1, "refused %s", (HOSTILE,), trace)
+    record.__dict__.update({"key": HOSTILE, "of": [HOSTILE, {"deep": HOSTILE}], "bytes": HOSTILE.encode()})
+    line = JsonLine().format(record)
+    assert is_safe(line) and "\n" not in line
+    said = json.loads(line)
+    assert (said["event"], said["key"], said["of"][1]["deep"]) == (f"refused {HOSTILE}", HOSTILE, HOSTILE)
+    assert HOSTILE in said["traceback"]
+
+
+def test_what_the_server_logged_is_safe_too(server: RunningServer) -> None:
+    assert "listening" in server.output()
+    assert is_safe(server.output())
