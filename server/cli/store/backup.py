@@ -180,6 +180,9 @@ def _restored_lines(file: Path, path: Path, restored: Restored, journals: list[J
     yield f"{path}: restored from {file}, {restored.size:,} bytes"
     if restored.moved:
         yield f"what was there is now {', '.join(map(str, restored.moved))}"
-        yield "  hits that were stored after the backup was made are there only"
+        if len(restored.moved) == 1:
+            yield "  hits that were stored after the backup was made are there only"
+        else:
+            yield "  SQLite could not make that one database: hits that were stored after the backup was made may be lost"
     for journal in journals:
         yield f"{journal.journal}: {journal.sentence}"
