@@ -133,15 +133,23 @@ class Importer:
             stream.reader.close()
 
     async def follow(self, path: Path, summary: ImportSummary) -> None:
-        """Imports a log and goes on as it is written, through rotations and truncations, until cancelled."""
+        """Imports a log and goes on as it is written, through rotations and truncations, until cancelled.
+
+        Waits for a file that is not there. Raises SourceUnreadable if the first one cannot be read; once one was, the
+        next may take its time to get its rights.
+        """
+        followed = False
+        unreadable = 0
         while True:
             try:
                 stream = await self._open(path)
             except SourceUnreadable:
-                if path.exists():
+                unreadable = unreadable + 1 if path.exists() else 0  # once: it came between the two looks
+                if unreadable > 1 and not followed:
                     raise
                 await self._wait(self._poll_s)
                 continue
+            followed = True
             try:
                 await self._follow_one(path, stream, summary)
             except SourceChanged:
@@ -169,8 +177,9 @@ class Importer:
                 if cutter is not None:
                     await self._send_last(cutter, stream, name, summary)
                 return
-            # A file that was moved away is looked at once more: its writer may have it open a little longer.
-            moved = not stream.reader.is_at(path)
+            # A file that was moved away is read until another one has its name, and looked at once more then: its
+            # writer may have it open a little longer.
+            moved = stream.reader.is_replaced(path)
             await self._wait(self._poll_s)
             if not stream.reader.still_has(stream.at, stream.last):
                 raise SourceChanged(f"{path} was truncated")

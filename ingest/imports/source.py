@@ -102,13 +102,13 @@ class PlainSource:
         start = max(0, at - _RAW_BYTES)
         return os.pread(self._raw.fileno(), at - start, start).removesuffix(b"\n").rpartition(b"\n")[2]
 
-    def is_at(self, path: Path) -> bool:
-        """Tells whether this still is the file of that name, and no other one is there."""
+    def is_replaced(self, path: Path) -> bool:
+        """Tells whether another file has that name now; where none has, this may still be written."""
         try:
             status = path.stat()
         except FileNotFoundError:
             return False
-        return (status.st_dev, status.st_ino) == self._inode
+        return (status.st_dev, status.st_ino) != self._inode
 
     def close(self) -> None:
         self._raw.close()
@@ -190,8 +190,8 @@ class PackedSource:
         """Returns nothing: where no line can go on later, none is compared."""
         return b""
 
-    def is_at(self, path: Path) -> bool:
-        return True
+    def is_replaced(self, path: Path) -> bool:
+        return False
 
     def close(self) -> None:
         self._raw.close()

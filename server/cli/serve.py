@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import click
 
 from server.cli.options import with_settings
@@ -28,6 +30,8 @@ def serve_command(settings: Settings) -> None:
       data = "/var/lib/clickcurve"
       workers = 2
     """
+    # Until the server listens to it: it would end a process that does not. What comes meanwhile is not lost but waits.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     from server.process.serve import (
         serve,  # the server's libraries are slow to import, and the other commands need none
     )

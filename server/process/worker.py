@@ -291,6 +291,7 @@ def run(settings: Settings, listener: socket.socket, parent: ParentProcess | Non
             signal.signal(number, lambda *_: signals.stop())
         loop = asyncio.get_running_loop()
         signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(signals.reload))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # which the command has held back
         async with running(settings) as worker:
             signals.limiter = worker.limiter
             # A worker that replaces another one has the settings of its parent's start; the rules may differ by now.

@@ -68,11 +68,7 @@ class SqliteFile:
             if create and ladder is not None and not path.exists():
                 _make(path, ladder)
             elif not path.exists():
-                raise StoreUnavailable(
-                    f"there is no database at {path}; --data DIR names the folder of another one",
-                    field="store",
-                    value=str(path),
-                )
+                raise StoreUnavailable(f"there is no database at {path}", field="store", value=str(path))
             self._inode = _inode(path)
             with self.opened(read_only=True) as db:
                 self.uuid = recognise(db, path, ladder)

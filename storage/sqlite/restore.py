@@ -6,8 +6,8 @@
 3. The database gets a second name, with what is left of its log.
 4. The copy is renamed to the first name, in one step, and the old log loses its first name.
 
-What is there before step 4 is the old database, as good as it was, and the new one afterwards. Whoever repeats the
-command after a kill gets the backup in place.
+What is there before step 4 is the old database, as good as it was, and the new one afterwards. The same call
+after a kill ends what was begun.
 """
 
 from __future__ import annotations

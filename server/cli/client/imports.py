@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext, suppress
@@ -25,6 +24,7 @@ from ingest.imports.target import TIMEOUT_S, HttpTarget, OwnerTarget, Target
 from ingest.reading.bots import bot_judge
 from server import clock
 from server.cli.client.api import is_here
+from server.cli.client.follow import Follower
 from server.cli.main import FAILED, USAGE, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, note, on_screen, progress, reports, show
@@ -33,6 +33,10 @@ from server.process.journals import owning
 from server.settings import Settings
 
 STDIN = Path("-")
+LABEL_HINT = (
+    "  it was read before, and its lines were judged then: with --label NAME it is another source, and all of it counts"
+    " again by these options"
+)
 
 
 @reports("import")
@@ -72,7 +76,7 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
     log = AccessLog(bot_judge(), REDIRECTS if statuses is None else _statuses(statuses))
     local = settings.origins["data"].startswith("flag")
     with data_folder.held(settings.data, "clickcurve import") if local else nullcontext():
-        all_fine = asyncio.run(_import(settings, local, files, log, **given))
+        all_fine = asyncio.run(_import(settings, local, files, log, **given, hint=statuses is not None))
     if not all_fine:
         raise SystemExit(FAILED)
 
@@ -93,40 +97,49 @@ async def _import(
     kind: str | None,
     label: str,
     wide: str,
+    hint: bool,
 ) -> bool:
     """Imports one file after the other. Returns whether all went well."""
-    all_fine = True
     open_target = _folder(settings, Wide(wide)) if local else _server(settings, Wide(wide))
+    source_kind = SourceKind(kind) if kind else None
     async with open_target as target:
-        sender = Sender(target, asyncio.sleep, note, None if follow else TRIES)
+        if follow:
+            return await _follow(target, files[0], log, source_kind, label, hint)
+        sender = Sender(target, asyncio.sleep, note, TRIES)
+        all_fine = True
         for file in files:
-            bar = _Bar(file, on_screen() and not follow)
-            importer = Importer(sender, log, asyncio.sleep, SourceKind(kind) if kind else None, label, bar.show)
-            summary = ImportSummary()
+            bar = _Bar(file, on_screen())
+            importer = Importer(sender, log, asyncio.sleep, source_kind, label, bar.show)
+            opened: Openable = sys.stdin.buffer if file == STDIN else file  # type: ignore[assignment]
             try:
-                if follow:
-                    await _until_interrupted(importer.follow(file, summary))
-                else:
-                    opened: Openable = sys.stdin.buffer if file == STDIN else file  # type: ignore[assignment]
-                    summary = await importer.run(opened)
+                summary = await importer.run(opened)
             except ClickcurveError as error:
                 note(f"{file}: {error.detail}")
                 all_fine = False
                 continue
             finally:
                 bar.clear()
-            show(Result(source_lines(str(file), summary), [_summary_object(str(file), summary)]))
-            all_fine = all_fine and not summary.refused and summary.damage is None
+            all_fine = _show_receipt(file, summary, hint) and all_fine
     return all_fine
 
 
-async def _until_interrupted(work: Any) -> None:
-    task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
-    with suppress(asyncio.CancelledError):
-        await task
+async def _follow(target: Target, file: Path, log: AccessLog, kind: SourceKind | None, label: str, hint: bool) -> bool:
+    """Follows a log until it is interrupted. Returns whether all went well."""
+    follower = Follower(file)
+    sender = Sender(target, follower.wait, note, tries=None)
+    fine = True
+    try:
+        await follower.run(Importer(sender, log, follower.wait, kind, label, follower.between))
+    except ClickcurveError as error:
+        note(f"{file}: {error.detail}")
+        fine = False
+    return _show_receipt(file, follower.summary, hint) and fine
+
+
+def _show_receipt(file: Path, summary: ImportSummary, hint: bool) -> bool:
+    """Prints what came of one source. Returns whether all of it went well."""
+    show(Result(source_lines(str(file), summary, hint), [_summary_object(str(file), summary)]))
+    return not summary.refused and summary.damage is None
 
 
 @asynccontextmanager
@@ -187,15 +200,16 @@ def _summary_object(name: str, summary: ImportSummary) -> dict[str, object]:
     return {"source": name, **asdict(summary), "skipped": dict(summary.skipped)}
 
 
-def source_lines(name: str, summary: ImportSummary) -> list[str]:
-    """Reports for people what came of one source."""
+def source_lines(name: str, summary: ImportSummary, hint: bool = False) -> list[str]:
+    """Reports for people what came of one source; with `hint` how to count again what was read before."""
+    label = [LABEL_HINT] if hint and (summary.is_part or (summary.from_byte and not summary.lines)) else []
     if summary.is_part:
-        return [f"{name}: a part of a source that was counted further already; nothing new"]
+        return [f"{name}: a part of a source that was counted further already; nothing new", *label]
     again = f" (bytes up to {summary.from_byte:,} were counted before)" if summary.from_byte else ""
     read = f"{name}: {summary.lines:,} lines read{again}"
     if summary.kind is SourceKind.log:
         read += f", {summary.people_hits:,} hits of people, {summary.bot_hits:,} of bots, {summary.bad:,} bad"
-    lines = [read]
+    lines = [read, *label]
     if summary.skipped:
         lines.append("  skipped: " + ", ".join(f"{n:,} {why}" for why, n in summary.skipped.most_common()))
     lines += [f"  bad line {bad.line}: {bad.reason}: {bad.text}" for bad in summary.first_bad]

@@ -15,6 +15,7 @@ from ingest.claim_table import Action, Claimant, Holds, choose_number, what_it_h
 from server import clock
 from server.cli.options import with_settings
 from server.cli.output import Result, on_screen, progress, reports
+from server.cli.store.inspect import require_database
 from server.process import data_folder
 from server.process.journals import open_journal
 from server.settings import Settings
@@ -45,10 +46,12 @@ def backup_command(settings: Settings, file: Path, partial: bool) -> Result:
       clickcurve backup /backup/monday.db
       clickcurve verify --store sqlite:////backup/monday.db
     """
+    path = _database(settings, "backup")
+    require_database(settings.store)
     waiting = _Waiting(clock.monotonic, clock.pause)
     try:
         included = backup(
-            _database(settings, "backup"),
+            path,
             file,
             partial=partial,
             look_again=waiting.look_again,
@@ -183,6 +186,6 @@ def _restored_lines(file: Path, path: Path, restored: Restored, journals: list[J
         if len(restored.moved) == 1:
             yield "  hits that were stored after the backup was made are there only"
         else:
-            yield "  SQLite could not make that one database: hits that were stored after the backup was made may be lost"
+            yield "  SQLite could not make that one database: hits that were stored after the backup may be lost"
     for journal in journals:
         yield f"{journal.journal}: {journal.sentence}"

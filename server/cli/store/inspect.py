@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
-from clickcurve.buckets.errors import SettingInvalid
+from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import ALL_LINKS, link_key
 from clickcurve.visible import json_line
@@ -31,12 +32,21 @@ def reading(settings: Settings) -> Iterator[tuple[Store, Ladder]]:
     """Opens the store of the settings for reading."""
     if settings.store.startswith("memory:"):
         raise SettingInvalid("memory:// lives inside the server; there is nothing to read from outside", field="store")
+    require_database(settings.store)
     ladder = Ladder.parse(settings.ladder)
     store = open_store(settings.store, str(ladder), read_only=True)
     try:
         yield store, ladder
     finally:
         store.close()
+
+
+def require_database(store: str) -> None:
+    """Raises StoreUnavailable, saying how another folder is named, if there is no SQLite database at this address."""
+    scheme, _, path = store.partition(":///")
+    if scheme == "sqlite" and not Path(path).exists():
+        detail = f"there is no database at {path}; name a server's data folder by --data, or another store by --store"
+        raise StoreUnavailable(detail, field="store", value=path)
 
 
 @reports("verify")

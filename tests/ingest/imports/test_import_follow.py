@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ingest.imports.importer import ImportSummary
+from ingest.imports.source import SourceReader, SourceUnreadable, open_reader
 from tests.ingest.imports.import_kit import FAULTS, Died, MemoryTarget, expected, importer, log_lines, run
 
 
@@ -74,6 +75,52 @@ def test_a_rotation_loses_no_line_also_when_the_writer_is_late(tmp_path: Path, t
     )
     assert target.people == expected(30)
     assert run(target, moved).chunks == 0
+
+
+def test_a_log_that_was_moved_is_read_until_another_one_has_its_name(tmp_path: Path, target: MemoryTarget) -> None:
+    path, moved = tmp_path / "access.log", tmp_path / "access.log.1"
+    path.write_bytes(log_lines(10))
+    follow(
+        target,
+        path,
+        lambda: path.rename(moved),
+        *(append(moved, log_lines(2, 10 + 2 * n)) for n in range(5)),  # its writer has not noticed yet
+        append(path, log_lines(5, 20)),
+        nothing,
+        append(path, log_lines(5, 25)),
+        nothing,
+    )
+    assert target.people == expected(30)
+    assert run(target, moved).chunks == 0
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_a_log_whose_rights_come_late_is_waited_for(
+    tmp_path: Path, target: MemoryTarget, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    path, moved = tmp_path / "access.log", tmp_path / "access.log.1"
+    path.write_bytes(log_lines(10))
+    refusals = iter([False] + [True] * times)
+
+    def opened(source: Path) -> SourceReader:
+        if next(refusals, False):
+            raise SourceUnreadable(f"{source}: Permission denied")
+        return open_reader(source)
+
+    monkeypatch.setattr("ingest.imports.importer.open_reader", opened)
+    rotated = [lambda: path.rename(moved), append(path, log_lines(5, 10)), *[nothing] * (times + 2)]
+    follow(target, path, *rotated, append(path, log_lines(5, 15)), nothing)
+    assert target.people == expected(20)
+
+
+def test_a_log_that_may_not_be_read_is_refused_at_once_and_one_that_just_appears_is_not(
+    tmp_path: Path, target: MemoryTarget
+) -> None:
+    with pytest.raises(SourceUnreadable, match="directory"):
+        asyncio.run(importer(target, lambda _: asyncio.sleep(0)).follow(tmp_path, ImportSummary()))
+    path = tmp_path / "access.log"
+    follow(target, path, nothing, append(path, log_lines(10)), nothing)
+    assert target.people == expected(10)
 
 
 def test_a_truncated_log_is_followed_from_its_new_beginning(tmp_path: Path, target: MemoryTarget) -> None:

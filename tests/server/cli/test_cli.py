@@ -160,6 +160,8 @@ def test_the_store_is_verified_dumped_exported_and_backed_up(counted: Path, tmp_
 def test_a_missing_store_is_reported_and_not_made(tmp_path: Path) -> None:
     text = said("verify", "--data", str(tmp_path / "none"), code=3)
     assert text.startswith("Error: there is no database at")
+    assert "name a server's data folder by --data" in text
+    assert "by --data" in said("backup", str(tmp_path / "copy.db"), "--data", str(tmp_path / "none"), code=3)
     assert not (tmp_path / "none").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sqlite3
@@ -41,6 +42,26 @@ def test_ctrl_c_stops_it_too_and_every_line_of_the_log_is_one_object_with_time_l
     assert server.wait() == 0
     assert events(server, "stopped")
     assert all({"time", "level", "event"} <= line.keys() for line in events(server))
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_hangup_before_it_listens_is_heard_once_it_does(data: Path, tmp_path: Path, workers: str) -> None:
+    data.mkdir()
+    tokens = data / "tokens.json"
+    os.mkfifo(tokens)  # a start reads its tokens before it listens, and stops here until they come
+    server = RunningServer(data, "--workers", workers)
+    server.launch()
+    try:
+        with tokens.open("w") as sender:
+            server.signal(signal.SIGHUP)
+            tokens.unlink()
+            sender.write('{"tokens": []}')
+        server.wait_ready()
+        if workers == "1":  # several read a settings file once more when they start, and here is none
+            wait_until(lambda: bool(events(server, "limits reloaded")))
+        assert server.stop() == 0
+    finally:
+        server.kill()
 
 
 def test_a_stop_does_not_wait_for_a_store_that_is_stuck(serve: Serve, data: Path) -> None:

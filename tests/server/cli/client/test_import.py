@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from ingest.imports.importer import ImportSummary
+from server.cli.client.follow import Follower, Interrupted, follow_line
 from server.cli.main import main
 from testing.client import Clickcurve
-from testing.server import RunningServer
+from testing.program import running
+from testing.server import RunningServer, command
+from testing.terminal import on_terminal
 from tests.conftest import Serve
 from tests.server.commands import said
 
@@ -66,6 +71,72 @@ def test_a_log_is_counted_once_however_often_and_in_whatever_packing_it_comes(sh
         assert client.total("spring")["total"] == 101
         assert client.total("spring", bots="only")["total"] == 50
         assert client.total("c/d")["total"] == 50
+
+
+def test_a_log_that_was_read_with_other_settings_hints_at_a_label(shared: RunningServer, log: Path) -> None:
+    log.write_text(log.read_text().replace("/launch", "/hinted"))
+    imported(str(log), "--url", shared.url)
+    text = imported(str(log), "--status", "200", "--url", shared.url)
+    assert "0 lines read" in text and "with --label NAME it is another source" in text
+    assert "--label" not in imported(str(log), "--url", shared.url), "a plain repeat is all right as it is"
+    part = log.with_name("part.log")
+    part.write_text(log.read_text()[: len(log.read_text()) // 2])
+    assert "--label NAME" in imported(str(part), "--status", "200", "--url", shared.url)
+    assert "50 hits of people" in imported(str(log), "--status", "200", "--label", "hinted", "--url", shared.url)
+
+
+def test_a_follower_says_what_it_does_and_ends_with_its_receipt(shared: RunningServer, log: Path) -> None:
+    log.write_text(log.read_text().replace("/launch", "/followed"))
+    seen = "lines read, 200 hits counted; waiting for more"
+    text = on_terminal(
+        "import", "--follow", str(log), "--url", shared.url, columns=200, interrupt_when=lambda text: seen in text
+    )
+    assert text.startswith(f"{log}: following it; Ctrl-C ends this")
+    assert seen in text
+    receipt = text.rpartition("\r\033[K")[2]
+    assert "400 lines read, 150 hits of people, 50 of bots, 50 bad" in receipt
+    assert "counted 200, late 200, refused 0" in receipt
+
+
+def test_a_follower_without_a_terminal_says_it_once_a_minute_and_ends_with_its_receipt(
+    shared: RunningServer, log: Path, tmp_path: Path
+) -> None:
+    log.write_text(log.read_text().replace("/launch", "/piped"))
+    follow = command("import", "--follow", str(log), "--url", shared.url)
+    with Clickcurve(shared.url) as client, running(follow, tmp_path / "follow.out") as follower:
+        follower.until(lambda: bool(client.total("piped")["total"] == 100))
+        assert follower.stop() == 0
+        first, *rest = follower.output().splitlines()
+    assert first == f"{log}: following it; Ctrl-C ends this and prints what was counted"
+    assert "150 hits of people" in rest[0] and not any("waiting" in line for line in rest)
+
+
+def test_what_a_follower_waits_for_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    assert follow_line(path, ImportSummary()) == f"{path}: 0 lines read, 0 hits counted; waiting until it is there"
+    path.touch()
+    assert follow_line(path, ImportSummary(lines=1_234, counted=5)).endswith(
+        ": 1,234 lines read, 5 hits counted; waiting for more"
+    )
+
+
+def test_the_first_signal_ends_a_follower_between_two_chunks_and_the_second_at_once(tmp_path: Path) -> None:
+    async def interrupted() -> None:
+        follower = Follower(tmp_path / "none")
+        follower.between()
+        never = asyncio.ensure_future(asyncio.Event().wait())
+        waiting = asyncio.ensure_future(follower.wait(3_600))
+        await asyncio.sleep(0)
+        follower._interrupt(never)
+        with pytest.raises(Interrupted):
+            await waiting
+        with pytest.raises(Interrupted):
+            follower.between(17)
+        assert not never.cancelling()
+        follower._interrupt(never)
+        assert never.cancelling()
+
+    asyncio.run(interrupted())
 
 
 def test_other_statuses_count_when_asked_for(shared: RunningServer, log: Path) -> None:
