@@ -17,6 +17,11 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 
+# Of every answer but a receipt of hits: they change with each hit and hold text of strangers, so none is kept, and none
+# is taken for another type than it says.
+SAFE: Headers = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+FIELDS = "clickcurve.fields"  # the header fields by name, in the scope of a connection that has made that dict already
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:

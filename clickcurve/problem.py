@@ -11,7 +11,7 @@ import json
 import math
 from typing import TypeAlias
 
-from clickcurve.asgi import Answer, Headers, answer
+from clickcurve.asgi import SAFE, Answer, Headers, answer
 from clickcurve.buckets.errors import ClickcurveError, MethodNotAllowed, NotAllowed, NotAuthenticated
 
 MEDIA_TYPE = "application/problem+json"
@@ -24,12 +24,12 @@ _SHOWN_CHARACTERS = 200
 
 def problem(error: ClickcurveError, more: Headers = ()) -> Answer:
     """Returns the answer to an error of ours; `more` are further headers, names in lower case."""
-    return answer(error.status, error_body(error), MEDIA_TYPE.encode(), (*more, *error_headers(error)))
+    return answer(error.status, error_body(error), MEDIA_TYPE.encode(), (*more, *SAFE, *error_headers(error)))
 
 
 def problem_answer(status: int, title: str, detail: str, more: Headers = ()) -> Answer:
     """Returns an answer that says what is wrong where no error is raised."""
-    return answer(status, problem_body(status, title, detail), MEDIA_TYPE.encode(), more)
+    return answer(status, problem_body(status, title, detail), MEDIA_TYPE.encode(), (*more, *SAFE))
 
 
 def error_body(error: ClickcurveError) -> bytes:

@@ -16,7 +16,7 @@ from ingest import hit, owner
 from ingest.reading import body_room, content_encoding, json_hit, receipt, request_sums
 from query import grid, parameters
 from server import settings
-from server.http import auth, connection, health_routes
+from server.http import auth, callers, connection, health_routes, request_head
 from server.process import worker
 
 
@@ -67,20 +67,34 @@ LIMITS: Mapping[str, Limit] = {
         "hits are refused with 503 until a flush frees it",
     ),
     "header_bytes": Limit(
-        connection.HEADER_BYTES, "bytes of request line and headers", "the connection is closed with 400"
+        connection.HEADER_BYTES, "bytes of request line and headers", "the request is refused with 431"
     ),
     "backlog": Limit(worker.BACKLOG, "connections that wait to be accepted", "the kernel refuses further ones"),
     "connections": Limit(
         connection.CONNECTIONS, "connections of a worker at once", "further ones are answered 503 and closed"
     ),
-    "stall_s": Limit(
-        connection.STALL_S,
-        "seconds without a byte in the middle of a request",
-        "the connection is closed, nothing counts",
+    "address_connections": Limit(
+        callers.ADDRESS_CONNECTIONS,
+        "connections of an address to a worker (setting address_connections)",
+        "further ones are answered 429 and closed",
     ),
-    "keep_alive_s": Limit(worker.KEEP_ALIVE_S, "seconds without a request", "the connection is closed"),
+    "head_s": Limit(
+        request_head.HEAD_S, "seconds for the head of a request (setting head_s)", "the connection is closed"
+    ),
+    "slowest_bytes_s": Limit(
+        callers.SLOWEST_BYTES_S,
+        f"bytes a second of a body, and of an answer, over {connection.PACE_S} s (setting slowest_bytes_s)",
+        "a slower one is cut off; nothing of its body counts",
+    ),
+    "drained_bytes": Limit(
+        connection.DRAINED_BYTES, "bytes of a body whose request is answered already", "the connection is closed"
+    ),
+    "drained_s": Limit(
+        connection.DRAINED_S, "seconds for the rest of a body whose request is answered", "the connection is closed"
+    ),
+    "keep_alive_s": Limit(connection.KEEP_ALIVE_S, "seconds without a request", "the connection is closed"),
     "drain_s": Limit(
-        worker.DRAIN_S,
+        connection.DRAIN_S,
         "seconds for requests under way at a stop",
         "they are cut off; what was not answered may not count",
     ),

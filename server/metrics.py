@@ -8,6 +8,7 @@ steps back, whichever worker answers. Other workers' numbers are as old as their
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 COUNTER, GAUGE = "counter", "gauge"
+_VERSION_GIVEN = re.compile(r"\bversion\s*=([^;]*)")
+_VERSION = re.compile(r"\s*[0-9]{1,4}(\.[0-9]{1,4}){0,3}\s*", re.ASCII)
 
 
 class Family(NamedTuple):
@@ -176,10 +179,16 @@ class Metrics:
 
     def answer(self, accept: str) -> tuple[bytes, str]:
         """Returns (body, content type) for a scraper whose Accept header is `accept`."""
-        encode, content_type = choose_encoder(accept)
+        encode, content_type = choose_encoder(_with_versions(accept))
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Collector(self._all_workers()))
         return encode(registry), content_type
+
+
+def _with_versions(accept: str) -> str:
+    """Leaves out the types whose version is none: prometheus-client raises for them."""
+    types = accept.split(",")
+    return ",".join(kind for kind in types if all(map(_VERSION.fullmatch, _VERSION_GIVEN.findall(kind))))
 
 
 def clear_samples(shared: Path) -> None:

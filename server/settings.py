@@ -17,110 +17,36 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clickcurve.buckets.errors import ClickcurveError, RuleInvalid, SettingInvalid
+from clickcurve.buckets.errors import RuleInvalid, SettingInvalid
 from clickcurve.buckets.ladder import CLICKS
-from clickcurve.limiter.http.address import HEADERS, addresses
+from clickcurve.limiter.http.address import HEADERS
 from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import Rule, parse_rules
 from ingest.journal.journal import MAX_BYTES
-from storage.cassandra import uri
+from server.http.callers import ADDRESS_CONNECTIONS, SLOWEST_BYTES_S
+from server.http.request_head import HEAD_S
+from server.setting_values import (
+    Broken,
+    anything,
+    file_path,
+    host_names,
+    maybe_file_path,
+    memcached_servers,
+    networks,
+    not_empty,
+    on_or_off,
+    one_of,
+    redis_url,
+    server_url,
+    store_uri,
+    web_origins,
+    whole_number,
+)
 
 PREFIX = "CLICKCURVE_"
 MAX_WORKERS = 64
 JOURNAL_MIB = MAX_BYTES // 1024 // 1024
 LADDER = str(CLICKS)
-
-
-class Broken(ValueError):
-    """The rule that a value breaks, as the end of a sentence: "must be ..."."""
-
-
-def _not_empty(text: str) -> str:
-    if not text.strip() or "\0" in text:
-        raise Broken("must not be empty")
-    return text
-
-
-def _maybe(text: str) -> str:
-    return text
-
-
-def _file_path(text: str) -> Path:
-    return Path(_not_empty(text)).expanduser()
-
-
-def _maybe_file_path(text: str) -> Path | None:
-    return _file_path(text) if text else None
-
-
-def _whole_number(least: int, most: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        rule = f"must be a whole number from {least} to {most}"
-        try:
-            number = int(text) if text.strip().lstrip("-").isascii() and "_" not in text else least - 1
-        except ValueError:
-            raise Broken(rule) from None
-        if not least <= number <= most:
-            raise Broken(rule)
-        return number
-
-    return parse
-
-
-_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-
-
-def _on_or_off(text: str) -> bool:
-    try:
-        return _WORDS[text.strip().lower()]
-    except KeyError:
-        raise Broken("must be on or off") from None
-
-
-def _store(text: str) -> str:
-    if text and not text.startswith(("sqlite:///", "cassandra://", "memory://")):
-        raise Broken("must begin with sqlite:///, cassandra:// or memory://")
-    if text.startswith("cassandra://"):
-        uri.parse(text)  # its own sentence, which shows no password
-    return text
-
-
-def _redis_url(text: str) -> str:
-    if text and not text.startswith(("redis://", "rediss://", "unix://", "redis+sentinel://")):
-        raise Broken("must begin with redis://, rediss://, unix:// or redis+sentinel://")
-    return text
-
-
-def _memcached_servers(text: str) -> str:
-    """Checks `host:port,host:port`; an IPv6 address stands in brackets."""
-    for part in text.split(",") if text else ():
-        host, _, port = part.strip().rpartition(":")
-        if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
-            raise Broken("must be host:port, with commas between several")
-    return text
-
-
-def _networks(text: str) -> str:
-    try:
-        addresses(text)
-    except ClickcurveError as error:
-        raise Broken(f"must be {error.rule}: {error.detail}") from None
-    return text
-
-
-def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise Broken("must be one of " + ", ".join(choices))
-        return text
-
-    return parse
-
-
-def _url(text: str) -> str:
-    if not text.startswith(("http://", "https://")):
-        raise Broken("must begin with http:// or https://")
-    return text.rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,71 +79,90 @@ TABLE: tuple[Setting, ...] = (
     Setting(
         "data",
         "./clickcurve-data",
-        _file_path,
+        file_path,
         "Folder of the journal, the tokens and, by default, the database.",
         "DIR",
     ),
     Setting(
         "host",
         "127.0.0.1",
-        _not_empty,
+        not_empty,
         "Address to listen on. Other than loopback needs tokens, or --insecure.",
         "ADDRESS",
     ),
-    Setting("port", "8080", _whole_number(0, 65_535), "Port to listen on; 0 takes a free one and says which.", "PORT"),
+    Setting("port", "8080", whole_number(0, 65_535), "Port to listen on; 0 takes a free one and says which.", "PORT"),
     Setting(
         "store",
         "",
-        _store,
+        store_uri,
         "Where rows live: sqlite:///file, cassandra://host,host:9042/keyspace, or memory:// to keep nothing. "
         "Without one, clickcurve.db in the data folder.",
         "URI",
     ),
-    Setting("config", "", _maybe_file_path, "TOML file with settings under these names.", "FILE"),
-    Setting("workers", "1", _whole_number(1, MAX_WORKERS), "Worker processes on one port; each is an owner.", "N"),
+    Setting("config", "", maybe_file_path, "TOML file with settings under these names.", "FILE"),
+    Setting("workers", "1", whole_number(1, MAX_WORKERS), "Worker processes on one port; each is an owner.", "N"),
     Setting(
         "insecure",
         "off",
-        _on_or_off,
+        on_or_off,
         "Listen beyond loopback though there are no tokens: anybody may write and read.",
         "",
     ),
-    Setting("flush_s", "15", _whole_number(1, 3_600), "Seconds from one flush to the next.", "SECONDS"),
+    Setting("flush_s", "15", whole_number(1, 3_600), "Seconds from one flush to the next.", "SECONDS"),
     Setting(
         "sync",
         "on",
-        _on_or_off,
+        on_or_off,
         "Sync the journal before an answer. Off: faster, but a crash of the machine loses what was accepted "
         "in the seconds before it; a crash of the program loses nothing.",
         "on|off",
     ),
-    Setting("journal_mib", str(JOURNAL_MIB), _whole_number(4, 1_048_576), "Most that one journal may hold.", "MIB"),
+    Setting("journal_mib", str(JOURNAL_MIB), whole_number(4, 1_048_576), "Most that one journal may hold.", "MIB"),
     Setting(
-        "ladder", LADDER, _not_empty, "Tiers, finest first: width in seconds (or week, month), then days kept.", "TIERS"
+        "ladder", LADDER, not_empty, "Tiers, finest first: width in seconds (or week, month), then days kept.", "TIERS"
     ),
-    Setting(
-        "limits_redis", "", _redis_url, "Redis of the rules that name it: redis://host:6379/0.", "URL", secret=True
-    ),
-    Setting(
-        "limits_memcached", "", _memcached_servers, "memcached servers of the rules that name it.", "HOST:PORT,..."
-    ),
+    Setting("limits_redis", "", redis_url, "Redis of the rules that name it: redis://host:6379/0.", "URL", secret=True),
+    Setting("limits_memcached", "", memcached_servers, "memcached servers of the rules that name it.", "HOST:PORT,..."),
     Setting(
         "limits_timeout_ms",
         "100",
-        _whole_number(1, 60_000),
+        whole_number(1, 60_000),
         "Milliseconds that a limiter's backend has to answer.",
         "MS",
     ),
     Setting(
-        "limits_headers", "x", _choice(DIALECTS), "What answers say of limits: " + ", ".join(DIALECTS) + ".", "NAME"
+        "limits_headers", "x", one_of(DIALECTS), "What answers say of limits: " + ", ".join(DIALECTS) + ".", "NAME"
     ),
     Setting(
-        "trusted_proxies", "", _networks, "Networks of your own proxies: only they may name the client.", "NETWORKS"
+        "trusted_proxies", "", networks, "Networks of your own proxies: only they may name the client.", "NETWORKS"
     ),
-    Setting("proxy_header", HEADERS[0], _choice(HEADERS), "The header in which your proxies name the client.", "NAME"),
-    Setting("ipv6_prefix", "64", _whole_number(1, 128), "IPv6 addresses count by networks of so many bits.", "BITS"),
-    Setting("url", "http://127.0.0.1:8080", _url, "The server to ask.", "URL", side="client"),
-    Setting("token", "", _maybe, "The token to send to it.", "TOKEN", side="client", secret=True),
+    Setting("proxy_header", HEADERS[0], one_of(HEADERS), "The header in which your proxies name the client.", "NAME"),
+    Setting("ipv6_prefix", "64", whole_number(1, 128), "IPv6 addresses count by networks of so many bits.", "BITS"),
+    Setting(
+        "allowed_hosts",
+        "",
+        host_names,
+        "Names beside this machine's own under which it may be called while there are no tokens.",
+        "NAMES",
+    ),
+    Setting("cors_origins", "", web_origins, "Web sites whose pages may call it from a browser; * is all.", "ORIGINS"),
+    Setting("head_s", str(HEAD_S), whole_number(1, 3_600), "Seconds for the head of a request to come.", "SECONDS"),
+    Setting(
+        "slowest_bytes_s",
+        str(SLOWEST_BYTES_S),
+        whole_number(0, 1_000_000),
+        "Bytes a second, over a minute, that a body has to come at and an answer to be taken at; 0: one byte will do.",
+        "BYTES",
+    ),
+    Setting(
+        "address_connections",
+        str(ADDRESS_CONNECTIONS),
+        whole_number(0, 1_000_000),
+        "Connections of one address to a worker, but of this machine and trusted proxies; 0: any number.",
+        "N",
+    ),
+    Setting("url", "http://127.0.0.1:8080", server_url, "The server to ask.", "URL", side="client"),
+    Setting("token", "", anything, "The token to send to it.", "TOKEN", side="client", secret=True),
 )
 _BY_NAME = {setting.name: setting for setting in TABLE}
 
@@ -244,6 +189,11 @@ class Settings:
     trusted_proxies: str
     proxy_header: str
     ipv6_prefix: int
+    allowed_hosts: tuple[str, ...]
+    cors_origins: tuple[str, ...]
+    head_s: int
+    slowest_bytes_s: int
+    address_connections: int
     url: str
     token: str
     origins: Mapping[str, str]
@@ -260,6 +210,8 @@ class Settings:
                 value = "********"
             elif isinstance(value, bool):
                 value = "on" if value else "off"
+            elif isinstance(value, tuple):
+                value = ", ".join(value)
             rows.append((setting.name, "" if value is None else str(value), self.origins[setting.name]))
         return rows
 
@@ -315,14 +267,18 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
         setting = _known_setting(name, f"name in {path}")
         if name == "config":
             raise SettingInvalid(f"{path} names a further settings file; give it by --config instead", field="config")
-        if not isinstance(value, str | int | bool):
-            shown = type(value).__name__
-            raise SettingInvalid(
-                f"{name} in {path} is a {shown}: it must be a text, a number or true or false", field=name
-            )
-        text = ("on" if value else "off") if isinstance(value, bool) else str(value)
-        found[setting.name] = (text, f"file {path}")
+        found[setting.name] = (_as_text(name, value, path), f"file {path}")
     return found, rules
+
+
+def _as_text(name: str, value: object, path: Path) -> str:
+    """Returns a value of the file as a flag would have it; a list of texts has commas between them."""
+    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+        return ",".join(value)
+    if not isinstance(value, str | int | bool):
+        what = f"{name} in {path} is a {type(value).__name__}"
+        raise SettingInvalid(f"{what}: it must be a text, a number, true or false, or a list of texts", field=name)
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def _parse_rule_tables(tables: object, path: Path) -> tuple[Rule, ...]:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
-from clickcurve.asgi import Answer, Message, Receive, Scope, Send, answer, close_unanswered
+from clickcurve.asgi import FIELDS, Answer, Message, Receive, Scope, Send, answer, close_unanswered
 from clickcurve.buckets.errors import (
     BodyUnreadable,
     ClickcurveError,
@@ -119,7 +119,7 @@ class HitRoutes:
         try:
             if scope["method"] == "POST":
                 path: bytes = scope["raw_path"]
-                headers = dict(scope["headers"])
+                headers = scope.get(FIELDS) or dict(scope["headers"])
                 if not _ODD.isdisjoint(headers):
                     pass
                 elif len(path) > len(HIT):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from clickcurve.asgi import Application, Receive, Scope, Send, answer
+from clickcurve.asgi import SAFE, Application, Receive, Scope, Send, answer
 from clickcurve.buckets.errors import MethodNotAllowed, ParameterInvalid
 from clickcurve.keys import key_in_path
 from query.queries import Queries
 
 LINKS = b"/v1/links/"
-_VARY = ((b"vary", b"accept"),)
+_MORE = ((b"vary", b"accept"), *SAFE)
 
 
 class HotQueries:
@@ -37,7 +37,7 @@ class HotQueries:
         raw_key, what = target
         try:
             if scope["method"] != "GET":
-                raise MethodNotAllowed(f"{scope['method']} is not possible at {scope['path']}", rule="GET")
+                raise MethodNotAllowed(f"{scope['method']} is not possible at {scope['path']}", rule="GET, HEAD")
             key = None if raw_key is None else key_in_path(raw_key, ParameterInvalid)
             query = scope["query_string"]
             if what == b"curve":
@@ -47,7 +47,7 @@ class HotQueries:
         except Exception as error:
             await self._refuse(error)(scope, receive, send)
             return
-        await answer(200, body, media.encode(), _VARY).send(send)
+        await answer(200, body, media.encode(), _MORE).send(send)
 
 
 def hot_target(scope: Scope) -> tuple[bytes | None, bytes] | None:

@@ -24,10 +24,11 @@ from query.reader import Reader
 from query.top import TopLinks
 from server.clock import monotonic
 from server.http.auth import Gate
-from server.http.docs_page import docs_page
-from server.http.front_door import FrontDoor
+from server.http.docs_page import CONTENT_POLICY, docs_page
+from server.http.front_door import FrontDoor, made_safe
 from server.http.health_routes import Readiness
 from server.http.health_routes import router as server_routes
+from server.http.open_door import OpenDoor
 from server.http.openapi import describe
 from server.http.problems import Problems
 from server.limiter.limiter import ServerLimiter
@@ -63,6 +64,7 @@ def create_app(
     readiness: Readiness,
     limiter: ServerLimiter,
     limit_history: Limits,
+    open_door: OpenDoor,
 ) -> FrontDoor:
     """Joins the parts into the application that uvicorn runs."""
     room = BodyRoom(monotonic)
@@ -87,13 +89,14 @@ def create_app(
     app.include_router(server_routes(readiness, metrics))
     describe(app)
     app.add_api_route("/docs", _docs(app), include_in_schema=False)
-    reads_first = HotQueries(queries, counting.problems.answer, app)
-    return FrontDoor(gate, counting.problems, hits, reads_first, limiter)
+    reads_first = HotQueries(queries, counting.problems.answer, made_safe(app))
+    return FrontDoor(gate, counting.problems, hits, reads_first, limiter, open_door)
 
 
 def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
     async def docs(request: Request) -> HTMLResponse:
-        return HTMLResponse(docs_page(app.openapi(), str(request.base_url).rstrip("/")))
+        page = docs_page(app.openapi(), str(request.base_url).rstrip("/"))
+        return HTMLResponse(page, headers={"Content-Security-Policy": CONTENT_POLICY})
 
     return docs
 

@@ -1,7 +1,8 @@
-"""uvicorn's HTTP connection, with bounds on connections, header bytes and stalls, and deaf to `Upgrade`.
+"""uvicorn's HTTP connection, strict about what is a request, and with bounds on what a client may hold.
 
-uvicorn has no bounds: its parser keeps headers of any length in memory, and it waits for ever for the rest of a
-request. A request that arrives whole costs only a few comparisons more.
+uvicorn has no bounds: its parser keeps headers of any length in memory, it waits for ever for the rest of a request and
+for a client to take its answer. Here each connection is looked at every `LOOK_S` seconds: what it waits for, since
+when, and how far that has come. So a request that arrives whole costs no timer at all, not even uvicorn's own.
 
 A server may ignore `Upgrade` (RFC 9110, 7.8), and this one must: the parser takes what follows the headers of such a
 request for another protocol, so that its body was lost and, with the next read, became a request of its own, past the
@@ -11,54 +12,114 @@ rules of a proxy in front. So such a request is read again from a head without t
 from __future__ import annotations
 
 import asyncio
+import math
+import socket
+import struct
 from collections import Counter
+from http import HTTPStatus
+from typing import NamedTuple
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from clickcurve.problem import MEDIA_TYPE, problem_body
+from clickcurve.asgi import FIELDS
+from server.http.callers import SLOWEST_BYTES_S, Callers
+from server.http.request_head import HEAD_S, RequestRefused, check_head, check_length, refusal, too_long
 
 CONNECTIONS = 10_000  # of a worker at once
 HEADER_BYTES = 64 * 1024  # request line and headers
-STALL_S = 60  # without a byte in the middle of a request
+PACE_S = 60  # over which the rate of a body that comes, and of an answer that is taken, is measured
+KEEP_ALIVE_S = 75  # without a request
+DRAINED_S = 30  # for the rest of a body whose request is answered
+DRAINED_BYTES = 64 * 1024 * 1024  # of it
+LOOK_S = 5
+DRAIN_S = 5  # for requests under way at a stop
 
-_FULL = problem_body(503, "too many connections", "nothing was counted; try again in a second")
-TOO_MANY = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: %s\r\nretry-after: 1\r\n"
-    b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (MEDIA_TYPE.encode(), len(_FULL), _FULL)
+_FULL = refusal(503, "too many connections", "nothing was counted; try again in a second", retry_after_s=1)
+_CALLER_FULL = refusal(
+    429, "too many connections", "your address has too many open here; nothing was counted", retry_after_s=1
 )
+_CODED = b"transfer-encoding"
+_UNREADABLE = RequestRefused(400, "what came cannot be read as a request")
+_BYTES_ACKED = struct.Struct("=Q")
+_AT_BYTES_ACKED = 120  # in the kernel's struct tcp_info
+
+
+class Wait(NamedTuple):
+    """What a connection waits for, and of which request; within `within_s`, `progress` has to grow by `least`."""
+
+    what: str
+    of: object
+    progress: int
+    within_s: float
+    least: float
 
 
 class Connection(HttpToolsProtocol):
     """One HTTP connection of the server. `refused` counts closed connections by reason."""
 
     refused: Counter[str]
+    callers: Callers
     connections_max = CONNECTIONS
     header_bytes = HEADER_BYTES
-    stall_s: float = STALL_S
+    head_s: float = HEAD_S
+    slowest_bytes_s: float = SLOWEST_BYTES_S
+    pace_s: float = PACE_S
+    keep_alive_s: float = KEEP_ALIVE_S
+    drained_s: float = DRAINED_S
+    drained_bytes = DRAINED_BYTES
+    look_s: float = LOOK_S
+    drain_s: float = DRAIN_S
 
     _in_headers = False
-    _unfinished_bytes = 0  # of a request whose headers have not ended
-    _stall: asyncio.TimerHandle | None = None
+    _is_broken = False  # what came cannot be read on
+    _read_bytes = 0  # of the last read
+    _begun_bytes = 0  # of the read that a head began in
+    _head_bytes = 0  # read for it since
+    _body_of: RequestResponseCycle | None = None  # the last request whose body came in several reads
+    _body_bytes = 0  # of it, but for the first read
+    _drained_bytes = 0  # of these, what came after its answer
+    _answering: RequestResponseCycle  # the request that is answered now; self.cycle is the newest
+    _caller: str | None = None
+    _wait: Wait | None = None  # as the last look found it, when it was new
+    _wait_since = 0.0
+    _next_look: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._caller = self.callers.name(self.client)
         if len(self.connections) > self.connections_max:
-            self.refused["full"] += 1
-            transport.write(TOO_MANY)
-            transport.close()
+            self._turn_away("full", _FULL)
+        elif not self.callers.enter(self._caller):
+            self._caller = None
+            self._turn_away("address", _CALLER_FULL)
         else:
-            self._expect_more()
+            self._look()
 
+    def _turn_away(self, reason: str, answer: bytes) -> None:
+        self.refused[reason] += 1
+        self.transport.write(answer)
+        self.transport.close()
+
+    # --- reading ------------------------------------------------------------------------------------------------
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_headers = True
+        self._begun_bytes = self._read_bytes
+        self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade():
             return  # read again without that wish, by `_feed`
+        version = self.parser.get_http_version()
+        fields = dict(self.headers)
+        if version != "1.1" or len(fields) < len(self.headers) or b"host" not in fields or _CODED in fields:
+            check_head(version, self.headers)
+        self.scope[FIELDS] = fields  # type: ignore[literal-required]
+        if self._begun_bytes + self._head_bytes > self.header_bytes:
+            check_length(self.url, self.headers, self.header_bytes)
         self._in_headers = False
-        self._unfinished_bytes = 0
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -66,22 +127,31 @@ class Connection(HttpToolsProtocol):
             super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
+        if self._is_broken:
+            return
+        self._read_bytes = len(data)
+        self._head_bytes += self._read_bytes
         try:
             self._feed(data)
-        except httptools.HttpParserError:
-            self.send_400_response("Invalid HTTP request received.")
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
+        except httptools.HttpParserError as error:
+            why = error.__context__
+            self._refuse(why if isinstance(why, RequestRefused) else _UNREADABLE)
+            return
         if self._in_headers:
-            self._unfinished_bytes += len(data)
-            if self._unfinished_bytes > self.header_bytes and not self.transport.is_closing():
-                self.refused["headers"] += 1
-                super().send_400_response(f"the headers are longer than {self.header_bytes} bytes")
-            self._expect_more()
+            if self._head_bytes > self.header_bytes:
+                self._refuse(too_long(self.header_bytes))
         elif self.cycle is not None and self.cycle.more_body:
-            self._expect_more()
+            self._count_body(len(data))
+
+    def _count_body(self, size: int) -> None:
+        if self._body_of is not self.cycle:
+            self._body_of = self.cycle
+            self._body_bytes = self._drained_bytes = 0
+        self._body_bytes += size
+        if self.cycle.response_complete:
+            self._drained_bytes += size
+            if self._drained_bytes > self.drained_bytes:
+                self._let_go("drained")
 
     def _feed(self, data: bytes) -> None:
         """Parses what was received; a request that asks for another protocol is parsed again as plain HTTP."""
@@ -92,6 +162,7 @@ class Connection(HttpToolsProtocol):
                 if self.parser.get_method() == b"CONNECT":
                     raise httptools.HttpParserError("this is no proxy") from None
                 data = self._head_without_upgrade() + data[upgrade.args[0] :]
+                self._read_bytes = len(data)
                 self.parser = httptools.HttpRequestParser(self)
                 self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
             else:
@@ -108,23 +179,100 @@ class Connection(HttpToolsProtocol):
                 lines.append(b"%s: %s" % (name, value))
         return b"\r\n".join((*lines, b"", b""))
 
+    def _refuse(self, why: RequestRefused) -> None:
+        """Ends the connection for what cannot be read, after the answers to the requests before it."""
+        self.refused[why.reason] += 1
+        self._is_broken = True
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and cycle.more_body and self.pipeline:  # within its body, and others are answered first
+            self.pipeline.popleft()
+            cycle = self.cycle = self.pipeline[0][0] if self.pipeline else self._answering
+        if cycle is not None and not cycle.more_body and not cycle.response_complete:
+            cycle.keep_alive = False
+            return
+        if cycle is None or not (cycle.more_body and cycle.response_started):
+            self.transport.write(refusal(why.status, HTTPStatus(why.status).phrase.lower(), why.detail))
+        self.transport.close()
+
+    # --- ends ---------------------------------------------------------------------------------------------------
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answering = cycle
+        task = self.loop.create_task(cycle.run_asgi(app))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answers a client that has ended its side after whole requests; lets go of one within a body."""
+        if self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
+            return False
+        self.cycle.keep_alive = False
+        return True
+
+    def on_response_complete(self) -> None:
+        """Goes on with the next request that was sent ahead: as uvicorn does, without its timer."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+
     def connection_lost(self, exc: Exception | None) -> None:
+        if self.cycle is not None and not self._answering.response_complete:
+            self._answering.disconnected = True
         super().connection_lost(exc)
-        if self._stall is not None:
-            self._stall.cancel()
+        self.callers.leave(self._caller)
+        if self._next_look is not None:
+            self._next_look.cancel()
 
-    def send_400_response(self, msg: str) -> None:
-        self.refused["unreadable"] += 1
-        super().send_400_response(msg)
+    def shutdown(self) -> None:
+        """Lets a request under way be answered at a stop; cuts it off shortly before uvicorn would, with an error."""
+        super().shutdown()
+        if not self.transport.is_closing():
+            self.loop.call_later(0.9 * self.drain_s, self.transport.abort)
 
-    def _expect_more(self) -> None:
-        self._stall = self.loop.call_later(self.stall_s, self._stalled)
+    # --- patience -----------------------------------------------------------------------------------------------
+    def _look(self) -> None:
+        """Lets go of a client that has not done its part in time, and looks again later."""
+        if self.transport.is_closing() and not self.transport.get_write_buffer_size():
+            return
+        now = self.loop.time()
+        wait, before = self._waits_for(), self._wait
+        if before is None or wait.what != before.what or wait.of is not before.of:
+            self._wait, self._wait_since = wait, now
+        elif now - self._wait_since >= wait.within_s:
+            if wait.progress - before.progress < wait.least:
+                self._let_go(wait.what)
+                return
+            self._wait, self._wait_since = wait, now
+        self._next_look = self.loop.call_later(min(self.look_s, wait.within_s), self._look)
 
-    def _stalled(self) -> None:
-        if self.flow.read_paused:
-            self._expect_more()  # the server itself has paused reading
-        elif not self.transport.is_closing():
-            self.refused["stalled"] += 1
+    def _waits_for(self) -> Wait:
+        cycle: RequestResponseCycle | None = self.cycle
+        least = max(1.0, self.slowest_bytes_s * self.pace_s)
+        if self.transport.get_write_buffer_size():
+            return Wait("answer", None, self._taken_bytes(), self.pace_s, least)
+        if self._in_headers or cycle is None:
+            return Wait("head", self.scope, 0, self.head_s, math.inf)
+        if cycle.more_body and cycle.response_complete:
+            return Wait("drained", cycle, 0, self.drained_s, math.inf)
+        if cycle.more_body and not self.flow.read_paused:
+            return Wait("body", cycle, self._body_bytes if cycle is self._body_of else 0, self.pace_s, least)
+        if cycle.response_complete:
+            return Wait("idle", cycle, 0, self.keep_alive_s, math.inf)
+        return Wait("server", cycle, 0, math.inf, 0)
+
+    def _taken_bytes(self) -> int:
+        """Returns what the client's machine has taken of all answers; what waits in our kernel is not taken."""
+        wire = self.transport.get_extra_info("socket")
+        found: bytes = wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _AT_BYTES_ACKED + _BYTES_ACKED.size)
+        return int(_BYTES_ACKED.unpack_from(found, _AT_BYTES_ACKED)[0])
+
+    def _let_go(self, what: str) -> None:
+        if what == "idle":
+            self.transport.close()
+        else:
+            self.refused[what] += 1
             self.transport.abort()
 
 
@@ -132,6 +280,6 @@ def _tokens(value: bytes) -> list[bytes]:
     return [token.strip() for token in value.split(b",")]
 
 
-def connection_class(refused: Counter[str], **bounds: float) -> type[Connection]:
-    """Makes a class of connections that count into `refused`. `bounds` replace the class attributes of these names."""
-    return type("CountedConnection", (Connection,), {"refused": refused, **bounds})
+def connection_class(refused: Counter[str], callers: Callers, **bounds: float) -> type[Connection]:
+    """Makes a class of connections that count into both. `bounds` replace the class attributes of these names."""
+    return type("CountedConnection", (Connection,), {"refused": refused, "callers": callers, **bounds})

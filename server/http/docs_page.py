@@ -11,6 +11,10 @@ from urllib.parse import urlencode
 
 Schema = dict[str, Any]
 
+# The page has a style of its own and nothing else; no other site may put it into a frame.
+CONTENT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
 h2{margin-top:3rem;border-bottom:1px solid #ccc}h3{margin:2rem 0 .3rem}

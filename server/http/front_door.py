@@ -1,6 +1,7 @@
 """Passes each request through the token check and the limit of writes to the hot routes or the web framework.
 
-Routing and validation of the framework cost more than a hit or a total, so those are answered in front of it.
+Routing and validation of the framework cost more than a hit or a total, so those are answered in front of it. HEAD is
+GET for all that stands behind the door; the connection leaves the body out.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 
-from clickcurve.asgi import Application, Message, Receive, Scope, Send, close_unanswered
+from clickcurve.asgi import SAFE, Application, Message, Receive, Scope, Send, close_unanswered
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
 from clickcurve.limiter.http.middleware import WRITES, send_refusal
 from ingest.reading.hit_endpoint import HitRoutes
 from server.http.auth import Gate, scope_of
+from server.http.open_door import OpenDoor
 from server.http.problems import Problems
 from server.limiter.limiter import ServerLimiter
 
@@ -30,8 +32,10 @@ class FrontDoor:
         hits: HitRoutes,
         framework: Application,
         limiter: ServerLimiter | None = None,
+        open_door: OpenDoor | None = None,
     ) -> None:
         self._limiter = limiter
+        self._open_door = open_door if open_door is not None else OpenDoor()
         self._gate = gate
         self._problems = problems
         self._hits = hits
@@ -41,7 +45,15 @@ class FrontDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        if self._gate.needs_tokens() and not await self._allowed(scope, receive, send):
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
+        try:
+            if self._gate.needs_tokens():
+                self._check_token(scope)
+            else:
+                self._open_door.check(scope)
+        except ClickcurveError as error:
+            await self._refuse(error, scope, receive, send)
             return
         limiter = self._limiter
         if limiter is not None and limiter.limits_writes and not await self._admitted(limiter, scope, receive, send):
@@ -57,20 +69,14 @@ class FrontDoor:
             with suppress(RuntimeError):  # it had begun to answer: the connection is closed
                 await self._problems.answer(error)(scope, receive, send)
 
-    async def _allowed(self, scope: Scope, receive: Receive, send: Send) -> bool:
+    def _check_token(self, scope: Scope) -> None:
         needed = scope_of(scope["method"], scope["path"])
-        if needed is None:
-            return True
-        try:
+        if needed is not None:
             self._gate.check(needed, _authorization(scope))
-        except ClickcurveError as error:
-            await self._refuse(error, scope, receive, send)
-            return False
-        return True
 
     async def _refuse(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
         response = self._problems.answer(error)
-        if scope["method"] not in ("GET", "HEAD"):
+        if scope["method"] != "GET":
             response.headers["Connection"] = "close"  # its body is not read
         self.answers[response.status_code] += 1
         await response(scope, receive, send)
@@ -111,6 +117,21 @@ class FrontDoor:
             raise
         except Exception:  # the framework's handler answered and logged it, and raised it again
             return
+
+
+def made_safe(app: Application) -> Application:
+    """Adds the headers of SAFE to the answers of an application, where it has not set them itself."""
+
+    async def safe(scope: Scope, receive: Receive, send: Send) -> None:
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = dict(message["headers"])
+                message["headers"] = [*message["headers"], *(field for field in SAFE if field[0] not in given)]
+            await send(message)
+
+        await app(scope, receive, sending)
+
+    return safe
 
 
 def _authorization(scope: Scope) -> bytes | None:

@@ -9,7 +9,10 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
+from clickcurve.asgi import SAFE
 from clickcurve.buckets.errors import (
     ClickcurveError,
     JournalUnknown,
@@ -40,8 +43,8 @@ class Problems:
         """Makes every error of the app a problem document."""
 
         async def on_error(request: Request, error: Exception) -> Response:
-            if isinstance(error, JournalUnknown):
-                raise error  # nothing may be answered: the front door closes the connection
+            if isinstance(error, JournalUnknown | ClientDisconnect):
+                raise error  # nothing may be answered, or nobody is there: the front door ends it
             if isinstance(error, RequestValidationError):
                 return self.answer(_validation(error))
             if isinstance(error, HTTPException):
@@ -56,7 +59,7 @@ class Problems:
 def _ours(error: ClickcurveError) -> Response:
     if error.status >= 500:
         log.warning("request failed", extra={"title": error.title, "reason": error.detail})
-    headers = {name.decode(): value.decode() for name, value in error_headers(error)}
+    headers = {name.decode(): value.decode() for name, value in (*SAFE, *error_headers(error))}
     return Response(error_body(error), status_code=error.status, media_type=MEDIA_TYPE, headers=headers)
 
 
@@ -65,15 +68,26 @@ def _phrase(error: HTTPException) -> str:
 
 
 def _http(error: HTTPException, request: Request) -> Response:
-    detail = str(error.detail)
+    detail, headers = str(error.detail), dict(error.headers or {})
     if error.status_code == 404:
         detail = f"there is no {request.url.path} here; /docs lists what there is"
     elif error.status_code == 405:
         detail = f"{request.method} is not possible at {request.url.path}"
-    return _problem_response(error.status_code, _phrase(error), detail, dict(error.headers or {}))
+        headers["Allow"] = ", ".join(_allowed_methods(request))
+    return _problem_response(error.status_code, _phrase(error), detail, headers)
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    """Returns what any route of the path takes; the framework itself names the methods of its first route."""
+    return [
+        method
+        for method, asked in (("GET", "GET"), ("HEAD", "GET"), ("POST", "POST"), ("DELETE", "DELETE"))
+        if any(route.matches({**request.scope, "method": asked})[0] is Match.FULL for route in request.app.routes)
+    ]
 
 
 def _problem_response(status: int, title: str, detail: str, headers: dict[str, str] | None = None) -> Response:
+    headers = {**{name.decode(): value.decode() for name, value in SAFE}, **(headers or {})}
     return Response(problem_body(status, title, detail), status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 

@@ -70,7 +70,7 @@ def of_requests(problems: Problems, gate: Gate, answers: Counter[int]) -> Iterat
 
 
 def of_connections(refused: Counter[str]) -> Iterator[Sample]:
-    for reason in ("full", "headers", "unreadable", "stalled"):
+    for reason in ("full", "address", "unreadable", "headers", "head", "body", "drained", "answer"):
         yield Sample("clickcurve_refused_connections_total", refused[reason], (reason,))
 
 

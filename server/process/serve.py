@@ -10,10 +10,10 @@ from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.visible import visible
 from server import logs, metrics
-from server.http import auth
+from server.http import auth, connection
 from server.limiter import limiter
 from server.logs import log
-from server.process import data_folder, supervisor, worker
+from server.process import data_folder, open_files, supervisor, worker
 from server.settings import Settings
 
 
@@ -29,6 +29,7 @@ def serve(settings: Settings) -> int:
         auth.check_reach(settings.host, bool(tokens), settings.insecure)
         listener = bind(settings.host, settings.port)
         logs.start()
+        open_files.raise_limit()
         if in_memory:
             log.warning("memory store", extra={"then": "nothing that is counted survives the end of this process"})
         if not settings.sync:
@@ -39,7 +40,7 @@ def serve(settings: Settings) -> int:
         if settings.workers == 1:
             with listener:
                 return worker.run(settings, listener)
-        patience_s = worker.DRAIN_S + worker.LAST_FLUSH_S + 3.0
+        patience_s = connection.DRAIN_S + worker.LAST_FLUSH_S + 3.0
         return supervisor.Parent(
             settings.workers, listener, patience_s, lambda parent: _work(settings, listener, parent)
         ).run()

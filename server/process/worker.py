@@ -23,8 +23,10 @@ from ingest.reading.counters import IngestCounters
 from server import clock
 from server.http import app
 from server.http.auth import Gate
-from server.http.connection import connection_class
+from server.http.callers import Callers
+from server.http.connection import DRAIN_S, connection_class
 from server.http.health_routes import Readiness
+from server.http.open_door import OpenDoor, answering_pages
 from server.http.problems import Problems
 from server.limiter.history import LimitHistory
 from server.limiter.limiter import ServerLimiter
@@ -32,6 +34,7 @@ from server.logs import log
 from server.metrics import Metrics, Sample, process_samples
 from server.process import data_folder, jobs, notify, samples
 from server.process.journals import MIB, holds_hits, open_journal, open_owner, take_journal
+from server.process.open_files import fitting_connections
 from server.process.schedule import Schedule
 from server.process.supervisor import ParentProcess
 from server.settings import Settings
@@ -39,8 +42,6 @@ from storage.contract import Store
 from storage.from_uri import open_store
 
 BACKLOG = 2_048  # connections that wait to be accepted
-KEEP_ALIVE_S = 75  # without a request
-DRAIN_S = 5  # for requests under way at a stop
 FIRST_FLUSH_S = 20  # at a start; then requests are answered
 LAST_FLUSH_S = 10  # at a stop
 LATER = "the next start flushes the journal"
@@ -141,6 +142,7 @@ class Worker:
             readiness,
             self.limiter,
             self.limit_history,
+            OpenDoor(settings.host, settings.allowed_hosts, settings.cors_origins),
         )
 
     def _limit_history(self) -> LimitHistory:
@@ -323,11 +325,18 @@ def _orphaned(gone: int, server: Uvicorn) -> None:
 
 def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], None]) -> Uvicorn:
     host, port = listener.getsockname()[:2]
+    settings = worker.settings
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     config = uvicorn.Config(
-        worker.front,
+        answering_pages(worker.front, settings.cors_origins),
         loop="uvloop",
-        http=connection_class(worker.connections_refused),
+        http=connection_class(
+            worker.connections_refused,
+            Callers(worker.limiter.addresses, settings.address_connections),
+            connections_max=fitting_connections(),
+            head_s=settings.head_s,
+            slowest_bytes_s=settings.slowest_bytes_s,
+        ),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -335,7 +344,6 @@ def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], No
         server_header=False,
         proxy_headers=False,
         backlog=BACKLOG,
-        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_S,
     )
     hits = worker.recovered

@@ -1,4 +1,4 @@
-"""Putting a backup in place of a database that no process uses, so that a kill at any step loses neither.
+"""Putting a backup in place of a database that no process uses: a kill at any step loses neither.
 
 1. The backup is copied beside the database under a name of its own, synced and checked.
 2. The log of the database is written back into it, so that the database is one file. That fails only where the two do

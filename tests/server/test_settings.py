@@ -42,6 +42,15 @@ def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
     assert (found.sync, found.workers, found.store) == (False, 2, "memory://")
 
 
+def test_lists_are_written_with_commas_or_as_lists_of_toml(tmp_path: Path) -> None:
+    config = tmp_path / "clickcurve.toml"
+    config.write_text('cors_origins = ["https://A.example", "http://[::1]:80"]\nallowed_hosts = "a.example, b"\n')
+    found = read_settings({"config": str(config)}, {})
+    assert found.cors_origins == ("https://a.example", "http://[::1]:80")
+    assert found.allowed_hosts == ("a.example", "b")
+    assert ("allowed_hosts", "a.example, b", f"file {config}") in found.listing()
+
+
 def test_the_database_lies_in_the_data_folder_unless_a_store_is_named() -> None:
     assert read_settings({"data": "/srv/clicks"}, {}).store == "sqlite:////srv/clicks/clickcurve.db"
     assert read_settings({}, {}).store == "sqlite:///clickcurve-data/clickcurve.db"
@@ -60,6 +69,10 @@ def test_the_database_lies_in_the_data_folder_unless_a_store_is_named() -> None:
         ({"store": "redis://h1"}, {}, "must begin with sqlite:///, cassandra:// or memory://"),
         ({"data": ""}, {}, "data (flag --data) is '': it must not be empty"),
         ({"url": "127.0.0.1:8080"}, {}, "it must begin with http:// or https://"),
+        ({"allowed_hosts": "http://a"}, {}, "must be names such as clicks.example.org, without a port"),
+        ({"allowed_hosts": "a:80"}, {}, "must be names such as clicks.example.org, without a port"),
+        ({"cors_origins": "www.example.org"}, {}, "must be * or origins such as https://www.example.org"),
+        ({"cors_origins": "*, http://a"}, {}, "must be * or origins such as https://www.example.org"),
         ({}, {"CLICKCURVE_FLUSH_S": "0"}, "flush_s (environment CLICKCURVE_FLUSH_S) is '0': it must be a whole number"),
         ({}, {"CLICKCURVE_FLUSH": "15"}, "flush is not a setting (variable CLICKCURVE_FLUSH); did you mean flush_s?"),
         ({}, {"CLICKCURVE_xyz": "1"}, "xyz is not a setting"),
@@ -80,7 +93,7 @@ def test_a_wrong_or_unknown_setting_is_refused_in_one_sentence(
     ("text", "sentence"),
     [
         ("prot = 1\n", "prot is not a setting (name in {file}); did you mean port?"),
-        ("port = [1]\n", "port in {file} is a list: it must be a text, a number or true or false"),
+        ("port = [1]\n", "port in {file} is a list: it must be a text, a number, true or false, or a list of texts"),
         ("port = 1.5\n", "port in {file} is a float"),
         ("port =\n", "the settings file {file} is not TOML"),
         ('config = "b.toml"\n', "{file} names a further settings file"),

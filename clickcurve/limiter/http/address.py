@@ -68,10 +68,10 @@ class Addresses:
     def client(self, scope: Mapping[str, Any]) -> str:
         """Returns the caller of an ASGI request, never empty. All callers over an untrusted local socket are one."""
         peer: str = (scope.get("client") or (LOCAL_SOCKET, 0))[0] or LOCAL_SOCKET
-        if not (self.trusted or self.trusts_local_socket) or not self._is_trusted(peer):
+        if not (self.trusted or self.trusts_local_socket) or not self.trusts(peer):
             return self.name(peer)
         for peer in self._claimed(scope["headers"]):
-            if not self._is_trusted(peer):
+            if not self.trusts(peer):
                 break
         return self.name(peer) or "unknown"
 
@@ -85,7 +85,8 @@ class Addresses:
             else:
                 yield from map(_without_port, reversed(line.split(",")))
 
-    def _is_trusted(self, text: str) -> bool:
+    def trusts(self, text: str) -> bool:
+        """Returns whether an address is that of one's own proxy."""
         address = _parsed(text)
         if address is None:
             return self.trusts_local_socket and text in (LOCAL_SOCKET, LOCAL_SOCKET + ":")

@@ -1,8 +1,9 @@
-"""A connection: bounded in number, in headers, and in patience with a client that stalls."""
+"""A connection: bounded in number and in headers; answers in order; ends as its client does."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,9 +12,26 @@ from typing import Any
 import pytest
 import uvicorn
 
+from clickcurve.limiter.http.address import addresses
+from server.http.callers import Callers
 from server.http.connection import connection_class
 
 Scope = dict[str, Any]
+
+
+class Slow:
+    """Answers a request with the length of its body, when `go` is set, and notes what became of it."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.begun: list[str] = []
+        self.ended: list[str] = []
+
+    async def __call__(self, scope: Scope, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
+        self.begun.append(scope["path"])
+        await self.go.wait()
+        await echo(scope, receive, send)
+        self.ended.append(scope["path"])
 
 
 async def echo(scope: Scope, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
@@ -33,11 +51,16 @@ async def echo(scope: Scope, receive: Callable[[], Any], send: Callable[[Any], A
 
 
 @asynccontextmanager
-async def listening(refused: Counter[str] | None = None, **bounds: float) -> AsyncIterator[int]:
+async def listening(
+    refused: Counter[str] | None = None,
+    application: Callable[..., Any] = echo,
+    callers: Callers | None = None,
+    **bounds: float,
+) -> AsyncIterator[int]:
     """The port of a server with these bounds, which counts what it refuses."""
     config = uvicorn.Config(
-        echo,
-        http=connection_class(Counter() if refused is None else refused, **bounds),
+        application,
+        http=connection_class(Counter() if refused is None else refused, callers or Callers(addresses("")), **bounds),
         lifespan="off",
         log_config=None,
     )
@@ -69,39 +92,6 @@ async def until_closed(port: int, *pieces: bytes) -> bytes:
         writer.close()
 
 
-@pytest.mark.parametrize(
-    "begun",
-    [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\ncontent-length: 10\r\n\r\n12345"],
-    ids=["nothing", "headers", "body"],
-)
-def test_a_client_that_stalls_is_let_go_of(begun: bytes) -> None:
-    refused: Counter[str] = Counter()
-
-    async def main() -> bytes:
-        async with listening(refused, stall_s=0.05) as port:
-            return await until_closed(port, begun)
-
-    assert asyncio.run(main()) in (b"", b"reset")
-    assert refused == {"stalled": 1}
-
-
-def test_a_client_between_two_requests_does_not_stall() -> None:
-    async def main() -> bytes:
-        async with listening(stall_s=0.05) as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            for _ in range(3):
-                writer.write(b"GET / HTTP/1.1\r\n\r\n")
-                assert (await reader.readuntil(b"\r\n\r\n0")).startswith(b"HTTP/1.1 200")
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(reader.read(1), 0.3)
-            writer.write(b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n")
-            found = await reader.read()
-            writer.close()
-            return found
-
-    assert asyncio.run(main()).startswith(b"HTTP/1.1 200")
-
-
 def test_a_connection_too_many_is_answered_503_with_retry_after() -> None:
     async def main() -> None:
         async with listening(connections_max=1) as port:
@@ -116,8 +106,107 @@ def test_a_connection_too_many_is_answered_503_with_retry_after() -> None:
 
 def test_a_body_may_be_as_long_as_it_likes_if_it_comes() -> None:
     async def main() -> bytes:
-        async with listening(header_bytes=1_000, stall_s=5) as port:
-            head = b"POST / HTTP/1.1\r\nconnection: close\r\ncontent-length: 500000\r\n\r\n"
+        async with listening(header_bytes=1_000) as port:
+            head = b"POST / HTTP/1.1\r\nHost: a\r\nconnection: close\r\ncontent-length: 500000\r\n\r\n"
             return await until_closed(port, head, *[b"x" * 50_000] * 10)
 
     assert asyncio.run(main()).endswith(b"500000")
+
+
+# --- heads ----------------------------------------------------------------------------------------------------------
+LEAST = len(b"GET / HTTP/1.1\r\nHost: a\r\nX: \r\n\r\n")
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+@pytest.mark.parametrize("pieces", [1, 2, 40])
+def test_the_bound_on_the_bytes_of_a_head_is_exact(extra: int, pieces: int) -> None:
+    async def main() -> bytes:
+        async with listening(header_bytes=5_000) as port:
+            head = b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * (5_000 - LEAST + extra) + b"\r\n\r\n"
+            assert len(head) == 5_000 + extra
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for begin in range(0, len(head), -(-len(head) // pieces)):
+                writer.write(head[begin : begin - (-len(head) // pieces)])
+                await writer.drain()
+            line = await reader.readline()
+            writer.close()
+            return line
+
+    assert asyncio.run(main()) == (
+        b"HTTP/1.1 431 Request Header Fields Too Large\r\n" if extra else b"HTTP/1.1 200 OK\r\n"
+    )
+
+
+def test_the_bound_holds_for_each_request_of_a_read_alone() -> None:
+    async def main() -> bytes:
+        async with listening(header_bytes=1_000) as port:
+            head = b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 700 + b"\r\n\r\n"
+            last = b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 970 + b"\r\n\r\n"
+            return await until_closed(port, head * 5 + last)
+
+    raw = asyncio.run(main())
+    assert (raw.count(b"HTTP/1.1 200"), raw.count(b"HTTP/1.1")) == (5, 5)
+
+
+# --- what cannot be read, after what could ----------------------------------------------------------------------------
+GOOD = b"POST /%d HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
+BAD_BODY = b"POST /bad HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n"
+
+
+@pytest.mark.parametrize("bad", [b"\0\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", BAD_BODY], ids=["bytes", "head", "body"])
+@pytest.mark.parametrize("before", [0, 1, 3])
+def test_requests_before_one_that_cannot_be_read_are_answered_in_order(bad: bytes, before: int) -> None:
+    refused: Counter[str] = Counter()
+
+    async def main() -> bytes:
+        slow = Slow()
+        async with listening(refused, slow) as port:
+            good = b"".join(GOOD % number for number in range(before))
+            reading = asyncio.create_task(until_closed(port, good + bad, GOOD % 9))
+            while not refused:
+                await asyncio.sleep(0)
+            slow.go.set()
+            raw = await reading
+            assert "/9" not in slow.begun
+            assert slow.ended[:before] == [f"/{number}" for number in range(before)]
+            return raw
+
+    raw = asyncio.run(main())
+    assert refused == {"unreadable": 1}
+    assert raw.count(b"HTTP/1.1 200") == before
+    assert raw.count(b"HTTP/1.1 400") == (0 if before else 1), (
+        "an error after others is told by the end of the connection"
+    )
+    assert len(re.findall(rb"HTTP/1.1 \d", raw)) == max(1, before)
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------
+def test_a_client_that_has_closed_its_side_is_answered() -> None:
+    async def main() -> None:
+        for pieces, answers in ((GOOD % 1, 1), (b"".join(GOOD % n for n in range(3)), 3), (GOOD % 1 + b"GET /", 1)):
+            slow = Slow()
+            async with listening(None, slow) as port:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(pieces)
+                writer.write_eof()
+                while not slow.begun:
+                    await asyncio.sleep(0)
+                slow.go.set()
+                raw = await asyncio.wait_for(reader.read(), 10)
+                assert raw.count(b"HTTP/1.1 200") == answers
+                assert b"connection: close" in raw
+                writer.close()
+
+    asyncio.run(main())
+
+
+def test_a_client_that_has_closed_its_side_within_a_body_is_let_go_of() -> None:
+    async def main() -> None:
+        async with listening() as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(GOOD[:-1] % 1)
+            writer.write_eof()
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+            writer.close()
+
+    asyncio.run(main())

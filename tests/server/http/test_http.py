@@ -55,8 +55,68 @@ def test_every_error_is_a_problem_document(
 
 
 def test_405_says_what_is_possible(http: httpx.Client) -> None:
-    assert "GET" in http.post("/v1/total").headers["allow"]
+    assert http.post("/v1/total").headers["allow"] == "GET, HEAD"
     assert http.get("/v1/hits").headers["allow"] == "POST"
+    assert http.put("/v1/links/launch").headers["allow"] == "GET, HEAD, DELETE"
+    assert http.put("/v1/import/source").headers["allow"] == "GET, HEAD, POST"
+    assert http.delete("/healthz").headers["allow"] == "GET, HEAD"
+
+
+GETS = (
+    "/v1/links", "/v1/links/launch", "/v1/links/launch/total", "/v1/links/launch/curve", "/v1/total", "/v1/curve",
+    "/v1/curve?format=csv", "/v1/links?limit=0", "/v1/links/a/b", "/v1/limits", "/v1/limits/none/total",
+    "/v1/import/source", "/healthz", "/readyz", "/readyz?for=read", "/metrics", "/docs", "/openapi.json", "/nothing",
+    "/v1/hits", "/v1/hits/launch",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", GETS)
+def test_head_answers_as_get_without_the_body(http: httpx.Client, path: str) -> None:
+    found, head = http.get(path), http.head(path)
+    assert head.status_code == found.status_code
+    assert head.content == b""
+    varying = ("date", "content-length") if path == "/metrics" else ("date",)
+    assert _but(head.headers, *varying) == _but(found.headers, *varying)
+    assert int(head.headers["content-length"]) > 0
+    assert http.get("/healthz").is_success, "the next answer on the connection is not mistaken for a body"
+
+
+def _but(headers: httpx.Headers, *names: str) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name not in names}
+
+
+@pytest.mark.parametrize("path", GETS)
+def test_no_answer_is_kept_or_taken_for_another_type(http: httpx.Client, path: str) -> None:
+    found = http.get(path).headers
+    assert (found["cache-control"], found["x-content-type-options"]) == ("no-store", "nosniff")
+
+
+def test_a_browser_runs_nothing_on_the_page_of_routes(http: httpx.Client) -> None:
+    policy = http.get("/docs").headers["content-security-policy"]
+    assert {"default-src 'none'", "frame-ancestors 'none'"} <= set(policy.split("; "))
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/openmetrics-text; version=1.a",
+        "application/openmetrics-text;version=" + "9" * 5_000,
+        "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8",
+        "application/openmetrics-text;version=-1",
+        "text/plain;version=a.b",
+        "text/plain;version=",
+        "text/plain;version",
+        "text/plain; version =1.x;version=1.y",
+        "text/plain;version=1.0.0;escaping=?",
+        "text/plain;version=1.\u0663",
+        "*/*;version=..",
+        ",;=,",
+    ],
+)
+def test_metrics_are_answered_whatever_a_scraper_accepts(http: httpx.Client, accept: str) -> None:
+    found = http.get("/metrics", headers={b"Accept": accept.encode("latin-1", "replace")})
+    assert found.status_code == 200
+    assert "clickcurve_build_info" in found.text
 
 
 def test_it_lives_and_is_ready(http: httpx.Client) -> None:
@@ -149,8 +209,8 @@ def talk(server: RunningServer, *pieces: bytes) -> bytes:
 
 def test_headers_without_end_are_cut_off(shared: RunningServer) -> None:
     lines = (b"X-%d: " % n + b"x" * 1_000 + b"\r\n" for n in range(2_000))
-    answer = talk(shared, b"GET /healthz HTTP/1.1\r\nHost: a\r\n", *lines)
-    assert answer == b"" or answer.startswith(b"HTTP/1.1 400")
+    answer = talk(shared, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n", *lines)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 431")
 
 
 def test_long_headers_within_the_bound_are_taken(http: httpx.Client) -> None:

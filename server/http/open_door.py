@@ -1,0 +1,125 @@
+"""Guards a server without tokens against web pages.
+
+Without tokens every program of this machine may call, and a browser is one of them, with the pages of any site in it.
+A page may give its own name the address 127.0.0.1 (DNS rebinding), and then reads and erases as if it were the
+server's own; only `Host` still tells. And a page of any site may send a POST, though it cannot read the answer;
+`Origin` and `Sec-Fetch-Site`, which pages cannot change, tell. Tokens make both harmless: no browser adds them by
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+from starlette.middleware.cors import CORSMiddleware
+
+from clickcurve.asgi import FIELDS, Application, Scope
+from clickcurve.buckets.errors import ClickcurveError
+from server.http.auth import is_loopback
+
+_READS = frozenset(("GET", "HEAD", "OPTIONS"))
+_KNOWN = 100  # Host headers that are remembered as good
+_SHOWN = (
+    "Retry-After",
+    "RateLimit",
+    "RateLimit-Policy",
+    "X-RateLimit-Limit",
+    "X-RateLimit-Remaining",
+    "X-RateLimit-Reset",
+)
+
+
+class ForeignHost(ClickcurveError):
+    """A server without tokens was called by a name that may be any web page's."""
+
+    status = 403
+    title = "host not allowed"
+
+
+class ForeignPage(ClickcurveError):
+    """A page of another site wants to write to a server without tokens."""
+
+    status = 403
+    title = "origin not allowed"
+
+
+class OpenDoor:
+    """Checks requests to a server without tokens.
+
+    Beyond loopback (`bound`) every name is good, unless some are given.
+    """
+
+    def __init__(
+        self, bound: str = "127.0.0.1", allowed_hosts: Sequence[str] = (), cors_origins: Sequence[str] = ()
+    ) -> None:
+        self._any_host = not is_loopback(bound) and not allowed_hosts
+        self._names = frozenset((bound.lower(), "localhost", *allowed_hosts))
+        self._origins = frozenset(origin.encode() for origin in cors_origins)
+        self._known: set[bytes] = {b""}  # without Host it is HTTP/1.0, which no browser speaks
+
+    def check(self, scope: Scope) -> None:
+        """Raises ForeignHost or ForeignPage."""
+        headers: dict[bytes, bytes] = scope.get(FIELDS) or dict(scope["headers"])
+        host = headers.get(b"host", b"")
+        if host not in self._known:
+            self._check_host(host)
+        if (b"origin" in headers or b"sec-fetch-site" in headers) and scope["method"] not in _READS:
+            self._check_page(headers)
+
+    def _check_host(self, host: bytes) -> None:
+        shown = host.decode("latin-1")
+        if not (self._any_host or self._is_ours(shown.lower())):
+            raise ForeignHost(
+                "without tokens the server is called by the name of its own machine only, so that no web page can give "
+                "its name this address (DNS rebinding): list your own names in the setting allowed_hosts, or make a "
+                "token with `clickcurve token create`",
+                field="Host",
+                value=shown,
+                rule="localhost, a loopback address, or a name in allowed_hosts",
+            )
+        if len(self._known) < _KNOWN:
+            self._known.add(host)
+
+    def _is_ours(self, host: str) -> bool:
+        name, colon, port = host.rpartition(":")
+        if not colon or host.endswith("]"):
+            name = host
+        elif port and not (port.isascii() and port.isdigit()):
+            return False
+        if name in self._names:
+            return True
+        try:
+            return ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
+        except ValueError:
+            return False
+
+    def _check_page(self, headers: dict[bytes, bytes]) -> None:
+        origin = headers.get(b"origin")
+        if origin is None:
+            is_ours = headers.get(b"sec-fetch-site") != b"cross-site"
+        else:
+            origin = origin.lower()
+            host = headers.get(b"host", b"").lower()
+            is_ours = b"*" in self._origins or origin in (b"http://" + host, b"https://" + host, *self._origins)
+        if not is_ours:
+            raise ForeignPage(
+                "a page of another site may not write to a server without tokens: list the site in the setting "
+                "cors_origins, or make a token with `clickcurve token create`",
+                field="Origin" if origin is not None else "Sec-Fetch-Site",
+                value=origin if origin is not None else headers.get(b"sec-fetch-site"),
+                rule="the server's own origin, or one in cors_origins",
+            )
+
+
+def answering_pages(app: Application, cors_origins: Sequence[str]) -> Application:
+    """Lets pages of these origins call the application from a browser and read its answers (CORS)."""
+    if not cors_origins:
+        return app
+    return CORSMiddleware(
+        app,
+        allow_origins=cors_origins,
+        allow_methods=("GET", "HEAD", "POST", "DELETE"),
+        allow_headers=("Authorization", "Content-Encoding", "Idempotency-Key"),
+        expose_headers=_SHOWN,
+    )

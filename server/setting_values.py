@@ -1,0 +1,126 @@
+"""Values of settings as text: each function returns what a text means, or raises Broken with the rule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.limiter.http.address import addresses
+from storage.cassandra import uri
+
+
+class Broken(ValueError):
+    """The rule that a value breaks, as the end of a sentence: "must be ..."."""
+
+
+def not_empty(text: str) -> str:
+    if not text.strip() or "\0" in text:
+        raise Broken("must not be empty")
+    return text
+
+
+def anything(text: str) -> str:
+    return text
+
+
+def file_path(text: str) -> Path:
+    return Path(not_empty(text)).expanduser()
+
+
+def maybe_file_path(text: str) -> Path | None:
+    return file_path(text) if text else None
+
+
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        rule = f"must be a whole number from {least} to {most}"
+        try:
+            number = int(text) if text.strip().lstrip("-").isascii() and "_" not in text else least - 1
+        except ValueError:
+            raise Broken(rule) from None
+        if not least <= number <= most:
+            raise Broken(rule)
+        return number
+
+    return parse
+
+
+_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def on_or_off(text: str) -> bool:
+    try:
+        return _WORDS[text.strip().lower()]
+    except KeyError:
+        raise Broken("must be on or off") from None
+
+
+def store_uri(text: str) -> str:
+    if text and not text.startswith(("sqlite:///", "cassandra://", "memory://")):
+        raise Broken("must begin with sqlite:///, cassandra:// or memory://")
+    if text.startswith("cassandra://"):
+        uri.parse(text)  # its own sentence, which shows no password
+    return text
+
+
+def redis_url(text: str) -> str:
+    if text and not text.startswith(("redis://", "rediss://", "unix://", "redis+sentinel://")):
+        raise Broken("must begin with redis://, rediss://, unix:// or redis+sentinel://")
+    return text
+
+
+def memcached_servers(text: str) -> str:
+    """Checks `host:port,host:port`; an IPv6 address stands in brackets."""
+    for part in text.split(",") if text else ():
+        host, _, port = part.strip().rpartition(":")
+        if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+            raise Broken("must be host:port, with commas between several")
+    return text
+
+
+def networks(text: str) -> str:
+    try:
+        addresses(text)
+    except ClickcurveError as error:
+        raise Broken(f"must be {error.rule}: {error.detail}") from None
+    return text
+
+
+def one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise Broken("must be one of " + ", ".join(choices))
+        return text
+
+    return parse
+
+
+def server_url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise Broken("must begin with http:// or https://")
+    return text.rstrip("/")
+
+
+_HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\]")
+_ORIGIN = re.compile(r"https?://([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+
+
+def host_names(text: str) -> tuple[str, ...]:
+    """Reads names and addresses as `Host` has them, without a port."""
+    return _listed(text, _HOST, "must be names such as clicks.example.org, without a port, with commas between several")
+
+
+def web_origins(text: str) -> tuple[str, ...]:
+    """Reads origins as browsers send them, or `*`."""
+    if text.strip() == "*":
+        return ("*",)
+    return _listed(text, _ORIGIN, "must be * or origins such as https://www.example.org, with commas between several")
+
+
+def _listed(text: str, shape: re.Pattern[str], rule: str) -> tuple[str, ...]:
+    parts = tuple(part.strip().lower() for part in text.split(",")) if text.strip() else ()
+    if not all(map(shape.fullmatch, parts)):
+        raise Broken(rule)
+    return parts
