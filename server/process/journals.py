@@ -6,6 +6,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 from clickcurve.buckets.errors import JournalHeld
 from clickcurve.buckets.ladder import Ladder
@@ -34,9 +35,25 @@ def take_journal(settings: Settings) -> tuple[int, Journal]:
     raise JournalHeld(f"all {settings.workers} journals in {settings.data} are held by other processes")
 
 
+def new_journal(settings: Settings, journal: Journal) -> Path:
+    """Puts a new journal in the place of this one, a former one from then on; returns its new folder.
+
+    Raises JournalFull or JournalBroken, and changes nothing, if the disk does not take a new one.
+    """
+    draft = data_folder.draft_of(journal.folder)
+    _open(settings, draft).close()
+    former = data_folder.give_way(journal.folder, settings.workers)
+    draft.rename(journal.folder)
+    return former
+
+
 def open_journal(settings: Settings, number: int) -> Journal:
+    return _open(settings, data_folder.journal_folder(settings.data, number))
+
+
+def _open(settings: Settings, folder: Path) -> Journal:
     return Journal.open(
-        data_folder.journal_folder(settings.data, number),
+        folder,
         max_bytes=settings.journal_mib * MIB,
         sync="always" if settings.sync else "off",
         clock=clock.monotonic,

@@ -24,7 +24,7 @@ def serve(settings: Settings) -> int:
     in_memory = settings.store.startswith("memory:")
     if in_memory and settings.workers > 1:
         raise SettingInvalid("memory:// lives in one process: workers must be 1 with it", field="workers")
-    with data_folder.held(settings.data, "clickcurve serve"):
+    with data_folder.held(settings.data, settings.store, "clickcurve serve"):
         tokens = auth.load_tokens(data_folder.tokens_file(settings.data))
         auth.check_reach(settings.host, bool(tokens), settings.insecure)
         listener = bind(settings.host, settings.port)
@@ -51,7 +51,10 @@ def _work(settings: Settings, listener: socket.socket, parent: supervisor.Parent
     try:
         return worker.run(settings, listener, parent)
     except ClickcurveError as error:
-        print(f"Error: {visible(error.detail)}", file=sys.stderr)
+        if parent.served:  # the log has begun, and others go on
+            log.error("worker refused", extra={"reason": error.detail, "then": "the others go on"})
+        else:
+            print(f"Error: {visible(error.detail)}", file=sys.stderr)
         return supervisor.REFUSED
 
 

@@ -46,6 +46,7 @@ def restore(
     The caller sees to it that no server starts meanwhile. Calls `on_progress` with the bytes copied and the bytes in
     all. Raises SettingInvalid, StoreMismatch (damaged, another ladder or program), StoreUnavailable (it is in use).
     """
+    path = path.resolve()  # a link goes on naming the database
     _refuse_source(source, path)
     draft = path.with_name(f".{path.name}.restoring")
     for left in (draft, wal_path(draft), _shm_path(draft)):

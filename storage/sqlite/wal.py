@@ -12,6 +12,7 @@ nothing and passes, and so does, by chance, one foreign log in four billion.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
 from collections.abc import Iterator
@@ -41,7 +42,8 @@ class Signature(NamedTuple):
 
 
 def wal_path(path: Path) -> Path:
-    return path.with_name(f"{path.name}-wal")
+    """Returns where SQLite keeps the log of a database: beside the file itself, where `path` is a link to it."""
+    return Path(os.path.realpath(path) + "-wal")
 
 
 def sign(db: sqlite3.Connection, uuid: str) -> None:

@@ -75,7 +75,7 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
         raise Failed("--follow takes a file; standard input is read to its end anyway", USAGE)
     log = AccessLog(bot_judge(), REDIRECTS if statuses is None else _statuses(statuses))
     local = settings.origins["data"].startswith("flag")
-    with data_folder.held(settings.data, "clickcurve import") if local else nullcontext():
+    with data_folder.held(settings.data, settings.store, "clickcurve import") if local else nullcontext():
         all_fine = asyncio.run(_import(settings, local, files, log, **given, hint=statuses is not None))
     if not all_fine:
         raise SystemExit(FAILED)

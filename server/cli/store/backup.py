@@ -108,7 +108,7 @@ def restore_command(settings: Settings, file: Path) -> Result:
     """
     path = _database(settings, "restore")
     ladder = str(Ladder.parse(settings.ladder))
-    with data_folder.held(settings.data, "clickcurve restore"):
+    with data_folder.held(settings.data, settings.store, "clickcurve restore"):
         try:
             restored = restore(file, path, ladder, _show_part("copied"))
         finally:

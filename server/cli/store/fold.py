@@ -40,7 +40,7 @@ def fold_command(settings: Settings, dry_run: bool) -> Result | None:
         return Result(found.lines(), [asdict(found)], FAILED if found.changed_totals else 0)
     if not data_folder.journal_numbers(settings.data):  # before the folder is held, which makes it
         raise Failed(f"there is no journal in {settings.data}; --data DIR names another folder")
-    with data_folder.held(settings.data, "clickcurve fold"):
+    with data_folder.held(settings.data, settings.store, "clickcurve fold"):
         for number in data_folder.journal_numbers(settings.data):
             asyncio.run(_fold(settings, number, day))
     return None

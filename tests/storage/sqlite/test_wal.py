@@ -16,6 +16,7 @@ from clickcurve.buckets.errors import StoreMismatch
 from storage.contract import SavedRow
 from storage.sqlite import file
 from storage.sqlite.backup import backup
+from storage.sqlite.restore import restore
 from storage.sqlite.store import SqliteStore
 from tests.storage.flushes import Flusher, hits
 from tests.storage.processes import opened, whole
@@ -76,6 +77,21 @@ def test_a_backup_beside_the_log_of_the_database_that_it_replaces_is_refused(
     assert_refused(killed)
     wal(killed).rename(tmp_path / "moved away")
     assert links(killed) == 901
+
+
+def test_a_database_that_a_link_names_is_looked_at_where_it_lies(path: Path, tmp_path: Path) -> None:
+    with opened(path) as store:
+        fill(Flusher(store), "a", 300)
+        backup(path, tmp_path / "backup.db")
+        fill(Flusher(store, 2), "b", 300)
+        killed = crash(path, tmp_path / "killed")
+    shutil.copy(tmp_path / "backup.db", killed)
+    link = tmp_path / "link.db"
+    link.symlink_to(killed)
+    with pytest.raises(StoreMismatch):
+        SqliteStore(link, LADDER)
+    restore(tmp_path / "backup.db", link, LADDER)
+    assert links(link) == links(killed) == 301
 
 
 def test_an_older_copy_of_the_same_database_is_refused_once_the_log_was_begun_anew(
