@@ -33,7 +33,7 @@ from clickcurve.buckets.errors import (
     OwnerFenced,
     StoreUnavailable,
 )
-from clickcurve.buckets.ladder import Ladder, fold_day, minutes_since
+from clickcurve.buckets.ladder import fold_day, minutes_since
 from clickcurve.buckets.row import Pending
 from clickcurve.keys import link_key
 from ingest.batch import Batch
@@ -65,7 +65,6 @@ class Owner:
         self,
         journal: Journal,
         store: Store,
-        ladder: Ladder,
         clock: Callable[[], float],
         token: Callable[[], str],
         pace: Pace,
@@ -76,7 +75,6 @@ class Owner:
     ) -> None:
         self._journal = journal
         self._store = store
-        self._ladder = ladder
         self._clock = clock
         self._token = token
         self._pace = pace
@@ -304,7 +302,6 @@ class Owner:
             revisit=revisit,
             again=partial(self._replay_taken, taken.refused),
             store=store,
-            ladder=self._ladder,
             pause=self._pace.over(taken.entries() + len(revisit)) if self._closed is None else lambda: None,
         )
         try:

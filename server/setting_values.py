@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.buckets.ladder import Ladder
 from clickcurve.limiter.http.address import addresses
 from storage.cassandra import uri
 
@@ -31,6 +32,10 @@ def file_path(text: str) -> Path:
 
 def maybe_file_path(text: str) -> Path | None:
     return file_path(text) if text else None
+
+
+def maybe_ladder(text: str) -> Ladder | None:
+    return Ladder.parse(text) if text.strip() else None
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:

@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
+from clickcurve.buckets.ladder import Ladder
 from storage.sqlite.file import SqliteFile, translate_errors
 from storage.sqlite.wal import sign
 
@@ -21,7 +22,7 @@ LOOP_CACHE_KIB = 16_000
 
 
 class Connections:
-    def __init__(self, path: Path, ladder: str, *, read_only: bool, busy_s: float) -> None:
+    def __init__(self, path: Path, ladder: Ladder | None, *, read_only: bool, busy_s: float) -> None:
         """Opens the database, or makes it unless `read_only`. Raises StoreUnavailable, StoreMismatch."""
         self.file = SqliteFile(path, ladder, create=not read_only)
         self._worker_lock, self._scanner_lock = Lock(), Lock()

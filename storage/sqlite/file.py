@@ -21,7 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from clickcurve.buckets.errors import ClickcurveError, StoreMismatch, StoreUnavailable
+from clickcurve.buckets.errors import ClickcurveError, LadderInvalid, StoreMismatch, StoreUnavailable
+from clickcurve.buckets.ladder import CLICKS, Ladder
 from storage.sqlite.wal import refuse_foreign_wal, sign, wal_path
 
 APPLICATION_ID = 0x436C6B43
@@ -55,8 +56,8 @@ CREATE TABLE sources (
 class SqliteFile:
     """An existing database of this schema and ladder."""
 
-    def __init__(self, path: Path, ladder: str | None, *, create: bool = False) -> None:
-        """Opens the file, or makes it if `create` says so. ladder None: of any ladder.
+    def __init__(self, path: Path, ladder: Ladder | None, *, create: bool = False) -> None:
+        """Opens the file, or makes it if `create` says so. ladder None: whichever it has, of a new one the default.
 
         Raises StoreUnavailable if the file cannot be opened or made, StoreMismatch if it is not what is expected.
         """
@@ -65,13 +66,13 @@ class SqliteFile:
         self.in_place = True
         with translate_errors(path):
             refuse_foreign_wal(path)
-            if create and ladder is not None and not path.exists():
-                _make(path, ladder)
+            if create and not path.exists():
+                _make(path, ladder or CLICKS)
             elif not path.exists():
                 raise StoreUnavailable(f"there is no database at {path}", field="store", value=str(path))
             self._inode = _inode(path)
             with self.opened(read_only=True) as db:
-                self.uuid = recognise(db, path, ladder)
+                self.uuid, self.ladder = recognise(db, path, ladder)
 
     def connect(self, *, read_only: bool, busy_s: float = 5.0, cache_kib: int = 2000) -> sqlite3.Connection:
         """Returns a connection that never checkpoints by itself and may be handed from thread to thread."""
@@ -138,7 +139,7 @@ def _inode(path: Path) -> tuple[int, int]:
     return stat.st_dev, stat.st_ino
 
 
-def _make(path: Path, ladder: str) -> None:
+def _make(path: Path, ladder: Ladder) -> None:
     draft = new_draft(path)
     try:
         db = sqlite3.connect(draft, isolation_level=None)
@@ -148,7 +149,7 @@ def _make(path: Path, ladder: str) -> None:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.executescript(TABLES)
-            meta = {"schema": SCHEMA_VERSION, "ladder": ladder, "uuid": str(uuid.uuid4())}
+            meta = {"schema": SCHEMA_VERSION, "ladder": str(ladder), "uuid": str(uuid.uuid4())}
             db.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
             sign(db, meta["uuid"])
         finally:
@@ -186,8 +187,8 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def recognise(db: sqlite3.Connection, path: Path, ladder: str | None) -> str:
-    """Returns the database's uuid. Raises StoreMismatch if it is not one of this program with this ladder."""
+def recognise(db: sqlite3.Connection, path: Path, ladder: Ladder | None) -> tuple[str, Ladder]:
+    """Returns uuid and ladder of a database. Raises StoreMismatch if it is not what is expected."""
 
     def refuse(what: str) -> StoreMismatch:
         return StoreMismatch(f"{path} {what}", field="store", value=str(path))
@@ -198,6 +199,10 @@ def recognise(db: sqlite3.Connection, path: Path, ladder: str | None) -> str:
     schema, made_with = meta.get("schema", "of no version"), meta.get("ladder")
     if schema != SCHEMA_VERSION or "uuid" not in meta:
         raise refuse(f"has schema {schema}, this program uses schema {SCHEMA_VERSION}")
-    if ladder is not None and made_with != ladder:
+    try:
+        own = Ladder.parse(made_with or "")
+    except LadderInvalid as error:
+        raise refuse(f"was made with a ladder that this program does not know: {error.detail}") from None
+    if ladder is not None and own != ladder:
         raise refuse(f"was made with the ladder {made_with}, but {ladder} is configured; the tiers cannot change")
-    return str(meta["uuid"])
+    return str(meta["uuid"]), own

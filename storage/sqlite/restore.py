@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clickcurve.buckets.errors import SettingInvalid, StoreMismatch, StoreUnavailable
+from clickcurve.buckets.ladder import Ladder
 from storage.sqlite.file import recognise, sync, translate_errors
 from storage.sqlite.wal import connect_without_wal, refuse_foreign_wal, wal_path
 
@@ -38,7 +39,7 @@ class Restored:
 def restore(
     source: Path,
     path: Path,
-    ladder: str,
+    ladder: Ladder | None,
     on_progress: Callable[[int, int], object] = lambda done, of: None,
 ) -> Restored:
     """Makes a copy of the backup `source` the database at `path`, durably; what was there keeps lying beside it.

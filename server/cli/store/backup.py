@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
-from clickcurve.buckets.ladder import Ladder
 from ingest.claim_table import Action, Claimant, Holds, choose_number, what_it_holds
 from server import clock
 from server.cli.options import with_settings
@@ -107,13 +106,12 @@ def restore_command(settings: Settings, file: Path) -> Result:
       clickcurve restore /backup/monday.db --store sqlite:////srv/clickcurve.db
     """
     path = _database(settings, "restore")
-    ladder = str(Ladder.parse(settings.ladder))
     with data_folder.held(settings.data, settings.store, "clickcurve restore"):
         try:
-            restored = restore(file, path, ladder, _show_part("copied"))
+            restored = restore(file, path, settings.ladder, _show_part("copied"))
         finally:
             _clear_screen()
-        with closing(open_store(settings.store, ladder, read_only=True)) as store:
+        with closing(open_store(settings.store, settings.ladder, read_only=True)) as store:
             owners = store.owners()
         journals = [_outlook(settings, number, owners) for number in data_folder.journal_numbers(settings.data)]
     found = {

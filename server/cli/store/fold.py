@@ -47,7 +47,7 @@ def fold_command(settings: Settings, dry_run: bool) -> Result | None:
 
 
 async def _fold(settings: Settings, number: int, day: int) -> None:
-    async with owning(settings, number) as owner:
+    async with owning(settings, number) as (owner, _):
         report = await run_pass(owner, day)
     whose = {"journal": number, "owner": owner.status.owner}
     text = f"journal {number}, owner {owner.status.owner}: {report.rows:,} rows visited in {report.steps:,} flushes"

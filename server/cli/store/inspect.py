@@ -29,14 +29,13 @@ from storage.tools.verify import Report, verify
 
 @contextmanager
 def reading(settings: Settings) -> Iterator[tuple[Store, Ladder]]:
-    """Opens the store of the settings for reading."""
+    """Opens the store of the settings for reading, with its ladder."""
     if settings.store.startswith("memory:"):
         raise SettingInvalid("memory:// lives inside the server; there is nothing to read from outside", field="store")
     require_database(settings.store)
-    ladder = Ladder.parse(settings.ladder)
-    store = open_store(settings.store, str(ladder), read_only=True)
+    store = open_store(settings.store, settings.ladder, read_only=True)
     try:
-        yield store, ladder
+        yield store, store.ladder()
     finally:
         store.close()
 

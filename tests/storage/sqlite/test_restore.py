@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid, StoreMismatch, StoreUnavailable
+from clickcurve.buckets.ladder import Ladder
 from storage.sqlite.backup import backup
 from storage.sqlite.restore import restore
 from tests.storage.flushes import Flusher, hits
@@ -101,7 +102,7 @@ def test_a_log_that_began_on_the_restored_file_is_foreign_to_a_copy_that_is_rest
 
 def of_another_ladder(copy: Path) -> None:
     copy.unlink()
-    with opened(copy, ladder="60:2,3600:31,month"):
+    with opened(copy, ladder=Ladder.parse("60:2,3600:31,month")):
         pass
 
 
