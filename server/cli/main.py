@@ -153,5 +153,5 @@ def main() -> None:
       clickcurve curve launch --last 60m
 
     Every setting can be a flag, a variable (--flush-s is CLICKCURVE_FLUSH_S) or a line in the file of --config;
-    `clickcurve settings` shows what holds and why.
+    `clickcurve settings` shows what holds and why. With --json a command prints JSON for programs.
     """
