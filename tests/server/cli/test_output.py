@@ -86,6 +86,7 @@ def test_what_is_printed_has_the_shape_of_the_page(tmp_path: Path) -> None:
         ("fold", data),
         ("fold", ("--dry-run", *data)),
         ("backup", (str(tmp_path / "copy.db"), *data)),
+        ("restore", (str(tmp_path / "copy.db"), *data)),
         ("owners list", data),
         ("copy", ("--from", f"sqlite:///{tmp_path}/copy.db", "--to", f"sqlite:///{tmp_path}/new.db")),
         ("schema show", ("--store", "cassandra://h1/clicks")),
