@@ -14,6 +14,7 @@ from threading import Lock
 
 from clickcurve.buckets.ladder import Ladder
 from storage.sqlite.file import SqliteFile, translate_errors
+from storage.sqlite.wal import sign
 
 BUSY_S = 5.0  # how long to wait for another process's transaction; they last milliseconds
 LOOP_BUSY_S = 0.02  # readers wait only while a WAL is being recovered after a crash
@@ -60,7 +61,10 @@ class Connections:
         """Makes one transaction of a block: durable when left, undone when left by an error."""
         with self.on_worker() as db:
             db.execute("BEGIN IMMEDIATE")
+            before = db.total_changes
             yield db
+            if db.total_changes != before:
+                sign(db, self.file.uuid)
             db.execute("COMMIT")
             self.file.check_in_place()
             if self.file.wal_is_long():

@@ -6,6 +6,8 @@ Rules that keep the file whole while several processes write it:
 - Only SQLite opens the file: closing any other descriptor of it would drop SQLite's locks in this process.
 - SQLite before 3.51.3 may lose pages when one connection resets the WAL while another checkpoints. So no connection
   checkpoints by itself; the store checkpoints while it holds the write lock, which every reset needs too.
+- SQLite takes any write-ahead log beside the file for its own. So a foreign one is refused before anything is opened,
+  and each transaction signs itself, so that a foreign one can be told (see wal).
 - SQLite goes on writing to a file that was moved or deleted, a loss that nobody would notice. So the store looks before
   and after each transaction whether the file is still there: `check_in_place`.
 """
@@ -21,6 +23,7 @@ from pathlib import Path
 
 from clickcurve.buckets.errors import ClickcurveError, LadderInvalid, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
+from storage.sqlite.wal import refuse_foreign_wal, sign, wal_path
 
 APPLICATION_ID = 0x436C6B43
 SCHEMA_VERSION = "1"
@@ -59,16 +62,17 @@ class SqliteFile:
         Raises StoreUnavailable if the file cannot be opened or made, StoreMismatch if it is not what is expected.
         """
         self.path = path
-        self._wal = path.with_name(f"{path.name}-wal")
+        self._wal = wal_path(path)
         self.in_place = True
         with translate_errors(path):
+            refuse_foreign_wal(path)
             if create and not path.exists():
                 _make(path, ladder or CLICKS)
             elif not path.exists():
                 raise StoreUnavailable(f"there is no database at {path}", field="store", value=str(path))
             self._inode = _inode(path)
             with self.opened(read_only=True) as db:
-                self.ladder = _recognise(db, path, ladder)
+                self.uuid, self.ladder = recognise(db, path, ladder)
 
     def connect(self, *, read_only: bool, busy_s: float = 5.0, cache_kib: int = 2000) -> sqlite3.Connection:
         """Returns a connection that never checkpoints by itself and may be handed from thread to thread."""
@@ -136,7 +140,7 @@ def _inode(path: Path) -> tuple[int, int]:
 
 
 def _make(path: Path, ladder: Ladder) -> None:
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    draft = new_draft(path)
     try:
         db = sqlite3.connect(draft, isolation_level=None)
         try:
@@ -147,6 +151,7 @@ def _make(path: Path, ladder: Ladder) -> None:
             db.executescript(TABLES)
             meta = {"schema": SCHEMA_VERSION, "ladder": str(ladder), "uuid": str(uuid.uuid4())}
             db.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+            sign(db, meta["uuid"])
         finally:
             db.close()
         put_in_place(draft, path)
@@ -156,14 +161,25 @@ def _make(path: Path, ladder: Ladder) -> None:
         draft.unlink(missing_ok=True)
 
 
+def new_draft(path: Path) -> Path:
+    """Makes an empty file beside `path` that only its owner may read, and returns it.
+
+    SQLite gives the mode of a database to its WAL, too.
+    """
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    return draft
+
+
 def put_in_place(draft: Path, path: Path) -> None:
     """Gives a finished file, which nobody has open, its name, durably. Raises FileExistsError if the name is taken."""
-    _sync(draft)
+    sync(draft)
     os.link(draft, path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Makes the bytes of a file, or the names in a folder, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -171,8 +187,8 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _recognise(db: sqlite3.Connection, path: Path, ladder: Ladder | None) -> Ladder:
-    """Returns the ladder of the database's rows. Raises StoreMismatch if the database is not what is expected."""
+def recognise(db: sqlite3.Connection, path: Path, ladder: Ladder | None) -> tuple[str, Ladder]:
+    """Returns uuid and ladder of a database. Raises StoreMismatch if it is not what is expected."""
 
     def refuse(what: str) -> StoreMismatch:
         return StoreMismatch(f"{path} {what}", field="store", value=str(path))
@@ -181,7 +197,7 @@ def _recognise(db: sqlite3.Connection, path: Path, ladder: Ladder | None) -> Lad
         raise refuse("is an SQLite database, but not one that Clickcurve made")
     meta = dict(db.execute("SELECT name, value FROM meta"))
     schema, made_with = meta.get("schema", "of no version"), meta.get("ladder")
-    if schema != SCHEMA_VERSION:
+    if schema != SCHEMA_VERSION or "uuid" not in meta:
         raise refuse(f"has schema {schema}, this program uses schema {SCHEMA_VERSION}")
     try:
         own = Ladder.parse(made_with or "")
@@ -189,4 +205,4 @@ def _recognise(db: sqlite3.Connection, path: Path, ladder: Ladder | None) -> Lad
         raise refuse(f"was made with a ladder that this program does not know: {error.detail}") from None
     if ladder is not None and own != ladder:
         raise refuse(f"was made with the ladder {made_with}, but {ladder} is configured; the tiers cannot change")
-    return own
+    return str(meta["uuid"]), own
