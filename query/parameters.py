@@ -23,7 +23,7 @@ from query.zones import EPOCH, UTC_ZONE, Zone, iso, zone
 CURVE = ("from", "to", "last", "step", "tz", "bots", "format")
 TOTAL = ("from", "to", "last", "tz", "bots")
 SUMMARY = ("tz", "bots")
-TOP = ("sort", "last", "limit", "tz", "bots", "format")
+LINKS = ("sort", "last", "prefix", "after", "limit", "tz", "bots", "format")
 LIMIT_CURVE = ("outcome", "caller", *CURVE)
 LIMIT_TOTAL = ("outcome", "caller", *TOTAL)
 
@@ -31,7 +31,8 @@ MAX_TOP = 1_000
 DEFAULT_TOP = 20
 DEFAULT_LAST = parse_last("24h")
 FORMATS = ("json", "csv")
-SORTS = ("hits",)
+BY_KEY = "key"
+SORTS = ("hits", BY_KEY)
 DEFAULT_OUTCOME = "asked"
 
 # `+05:30` in a query string that was not percent-encoded arrives as ` 05:30`.
@@ -53,6 +54,9 @@ class Parameters:
     outcome: str = DEFAULT_OUTCOME
     caller: str | None = None
     start_text: str = ""  # the start as it was given, for sentences
+    sort: str = SORTS[0]
+    prefix: str = ""
+    after: str | None = None
 
     @property
     def ranged(self) -> bool:
@@ -126,7 +130,8 @@ def parse_parameters(given: Mapping[str, str]) -> Parameters:
         )
     if start is not None and end is not None:
         _check_order(start, end, given["from"])
-    _one_of("sort", given, SORTS)
+    sort = _one_of("sort", given, SORTS) or SORTS[0]
+    _check_sort(given, sort)
     return Parameters(
         start,
         end,
@@ -139,6 +144,9 @@ def parse_parameters(given: Mapping[str, str]) -> Parameters:
         _one_of("outcome", given, OUTCOMES) or DEFAULT_OUTCOME,
         given.get("caller"),
         given.get("from", ""),
+        sort,
+        given.get("prefix", ""),
+        given.get("after"),
     )
 
 
@@ -150,6 +158,15 @@ def moment(field: str, text: str, zone: Zone) -> int:
     if written.offset_s is None and -DAY_S <= t <= LATEST + DAY_S:  # else it is out of range in every zone
         t = zone.instant(EPOCH + timedelta(seconds=written.wall_s))
     return require_in_range(field, text, t)
+
+
+def _check_sort(given: Mapping[str, str], sort: str) -> None:
+    """Refuses what another order of links needs."""
+    for name, order in (("last", SORTS[0]), ("prefix", BY_KEY), ("after", BY_KEY)):
+        if name in given and sort != order and (name != "last" or "sort" in given):
+            raise ParameterInvalid(
+                f"{name} cannot be given with sort={sort}", field=name, value=given[name], rule=f"with sort={order}"
+            )
 
 
 def _one_of(field: str, given: Mapping[str, str], known: tuple[str, ...]) -> str | None:

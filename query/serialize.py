@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
+from query.key_list import KeyPage
 from query.summary import Summary
 from query.top import Top
 from query.total import Total
@@ -42,9 +44,15 @@ def top_json(top: Top) -> bytes:
     return _compact({"from": top.start, "to": top.end, "links": links})
 
 
-def top_csv(top: Top) -> bytes:
+def keys_json(page: KeyPage) -> bytes:
+    """Returns a page of keys as JSON, in the shape of a ranking over the links' lives, with the key to go on after."""
+    links = [{"key": key, "count": count} for key, count in page.links]
+    return _compact({"from": None, "to": None, "links": links, "after": page.after})
+
+
+def links_csv(links: Iterable[tuple[str, int]]) -> bytes:
     """Returns `key,count`, and a line for each link."""
-    return "".join(["key,count\n", *(f"{_csv_field(key)},{count}\n" for key, count in top.links)]).encode()
+    return "".join(["key,count\n", *(f"{_csv_field(key)},{count}\n" for key, count in links)]).encode()
 
 
 def _csv_field(text: str) -> str:

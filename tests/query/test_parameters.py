@@ -62,7 +62,21 @@ def test_an_unknown_parameter_names_those_that_are_known(nodes: QueriedNodes) ->
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=1001", "limit=x", "limit=-1", "limit=1.0", "limit=٣", "sort=key", "from=1"]
+    "query",
+    [
+        "limit=0",
+        "limit=1001",
+        "limit=x",
+        "limit=-1",
+        "limit=1.0",
+        "limit=٣",
+        "sort=keys",
+        "from=1",
+        "prefix=a",
+        "after=a",
+        "sort=hits&prefix=a",
+        "sort=key&last=7d",
+    ],
 )
 def test_a_wrong_parameter_of_the_ranking_is_refused(nodes: QueriedNodes, query: str) -> None:
     with pytest.raises(ParameterInvalid):
