@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from server.cli.main import COMMANDS
 from testing.server import ROOT, plain_environment
 from tests.conftest import Serve
 
@@ -73,6 +74,12 @@ def test_every_make_target_that_is_named_exists() -> None:
     assert {"install", "serve", "test", "check", "bench"} <= targets
     done = subprocess.run(["make", "-n", *sorted(targets)], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_table_of_commands_is_complete() -> None:
+    table = README.read_text().partition("| to | run `clickcurve ...` |")[2].partition("\n\n")[0]
+    named = re.findall(r"`([a-z]+)`", table)
+    assert sorted(named) == sorted(COMMANDS)
 
 
 def test_ci_runs_the_command_that_the_readme_names() -> None:

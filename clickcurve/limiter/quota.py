@@ -23,8 +23,8 @@ class Bound(NamedTuple):
 class Piece(NamedTuple):
     """`buckets` adjacent buckets of one width that a window was summed from, the first at `start`, with their hits."""
 
-    width_s: int
-    start: int
+    width_s: float
+    start: float
     buckets: int
     hits: int
 

@@ -14,8 +14,13 @@ from clickcurve.buckets.errors import RuleInvalid
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.limiter.rates import MAX_LIMIT, MAX_WINDOW_S, Rate, in_order, parse_rates
 from clickcurve.limiter.token_bucket import NO_FLOW, Flow, flow_of
+from clickcurve.times import SECOND_US
 
 EDGES_S = {"second": 1, "minute": 60, "hour": 3_600}
+# A window that is shorter has finer buckets than seconds, of a twentieth of it or less: strict counts the bucket that
+# is being left, and of a window of a second a whole second more would be half of the rate.
+FINE_BELOW_S = 20
+_FINE_US = (500_000, 250_000, 100_000, 50_000)
 SIDES = ("strict", "lenient")
 FAILURES = ("open", "closed", "local")
 HISTORIES = ("event", "callers")
@@ -37,17 +42,18 @@ _FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 class Reach(NamedTuple):
-    """A rate in the numbers that a decision needs.
+    """A rate in the numbers that a decision needs; edge, decided and other are in ticks of the rule.
 
-    Of the buckets of the edge's width, those that begin less than `decided_s` before now are held against the limit;
-    those that begin less than `other_s` before now give the other end of the bound. A token bucket's limit is its
-    burst, and its window the time in which that comes in: the same rate.
+    Of the buckets of the edge's width, those that begin less than `decided` before now are held against the limit;
+    those that begin less than `other` before now give the other end of the bound. A token bucket's limit is its burst,
+    and its window the time in which that comes in: the same rate.
     """
 
     limit: int
     window_s: int
-    decided_s: int
-    other_s: int
+    edge: int
+    decided: int
+    other: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,8 @@ class Rule:
     """One rule of an event. Checked on construction: RuleInvalid names the field, its value and what is wrong.
 
     by: the alternatives, each the features that name a caller together; the first that a question has all of is taken.
-    edge_s and side only mean something to `tiered`, burst only to `token_bucket` (0: the rate's limit).
+    edge_s and side only mean something to `tiered`, burst only to `token_bucket` (0: the rate's limit). tick_us: in
+    which a backend counts time, a second or the width of the fine buckets; edge: of the finest buckets, in ticks.
     ttl_s: how long a backend keeps what it counted (0: as long as it needs). history: whether listeners hear of the
     event alone, or of its callers too.
     """
@@ -75,6 +82,9 @@ class Rule:
     ttl_s: int = 0
     history: str = "event"
     # Worked out once, for the sake of every decision.
+    tick_us: int = field(init=False, repr=False, compare=False)
+    ticks_s: int = field(init=False, repr=False, compare=False)
+    edge: int = field(init=False, repr=False, compare=False)
     reaches: tuple[Reach, ...] = field(init=False, repr=False, compare=False)
     flow: Flow = field(init=False, repr=False, compare=False)
 
@@ -85,6 +95,9 @@ class Rule:
             raise _with_event(error, self.event) from None
         put = object.__setattr__
         put(self, "rates", in_order(self.rates))
+        put(self, "tick_us", self._tick_us())
+        put(self, "ticks_s", SECOND_US // self.tick_us)
+        put(self, "edge", 1 if self.ticks_s > 1 else self.edge_s)
         put(self, "reaches", tuple(self._reach(rate) for rate in self.rates))
         put(self, "flow", NO_FLOW)
         if self.strategy == "token_bucket":
@@ -92,15 +105,22 @@ class Rule:
             put(self, "burst", self.burst or rate.limit)
             put(self, "flow", flow_of(rate.limit, rate.window_s, self.burst))
             comes_in_s = -(-self.burst * rate.window_s // rate.limit)
-            put(self, "reaches", (Reach(self.burst, comes_in_s, comes_in_s, comes_in_s),))
+            put(self, "reaches", (Reach(self.burst, comes_in_s, 1, comes_in_s, comes_in_s),))
         put(self, "ttl_s", self.ttl_s or self.keep_s)
 
+    def _tick_us(self) -> int:
+        shortest_s = self.rates[0].window_s
+        if self.strategy != "tiered" or self.edge_s > 1 or shortest_s >= FINE_BELOW_S:
+            return SECOND_US
+        return next(tick_us for tick_us in _FINE_US if FINE_BELOW_S * tick_us <= shortest_s * SECOND_US)
+
     def _reach(self, rate: Rate) -> Reach:
-        inside, outside = rate.window_s, rate.window_s + self.edge_s
-        if self.strategy != "tiered":
-            inside = outside = rate.window_s
+        edge = self.edge if rate.window_s < FINE_BELOW_S else self.edge_s * self.ticks_s
+        inside = outside = rate.window_s * self.ticks_s
+        if self.strategy == "tiered":
+            outside = inside + edge
         decided, other = (outside, inside) if self.side == "strict" else (inside, outside)
-        return Reach(rate.limit, rate.window_s, decided, other)
+        return Reach(rate.limit, rate.window_s, edge, decided, other)
 
     @property
     def is_strict(self) -> bool:
@@ -115,16 +135,17 @@ class Rule:
         return longest + self.edge_s if self.strategy == "tiered" else longest
 
     @property
-    def widths_s(self) -> tuple[int, ...]:
-        """The tiers that a hit is counted in: from the edge's width up to the longest window's."""
+    def widths(self) -> tuple[int, ...]:
+        """The tiers that a hit is counted in, in ticks: from the finest edge up to the longest window's."""
         longest = self.rates[-1].window_s
-        return tuple(width_s for width_s in EDGES_S.values() if self.edge_s <= width_s <= longest)
+        widths_s = [width_s for width_s in EDGES_S.values() if self.edge_s <= width_s <= longest]
+        return tuple([1] * (self.ticks_s > 1) + [width_s * self.ticks_s for width_s in widths_s])
 
     @property
     def kept_as(self) -> str:
         """What must be equal for two versions of a rule to go on from each other's counts."""
         if self.strategy == "tiered":
-            return f"tiered {self.edge_s}"
+            return f"tiered {self.edge_s}" if self.ticks_s == 1 else f"tiered 1/{self.ticks_s}"
         if self.strategy == "fixed":
             return "fixed " + " ".join(str(rate.window_s) for rate in self.rates)
         return self.strategy

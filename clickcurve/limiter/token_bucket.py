@@ -97,20 +97,20 @@ def weigh_tokens(flow: Flow, window_s: int, drops: int, seen_us: int, at_us: int
     """
     burst, wanted = flow.full // flow.token, cost * flow.token
     fits = wanted <= drops
+    if fits and taking:
+        drops -= wanted
+    left = drops // flow.token
     wait_s: float | None = 0.0
     more_at = 0
-    if not fits:
-        holds_us = holds_at(flow, drops, seen_us, wanted)
-        wait_s = pause_s(at_us, holds_us) if cost <= burst else None
-        more_at = 0 if wait_s is None else -(-holds_us // SECOND_US)
-    elif taking:
-        drops -= wanted
-        if drops < flow.token:
-            more_at = -(-holds_at(flow, drops, seen_us, flow.token) // SECOND_US)
-    remaining = drops // flow.token
+    if not fits and cost > burst:
+        wait_s = None
+    elif not fits or not left:
+        more_us = holds_at(flow, drops, seen_us, flow.token if fits else wanted)
+        wait_s = 0.0 if fits else pause_s(at_us, more_us)
+        more_at = -(-more_us // SECOND_US)
     reset_at = -(-holds_at(flow, drops, seen_us, flow.full) // SECOND_US)
-    used = burst - remaining
-    return new(Quota, (fits, burst, window_s, remaining, wait_s, reset_at, used, used, (), (), False, more_at))
+    used = burst - left
+    return new(Quota, (fits, burst, window_s, left, wait_s, reset_at, used, used, (), (), False, more_at))
 
 
 # --- giving tokens back -----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import hypothesis
 import pytest
@@ -73,11 +74,11 @@ def test_every_answer_is_one_that_the_document_describes(
     assert not broken, "\n\n".join(broken)
 
 
-def ask(operation: APIOperation, mode: GenerationMode, token: str, tried: Counter[str]) -> None:
+def ask(operation: APIOperation[Any, Any, Any, Any], mode: GenerationMode, token: str, tried: Counter[str]) -> None:
     @hypothesis.seed(SEED)
     @settings(max_examples=INPUTS, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy(generation_mode=mode))
-    def asked(case: schemathesis.Case) -> None:
+    def asked(case: schemathesis.Case[Any]) -> None:
         tried[operation.label] += 1
         case.call_and_validate(checks=CHECKS, headers={"Authorization": f"Bearer {token}"})
 

@@ -37,11 +37,10 @@ class Log:
         """Hits in the true window (at_us - window, at_us]."""
         return self.after(self.moment(at_us) - window_s * SECOND_US)
 
-    def counted(self, at_us: int, window_s: int, edge_s: int, strict: bool) -> int:
+    def counted(self, at_us: int, window_s: int, edge_us: int, strict: bool) -> int:
         """What a tiered rule holds against its limit: the hits from the edge before (strict) or after the old end."""
-        old_end_s = self.moment(at_us) // SECOND_US - window_s
-        first_s = old_end_s - old_end_s % edge_s + (0 if strict else edge_s)
-        return self.since(first_s * SECOND_US)
+        old_end_us = self.moment(at_us) - window_s * SECOND_US
+        return self.since(old_end_us - old_end_us % edge_us + (0 if strict else edge_us))
 
     def _forget(self, many: int) -> None:
         base = self._sums[many]
@@ -53,13 +52,21 @@ class TieredModel:
     """What a tiered rule of these rates (limit, window_s) ought to do, by its log."""
 
     def __init__(self, rates: list[tuple[int, int]], edge_s: int = 1, strict: bool = True) -> None:
-        self.rates, self.edge_s, self.strict = rates, edge_s, strict
+        self.rates, self.strict = rates, strict
+        self.edges_us = [self._edge_us(window_s, edge_s) for _, window_s in rates]
         self.log = Log()
+
+    def _edge_us(self, window_s: int, edge_s: int) -> int:
+        """Of windows under 20 s a twentieth of the shortest, or the next smaller part of a second that is a bucket."""
+        if edge_s > 1 or window_s >= 20:
+            return edge_s * SECOND_US
+        shortest_s = min(each for _, each in self.rates)
+        return max(part for part in (50_000, 100_000, 250_000, 500_000) if 20 * part <= shortest_s * SECOND_US)
 
     def fits(self, at_us: int, cost: int) -> bool:
         return all(
-            self.log.counted(at_us, window_s, self.edge_s, self.strict) + cost <= limit
-            for limit, window_s in self.rates
+            self.log.counted(at_us, window_s, edge_us, self.strict) + cost <= limit
+            for (limit, window_s), edge_us in zip(self.rates, self.edges_us, strict=True)
         )
 
     def charge(self, at_us: int, cost: int) -> None:

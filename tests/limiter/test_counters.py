@@ -47,10 +47,11 @@ def test_what_is_written_lives_as_long_as_it_may_be_read() -> None:
         }
     )
     second = MIDNIGHT + 3_661
-    assert counters_charged(tiered, "k", second) == [
-        (Counter("k", 1, second), 86_402),
-        (Counter("k", 60, second - 1), 86_461),
-        (Counter("k", 3_600, second - 61), 90_001),
+    assert counters_charged(tiered, "k", second * 20 + 7) == [
+        (Counter("k", 1, second * 20 + 7), 22),
+        (Counter("k", 20, second * 20), 86_402),
+        (Counter("k", 1_200, (second - 1) * 20), 86_461),
+        (Counter("k", 72_000, (second - 61) * 20), 90_001),
     ]
     assert counters_charged(fixed, "k", second) == [(Counter("k", 1, second), 1), (Counter("k", 60, second - 1), 60)]
     assert [life_s for _, life_s in counters_charged(kept, "k", second)] == [31, 90]

@@ -195,10 +195,10 @@ def test_trap_2_a_life_of_more_than_thirty_days(redis: Place, server: Served) ->
 
 
 def test_trap_3_a_window_of_one_second_outlives_that_second(redis: Place, server: Served) -> None:
-    """The time is the server's; the key of a tiered window lives until its second cannot count any more."""
+    """The time is the server's; fine buckets live as long as any window that has such, in a reloaded rule too."""
     limiter = redis.limiter({"e": {"by": "ip", "rates": "5/s"}})
     limiter.hit("e", ANN)
-    assert 1_000 < lives_ms(server)[0] <= 3_000
+    assert 20_000 < lives_ms(server)[0] <= 22_000
 
 
 def test_trap_4_a_key_that_is_gone_is_begun_again(redis: Place, server: Served) -> None:

@@ -38,10 +38,12 @@ def test_the_burst_of_a_token_bucket_is_its_limit_unless_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("edge", "rates", "widths_s", "keep_s"),
+    ("edge", "rates", "widths", "keep_s"),
     [
-        ("second", "2/s", (1,), 2),
-        ("second", "2/s, 5/m", (1, 60), 61),
+        ("second", "2/s", (1, 20), 2),
+        ("second", "2/s, 5/m", (1, 20, 1_200), 61),
+        ("second", "10/5s, 5000/d", (1, 4, 240, 14_400), 86_401),
+        ("second", "10/20s", (1,), 21),
         ("second", "100/d", (1, 60, 3_600), 86_401),
         ("minute", "100/d", (60, 3_600), 86_460),
         ("hour", "100/d", (3_600,), 90_000),
@@ -49,11 +51,30 @@ def test_the_burst_of_a_token_bucket_is_its_limit_unless_said() -> None:
     ],
 )
 def test_a_hit_is_counted_in_the_tiers_that_its_windows_need(
-    edge: str, rates: str, widths_s: tuple[int, ...], keep_s: int
+    edge: str, rates: str, widths: tuple[int, ...], keep_s: int
 ) -> None:
     (rule,) = parse_rules({"a": {"by": "ip", "rates": rates, "edge": edge}})
-    assert rule.widths_s == widths_s
+    assert rule.widths == widths
     assert rule.keep_s == rule.ttl_s == keep_s
+
+
+@pytest.mark.parametrize(
+    ("rates", "tick_us"),
+    [
+        *(("9/s", 50_000), ("9/2s", 100_000), ("9/3s", 100_000), ("9/5s", 250_000), ("9/7s", 250_000)),
+        *(("9/10s", 500_000), ("9/19s", 500_000), ("9/20s", 1_000_000), ("9/m", 1_000_000), ("9/s, 99/d", 50_000)),
+    ],
+)
+def test_a_short_window_has_buckets_of_a_twentieth_or_less(rates: str, tick_us: int) -> None:
+    (rule,) = parse_rules({"a": {"by": "ip", "rates": rates}})
+    assert (rule.tick_us, rule.ticks_s * rule.tick_us) == (tick_us, 1_000_000)
+    assert [reach.edge * tick_us for reach in rule.reaches] == [
+        tick_us if rate.window_s < 20 else 1_000_000 for rate in rule.rates
+    ]
+    assert all(
+        20 * reach.edge * tick_us <= rate.window_s * 1_000_000
+        for rate, reach in zip(rule.rates, rule.reaches, strict=True)
+    )
 
 
 @pytest.mark.parametrize(

@@ -52,15 +52,23 @@ def test_a_decision_reads_the_cover_and_the_bucket_that_is_being_left() -> None:
 
 def test_rates_share_their_buckets() -> None:
     four = rule("2/s, 5/m, 10/h, 100/d")
-    alone = [len(buckets_read(rule(text), MIDNIGHT + 84_633)) for text in ("2/s", "5/m", "10/h", "100/d")]
-    assert len(buckets_read(four, MIDNIGHT + 84_633)) < sum(alone)
-    assert len(buckets_written(four, MIDNIGHT)) == len(buckets_written(DAY, MIDNIGHT)) == 3
+    texts = ("2/s", "5/m", "10/h", "100/d")
+    alone = [len(buckets_read(each, (MIDNIGHT + 84_633) * each.ticks_s)) for each in map(rule, texts)]
+    assert len(buckets_read(four, (MIDNIGHT + 84_633) * four.ticks_s)) < sum(alone)
+    assert len(buckets_written(four, MIDNIGHT)) == len(buckets_written(DAY, MIDNIGHT)) + 1 == 4
+
+
+def test_a_short_window_reads_few_buckets_more() -> None:
+    four = rule("2/s, 5/m, 10/h, 100/d")
+    ticks = range(MIDNIGHT * 20, (MIDNIGHT + 7_200) * 20, 61)
+    assert max(len(buckets_read(four, tick)) for tick in ticks) <= 322 + 21
+    assert max(len(buckets_read(rule("9/s"), tick)) for tick in ticks) == 21
 
 
 @pytest.mark.parametrize(("edge", "most"), [("second", 87_864), ("minute", 1_524), ("hour", 24 + 60 + 60)])
 def test_a_wide_edge_needs_few_buckets(edge: str, most: int) -> None:
     rule_ = rule("100/d", edge)
-    kept = sum(86_400 // width_s for width_s in rule_.widths_s)
+    kept = sum(86_400 // width_s for width_s in rule_.widths)
     assert kept <= most
     assert max(len(buckets_read(rule_, MIDNIGHT + second)) for second in range(0, 86_400, 97)) <= kept + 1
 
@@ -68,10 +76,12 @@ def test_a_wide_edge_needs_few_buckets(edge: str, most: int) -> None:
 @given(st.sampled_from(sorted(EDGES_S)), st.integers(1, 24), st.integers(MIDNIGHT, MIDNIGHT + 200_000))
 def test_the_window_and_the_bucket_being_left_hold_the_true_window(edge: str, many: int, second: int) -> None:
     edge_s = EDGES_S[edge]
-    reach = rule(f"5/{many * edge_s}s", edge).reaches[0]
-    runs = inside(rule(f"5/{many * edge_s}s", edge), reach, second)
-    left = leaving(reach, edge_s, second)
-    window_s = many * edge_s
+    rule_ = rule(f"5/{many * edge_s}s", edge)
+    reach, window_s = rule_.reaches[0], many * edge_s
+    second, edge_s, window_s = (each * rule_.ticks_s for each in (second, edge_s, window_s))
+    edge_s = reach.edge
+    runs = inside(rule_, reach, second)
+    left = leaving(rule_, reach, second)
     assert left <= second - window_s < left + edge_s == runs[0].start
     assert runs[-1].end - edge_s <= second < runs[-1].end
     assert sum(run.count * run.width_s for run in runs) == window_s
@@ -81,20 +91,20 @@ def test_the_window_and_the_bucket_being_left_hold_the_true_window(edge: str, ma
 def test_no_bucket_is_forgotten_while_it_is_read(age_s: int, window_s: int) -> None:
     """Whatever cover reads a bucket, its life from its own first second reaches to there."""
     rule_ = rule(f"5/{window_s}s")
-    second = MIDNIGHT + age_s
-    for width_s, start in buckets_read(rule_, second):
-        assert second - start < life_s(rule_, width_s)
+    tick = (MIDNIGHT + age_s) * rule_.ticks_s
+    for width, start in buckets_read(rule_, tick):
+        assert tick - start < life_s(rule_, width) * rule_.ticks_s
 
 
 def drive(rule_: Rule, log: list[tuple[int, int]], at_us: int, cost: int, taking: bool) -> tuple[Quota, int]:
     """The quota by buckets that are counted from a log, and the rounds of reading that it took."""
     counts: Counter[Bucket] = Counter()
     for then_us, each in log:
-        for bucket in buckets_written(rule_, then_us // SECOND_US):
+        for bucket in buckets_written(rule_, then_us // rule_.tick_us):
             counts[bucket] += each
-    latest = max((then_us for then_us, _ in log), default=0) // SECOND_US
-    second = max(at_us // SECOND_US, latest)
-    weighing = weigh_buckets(rule_, second, latest, at_us, cost, taking)
+    latest = max((then_us for then_us, _ in log), default=0) // rule_.tick_us
+    tick = max(at_us // rule_.tick_us, latest)
+    weighing = weigh_buckets(rule_, tick, latest, at_us, cost, taking)
     wanted, rounds = next(weighing), 1
     while True:
         try:
@@ -117,18 +127,18 @@ def logs(draw: st.DrawFn) -> list[tuple[int, int]]:
     st.integers(1, 4),
     st.integers(0, 100_000 * SECOND_US),
 )
-def test_a_refused_hit_fits_when_the_wait_is_over_and_not_a_second_earlier(
+def test_a_refused_hit_fits_when_the_wait_is_over_and_no_bucket_earlier(
     log: list[tuple[int, int]], rates: str, side: str, cost: int, later_us: int
 ) -> None:
     rule_ = rule(rates, side=side)
     at_us = max([MIDNIGHT * SECOND_US + later_us, *(each for each, _ in log)])
     refused, rounds = drive(rule_, log, at_us, cost, True)
-    assert rounds <= 1 + 2 * len(rule_.rates)
+    assert rounds <= 1 + 3 * len(rule_.rates)
     if not refused.fits:
         assert refused.retry_after_s is not None
         passes_us = at_us + round(refused.retry_after_s * SECOND_US)
         assert drive(rule_, log, passes_us, cost, True)[0].fits
-        assert not drive(rule_, log, passes_us // SECOND_US * SECOND_US - 1, cost, True)[0].fits
+        assert not drive(rule_, log, passes_us // rule_.tick_us * rule_.tick_us - 1, cost, True)[0].fits
 
 
 @given(logs(), st.sampled_from(["second", "minute", "hour"]), st.integers(0, 200_000 * SECOND_US))

@@ -1,9 +1,10 @@
 """A key's admitted hits in memory, for a tiered rule.
 
-Only the buckets of the edge's width are kept, and of these only those with hits: their starts, oldest first, and the
-running sums before and after each (4 + 4 bytes a bucket, in two arrays). The hits since any edge are then one
-search and one subtraction, however many buckets the cover of that window has; `sliding_window` says what they mean.
-All rates share the buckets. Those that no window reaches any more are cut off when the arrays have doubled.
+Only the buckets of the finest edge's width are kept, and of these only those with hits: their starts, oldest first, and
+the running sums before and after each (4 + 4 bytes a bucket, in two arrays; 8 + 4 where buckets are finer than a
+second). The hits since any edge are then one search and one subtraction, however many buckets the cover of that window
+has; `sliding_window` says what they mean. All rates share the buckets. Those that no window reaches any more are cut
+off when the arrays have doubled, and fine ones that only long windows still reach become one for each second.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from clickcurve.limiter.backends.memory_budget import MemoryBudget
 from clickcurve.limiter.quota import Quota, by_room, longest, new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Reach, Rule
-from clickcurve.limiter.sliding_window import admitted_quota, pieces, refused_quota
-from clickcurve.times import SECOND_US
+from clickcurve.limiter.sliding_window import FINE_KEPT_S, admitted_quota, bucket_start, pieces, refused_quota
 
 BUCKET_BYTES = 8
 # The arrays hold numbers below 2^32. Hits that still count are at most MAX_LIMIT; the others are cut off at this sum.
@@ -26,79 +26,87 @@ _ROOM = 16
 
 
 class Series:
-    """The buckets of one key. sums[i + 1] - sums[i] hits are in the one that begins at starts[i].
+    """The buckets of one key. sums[i + 1] - sums[i] hits are in the one that begins at starts[i], in ticks of the rule.
 
-    latest: the second of the latest hit that was charged; an earlier time is taken for it.
+    latest: the tick of the latest hit that was charged; an earlier time is taken for it. merged: before this tick there
+    is one bucket for each second.
     """
 
-    __slots__ = ("budget", "latest", "room", "rule", "starts", "sums")
+    __slots__ = ("budget", "latest", "merged", "room", "rule", "starts", "sums")
 
     def __init__(self, rule: Rule, at_us: int, budget: MemoryBudget) -> None:
         self.rule = rule
         self.budget = budget
-        self.latest = at_us // SECOND_US
+        self.latest = at_us // rule.tick_us
+        self.merged = 0
         self.room = _ROOM
-        self.starts = array("I")
+        self.starts = array("I" if rule.ticks_s == 1 else "Q")
         self.sums = array("I", (0,))
 
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
         """Returns the quota under all rates, after a hit of this cost if that fits and is taken."""
-        second = at_us // SECOND_US
-        if second < self.latest:
-            second = self.latest
+        tick = at_us // rule.tick_us
+        if tick < self.latest:
+            tick = self.latest
         starts, sums = self.starts, self.sums
         total = sums[-1]
-        oldest = starts[0] if starts else second
+        oldest = starts[0] if starts else tick
+        many = rule.ticks_s
+        last = tick if many == 1 else tick - tick % many + many - 1  # as `_gone` has it
         tight, least = rule.reaches[0], MAX_LIMIT + 1
         for reach in rule.reaches:
-            limit, _, decided_s, _ = reach
+            limit, _, edge, decided, _ = reach
             left = limit - total
-            if oldest <= second - decided_s:
-                left += sums[bisect_right(starts, second - decided_s)]
+            gone = (tick if edge == 1 else last) - decided
+            if oldest <= gone:
+                left += sums[bisect_right(starts, gone)]
             if left < least:
                 tight, least = reach, left
         if least < cost:
-            return self._refused(rule, second, at_us, cost)
-        limit, window_s, decided_s, other_s = tight
+            return self._refused(rule, tick, at_us, cost)
+        limit, window_s, edge, decided, other_end = tight
         used = limit - least
         other = total
-        if oldest <= second - other_s:
-            other -= sums[bisect_right(starts, second - other_s)]
+        gone = (tick if edge == 1 else last) - other_end
+        if oldest <= gone:
+            other -= sums[bisect_right(starts, gone)]
         newest = self.latest
         if taking:
             if least == cost:
-                return self._last_place(rule, second, cost)
-            used, other, least, newest = used + cost, other + cost, least - cost, second
-        resets = newest - newest % rule.edge_s + decided_s if used else second
+                return self._last_place(rule, tick, cost)
+            used, other, least, newest = used + cost, other + cost, least - cost, tick
+        resets = newest - newest % edge + decided if used else tick - tick % many
+        if many > 1:
+            resets = -(-resets // many)
         if other < used:
             used, other = other, used
         return new(Quota, (True, limit, window_s, least, 0.0, resets, used, other, (), (), False, 0))
 
-    def _last_place(self, rule: Rule, second: int, cost: int) -> Quota:
+    def _last_place(self, rule: Rule, tick: int, cost: int) -> Quota:
         """Returns the quota after a hit that fits and leaves nothing: of the rate under which one more fits last."""
         starts, sums = self.starts, self.sums
-        start = second - second % rule.edge_s
         found = []
         for reach in rule.reaches:
-            oldest = bisect_right(starts, second - reach.decided_s)
+            oldest = bisect_right(starts, _gone(rule, reach, tick, reach.decided))
             used = sums[-1] - sums[oldest]
             if used + cost == reach.limit:
                 while oldest < len(starts) and sums[oldest + 1] == sums[oldest]:
                     oldest += 1  # taken back
-                other = sums[-1] - sums[bisect_right(starts, second - reach.other_s)]
-                more_at = (starts[oldest] if used else start) + reach.decided_s
+                other = sums[-1] - sums[bisect_right(starts, _gone(rule, reach, tick, reach.other))]
+                first = starts[oldest] if used else tick
                 bounds = min(used, other), max(used, other)
-                found.append(admitted_quota(rule, reach, bounds, cost, second, second, more_at))
+                passes_at = bucket_start(first, reach.edge) + reach.decided
+                found.append(admitted_quota(rule, reach, bounds, cost, tick, tick, passes_at))
         return min(found, key=by_room)
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
         """Counts a hit; returns the start of the bucket that it went into."""
         self.rule = rule
-        second = at_us // SECOND_US
-        if second < self.latest:
-            second = self.latest
-        self.latest = second
-        start = second - second % rule.edge_s
+        tick = at_us // rule.tick_us
+        if tick < self.latest:
+            tick = self.latest
+        self.latest = tick
+        start = tick - tick % rule.edge
         starts, sums = self.starts, self.sums
         if starts and starts[-1] == start:
             sums[-1] += cost
@@ -122,16 +130,32 @@ class Series:
 
     def _trim(self, rule: Rule) -> None:
         """Cuts off the buckets that no window reaches, and lets the sums begin at 0 again."""
-        gone = bisect_right(self.starts, self.latest - rule.keep_s)
-        self.budget.give(gone * BUCKET_BYTES)
+        before = len(self.starts)
+        longest_reach = rule.reaches[-1]
+        decided = max(longest_reach.decided, longest_reach.other)
+        gone = bisect_right(self.starts, _gone(rule, longest_reach, self.latest, decided))
         del self.starts[:gone]
         base = self.sums[gone]
         self.sums = array("I", [each - base for each in self.sums[gone:]])
+        if longest_reach.edge > rule.edge:
+            self._merge_seconds(rule)
+        self.budget.give((before - len(self.starts)) * BUCKET_BYTES)
         self.room = max(_ROOM, 2 * len(self.starts))
+
+    def _merge_seconds(self, rule: Rule) -> None:
+        """Makes one bucket for each second of the fine ones that no short window reaches."""
+        many = rule.ticks_s
+        self.merged = bucket_start(self.latest, many) - FINE_KEPT_S * many
+        starts, old = self.starts, bisect_left(self.starts, self.merged)
+        ends = [n for n in range(old) if n + 1 == old or starts[n] // many != starts[n + 1] // many]
+        self.sums = array("I", [0, *(self.sums[n + 1] for n in ends), *self.sums[old + 1 :]])
+        self.starts = array("Q", [*(bucket_start(starts[n], many) for n in ends), *starts[old:]])
 
     def refund(self, rule: Rule, at_us: int, handle: int, cost: int, caller: str) -> None:
         """Takes a hit, or a part of its cost, out of its bucket if that is still kept."""
         starts, sums = self.starts, self.sums
+        if handle < self.merged:
+            handle = bucket_start(handle, rule.ticks_s)
         index = bisect_left(starts, handle)
         if index == len(starts) or starts[index] != handle:
             return
@@ -144,13 +168,13 @@ class Series:
 
     def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
         """Returns the same quota with the pieces of its window."""
-        second = max(at_us // SECOND_US, self.latest)
+        tick = max(at_us // rule.tick_us, self.latest)
         reach = next(reach for reach in rule.reaches if reach.window_s == quota.window_s)
-        return quota._replace(pieces=pieces(rule, reach, second, self._hits))
+        return quota._replace(pieces=pieces(rule, reach, tick, self._hits))
 
     def is_idle(self, at_us: int) -> bool:
         """Returns whether all windows are empty."""
-        return self.latest + self.rule.keep_s <= at_us // SECOND_US
+        return self.latest + self.rule.keep_s * self.rule.ticks_s <= at_us // self.rule.tick_us
 
     def size_bytes(self) -> int:
         return BUCKET_BYTES * len(self.starts)
@@ -158,17 +182,17 @@ class Series:
     def _hits(self, run: Run) -> int:
         return self.sums[bisect_left(self.starts, run.end)] - self.sums[bisect_left(self.starts, run.start)]
 
-    def _refused(self, rule: Rule, second: int, at_us: int, cost: int) -> Quota:
+    def _refused(self, rule: Rule, tick: int, at_us: int, cost: int) -> Quota:
         refusals = []
         for reach in rule.reaches:
-            refused = self._refusal(rule, reach, second, at_us, cost)
+            refused = self._refusal(rule, reach, tick, at_us, cost)
             if refused is not None:
                 refusals.append(refused)
         return longest(refusals)
 
-    def _refusal(self, rule: Rule, reach: Reach, second: int, at_us: int, cost: int) -> Quota | None:
+    def _refusal(self, rule: Rule, reach: Reach, tick: int, at_us: int, cost: int) -> Quota | None:
         starts, sums = self.starts, self.sums
-        oldest = bisect_right(starts, second - reach.decided_s)
+        oldest = bisect_right(starts, _gone(rule, reach, tick, reach.decided))
         used = sums[-1] - sums[oldest]
         too_many = used + cost - reach.limit
         if too_many <= 0:
@@ -177,7 +201,13 @@ class Series:
         if cost <= reach.limit:
             # The bucket with which enough of them will have left.
             last = bisect_left(sums, sums[oldest] + too_many) - 1
-            passes_at = starts[last] + reach.decided_s
-        other = sums[-1] - sums[bisect_right(starts, second - reach.other_s)]
+            passes_at = bucket_start(starts[last], reach.edge) + reach.decided
+        other = sums[-1] - sums[bisect_right(starts, _gone(rule, reach, tick, reach.other))]
         bounds = min(used, other), max(used, other)
-        return refused_quota(rule, reach, bounds, self.latest, second, at_us, passes_at)
+        return refused_quota(rule, reach, bounds, self.latest, tick, at_us, passes_at)
+
+
+def _gone(rule: Rule, reach: Reach, tick: int, reached: int) -> int:
+    """Returns the latest start of a bucket that is no longer reached: of a fine one, if its whole second is not."""
+    last = tick if reach.edge == 1 else bucket_start(tick, rule.ticks_s) + rule.ticks_s - 1
+    return last - reached

@@ -9,8 +9,9 @@ refused hit writes nothing; to tell when it would pass, it reads up to two round
     while True:
         wanted = deciding.send(store.get_many(wanted))   # until it returns, in StopIteration.value
 
-A counter is named by its key, the width of its bucket and the bucket's start. Width 0 is the second of the key's latest
-hit: a number to be set, not added to. A counter that the store does not have is 0.
+A counter is named by its key, the width of its bucket and the bucket's start, in ticks of its rule (`sliding_window`).
+Width 0 is the tick of the key's latest hit: a number to be set, not added to. A counter that the store does not have
+is 0.
 
 Between the reading and the writing others may write. A store without a step that does both admits too much then; how
 much is for that backend to say.
@@ -54,11 +55,11 @@ Deciding: TypeAlias = Generator[list[Counter], Mapping[Counter, int], Verdict]
 def decide_by_counters(question: Question) -> Deciding:
     """Decides the question by named counters; for the strategies `tiered`, `fixed` and `per_second`."""
     assert question.at_us is not None, "counters have no clock"
-    second = question.at_us // SECOND_US
     rules, keys = question.rules, question.keys
+    ticks = [question.at_us // rule.tick_us for rule in rules]
     wanted = [latest_of(key) for key in keys]
-    for rule, key in zip(rules, keys, strict=True):
-        wanted += _counters(key, buckets_counted(rule, second))
+    for rule, key, tick in zip(rules, keys, ticks, strict=True):
+        wanted += _counters(key, buckets_counted(rule, tick))
     known = dict.fromkeys(wanted, 0) | dict((yield wanted))
     latest = [known.get(latest_of(key), 0) for key in keys]
     quotas = yield from _weigh(question, latest, known, question.take)
@@ -66,40 +67,40 @@ def decide_by_counters(question: Question) -> Deciding:
     if question.take and not taking:
         quotas = yield from _weigh(question, latest, known, False)
     charged = [n for n, quota in enumerate(quotas) if taking and quota.fits]
-    seconds = [max(second, each) for each in latest]
-    add = [each for n in charged for each in counters_charged(rules[n], keys[n], seconds[n])]
+    ticks = list(map(max, ticks, latest))
+    add = [each for n in charged for each in counters_charged(rules[n], keys[n], ticks[n])]
     for counter, _ in add:
         known[counter] = known.get(counter, 0) + question.cost
     if question.explain:
         quotas = [
             _with_pieces(rule, key, at, known, quota)
-            for rule, key, at, quota in zip(rules, keys, seconds, quotas, strict=True)
+            for rule, key, at, quota in zip(rules, keys, ticks, quotas, strict=True)
         ]
-    put = [(latest_of(keys[n]), seconds[n], rules[n].ttl_s) for n in charged if seconds[n] > latest[n]]
+    put = [(latest_of(keys[n]), ticks[n], rules[n].ttl_s) for n in charged if ticks[n] > latest[n]]
     return Verdict(tuple(quotas), tuple(add), tuple(put))
 
 
 def latest_of(key: str) -> Counter:
-    """Returns the name of the second of a key's latest hit."""
+    """Returns the name of the tick of a key's latest hit."""
     return Counter(key, 0, 0)
 
 
-def buckets_counted(rule: Rule, second: int) -> list[Bucket]:
+def buckets_counted(rule: Rule, tick: int) -> list[Bucket]:
     """Returns the buckets that a decision of this rule reads."""
     if rule.strategy == "tiered":
-        return sliding_window.buckets_read(rule, second)
-    return [(rate.window_s, fixed_window.turn(second, rate.window_s) - rate.window_s) for rate in rule.rates]
+        return sliding_window.buckets_read(rule, tick)
+    return [(rate.window_s, fixed_window.turn(tick, rate.window_s) - rate.window_s) for rate in rule.rates]
 
 
-def counters_charged(rule: Rule, key: str, second: int) -> list[tuple[Counter, int]]:
-    """Returns the counters that a hit at this second is added to, or taken back from, and each one's life."""
+def counters_charged(rule: Rule, key: str, tick: int) -> list[tuple[Counter, int]]:
+    """Returns the counters that a hit at this tick is added to, or taken back from, and each one's life."""
     if rule.strategy == "tiered":
         return [
             (Counter(key, *bucket), sliding_window.life_s(rule, bucket[0]))
-            for bucket in sliding_window.buckets_written(rule, second)
+            for bucket in sliding_window.buckets_written(rule, tick)
         ]
     spare_s = rule.ttl_s - rule.keep_s
-    return [(counter, counter.width_s + spare_s) for counter in _counters(key, buckets_counted(rule, second))]
+    return [(counter, counter.width_s + spare_s) for counter in _counters(key, buckets_counted(rule, tick))]
 
 
 def _counters(key: str, buckets: Iterable[Bucket]) -> list[Counter]:
@@ -111,9 +112,9 @@ def _weigh(
 ) -> Generator[list[Counter], Mapping[Counter, int], list[Quota]]:
     """Weighs all rules together: the counters that several of them need are read in one round."""
     assert question.at_us is not None
-    second, cost = question.at_us // SECOND_US, question.cost
+    at_us, cost = question.at_us, question.cost
     readings = [
-        _READINGS[rule.strategy](rule, max(second, seen), seen, question.at_us, cost, taking)
+        _READINGS[rule.strategy](rule, max(at_us // rule.tick_us, seen), seen, at_us, cost, taking)
         for rule, seen in zip(question.rules, latest, strict=True)
     ]
     wanted = {n: next(reading) for n, reading in enumerate(readings)}
@@ -139,7 +140,7 @@ def _weigh_fixed(rule: Rule, second: int, latest: int, at_us: int, cost: int, ta
         fixed_window.weigh_count(
             limit, window_s, counts[bucket], fixed_window.turn(second, window_s) * SECOND_US, at_us, cost, taking
         )
-        for (limit, window_s, _, _), bucket in zip(rule.reaches, buckets_counted(rule, second), strict=True)
+        for (limit, window_s, _, _, _), bucket in zip(rule.reaches, buckets_counted(rule, second), strict=True)
     ]
     refused = [quota for quota in quotas if not quota.fits]
     return longest(refused) if refused else tightest(quotas)
@@ -152,14 +153,14 @@ _READINGS: Mapping[str, Callable[[Rule, int, int, int, int, bool], Reading]] = {
 }
 
 
-def _with_pieces(rule: Rule, key: str, second: int, known: Mapping[Counter, int], quota: Quota) -> Quota:
+def _with_pieces(rule: Rule, key: str, tick: int, known: Mapping[Counter, int], quota: Quota) -> Quota:
     reach = next(reach for reach in rule.reaches if reach.window_s == quota.window_s)
     if rule.strategy != "tiered":
-        start = fixed_window.turn(second, reach.window_s) - reach.window_s
+        start = fixed_window.turn(tick, reach.window_s) - reach.window_s
         piece = Piece(reach.window_s, start, 1, quota.at_most)
         return quota._replace(pieces=(piece,))
 
     def hits(run: Run) -> int:
         return sum(known.get(counter, 0) for counter in _counters(key, sliding_window.buckets_of([run])))
 
-    return quota._replace(pieces=sliding_window.pieces(rule, reach, second, hits))
+    return quota._replace(pieces=sliding_window.pieces(rule, reach, tick, hits))

@@ -18,10 +18,11 @@ class MemoryBudget:
 
     def take(self, size_bytes: int) -> bool:
         """Takes so many bytes; returns False, and takes none, if fewer are left."""
-        if not self.has(size_bytes):
+        used_bytes = self.used_bytes + size_bytes
+        if used_bytes > self.max_bytes:
             self.denied += 1
             return False
-        self.used_bytes += size_bytes
+        self.used_bytes = used_bytes
         return True
 
     def add(self, size_bytes: int) -> None:

@@ -77,7 +77,7 @@ class Windows:
             if least == cost:
                 return tightest(self._quotas(rule, second, at_us, cost, True))
             least -= cost
-        limit, window_s, _, _ = rule.reaches[at]
+        limit, window_s = rule.reaches[at][:2]
         used = limit - least
         reset_at = second
         if used:
@@ -87,7 +87,7 @@ class Windows:
     def _quotas(self, rule: Rule, second: int, at_us: int, cost: int, taking: bool) -> list[Quota]:
         """Returns the quota under each rate, where nothing is left or the hit does not fit."""
         quotas = []
-        for (limit, window_s, _, _), end, count in zip(rule.reaches, self.ends, self.counts, strict=True):
+        for (limit, window_s, _, _, _), end, count in zip(rule.reaches, self.ends, self.counts, strict=True):
             used, closes = (count, end) if second < end else (0, turn(second, window_s))
             quotas.append(fixed_window.weigh_count(limit, window_s, used, closes * SECOND_US, at_us, cost, taking))
         return quotas
@@ -138,7 +138,7 @@ class Opened:
         self.callers: list[str] = []
 
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
-        limit, window_s, _, _ = rule.reaches[0]
+        limit, window_s = rule.reaches[0][:2]
         counts = self._counts(rule, at_us)
         opened_us, used = (self.opened_us, self.count) if counts else (max(at_us, self.opened_us), 0)
         return fixed_window.weigh_count(limit, window_s, used, closes_us(opened_us, window_s), at_us, cost, taking)

@@ -20,7 +20,7 @@ from clickcurve.buckets.cover import Run
 from clickcurve.limiter import fixed_window, sliding_window, token_bucket
 from clickcurve.limiter.backend import Question, Settled
 from clickcurve.limiter.quota import Piece, Quota, longest, tightest
-from clickcurve.limiter.rule import Rule
+from clickcurve.limiter.rule import Reach, Rule
 from clickcurve.times import SECOND_US
 
 PREFIX = "clickcurve:limit:"
@@ -31,10 +31,12 @@ MAX_PLANS = 1_000
 
 _FOLDER = Path(__file__).parent / "scripts"
 _KINDS = {"tiered": 1, "fixed": 2, "per_second": 2, "single_counter": 3, "list": 4, "token_bucket": 5}
+_FINE = 6  # `tiered` in buckets finer than a second
+_JOINED = 2  # beside 1 for shadow: fits only together with the part before it
 _QUESTION = Struct(">qqBBqq")
 _SETTLEMENT = Struct(">qq")
-_SERIES_HEAD = Struct(">qII")
-_BUCKET = Struct(">II")
+# A series' head (life, latest tick, sum before its first bucket) and its buckets; the second pair is of fine ones.
+_SERIES = (Struct(">qII"), Struct(">II")), (Struct(">qqI"), Struct(">qI"))
 
 Facts: TypeAlias = Sequence[int]
 # rule, facts, at_us, cost, whether the hit is taken -> its quota
@@ -46,14 +48,40 @@ def source(name: str) -> bytes:
     return (_FOLDER / "common.lua").read_bytes() + (_FOLDER / f"{name}.lua").read_bytes()
 
 
+class KeyPart(NamedTuple):
+    """A rule as the script knows it, with a key of its own in Redis.
+
+    A `tiered` rule with short and long windows is two parts, which fit only together: so its fine buckets are kept no
+    longer than short windows need them.
+    """
+
+    rule: Rule
+    is_fine: bool
+    reaches: tuple[Reach, ...]
+
+    @property
+    def ticks_s(self) -> int:
+        """Ticks of a second in which this part counts."""
+        return self.rule.ticks_s if self.is_fine else 1
+
+
+def parts_of(rule: Rule) -> tuple[KeyPart, ...]:
+    if rule.ticks_s == 1:
+        return (KeyPart(rule, False, rule.reaches),)
+    fine = tuple(reach for reach in rule.reaches if reach.edge == 1)
+    long = rule.reaches[len(fine) :]
+    return (KeyPart(rule, True, fine), KeyPart(rule, False, long)) if long else (KeyPart(rule, True, fine),)
+
+
 class Plan(NamedTuple):
     """The rules of one event, encoded once.
 
-    facts: how the script's answer is packed. spans: which of the facts are each rule's. weigh: what makes a quota of
-    them. lasts_us: how long a reservation lasts.
+    parts: of each rule. facts: how the script's answer is packed. spans: which of the facts are each rule's. weigh:
+    what makes a quota of them. lasts_us: how long a reservation lasts.
     """
 
     rules: tuple[Rule, ...]
+    parts: tuple[tuple[KeyPart, ...], ...]
     packed: bytes
     facts: Struct
     spans: tuple[slice, ...]
@@ -75,7 +103,12 @@ class ScriptCodec:
         rules, keys, _, cost, at_us, take, explain, caller, reservation = question
         plan = self.plan(rules)
         prefix = self._prefix
-        named = [(prefix + key).encode() for key in keys]
+        if len(plan.parts) == plan.packed[0]:
+            named = [(prefix + key).encode() for key in keys]
+        else:
+            named = [
+                self._part_key(key, n) for key, parts in zip(keys, plan.parts, strict=True) for n in range(len(parts))
+            ]
         if reservation is not None:
             named.append(self.reservation_key(reservation))
         asked = _QUESTION.pack(-1 if at_us is None else at_us, cost, take, explain, next(self._lives), plan.lasts_us)
@@ -94,9 +127,12 @@ class ScriptCodec:
                 weigh(rule, facts[span], at_us, cost, taken)
                 for rule, span, weigh in zip(plan.rules, plan.spans, plan.weigh, strict=True)
             ]
+        kept = iter(more)
         return [
-            _with_kept(rule, facts[span], at_us, weigh(rule, facts[span], at_us, cost, taken), kept)
-            for rule, span, weigh, kept in zip(plan.rules, plan.spans, plan.weigh, more, strict=True)
+            _with_kept(
+                rule, facts[span], at_us, weigh(rule, facts[span], at_us, cost, taken), [next(kept) for _ in parts]
+            )
+            for rule, parts, span, weigh in zip(plan.rules, plan.parts, plan.spans, plan.weigh, strict=True)
         ]
 
     def encode_settlement(
@@ -108,7 +144,12 @@ class ScriptCodec:
 
     def redis_keys(self, question: Question) -> list[bytes]:
         """Returns the question's keys as they are in Redis."""
-        return [(self._prefix + key).encode() for key in question.keys]
+        parts = self.plan(question.rules).parts
+        return [self._part_key(key, n) for key, of in zip(question.keys, parts, strict=True) for n in range(len(of))]
+
+    def _part_key(self, key: str, n: int) -> bytes:
+        # No key of a rule begins like the second part's: those begin with a digit or a #.
+        return f"{self._prefix}{'long:' if n else ''}{key}".encode()
 
     def reservation_key(self, reservation: str) -> bytes:
         # No key of a rule begins like this: those begin with a digit or a #.
@@ -124,35 +165,46 @@ class ScriptCodec:
 
 
 def _plan(rules: tuple[Rule, ...]) -> Plan:
+    parts = tuple(map(parts_of, rules))
     spans, layout, end = [], ">Bq", 2
-    for rule in rules:
-        facts = _facts_format(rule)
+    for each in parts:
+        facts = "".join(map(_facts_format, each))
         size = len(Struct(">" + facts).unpack(bytes(Struct(">" + facts).size)))
         spans.append(slice(end, end + size))
         layout, end = layout + facts, end + size
     lasts_us = max(rule.keep_s for rule in rules) * SECOND_US
-    packed = pack(">B", len(rules)) + b"".join(map(_encode_rule, rules))
+    encoded = [_encode_part(part, n > 0) for each in parts for n, part in enumerate(each)]
+    packed = pack(">B", len(encoded)) + b"".join(encoded)
     weigh = tuple(_WEIGHINGS[rule.strategy] for rule in rules)
-    return Plan(rules, packed, Struct(layout), tuple(spans), weigh, min(lasts_us, MAX_TTL_MS * 1_000))
+    return Plan(rules, parts, packed, Struct(layout), tuple(spans), weigh, min(lasts_us, MAX_TTL_MS * 1_000))
 
 
-def _encode_rule(rule: Rule) -> bytes:
-    """Encodes a rule as the script reads it."""
-    ttl_s = sliding_window.life_s(rule, rule.edge_s) if rule.strategy == "tiered" else rule.ttl_s
-    head = pack(">BBq", _KINDS[rule.strategy], rule.shadow, min(ttl_s * 1_000, MAX_TTL_MS))
+def _encode_part(part: KeyPart, joined: bool) -> bytes:
+    """Encodes a part of a rule as the script reads it."""
+    rule = part.rule
+    shadow = rule.shadow + _JOINED * joined
     if rule.strategy == "tiered":
-        rates = b"".join(pack(">III", reach.limit, reach.decided_s, reach.other_s) for reach in rule.reaches)
-        return head + pack(">IIB", rule.edge_s, rule.keep_s, len(rule.rates)) + rates
+        scale = rule.ticks_s // part.ticks_s
+        edge = part.reaches[0].edge // scale
+        keep_s = sliding_window.FINE_KEPT_S if part.is_fine else rule.keep_s
+        ttl_s = keep_s + 1 if part.is_fine else sliding_window.life_s(rule, edge * scale)
+        head = pack(">BBq", _FINE if part.is_fine else 1, shadow, min(ttl_s * 1_000, MAX_TTL_MS))
+        head += pack(">IIIB", SECOND_US // part.ticks_s, edge, keep_s * part.ticks_s, len(part.reaches))
+        return head + b"".join(
+            pack(">III", reach.limit, reach.decided // scale, reach.other // scale) for reach in part.reaches
+        )
+    head = pack(">BBq", _KINDS[rule.strategy], shadow, min(rule.ttl_s * 1_000, MAX_TTL_MS))
     if rule.strategy == "token_bucket":
         return head + pack(">qqqq", *rule.flow)
     rates = b"".join(pack(">II", rate.limit, rate.window_s) for rate in rule.rates)
     return head + (pack(">B", len(rule.rates)) if _KINDS[rule.strategy] == 2 else b"") + rates
 
 
-def _facts_format(rule: Rule) -> str:
-    """Returns how the facts of a rule are packed."""
+def _facts_format(part: KeyPart) -> str:
+    """Returns how the facts of a part are packed."""
+    rule = part.rule
     if rule.strategy == "tiered":
-        return "I" + len(rule.rates) * "III"
+        return ("q" if part.is_fine else "I") + len(part.reaches) * ("IIq" if part.is_fine else "III")
     return len(rule.rates) * "II" if _KINDS[rule.strategy] == 2 else "qq"
 
 
@@ -160,33 +212,44 @@ def _facts_format(rule: Rule) -> str:
 def _weigh_tiered(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
     """Makes the quota of a `tiered` rule.
 
-    Facts: the second of the latest hit; of each rate the hits held against it, the other end of the bound, and the
-    start of the bucket with which enough of them leave, or one, where this hit takes the last place.
+    Facts of each part: the tick of the latest hit; of each rate the hits held against it, the other end of the bound,
+    and the start of the bucket with which enough of them leave, or one, where this hit takes the last place.
     """
-    latest, second = facts[0], at_us // SECOND_US
-    second = max(second, latest)
-    refused, tight, least, more_at = [], 0, 0, 0
+    latest, counted = _in_ticks(rule, facts)
+    tick = max(at_us // rule.tick_us, latest)
+    refused, tight, least, passes_at = [], 0, 0, 0
     for n, reach in enumerate(rule.reaches):
-        used, other, start = facts[3 * n + 1 : 3 * n + 4]
+        used, other, start = counted[n]
         left = reach.limit - used
         if left < cost:
-            passes_at = start + reach.decided_s if cost <= reach.limit else None
-            refused.append(
-                sliding_window.refused_quota(rule, reach, _bounds(used, other), latest, second, at_us, passes_at)
-            )
+            passes = start + reach.decided if cost <= reach.limit else None
+            refused.append(sliding_window.refused_quota(rule, reach, _bounds(used, other), latest, tick, at_us, passes))
         elif n == 0 or left < least:
             tight, least = n, left
         if taking and left == cost:  # the last place: of several such rates that under which one more fits last
-            passes_at = (start if used else sliding_window.bucket_start(second, rule.edge_s)) + reach.decided_s
-            if passes_at > more_at:
-                tight, more_at = n, passes_at
+            passes = (start if used else sliding_window.bucket_start(tick, reach.edge)) + reach.decided
+            if sliding_window.whole_s(rule, passes) > sliding_window.whole_s(rule, passes_at):
+                tight, passes_at = n, passes
     if refused:
         return longest(refused)
-    used, other = facts[3 * tight + 1 : 3 * tight + 3]
-    newest = second if taking else latest
+    used, other, _ = counted[tight]
+    newest = tick if taking else latest
     return sliding_window.admitted_quota(
-        rule, rule.reaches[tight], _bounds(used, other), cost if taking else 0, newest, second, more_at
+        rule, rule.reaches[tight], _bounds(used, other), cost if taking else 0, newest, tick, passes_at
     )
+
+
+def _in_ticks(rule: Rule, facts: Facts) -> tuple[int, list[tuple[int, int, int]]]:
+    """Returns the tick of the latest hit, and for each rate what the facts say, with its start in ticks."""
+    latest, at = 0, 0
+    counted: list[tuple[int, int, int]] = []
+    for part in parts_of(rule):
+        scale = rule.ticks_s // part.ticks_s
+        latest = max(latest, facts[at] * scale)
+        end = at + 1 + 3 * len(part.reaches)
+        counted += [(facts[n], facts[n + 1], facts[n + 2] * scale) for n in range(at + 1, end, 3)]
+        at = end
+    return latest, counted
 
 
 def _bounds(used: int, other: int) -> tuple[int, int]:
@@ -197,7 +260,7 @@ def _weigh_windows(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool
     """Makes the quota of windows of the clock. Facts: of each rate the second at which its window ends; its count."""
     second = at_us // SECOND_US
     quotas = []
-    for n, (limit, window_s, _, _) in enumerate(rule.reaches):
+    for n, (limit, window_s, _, _, _) in enumerate(rule.reaches):
         end, used = facts[2 * n : 2 * n + 2]
         if second >= end:
             end, used = fixed_window.turn(second, window_s), 0
@@ -208,7 +271,7 @@ def _weigh_windows(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool
 
 def _weigh_opened(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
     """Makes the quota of an opened window. Facts: the microsecond at which it opened, or opens now; its count."""
-    limit, window_s, _, _ = rule.reaches[0]
+    limit, window_s = rule.reaches[0][:2]
     opened_us, used = facts
     return fixed_window.weigh_count(
         limit, window_s, used, fixed_window.closes_us(opened_us, window_s), at_us, cost, taking
@@ -230,32 +293,36 @@ _WEIGHINGS: Mapping[str, Weighing] = {
 }
 
 
-def _with_kept(rule: Rule, facts: Facts, at_us: int, quota: Quota, kept: object) -> Quota:
-    """Adds pieces and callers to a quota. kept: what the script sent after the facts."""
+def _with_kept(rule: Rule, facts: Facts, at_us: int, quota: Quota, kept: Sequence[object]) -> Quota:
+    """Adds pieces and callers to a quota. kept: what the script sent after the facts, for each part."""
     second, window_s = at_us // SECOND_US, quota.window_s
     at = [reach.window_s for reach in rule.reaches].index(window_s)
     if rule.strategy == "tiered":
-        assert isinstance(kept, bytes)
-        hits = _hits_in(kept)
-        return quota._replace(pieces=sliding_window.pieces(rule, rule.reaches[at], max(second, facts[0]), hits))
+        reach = rule.reaches[at]
+        part, series = next(pair for pair in zip(parts_of(rule), kept, strict=True) if reach in pair[0].reaches)
+        assert isinstance(series, bytes)
+        tick = max(at_us // rule.tick_us, _in_ticks(rule, facts)[0])
+        return quota._replace(pieces=sliding_window.pieces(rule, reach, tick, _hits_in(part, series)))
     if rule.strategy in ("fixed", "per_second"):
         start = max(fixed_window.turn(second, window_s), facts[2 * at]) - window_s
         return quota._replace(pieces=(Piece(window_s, start, 1, quota.at_most),))
     if rule.strategy == "token_bucket" or not quota.at_most:
         return quota
-    callers = tuple(caller.decode(errors="surrogatepass") for caller in kept) if isinstance(kept, list) else ()
+    named = kept[0]
+    callers = tuple(caller.decode(errors="surrogatepass") for caller in named) if isinstance(named, list) else ()
     piece = Piece(window_s, facts[0] // SECOND_US, 1, quota.at_most)
     return quota._replace(pieces=(piece,), callers=callers)
 
 
-def _hits_in(series: bytes) -> Callable[[Run], int]:
+def _hits_in(part: KeyPart, series: bytes) -> Callable[[Run], int]:
     """Returns what counts the hits of a run in a series as Redis keeps it."""
     if not series:
         return lambda run: 0
-    _, _, base = _SERIES_HEAD.unpack_from(series)
-    starts, sums = array("I"), array("I", (base,))
-    for start, total in _BUCKET.iter_unpack(series[_SERIES_HEAD.size :]):
-        starts.append(start)
+    head, bucket = _SERIES[part.is_fine]
+    _, _, base = head.unpack_from(series)
+    starts, sums = array("Q"), array("I", (base,))
+    for start, total in bucket.iter_unpack(series[head.size :]):
+        starts.append(start * part.rule.ticks_s // part.ticks_s)
         sums.append(total)
 
     def hits(run: Run) -> int:

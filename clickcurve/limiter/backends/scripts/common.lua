@@ -5,6 +5,7 @@
 --
 --   tiered      life i8, latest second I4, sum before the first bucket I4, then for each bucket its start I4 and the sum
 --               up to its end I4. Sums wrap at 2^32; only differences mean something, and those are below it.
+--   fine        the same in ticks of a part of a second; latest and starts are i8
 --   windows     life i8, then for each rate the end of its window I4 and its count I4
 --   counter     life i8, microsecond at which its window opened i8, count I4
 --   list        a list: life i8 and the opening microsecond i8 in one element, then the callers
@@ -15,9 +16,11 @@ local pack, unpack = struct.pack, struct.unpack
 local floor, fmod, min, max = math.floor, math.fmod, math.min, math.max
 local call = redis.call
 
-local TIERED, WINDOWS, COUNTER, LIST, TOKENS = 1, 2, 3, 4, 5
+local TIERED, WINDOWS, COUNTER, LIST, TOKENS, FINE = 1, 2, 3, 4, 5, 6
 local WRAP = 4294967296
-local SERIES_HEAD, BUCKET = 16, 8
+-- How a series' head and its buckets are packed, and their sizes.
+local COARSE_FORM = { head = '>i8I4I4', head_size = 16, bucket = '>I4I4', size = 8, latest = '>I4' }
+local FINE_FORM = { head = '>i8i8I4', head_size = 20, bucket = '>i8I4', size = 12, latest = '>i8' }
 -- So many bytes of a series are read at once; the rest is read bucket by bucket.
 local AT_ONCE = 4096
 local COUNTER_FORMAT = '>i8i8I4'
@@ -40,7 +43,7 @@ end
 
 -- --- tiered ----------------------------------------------------------------------------------------------------------
 -- nil where there is nothing.
-local function open_series(key)
+local function open_series(key, form)
   local text = call('GETRANGE', key, 0, AT_ONCE - 1)
   if text == '' then
     return nil
@@ -49,20 +52,21 @@ local function open_series(key)
   if size == AT_ONCE then
     size = call('STRLEN', key)
   end
-  local life, latest, base = unpack('>i8I4I4', text)
+  local life, latest, base = unpack(form.head, text)
   return {
-    key = key, text = text, size = size, life = life, latest = latest, base = base,
-    count = (size - SERIES_HEAD) / BUCKET,
+    key = key, form = form, text = text, size = size, life = life, latest = latest, base = base,
+    count = (size - form.head_size) / form.size,
   }
 end
 
 -- The start of bucket number i, from 0, and the sum up to its end.
 local function bucket(series, i)
-  local position = SERIES_HEAD + BUCKET * i
-  if position + BUCKET <= #series.text then
-    return unpack('>I4I4', series.text, position + 1)
+  local form = series.form
+  local position = form.head_size + form.size * i
+  if position + form.size <= #series.text then
+    return unpack(form.bucket, series.text, position + 1)
   end
-  return unpack('>I4I4', call('GETRANGE', series.key, position, position + BUCKET - 1))
+  return unpack(form.bucket, call('GETRANGE', series.key, position, position + form.size - 1))
 end
 
 local function sum_before(series, i)

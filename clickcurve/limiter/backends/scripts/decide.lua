@@ -1,6 +1,6 @@
 -- One decision about any number of rules and rates: all or nothing, of one moment.
 --
--- KEYS   one for each rule; then, for a reservation, the key to keep it under.
+-- KEYS   one for each rule, or two: for its short and its long windows; then, for a reservation, that to keep it under.
 -- ARGV   1: at_us i8 (-1: this server's clock), cost i8, take B, explain B, life i8 (for keys that begin with this hit),
 --           and how long a reservation lasts in microseconds i8
 --        2: the rules, as `redis_scripts` encodes them      3: the name that a list remembers
@@ -37,14 +37,15 @@ local function leaves_with(series, first, before, many)
 end
 
 local function weigh_tiered(rule)
-  local rates
-  rule.edge, rule.keep, rates, position = unpack('>I4I4B', plan, position)
-  local series = open_series(rule.key)
+  local rates, tick_us
+  tick_us, rule.edge, rule.keep, rates, position = unpack('>I4I4I4B', plan, position)
+  rule.form = rule.kind == FINE and FINE_FORM or COARSE_FORM
+  local series = open_series(rule.key, rule.form)
   rule.series = series
-  local now = second
-  add_fact('>I4', series and series.latest or 0)
+  local now = div(at_us, tick_us)
+  add_fact(rule.form.latest, series and series.latest or 0)
   if series then
-    now = max(second, series.latest)
+    now = max(now, series.latest)
     series.total = sum_before(series, series.count)
   end
   for _ = 1, rates do
@@ -61,8 +62,10 @@ local function weigh_tiered(rule)
       end
     end
     rule.fits = rule.fits and used + cost <= limit
-    add_fact('>I4I4I4', used, other, start)
+    add_fact('>I4I4', used, other)
+    add_fact(rule.form.latest, start)
   end
+  rule.now = now
 end
 
 local function weigh_windows(rule)
@@ -138,10 +141,11 @@ end
 
 -- --- charging: each returns the life of the key and the handle by which the hit can be taken back -----------------
 local function charge_tiered(rule)
-  local series = rule.series or { text = '', size = SERIES_HEAD, life = life, latest = 0, base = 0, count = 0, total = 0 }
-  local now = max(second, series.latest)
+  local form, now = rule.form, rule.now
+  local series = rule.series
+    or { form = form, text = '', size = form.head_size, life = life, latest = 0, base = 0, count = 0, total = 0 }
   local start = now - now % rule.edge
-  local entry = pack('>I4I4', start, (series.total + cost) % WRAP)
+  local entry = pack(form.bucket, start, (series.total + cost) % WRAP)
   local last = series.count > 0 and bucket(series, series.count - 1) or -1
   local kept = series.count - (last == start and 1 or 0)
   local gone = now - rule.keep
@@ -151,16 +155,16 @@ local function charge_tiered(rule)
     cut = min(kept, begun_by(series, gone))
   end
   if series.size < AT_ONCE or cut > 0 then
-    local from, to = SERIES_HEAD + BUCKET * cut, SERIES_HEAD + BUCKET * kept
+    local from, to = form.head_size + form.size * cut, form.head_size + form.size * kept
     local buckets = ''
     if to > from then
       buckets = series.size < AT_ONCE and series.text:sub(from + 1, to) or call('GETRANGE', rule.key, from, to - 1)
     end
-    local head = pack('>i8I4I4', series.life, now, sum_before(series, cut))
+    local head = pack(form.head, series.life, now, sum_before(series, cut))
     call('SET', rule.key, head .. buckets .. entry, 'PX', rule.ttl)
   else
-    call('SETRANGE', rule.key, 8, pack('>I4', now))
-    call('SETRANGE', rule.key, SERIES_HEAD + BUCKET * kept, entry)
+    call('SETRANGE', rule.key, 8, pack(form.latest, now))
+    call('SETRANGE', rule.key, form.head_size + form.size * kept, entry)
     call('PEXPIRE', rule.key, rule.ttl)
   end
   return series.life, start
@@ -215,8 +219,8 @@ local function charge_tokens(rule, held)
   return state.life, state.handles
 end
 
-local WEIGH = { weigh_tiered, weigh_windows, weigh_opened, weigh_opened, weigh_tokens }
-local CHARGE = { charge_tiered, charge_windows, charge_counter, charge_list, charge_tokens }
+local WEIGH = { weigh_tiered, weigh_windows, weigh_opened, weigh_opened, weigh_tokens, weigh_tiered }
+local CHARGE = { charge_tiered, charge_windows, charge_counter, charge_list, charge_tokens, charge_tiered }
 
 -- --- the decision ----------------------------------------------------------------------------------------------------
 local rules, admitted = {}, true
@@ -224,11 +228,15 @@ local many
 many, position = unpack('>B', plan, position)
 for n = 1, many do
   local rule = { key = KEYS[n], fits = true }
-  local shadow, ttl_ms
-  rule.kind, shadow, ttl_ms, position = unpack('>BBi8', plan, position)
+  local flags, ttl_ms
+  rule.kind, flags, ttl_ms, position = unpack('>BBi8', plan, position)
   rule.ttl = whole(ttl_ms + grace_ms)
   WEIGH[rule.kind](rule)
-  admitted = admitted and (rule.fits or shadow == 1)
+  if flags >= 2 then -- a part of the same rule as the one before
+    rule.fits = rule.fits and rules[n - 1].fits
+    rules[n - 1].fits = rule.fits
+  end
+  admitted = admitted and (rule.fits or flags % 2 == 1)
   rules[n] = rule
 end
 
@@ -261,7 +269,7 @@ for n, rule in ipairs(rules) do
     -- The list of a window that is over still holds its callers.
     local open = rule.count > 0 or (taken and rule.fits)
     answers[n + 1] = open and call('LRANGE', rule.key, 1, -1) or {}
-  elseif rule.kind == TIERED then
+  elseif rule.kind == TIERED or rule.kind == FINE then
     answers[n + 1] = call('GET', rule.key) or ''
   else
     answers[n + 1] = ''

@@ -7,8 +7,9 @@ if at_us < 0 then
   at_us = server_us()
 end
 
-local function refund_tiered(key, life, handle, back)
-  local series = open_series(key)
+local function refund_tiered(key, life, handle, back, charge)
+  local form = charge[1] == FINE and FINE_FORM or COARSE_FORM
+  local series = open_series(key, form)
   if not series or series.life ~= life then
     return
   end
@@ -16,11 +17,11 @@ local function refund_tiered(key, life, handle, back)
   if i < 0 or bucket(series, i) ~= handle then
     return
   end
-  local from = SERIES_HEAD + BUCKET * i
+  local from = form.head_size + form.size * i
   local text, parts = call('GETRANGE', key, from, -1), {}
-  for position = 1, #text, BUCKET do
-    local start, total = unpack('>I4I4', text, position)
-    parts[#parts + 1] = pack('>I4I4', start, (total - back) % WRAP)
+  for position = 1, #text, form.size do
+    local start, total = unpack(form.bucket, text, position)
+    parts[#parts + 1] = pack(form.bucket, start, (total - back) % WRAP)
   end
   call('SETRANGE', key, from, table.concat(parts))
 end
@@ -104,7 +105,7 @@ local function refund_tokens(key, life, handle, back)
   call('SET', key, tokens_text(state), 'KEEPTTL')
 end
 
-local REFUND = { refund_tiered, refund_windows, refund_counter, refund_list, refund_tokens }
+local REFUND = { refund_tiered, refund_windows, refund_counter, refund_list, refund_tokens, refund_tiered }
 
 local record = call('GET', KEYS[1])
 if not record then
