@@ -45,7 +45,7 @@ def top_json(top: Top) -> bytes:
 
 
 def keys_json(page: KeyPage) -> bytes:
-    """Returns a page of keys as JSON, in the shape of a ranking over the links' lives, with the key to go on after."""
+    """Returns a page of keys as JSON: the shape of a ranking, and the key to go on after."""
     links = [{"key": key, "count": count} for key, count in page.links]
     return _compact({"from": None, "to": None, "links": links, "after": page.after})
 
