@@ -173,21 +173,22 @@ class Buffer:
         self.refused |= others
         for id_, undecided in self.undecided.items():
             if undecided.visible and id_ in others:
-                self._count(undecided.identified, -1)
+                self._count_late(undecided, -1)
             elif not undecided.visible and id_ not in others:
-                self._count(undecided.identified, 1)
-                self._erase_again(undecided)
+                self._count_late(undecided, 1)
             undecided.visible = id_ not in others
         for id_ in others:
             self.undecided.pop(id_, None)
 
-    def _erase_again(self, undecided: UndecidedId) -> None:
-        """Erases the hits under an id that were accepted before their link was erased."""
-        for key in keys_of(undecided.identified.people, undecided.identified.bots) & self.erased.keys():
+    def _count_late(self, undecided: UndecidedId, sign: int) -> None:
+        """Counts the hits under an id (sign -1: takes them back), also among what was erased after they came."""
+        identified = undecided.identified
+        self._count(identified, sign)
+        for key in keys_of(identified.people, identified.bots) & self.erased.keys():
             erased = self.erased[key]
             if undecided.accepted_us < erased.at_us:
-                people = _sum(erased.people, _of(undecided.identified.people, key))
-                bots = _sum(erased.bots, _of(undecided.identified.bots, key))
+                people = _sum(erased.people, _of(identified.people, key), sign)
+                bots = _sum(erased.bots, _of(identified.bots, key), sign)
                 self.erased[key] = ErasedCounts(erased.at_us, people, bots, erased.opening)
 
     def erase(self, key: str, at_us: int) -> ErasedCounts | None:

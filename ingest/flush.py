@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from clickcurve.buckets import codec
-from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import EMPTY, Delta, apply, forget, next_due
 from clickcurve.keys import ALL_LINKS, kept_days, link_key, link_of
 from ingest.buffer import Buffer, MinuteCounts
@@ -42,7 +41,6 @@ class Flush:
     revisit: frozenset[str]
     again: Callable[[Mapping[str, int]], Buffer]
     store: Store
-    ladder: Ladder
     pause: Callable[[], None]
 
     def write(self) -> int:
@@ -62,7 +60,7 @@ class Flush:
         return written + len(saved)
 
     def _apply(self, keys: list[str], delta_of: Callable[[str], Delta]) -> dict[str, SavedRow]:
-        own = self.store.load_own(self.held.owner, keys)
+        own, ladder = self.store.load_own(self.held.owner, keys), self.store.ladder()
         cut = self._cut_by_erasure(own)
         saved: dict[str, SavedRow] = {}
         for n, key in enumerate(keys, 1):
@@ -77,13 +75,13 @@ class Flush:
             else:
                 before = codec.decode(stored.data)
             erased_at = 0 if stored is None else stored.erased_at
-            after = apply(before, delta, self.number, self.fold_day, erased_at, self.ladder)
+            after = apply(before, delta, self.number, self.fold_day, erased_at, ladder)
             days = kept_days(key)
             if days is not None and after is not before:
                 after = forget(after, self.fold_day, days)
             if after is not before or (self.rewrite and before is not EMPTY):
                 touched_day = None if delta is NOTHING or link_of(key) is None else self.fold_day
-                saved[key] = SavedRow(codec.encode(after), next_due(after, self.ladder, days), touched_day)
+                saved[key] = SavedRow(codec.encode(after), next_due(after, ladder, days), touched_day)
         return saved
 
     def _cut_by_erasure(self, own: Mapping[str, OwnRow]) -> dict[str, Delta]:

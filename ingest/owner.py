@@ -17,9 +17,9 @@ Only the event loop changes the state. Store calls and the journal's slower call
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -33,11 +33,12 @@ from clickcurve.buckets.errors import (
     OwnerFenced,
     StoreUnavailable,
 )
-from clickcurve.buckets.ladder import Ladder, fold_day, minutes_since
+from clickcurve.buckets.ladder import fold_day, minutes_since
 from clickcurve.buckets.row import Pending
 from clickcurve.keys import link_key
 from ingest.batch import Batch
 from ingest.buffer import Buffer, replay
+from ingest.buffers import Buffers
 from ingest.claim import claim, epoch_is_used_up, first_flush, given_back
 from ingest.deduplication import Deduplication
 from ingest.flush import Flush, Pace
@@ -64,7 +65,6 @@ class Owner:
         self,
         journal: Journal,
         store: Store,
-        ladder: Ladder,
         clock: Callable[[], float],
         token: Callable[[], str],
         pace: Pace,
@@ -75,7 +75,6 @@ class Owner:
     ) -> None:
         self._journal = journal
         self._store = store
-        self._ladder = ladder
         self._clock = clock
         self._token = token
         self._pace = pace
@@ -89,32 +88,23 @@ class Owner:
         self._closed: ClickcurveError | None = None  # why nothing is accepted any more
         self._revisit: set[str] = set()
         self._flushing = asyncio.Lock()
+        self._erasing = asyncio.Lock()
         self._journal_thread = ThreadPoolExecutor(1, "journal")
         self._store_thread = ThreadPoolExecutor(1, "flush")
         self._commit = GroupCommit(journal, clock, self._stamp, self._committed, self._journal_thread)
-        self._deduplication = Deduplication(store, self._buffered_id, alone, ID_WINDOW_S * 1_000_000, self._stamp)
         self._offsets = Offsets(store, lambda: self._held, self._in_reader_thread)
         self._status = OwnerStatus()
-        self._recover()
-
-    def _recover(self) -> None:
-        """Rebuilds the buffers from the journal's frames: one for the unfinished flush, one for all later hits."""
-        self._stamp_us = 0
-        self._record: FlushRecord | None = self._journal.state.flush
-        self._taken: Buffer | None = None
-        if self._record is not None:
-            self._taken = replay(self._journal.frames(self._record), {}, self._late_before())
-            self._taken.flush = self._record.number
-            self._offsets.buffered(self._taken.sources)
-        self._buffer = replay(self._journal.frames(), {}, self._late_before())
-        self._offsets.buffered(self._buffer.sources)
-        self._stamp_us = max(b.until_us for b in self._buffers())
+        self._record: FlushRecord | None = journal.state.flush
+        self._buffers = Buffers(journal, self._late_before())
+        self._deduplication = Deduplication(
+            store, self._buffers.accepted_at, alone, ID_WINDOW_S * 1_000_000, self._stamp
+        )
+        for buffer in self._buffers.all():
+            self._offsets.buffered(buffer.sources)
+        self._stamp_us = max(buffer.until_us for buffer in self._buffers.all())
 
     def _late_before(self) -> int:
         return minutes_since(int(self._clock()))
-
-    def _buffers(self) -> list[Buffer]:
-        return [self._buffer] if self._taken is None else [self._taken, self._buffer]
 
     def _stamp(self) -> int:
         """Returns the next accept stamp. Stamps order hits and erasures: they rise even if the clock steps back."""
@@ -126,7 +116,7 @@ class Owner:
         """Counts one person's hit now. The future, shared by the hits of a group, is done when the hit is synced."""
         if self._closed is not None:
             raise self._closed.with_traceback(None)
-        if self._buffer.people.entries > self._buffer_entries:
+        if self._buffers.filling.people.entries > self._buffer_entries:
             raise self._behind()
         return self._commit.add_single(key)
 
@@ -138,7 +128,7 @@ class Owner:
         """
         if self._closed is not None:
             raise self._closed.with_traceback(None)
-        if self._buffer.entries() > self._buffer_entries:
+        if self._buffers.filling.entries() > self._buffer_entries:
             raise self._behind()
         if batch.source is not None:
             async with self._offsets.step(batch.source):
@@ -163,14 +153,11 @@ class Owner:
         return JournalBehind(f"{self._buffer_entries} counts wait for the store; try again in a moment")
 
     def _committed(self, group: Group, minute: int, accepted_us: int) -> None:
+        buffer = self._buffers.filling
         if group.keys:
-            self._buffer.add_singles(minute, group.keys, accepted_us)
+            buffer.add_singles(minute, group.keys, accepted_us)
         for batch, visible, _ in group.batches:
-            self._buffer.add_batch(batch, accepted_us, visible)
-
-    def _buffered_id(self, id_: str) -> int | None:
-        """Returns the accept stamp of an id that is buffered here, None if it is not."""
-        return next((b.undecided[id_].accepted_us for b in self._buffers() if id_ in b.undecided), None)
+            buffer.add_batch(batch, accepted_us, visible)
 
     async def source(self, source: str) -> Source:
         """Returns how far an import has come, unflushed pieces included."""
@@ -184,16 +171,11 @@ class Owner:
         """
         if self._status.state == "fenced":
             return []  # another process holds this owner, and what is left here counts for nothing
-        owner = self._journal.state.identity.owner
-        return [
-            Pending(owner, partial(getattr, buffer, "flush"), delta)
-            for buffer in self._buffers()
-            if (delta := buffer.delta_of_row(key)).adds_anything()
-        ]
+        return self._buffers.pending(self._journal.state.identity.owner, key)
 
     def buffered_links(self) -> set[str]:
         """Returns the links with hits that may not be in the store yet."""
-        return {link for buffer in self._buffers() for link in buffer.links()}
+        return self._buffers.links()
 
     def revisit(self, keys: Iterable[str]) -> None:
         """Makes the next flush fold these own rows (stored keys) even if they get no hits."""
@@ -214,15 +196,15 @@ class Owner:
 
     async def erase(self, key: str) -> None:
         """Erases everything counted for this link until now, durably. Raises StoreUnavailable: nothing is erased."""
-        async with self._commit.exclusive():
-            at_us = self._stamp()
-            before = [(buffer, buffer.erase(key, at_us)) for buffer in self._buffers()]
-        try:
-            await self._in_reader_thread(lambda: self._store.erase(link_key(key), at_us))
-        except StoreUnavailable:
-            for buffer, gone in before:
-                buffer.restore(key, gone)
-            raise
+        async with self._erasing:  # no id is decided between the two: what is taken back would be as it was before
+            async with self._commit.exclusive():
+                at_us = self._stamp()
+                before = self._buffers.erase(key, at_us)
+            try:
+                await self._in_reader_thread(lambda: self._store.erase(link_key(key), at_us))
+            except Exception:
+                self._buffers.restore(key, before)
+                raise
         self.revisit([link_key(key)])
 
     # --- flushing ------------------------------------------------------------------------------------------------
@@ -237,15 +219,27 @@ class Owner:
                 raise self._closed.with_traceback(None)
             await self._flush()
 
+    async def claim(self) -> None:
+        """Becomes the holder of the owner, as the first flush does. Raises as `flush`."""
+        async with self._flushing:
+            with self._counting_failures():
+                await self._claim()
+
     async def _flush(self) -> None:
-        try:
+        with self._counting_failures():
             await self._claim()
             if self._record is not None:
                 await self._carry_out(self._record)
             if record := await self._take():
                 await self._carry_out(record)
             self._status = replace(self._status, store_up=True)
-        except ClickcurveError as error:
+
+    @contextmanager
+    def _counting_failures(self) -> Iterator[None]:
+        """Notes what a flush that fails leaves behind, whatever it fails with."""
+        try:
+            yield
+        except Exception as error:
             if isinstance(error, OwnerFenced | JournalSuperseded):
                 self._closed = error
                 self._status = replace(self._status, state="fenced")
@@ -276,26 +270,28 @@ class Owner:
     async def _take(self) -> FlushRecord | None:
         """Records the next flush and takes the buffer; returns None if there is nothing to flush."""
         assert self._held is not None
-        if self._buffer.is_empty() and not self._revisit:
+        if self._buffers.filling.is_empty() and not self._revisit:
             return None
         number = max(self._journal.state.last_flush, first_flush(self._held.epoch)) + 1
         async with self._commit.exclusive():
             day = fold_day(int(self._clock()))
             self._record = await self._in_journal_thread(lambda: self._journal.record_flush(number, day))
-            self._taken, self._buffer = self._buffer, Buffer(self._late_before())
-            self._taken.flush = number
+            self._buffers.take(number, self._late_before())
         return self._record
 
     async def _carry_out(self, record: FlushRecord) -> None:
-        assert self._held is not None and self._taken is not None
-        started, held, taken, store = self._clock(), self._held, self._taken, self._store
+        held, taken, store = self._held, self._buffers.taken, self._store
+        assert held is not None and taken is not None
+        started = self._clock()
         if not await self._in_store_thread(lambda: store.begin(held, record.previous, record.number, int(started))):
             raise OwnerFenced(f"another process has taken owner {held.owner} over; restart to go on as another owner")
         if taken.undecided:
             ids = {id_: one.accepted_us for id_, one in taken.undecided.items()}
             self._check_replay(min(ids.values()))
             claim_ids = partial(store.claim_ids, held, record.number, ids, ID_WINDOW_S * 1_000_000)
-            taken.decide(await self._in_store_thread(claim_ids))
+            refused = await self._in_store_thread(claim_ids)
+            async with self._erasing:
+                taken.decide(refused)
         revisit, self._revisit = frozenset(self._revisit), set()
         flush = Flush(
             held=held,
@@ -306,15 +302,14 @@ class Owner:
             revisit=revisit,
             again=partial(self._replay_taken, taken.refused),
             store=store,
-            ladder=self._ladder,
             pause=self._pace.over(taken.entries() + len(revisit)) if self._closed is None else lambda: None,
         )
         try:
             rows = await self._in_store_thread(flush.write)
             async with self._commit.exclusive():
                 await self._in_journal_thread(lambda: self._journal.complete_flush(record.number))
-                self._record = self._taken = None
-        except ClickcurveError:
+                self._record = self._buffers.taken = None
+        except BaseException:
             self._revisit |= revisit
             raise
         self._rewrite = False
@@ -359,12 +354,11 @@ class Owner:
     # --- state and end -------------------------------------------------------------------------------------------
     @property
     def status(self) -> OwnerStatus:
-        buffers = self._buffers()
-        since_us = min((b.since_us for b in buffers if b.since_us is not None), default=None)
+        buffers, since_us = self._buffers.all(), self._buffers.since_us
         return replace(
             self._status,
-            buffered_hits=sum(b.hits() for b in buffers),
-            buffered_entries=sum(b.entries() for b in buffers),
+            buffered_hits=sum(buffer.hits() for buffer in buffers),
+            buffered_entries=sum(buffer.entries() for buffer in buffers),
             journal_bytes=self._journal.bytes_held,
             lag_s=0.0 if since_us is None else max(0.0, self._clock() - since_us / 1e6),
         )
@@ -391,7 +385,12 @@ class Owner:
                     if self._held is not None:
                         await self._give_back_number(self._held)
         finally:
-            async with self._commit.exclusive():
-                await self._in_journal_thread(self._journal.close)
-            self._journal_thread.shutdown()
-            self._store_thread.shutdown()
+            await self.release()
+
+    async def release(self) -> None:
+        """Releases the journal without a flush: what it holds stays in it."""
+        self._closed = self._closed or JournalBroken("the journal was released")
+        async with self._commit.exclusive():
+            await self._in_journal_thread(self._journal.close)
+        self._journal_thread.shutdown()
+        self._store_thread.shutdown()

@@ -55,7 +55,7 @@ SYNC_OFF_LOSES = (
 )
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-__all__ = ["FlushRecord", "Frame", "Identity", "Journal", "JournalState", "Recovered"]
+__all__ = ["NEW", "FlushRecord", "Frame", "Identity", "Journal", "JournalState", "Recovered"]
 
 
 @dataclass(frozen=True, slots=True)

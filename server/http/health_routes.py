@@ -16,6 +16,7 @@ from server.metrics import Metrics
 from storage.contract import StoredLink
 
 PROBE_S = 2  # for the store to answer /readyz?for=read
+STUCK_FLUSHES = 4  # intervals without a complete flush: a large one takes two, and one that failed is tried again
 
 
 class NotReady(ClickcurveError):
@@ -32,16 +33,26 @@ class Readiness:
         self,
         status: Callable[[], OwnerStatus],
         journal_limit_bytes: int,
+        flush_s: float,
         rows: Callable[[str], Awaitable[StoredLink]],
         stopping: Callable[[], bool],
     ) -> None:
         self._status = status
         self._journal_limit_bytes = journal_limit_bytes
+        self._stuck_s = STUCK_FLUSHES * flush_s
         self._rows = rows
         self._stopping = stopping
 
+    def flush_state(self) -> str:
+        """Returns "stuck" while the oldest hit that is not in the store waits longer than some flush intervals."""
+        return "stuck" if self._status().lag_s > self._stuck_s else "ok"
+
     def for_write(self) -> dict[str, Any]:
-        """Raises NotReady with the reason."""
+        """Raises NotReady with the reason.
+
+        A stuck flush is told, and is no reason: the journal takes hits meanwhile, and where the store is to blame every
+        node says the same, so a balancer that took them all out would refuse what can be counted.
+        """
         status = self._status()
         if self._stopping():
             raise NotReady("the server is stopping")
@@ -49,7 +60,8 @@ class Readiness:
             raise NotReady(f"the owner is {status.state}; the log says why")
         if status.journal_bytes >= self._journal_limit_bytes:
             raise NotReady(f"the journal is full: {status.journal_bytes:,} of {self._journal_limit_bytes:,} bytes")
-        return {"ready": True, "store": "up" if status.store_up else "down", "owner": status.owner}
+        store = "up" if status.store_up else "down"
+        return {"ready": True, "store": store, "flush": self.flush_state(), "owner": status.owner}
 
     async def for_read(self) -> dict[str, Any]:
         """Asks the store. Raises NotReady with the reason."""
@@ -78,6 +90,8 @@ def router(readiness: Readiness, metrics: Metrics) -> APIRouter:
         ] = "write",
     ) -> Response:
         """200 if hits are accepted. The store may be down meanwhile (`"store": "down"`): the journal keeps the hits.
+
+        `"flush": "stuck"`: the oldest accepted hit waits for the store for more than four flush intervals.
 
         With `for=read`: 200 if the store answers. Open to everybody.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from clickcurve.buckets.errors import JournalHeld, SettingInvalid
@@ -39,6 +39,23 @@ def journal_numbers(data: Path) -> list[int]:
     return sorted(int(tail) for tail in tails if tail.isascii() and tail.isdigit())
 
 
+def draft_of(journal: Path) -> Path:
+    """Returns the folder in which the journal that takes the place of this one is made."""
+    return journal.with_name(f"draft-of-{journal.name}")
+
+
+def give_way(journal: Path, workers: int) -> Path:
+    """Renames a journal's folder to that of a former one, beyond those of the workers; returns its new path.
+
+    The process that holds the journal calls it, so that no other can take it meanwhile.
+    """
+    number = workers
+    while True:
+        number = max(number, *journal_numbers(journal.parent)) + 1
+        with suppress(OSError):  # another worker's journal got the number first
+            return journal.rename(journal_folder(journal.parent, number))
+
+
 def set_aside(journal: Path) -> Path:
     """Renames a journal's folder so that nothing flushes it, and returns its new path."""
     n = 1
@@ -61,24 +78,40 @@ def prepare(data: Path) -> None:
 
 
 @contextmanager
-def held(data: Path, purpose: str) -> Iterator[None]:
-    """Holds the data folder while the block runs. Another process that wants it reads `purpose` in its error.
+def held(data: Path, store: str, purpose: str) -> Iterator[None]:
+    """Holds the data folder, and the database if `store` names a file, while the block runs.
 
-    Processes forked inside the block hold it too: it is free only when the last of them is gone. Raises JournalHeld.
+    Another process that wants either reads `purpose` in its error. Processes forked inside the block hold them too:
+    they are free only when the last of them is gone. Raises JournalHeld.
     """
     prepare(data)
-    path = data / "lock"
-    try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        reason = f"the data folder {data} cannot be written: {error.strerror}"
-        raise SettingInvalid(reason, field="data", value=str(data)) from error
+    with ExitStack() as locks:
+        try:
+            locks.enter_context(_locked(data / "lock", f"the data folder {data} is held by ", purpose))
+        except OSError as error:
+            reason = f"the data folder {data} cannot be written: {error.strerror}"
+            raise SettingInvalid(reason, field="data", value=str(data)) from error
+        scheme, _, path = store.partition(":///")
+        if scheme == "sqlite":
+            # The journals of two folders know nothing of each other: neither server would see the other's hits and ids
+            # before they are flushed, and each would take itself for the only one.
+            with suppress(OSError):  # a folder that is not there, or cannot be written: the store says so itself
+                lock = Path(os.path.realpath(path) + ".lock")
+                refusal = f"one server at a time may write the database {path}; stop the one that does: "
+                locks.enter_context(_locked(lock, refusal, f"{purpose} --data {data.absolute()}"))
+        yield
+
+
+@contextmanager
+def _locked(path: Path, refusal: str, purpose: str) -> Iterator[None]:
+    """Holds the lock on a file while the block runs. Raises JournalHeld: the refusal, then what holds it."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(lock, 200, 0).decode("utf-8", "replace").strip() or "another process"
-            raise JournalHeld(f"the data folder {data} is held by {holder}") from None
+            holder = os.pread(lock, 4_096, 0).decode("utf-8", "replace").strip() or "another process"
+            raise JournalHeld(refusal + holder) from None
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{purpose} (process {os.getpid()})".encode(), 0)
         yield

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 
-from clickcurve.buckets.errors import JournalHeld, StoreUnavailable
+from clickcurve.buckets.errors import JournalDamaged, JournalHeld, JournalSuperseded, StoreUnavailable
 from clickcurve.buckets.ladder import GRACE_S, HOUR_S
 from ingest.owner import ID_WINDOW_S, Owner
 from retention.run import run_pass
@@ -55,37 +56,54 @@ class DailyFold:
 
 
 class FormerJournals:
-    """Flushes journals left by workers that no longer exist, and folds their rows, once a day.
+    """Flushes journals left by workers that no longer exist or gave way, and folds their rows, once a day.
 
-    `open_owner` returns an owner for journal n, or raises JournalHeld.
+    `open_owner` returns an owner for journal n, or raises JournalHeld or JournalDamaged; `set_aside` renames the folder
+    of journal n. A journal that cannot be emptied does not hold up the others: it is logged, once a day.
     """
 
     def __init__(
         self,
         numbers: Callable[[], list[int]],
         open_owner: Callable[[int], Owner],
+        set_aside: Callable[[int], Path],
         fold_day: Callable[[], int],
     ) -> None:
         self._numbers = numbers
         self._open_owner = open_owner
+        self._set_aside = set_aside
         self._fold_day = fold_day
         self._done: dict[int, int] = {}  # journal -> fold day of its last visit
 
     async def visit(self) -> None:
-        today = self._fold_day()
-        for number in self._numbers():
+        today, numbers = self._fold_day(), self._numbers()
+        self._done = {number: day for number, day in self._done.items() if number in numbers}
+        for number in numbers:
             if self._done.get(number) == today:
                 continue
             try:
                 owner = self._open_owner(number)
             except JournalHeld:
                 continue
+            except JournalDamaged as error:
+                log.error("former journal damaged", extra={"journal": number, "reason": error.detail})
+                self._done[number] = today
+                continue
             try:
-                await DailyFold(self._fold_day).visit(owner)  # begins with a flush
+                await owner.flush()
+                await DailyFold(self._fold_day).visit(owner)
+            except JournalSuperseded as error:
+                log_set_aside(error, owner.status.buffered_hits, self._set_aside(number))
+                continue
             finally:
                 await owner.close()
             self._done[number] = today
             log.info("former journal emptied", extra={"journal": number, "owner": owner.status.owner})
+
+
+def log_set_aside(error: JournalSuperseded, hits: int, moved_to: Path) -> None:
+    """Logs that a journal was set aside, with how many hits that it showed."""
+    log.error("journal set aside", extra={"reason": error.detail, "hits": hits, "moved_to": str(moved_to)})
 
 
 def job_table(
@@ -100,7 +118,8 @@ def job_table(
         "flush": (flush_s, now + flush_s * phase, True),
         "fold": (HOUR_S, FOLD_AT_S, True),  # folds once a day; runs hourly, to go on where a pass was stopped
         "forget_ids": (HOUR_S, HOUR_S / 2, False),
-        "former_journals": (HOUR_S, FOLD_AT_S + 60, True),
+        # A journal that gave way at the start is emptied soon after the store is back; else there is nothing to do.
+        "former_journals": (flush_s, now, True),
         "publish_metrics": (PUBLISH_S, now, False),
         "limit_history": (HAND_OVER_S, now, False),
     }

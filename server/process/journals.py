@@ -6,6 +6,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 from clickcurve.buckets.errors import JournalHeld
 from clickcurve.buckets.ladder import Ladder
@@ -34,9 +35,25 @@ def take_journal(settings: Settings) -> tuple[int, Journal]:
     raise JournalHeld(f"all {settings.workers} journals in {settings.data} are held by other processes")
 
 
+def new_journal(settings: Settings, journal: Journal) -> Path:
+    """Puts a new journal in the place of this one, a former one from then on; returns its new folder.
+
+    Raises JournalFull or JournalBroken, and changes nothing, if the disk does not take a new one.
+    """
+    draft = data_folder.draft_of(journal.folder)
+    _open(settings, draft).close()
+    former = data_folder.give_way(journal.folder, settings.workers)
+    draft.rename(journal.folder)
+    return former
+
+
 def open_journal(settings: Settings, number: int) -> Journal:
+    return _open(settings, data_folder.journal_folder(settings.data, number))
+
+
+def _open(settings: Settings, folder: Path) -> Journal:
     return Journal.open(
-        data_folder.journal_folder(settings.data, number),
+        folder,
         max_bytes=settings.journal_mib * MIB,
         sync="always" if settings.sync else "off",
         clock=clock.monotonic,
@@ -52,12 +69,11 @@ def holds_hits(settings: Settings, number: int) -> bool:
         journal.close()
 
 
-def open_owner(settings: Settings, journal: Journal, store: Store, ladder: Ladder, alone: bool) -> Owner:
+def open_owner(settings: Settings, journal: Journal, store: Store, alone: bool) -> Owner:
     """Opens an owner over a journal, with the journal's hits in its buffer. Needs a running event loop."""
     return Owner(
         journal,
         store,
-        ladder,
         clock.now,
         token=lambda: secrets.token_hex(16),
         pace=Pace(clock.pause, settings.flush_s),
@@ -83,17 +99,16 @@ def _log_flush(journal: str, status: OwnerStatus) -> None:
 
 
 @asynccontextmanager
-async def owning(settings: Settings, number: int) -> AsyncIterator[Owner]:
-    """Opens the owner of journal `number` for a command, and flushes when the block begins and ends.
+async def owning(settings: Settings, number: int) -> AsyncIterator[tuple[Owner, Ladder]]:
+    """Opens the owner of journal `number` for a command, with its store's ladder; flushes as the block begins and ends.
 
     The caller holds the data folder. Raises ClickcurveError, StoreUnavailable too: a command accepts no hits meanwhile.
     """
-    ladder = Ladder.parse(settings.ladder)
-    store = open_store(settings.store, str(ladder))
-    owner = open_owner(settings, open_journal(settings, number), store, ladder, alone=False)
+    store = open_store(settings.store, settings.ladder)
+    owner = open_owner(settings, open_journal(settings, number), store, alone=False)
     try:
         await owner.flush()  # claims the owner: imports ask the store for their offset
-        yield owner
+        yield owner, store.ladder()
     finally:
         try:
             await owner.close()

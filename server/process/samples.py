@@ -30,7 +30,7 @@ def of_ingest(counters: IngestCounters) -> Iterator[Sample]:
     yield Sample("clickcurve_abandoned_writes_total", counters.disconnected)
 
 
-def of_owner(status: OwnerStatus, journal_limit_bytes: int) -> Iterator[Sample]:
+def of_owner(status: OwnerStatus, journal_limit_bytes: int, flush_state: str) -> Iterator[Sample]:
     yield Sample("clickcurve_owner_info", 1, (str(status.owner), status.state))
     yield Sample("clickcurve_store_up", status.store_up)
     yield Sample("clickcurve_buffered_hits", status.buffered_hits)
@@ -44,6 +44,7 @@ def of_owner(status: OwnerStatus, journal_limit_bytes: int) -> Iterator[Sample]:
     yield Sample("clickcurve_flush_rows", status.last_flush_rows)
     yield Sample("clickcurve_flush_hits", status.last_flush_hits)
     yield Sample("clickcurve_flush_lag_seconds", status.lag_s)
+    yield Sample("clickcurve_flush_stuck", flush_state == "stuck")
 
 
 def of_store(measures: Mapping[str, float]) -> Iterator[Sample]:

@@ -7,7 +7,6 @@ import sys
 from contextlib import ExitStack
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
-from clickcurve.buckets.ladder import Ladder
 from clickcurve.visible import visible
 from server import logs, metrics
 from server.http import auth, connection
@@ -19,12 +18,11 @@ from server.settings import Settings
 
 def serve(settings: Settings) -> int:
     """Serves until a signal to stop. Returns the exit code; raises ClickcurveError when it must not start."""
-    Ladder.parse(settings.ladder)
     limiter.check_rules(settings.rules, settings)
     in_memory = settings.store.startswith("memory:")
     if in_memory and settings.workers > 1:
         raise SettingInvalid("memory:// lives in one process: workers must be 1 with it", field="workers")
-    with data_folder.held(settings.data, "clickcurve serve"):
+    with data_folder.held(settings.data, settings.store, "clickcurve serve"):
         tokens = auth.load_tokens(data_folder.tokens_file(settings.data))
         auth.check_reach(settings.host, bool(tokens), settings.insecure)
         listener = bind(settings.host, settings.port)
@@ -51,7 +49,10 @@ def _work(settings: Settings, listener: socket.socket, parent: supervisor.Parent
     try:
         return worker.run(settings, listener, parent)
     except ClickcurveError as error:
-        print(f"Error: {visible(error.detail)}", file=sys.stderr)
+        if parent.served:  # the log has begun, and others go on
+            log.error("worker refused", extra={"reason": error.detail, "then": "the others go on"})
+        else:
+            print(f"Error: {visible(error.detail)}", file=sys.stderr)
         return supervisor.REFUSED
 
 

@@ -1,8 +1,9 @@
 """Several worker processes on one socket, and the parent that keeps them alive.
 
 The parent binds the socket and forks. It does nothing else, so there is no thread and no loop at a fork. A worker that
-dies is replaced; one that refuses to start (it prints why and ends with REFUSED) ends all. If the parent dies, its
-workers notice by a pipe that closes, flush and end; the data folder stays held until the last of them is gone.
+dies is replaced. One that refuses to start (it prints why and ends with REFUSED) ends all, unless all have listened
+before: then it was to replace another, and is tried again while the others go on. If the parent dies, its workers
+notice by a pipe that closes, flush and end; the data folder stays held until the last of them is gone.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from server.process import notify
 REFUSED = 2
 CRASHED = 1
 PAUSE_S = 1.0  # before a worker that died is replaced, so that one that cannot live does not spin
+REFUSED_PAUSE_S = 30.0  # before one that refused to start is tried again: a person may have mended what it names
 _STOP = (signal.SIGTERM, signal.SIGINT)
 # Sent by a worker to its parent when it listens. Real-time signals queue, so none is lost where several come at once.
 _LISTENS = signal.SIGRTMIN
@@ -29,10 +31,14 @@ _WATCHED = (*_STOP, signal.SIGHUP, signal.SIGCHLD, _LISTENS)
 
 @dataclass(frozen=True, slots=True)
 class ParentProcess:
-    """A worker's parent, as the worker sees it. `gone` is the end of a pipe that closes when the parent has ended."""
+    """A worker's parent, as the worker sees it. `gone` is the end of a pipe that closes when the parent has ended.
+
+    served: all workers have listened before, so this one replaces another.
+    """
 
     pid: int
     gone: int
+    served: bool
 
     def tell_listening(self) -> None:
         """Tells the parent that this worker listens, if the parent still is there."""
@@ -55,6 +61,7 @@ class Parent:
         self._listening: set[int] = set()
         self._alarm, self._alarm_end = os.pipe()
         self._code = 0
+        self._served = False  # all workers have listened at one time
         self._stopping = False
         self._replace_at: float | None = None
 
@@ -98,12 +105,13 @@ class Parent:
         if worker in self._alive:
             self._listening.add(worker)
         if len(self._listening) == self._count and not self._stopping:
+            self._served = True
             notify.ready()
 
     def _fork(self) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
-        parent = ParentProcess(os.getpid(), self._alarm)
+        parent = ParentProcess(os.getpid(), self._alarm, self._served)
         child = os.fork()
         if child:
             self._alive.add(child)
@@ -132,12 +140,15 @@ class Parent:
             code = os.waitstatus_to_exitcode(status)
             if self._stopping:
                 continue
-            if code == REFUSED:
+            if code == REFUSED and not self._served:
                 self._code = REFUSED
                 self._stop(signal.SIGTERM)
-            else:
-                log.error("worker died", extra={"worker": child, "code": code, "then": "another one takes its journal"})
-                self._replace_at = clock.monotonic() + PAUSE_S
+                continue
+            pause_s = REFUSED_PAUSE_S if code == REFUSED else PAUSE_S
+            then = f"another one takes its journal in {pause_s:.0f} s"
+            log.error("worker died", extra={"worker": child, "code": code, "then": then})
+            at = clock.monotonic() + pause_s
+            self._replace_at = at if self._replace_at is None else min(at, self._replace_at)
 
     def _stop(self, number: int) -> None:
         if not self._stopping:

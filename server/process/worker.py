@@ -9,15 +9,16 @@ import os
 import signal
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 
 import uvicorn
 import uvloop
 
-from clickcurve.buckets.errors import ClickcurveError, JournalSuperseded, OwnerFenced
-from clickcurve.buckets.ladder import Ladder, fold_day
-from ingest.journal.journal import Journal
+from clickcurve.buckets.errors import ClickcurveError, JournalDamaged, JournalError, JournalSuperseded, OwnerFenced
+from clickcurve.buckets.ladder import fold_day
+from ingest.journal.journal import NEW, Journal
 from ingest.owner import Owner
 from ingest.reading.counters import IngestCounters
 from server import clock
@@ -33,7 +34,7 @@ from server.limiter.limiter import ServerLimiter
 from server.logs import log
 from server.metrics import Metrics, Sample, process_samples
 from server.process import data_folder, jobs, notify, samples
-from server.process.journals import MIB, holds_hits, open_journal, open_owner, take_journal
+from server.process.journals import MIB, holds_hits, new_journal, open_journal, open_owner, take_journal
 from server.process.open_files import fitting_connections
 from server.process.schedule import Schedule
 from server.process.supervisor import ParentProcess
@@ -42,7 +43,8 @@ from storage.contract import Store
 from storage.from_uri import open_store
 
 BACKLOG = 2_048  # connections that wait to be accepted
-FIRST_FLUSH_S = 20  # at a start; then requests are answered
+CLAIM_S = 20  # at a start, for a store that neither answers nor fails; longer than any store of ours takes for that
+FIRST_FLUSH_S = 20  # after the claim; then requests are answered
 LAST_FLUSH_S = 10  # at a stop
 LATER = "the next start flushes the journal"
 
@@ -95,13 +97,12 @@ def today() -> int:
 class Worker:
     """The parts of one worker, joined."""
 
-    def __init__(self, settings: Settings, number: int, journal: Journal, store: Store, ladder: Ladder) -> None:
+    def __init__(self, settings: Settings, number: int, journal: Journal, store: Store) -> None:
         self.settings = settings
         self.number = number
         self.name = data_folder.journal_folder(settings.data, number).name
         self.store = store
-        self.ladder = ladder
-        self.owner = open_owner(settings, journal, store, ladder, self._alone())
+        self.owner = open_owner(settings, journal, store, self._alone())
         self.stopping = False
         self.limiter = ServerLimiter(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
@@ -110,14 +111,16 @@ class Worker:
         self.fold = jobs.DailyFold(today)
         self.schedule = self._schedule()
         journal_limit = settings.journal_mib * MIB
-        readiness = Readiness(lambda: self.owner.status, journal_limit, store.rows, lambda: self.stopping)
+        readiness = Readiness(
+            lambda: self.owner.status, journal_limit, settings.flush_s, store.rows, lambda: self.stopping
+        )
         gate = Gate(data_folder.tokens_file(settings.data), clock.monotonic)
         counting = app.Counting(IngestCounters(), Problems())
         self.metrics = Metrics(
             self.name,
             [
                 lambda: samples.of_ingest(counting.ingest),
-                lambda: samples.of_owner(self.owner.status, journal_limit),
+                lambda: samples.of_owner(self.owner.status, journal_limit, readiness.flush_state()),
                 lambda: samples.of_store(store.measures()),
                 lambda: samples.of_jobs(self.schedule.status),
                 lambda: samples.of_requests(counting.problems, gate, self.front.answers),
@@ -134,7 +137,6 @@ class Worker:
         self.front = app.create_app(
             self.owner,
             store,
-            ladder,
             clock.now,
             gate,
             counting,
@@ -159,7 +161,10 @@ class Worker:
         """Returns whether no other journal's hits could carry the same ids. Then an id is judged when it comes."""
         if self.store.shared or self.settings.workers > 1:
             return False
-        return not any(holds_hits(self.settings, number) for number in self._former_journals())
+        try:
+            return not any(holds_hits(self.settings, number) for number in self._former_journals())
+        except JournalDamaged:
+            return False  # nobody knows what it holds; the job that empties them names it
 
     def _former_journals(self) -> list[int]:
         return [number for number in data_folder.journal_numbers(self.settings.data) if number > self.settings.workers]
@@ -172,14 +177,19 @@ class Worker:
             "limit_history": self.limit_history.hand_over,
         }
         if self.number == 1:
-            functions["former_journals"] = jobs.FormerJournals(self._former_journals, self._former_owner, today).visit
+            functions["former_journals"] = jobs.FormerJournals(
+                self._former_journals, self._former_owner, self._set_aside_former, today
+            ).visit
         if self.settings.workers > 1:
             functions["publish_metrics"] = self._publish
         phase = (self.number - 1) / self.settings.workers
         return Schedule(jobs.job_table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
 
     def _former_owner(self, number: int) -> Owner:
-        return open_owner(self.settings, open_journal(self.settings, number), self.store, self.ladder, alone=False)
+        return open_owner(self.settings, open_journal(self.settings, number), self.store, alone=False)
+
+    def _set_aside_former(self, number: int) -> Path:
+        return data_folder.set_aside(data_folder.journal_folder(self.settings.data, number))
 
     async def _publish(self) -> None:
         self.metrics.publish()
@@ -217,16 +227,15 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
 
     Raises ClickcurveError when it must not start.
     """
-    ladder = Ladder.parse(settings.ladder)
     store = open_store(
         settings.store,
-        str(ladder),
+        settings.ladder,
         warn=lambda said: log.warning("store", extra={"said": said}),
         later=lambda error: log.warning(
             "store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}
         ),
     )
-    worker = await _take_up(settings, store, ladder)
+    worker = await _take_up(settings, store)
     worker.schedule.start()
     try:
         yield worker
@@ -235,33 +244,61 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
         await worker.close()
 
 
-async def _take_up(settings: Settings, store: Store, ladder: Ladder) -> Worker:
+async def _take_up(settings: Settings, store: Store, asked: bool = False) -> Worker:
     """Makes a worker with the first free journal, and flushes that before the first request, if the store answers.
 
     So answers are whole from the start: a flush settles the claims of ids and the hits of erased links. A superseded
-    journal is set aside for a person to judge, and the next one is taken.
+    journal is set aside for a person to judge. One that the store cannot judge now gives way to a new one, because what
+    is accepted from now on is certainly not counted yet, and must not lie in a journal that may be set aside later.
+    `asked`: the store has just failed to answer, so it is not asked again.
     """
     number, journal = take_journal(settings)
     if journal.recovered.torn_bytes:
         log.warning("journal cut", extra={"journal": str(journal.folder), "torn_bytes": journal.recovered.torn_bytes})
-    worker = Worker(settings, number, journal, store, ladder)
+    worker = Worker(settings, number, journal, store)
     worker.recovered = worker.owner.status.buffered_hits
-    flushing = asyncio.ensure_future(worker.owner.flush())
-    await asyncio.wait({flushing}, timeout=FIRST_FLUSH_S)
-    if not flushing.done():
-        log.warning("first flush unfinished", extra={"after_s": FIRST_FLUSH_S, "then": "it goes on"})
-        flushing.add_done_callback(_ended_late)
+    if asked:
         return worker
     try:
-        flushing.result()
+        await _first_flush(worker.owner)
     except JournalSuperseded as error:
-        aside = data_folder.set_aside(journal.folder)
-        log.error("journal set aside", extra={"reason": error.detail, "hits": worker.recovered, "moved_to": str(aside)})
-        await worker.owner.close()
-        return await _take_up(settings, store, ladder)
+        jobs.log_set_aside(error, worker.recovered, data_folder.set_aside(journal.folder))
+        await worker.owner.release()
+        return await _take_up(settings, store)
     except ClickcurveError as error:
         _first_flush_failed(error, "hits are accepted; it is tried again")
+        if worker.owner.status.state == "unclaimed" and journal.recovered.identity != NEW.identity:
+            return await _give_way(worker, journal)
     return worker
+
+
+async def _give_way(worker: Worker, journal: Journal) -> Worker:
+    """Returns a worker with a new journal in place of this one; the same worker if no disk takes one."""
+    try:
+        former = new_journal(worker.settings, journal)
+    except JournalError as error:
+        log.warning("journal goes on unclaimed", extra={"reason": error.detail})
+        return worker
+    log.warning("journal gives way", extra={"hits": worker.recovered, "moved_to": str(former)})
+    await worker.owner.release()
+    return await _take_up(worker.settings, worker.store, asked=True)
+
+
+async def _first_flush(owner: Owner) -> None:
+    if await _ended(owner.claim(), CLAIM_S):
+        await _ended(owner.flush(), FIRST_FLUSH_S)
+
+
+async def _ended(part: Coroutine[None, None, None], patience_s: float) -> bool:
+    """Waits until this part of a first flush has ended, and returns True; False: it goes on meanwhile."""
+    under_way = asyncio.ensure_future(part)
+    await asyncio.wait({under_way}, timeout=patience_s)
+    if under_way.done():
+        under_way.result()
+        return True
+    log.warning("first flush unfinished", extra={"after_s": patience_s, "then": "it goes on"})
+    under_way.add_done_callback(_ended_late)
+    return False
 
 
 def _first_flush_failed(error: ClickcurveError, then: str) -> None:

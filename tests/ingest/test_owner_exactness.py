@@ -158,7 +158,7 @@ class History:
             if self.unaware.get(key):
                 continue  # another owner hears of an erasure when it flushes
             row = await read(self.store, self.nodes, link_key(key), int(self.now))
-            waiting = any(buffer.undecided for one in self.nodes for buffer in one.owner._buffers())
+            waiting = any(buffer.undecided for one in self.nodes for buffer in one.owner._buffers.all())
             self.auditor.check(key, row.lifetime, "read", may_be_missing=waiting)
         for stored in OTHERS:
             row = await read(self.store, self.nodes, stored, int(self.now))

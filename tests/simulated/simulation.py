@@ -172,7 +172,7 @@ class Simulation:
             self.note(process, "has taken", sent, "before" if duplicates else "")
             self.auditor.end(one, Outcome.acknowledged)
             sent.stamps_us.append(owner._stamp_us)
-            if not duplicates or sent.id in owner._buffer.undecided:
+            if not duplicates or sent.id in owner._buffers.filling.undecided:
                 sent.lies_in(copy, surely=True)
             self.counted["acknowledged"] += 1
 

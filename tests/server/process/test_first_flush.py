@@ -38,7 +38,7 @@ def test_a_first_flush_that_fails_late_is_logged_like_one_that_fails_at_once(
 ) -> None:
     store = SlowAtFirst()
     monkeypatch.setattr(worker, "open_store", lambda *_, **__: store)
-    monkeypatch.setattr(worker, "FIRST_FLUSH_S", 0)
+    monkeypatch.setattr(worker, "CLAIM_S", 0)
 
     async def start_and_stop() -> None:
         async with worker.running(settings.read_settings({"data": str(tmp_path), "store": "memory://"}, {})) as started:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from clickcurve.buckets.errors import JournalHeld, StoreUnavailable
+from clickcurve.buckets.errors import JournalDamaged, JournalHeld, JournalSuperseded, StoreUnavailable
 from ingest.owner import ID_WINDOW_S, Owner
 from ingest.owner_status import OwnerStatus
 from server.process import jobs
@@ -54,6 +55,10 @@ class FakeStore:
 
     def forget_ids(self, before_us: int) -> None:
         self.forgotten_before = before_us
+
+
+def never_set_aside(number: int) -> Path:
+    raise AssertionError(f"journal {number} was set aside")
 
 
 def as_owner(owner: FakeOwner) -> Owner:
@@ -107,7 +112,7 @@ def test_former_journals_are_emptied_once_a_day_and_let_go_of() -> None:
         opened.append(number)
         return open_owner(number)
 
-    former = jobs.FormerJournals(lambda: [2, 3], counted, lambda: 20_000)
+    former = jobs.FormerJournals(lambda: [2, 3], counted, never_set_aside, lambda: 20_000)
     for _ in range(2):
         asyncio.run(former.visit())
     assert opened == [2, 3, 3]
@@ -117,12 +122,36 @@ def test_former_journals_are_emptied_once_a_day_and_let_go_of() -> None:
 def test_a_former_journal_is_let_go_of_when_the_store_is_down_and_tried_again() -> None:
     owner = FakeOwner(2)
     owner.fails = [StoreUnavailable("down")]
-    former = jobs.FormerJournals(lambda: [2], lambda _: as_owner(owner), lambda: 20_000)
+    former = jobs.FormerJournals(lambda: [2], lambda _: as_owner(owner), never_set_aside, lambda: 20_000)
     with pytest.raises(StoreUnavailable):
         asyncio.run(former.visit())
     assert owner.closed
     asyncio.run(former.visit())
-    assert owner.flushes == 1
+    assert owner.flushes >= 1
+
+
+def test_a_former_journal_that_is_damaged_or_superseded_does_not_hold_up_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    superseded, good = FakeOwner(4), FakeOwner(5)
+    superseded.fails = [JournalSuperseded("the store is further on")]
+    numbers = [3, 4, 5]
+
+    def open_owner(number: int) -> Owner:
+        if number == 3:
+            raise JournalDamaged("journal-3/segment-00000001: damaged at byte 300")
+        return as_owner({4: superseded, 5: good}[number])
+
+    def set_aside(number: int) -> Path:
+        numbers.remove(number)
+        return Path(f"set-aside-1-journal-{number}")
+
+    former = jobs.FormerJournals(lambda: list(numbers), open_owner, set_aside, lambda: 20_000)
+    for _ in range(2):
+        asyncio.run(former.visit())
+    assert (good.flushes > 0, good.closed, superseded.closed, numbers) == (True, True, True, [3, 5])
+    logged = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert logged == ["former journal damaged", "journal set aside"], "once a day"
 
 
 def test_the_table_names_every_job_and_its_period() -> None:

@@ -116,6 +116,20 @@ def test_two_servers_on_one_data_folder_are_refused_with_one_sentence(server: Ru
     assert sentence == f"the data folder {server.data} is held by clickcurve serve (process {server.pid})"
 
 
+def test_two_data_folders_on_one_database_are_refused_with_one_sentence(serve: Serve, tmp_path: Path) -> None:
+    """Neither would see what the other holds, and each would take itself for the only one."""
+    store = f"sqlite:///{tmp_path}/shared.db"
+    first = serve("--store", store, "--workers", "2", data=tmp_path / "one")
+    assert refused(tmp_path / "two", "--store", store, "--port", "0", code=4) == (
+        f"one server at a time may write the database {tmp_path}/shared.db; stop the one that does:"
+        f" clickcurve serve --data {tmp_path}/one (process {first.pid})"
+    )
+    first.kill()  # its owner stays open in the store, and nobody holds it
+    second = serve("--store", store, data=tmp_path / "two")
+    with Clickcurve(second.url) as client:
+        assert client.hit("launch")["counted"] == 1
+
+
 def test_a_port_that_is_taken_is_refused_with_one_sentence(data: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

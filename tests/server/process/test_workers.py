@@ -90,6 +90,47 @@ def test_a_second_server_is_refused_while_a_worker_of_the_first_still_flushes(se
     assert sum(flush["hits"] for flush in events(server, "flush")) == 10
 
 
+def damage(journal: Path) -> None:
+    """Changes a byte in the middle of the last segment, with whole records after it."""
+    segment = max(journal.glob("segment-*"))
+    content = bytearray(segment.read_bytes())
+    content[content.index(b"launch")] ^= 0xFF
+    segment.write_bytes(content)
+
+
+def test_a_damaged_former_journal_does_not_hold_up_the_others(serve: Serve, data: Path) -> None:
+    server = serve("--workers", "4", "--flush-s", "3600", data=data)
+    all_listen(server, JOURNALS | {"journal-4"})
+    hit(server, 80)
+    server.kill()
+    holding = [path for path in sorted(data.glob("journal-*")) if b"launch" in max(path.glob("segment-*")).read_bytes()]
+    assert {path.name for path in holding} >= {"journal-2", "journal-3"}, "so many hits reach every worker"
+    lost = max((data / "journal-2").glob("segment-*")).read_bytes().count(b"launch")
+    damage(data / "journal-2")
+    fewer = serve("--workers", "1", "--flush-s", "1", data=data)
+    wait_until(lambda: len(events(fewer, "former journal emptied")) == 2)
+    (named,) = events(fewer, "former journal damaged")
+    assert "journal-2/segment-" in named["reason"]
+    wait_until(lambda: total(fewer) == 80 - lost)
+
+
+def test_a_replacement_that_meets_a_damaged_journal_leaves_the_other_workers_alone(serve: Serve, data: Path) -> None:
+    server = serve("--workers", "2", "--flush-s", "3600", data=data)
+    all_listen(server, {"journal-1", "journal-2"})
+    hit(server, 40)
+    of_journal = {path: int((path / "lock").read_text()) for path in (data / "journal-1", data / "journal-2")}
+    damage(data / "journal-1")
+    os.kill(of_journal[data / "journal-1"], signal.SIGKILL)
+    wait_until(lambda: len(events(server, "worker died")) == 2)
+    assert [line["code"] for line in events(server, "worker died")] == [-signal.SIGKILL, 2]
+    (refused,) = events(server, "worker refused")
+    assert "journal-1/segment-" in refused["reason"]
+    assert server.workers() == [of_journal[data / "journal-2"]]
+    with Clickcurve(server.url) as client:
+        assert client.hit("launch")["counted"] == 1
+    assert server.stop() == 0
+
+
 def test_a_stop_while_a_worker_is_being_replaced_ends_all(serve: Serve) -> None:
     server = serve("--workers", "2", "--flush-s", "3600")
     all_listen(server, {"journal-1", "journal-2"})

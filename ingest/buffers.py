@@ -1,0 +1,59 @@
+"""The buffers of an owner: the one that hits are added to and, while a flush is unfinished, the one that it took."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from clickcurve.buckets.row import Pending
+from ingest.buffer import Buffer, ErasedCounts, replay
+from ingest.journal.journal import Journal
+
+
+class Buffers:
+    """What an owner accepted and the store may lack. `taken`: what the unfinished flush moves, None between flushes."""
+
+    def __init__(self, journal: Journal, late_before: int) -> None:
+        """Rebuilds them from the journal's frames: one for the unfinished flush, one for all later hits."""
+        self.taken: Buffer | None = None
+        record = journal.state.flush
+        if record is not None:
+            self.taken = replay(journal.frames(record), {}, late_before)
+            self.taken.flush = record.number
+        self.filling = replay(journal.frames(), {}, late_before)
+
+    def take(self, flush: int, late_before: int) -> None:
+        """Hands what is buffered to this flush, and begins a new buffer."""
+        self.taken, self.filling = self.filling, Buffer(late_before)
+        self.taken.flush = flush
+
+    def all(self) -> list[Buffer]:
+        return [self.filling] if self.taken is None else [self.taken, self.filling]
+
+    def accepted_at(self, id_: str) -> int | None:
+        """Returns the accept stamp of an id whose claim is not decided, None if it is not here."""
+        return next((each.undecided[id_].accepted_us for each in self.all() if id_ in each.undecided), None)
+
+    def pending(self, owner: int, key: str) -> list[Pending]:
+        """Returns what may not be in the owner's stored row of `key` (a stored key) yet."""
+        return [
+            Pending(owner, partial(getattr, each, "flush"), delta)
+            for each in self.all()
+            if (delta := each.delta_of_row(key)).adds_anything()
+        ]
+
+    def links(self) -> set[str]:
+        return {link for each in self.all() for link in each.links()}
+
+    def erase(self, key: str, at_us: int) -> list[tuple[Buffer, ErasedCounts | None]]:
+        """Erases what is buffered of a link; returns what `restore` needs to take this back."""
+        return [(each, each.erase(key, at_us)) for each in self.all()]
+
+    @staticmethod
+    def restore(key: str, before: list[tuple[Buffer, ErasedCounts | None]]) -> None:
+        for each, erased in before:
+            each.restore(key, erased)
+
+    @property
+    def since_us(self) -> int | None:
+        """The first accept stamp of all; None: nothing is buffered."""
+        return min((each.since_us for each in self.all() if each.since_us is not None), default=None)
