@@ -120,8 +120,8 @@ class SqliteFile:
             return False
 
 
-    """Returns how much room the database needs beyond its files to take what so many bytes of a journal hold."""
-    """Returns how much room the database may need beyond its files to take what so many bytes of a journal hold."""
+def flush_bytes(path: Path, journal_bytes: int) -> int:
+    """Returns how much room the database needs beyond its files to take what these bytes of a journal hold."""
     try:
         wal_bytes = wal_path(path).stat().st_size
     except FileNotFoundError:
