@@ -319,7 +319,6 @@ def _check_release(cluster: Administered) -> None:
 def _write_notes(cluster: Administered, ladder: Ladder) -> Iterator[str]:
     """Notes what the keyspace is for; what is noted already stays."""
     noted = {"version": str(VERSION), "ladder": str(ladder), "dc": cluster.address.dc or "", "uuid": str(uuid4())}
-    cluster.use(())
     for name, value in noted.items():
         for _ in range(ATTEMPTS):
             applied = cluster.apply_if(NOTE, (name, value))

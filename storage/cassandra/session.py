@@ -129,7 +129,8 @@ class Session:
         prepared = self._prepared.get(statement)
         if prepared is None:
             with self._preparing:
-                prepared = self._prepared.get(statement) or self._session.prepare(statement.text)
+                text = statement.text_in(self.address.keyspace)
+                prepared = self._prepared.get(statement) or self._session.prepare(text)
                 prepared.is_idempotent = statement.kind is not StatementKind.CONDITION
                 self._prepared[statement] = prepared
         return prepared
@@ -146,9 +147,8 @@ class Session:
 
     # --- schema -----------------------------------------------------------------------------------------------------
     def use(self, statements: Iterable[Statement]) -> None:
-        """Switches to the address's keyspace and prepares these statements, so that `ask` never blocks."""
+        """Prepares these statements, so that `ask` never blocks."""
         try:
-            self._session.set_keyspace(self.address.keyspace)
             for statement in statements:
                 self._prepare(statement)
         except Exception as error:
