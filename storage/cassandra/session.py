@@ -44,6 +44,7 @@ from cassandra.policies import (
     LoadBalancingPolicy,
     ReconnectionPolicy,
     RetryPolicy,
+    RoundRobinPolicy,
     TokenAwarePolicy,
 )
 from cassandra.query import BatchStatement, BatchType, PreparedStatement, SimpleStatement, tuple_factory
@@ -240,8 +241,10 @@ def _cluster(address: Address, counters: Counters) -> Cluster:
 
 
 def _profiles(address: Address, counters: Counters) -> dict[object, ExecutionProfile]:
-    def in_turn() -> DCAwareRoundRobinPolicy:
-        return DCAwareRoundRobinPolicy(address.dc) if address.dc else DCAwareRoundRobinPolicy()
+    def in_turn() -> LoadBalancingPolicy:
+        # Without dc every node is asked: the other policy would ask only those of the first node's data centre, and
+        # find none when that is lost, though the others still have a quorum.
+        return DCAwareRoundRobinPolicy(address.dc) if address.dc else RoundRobinPolicy()
 
     quorum, serial = ConsistencyLevel.QUORUM, ConsistencyLevel.SERIAL
     if address.dc:
