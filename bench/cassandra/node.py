@@ -16,7 +16,7 @@ from testing.cassandra.prepare import prepare
 from testing.cassandra.ring import place_one, running
 
 # A thread of concurrent_writes sleeps until its group is synced, so a node takes at most threads / window writes a
-# second: 25,600 with these and 5 ms. The tests' 8 threads took 1,600, whatever asked, and hid what the program costs.
+# second: 25,600 with these and 5 ms. Eight threads took 1,600, whatever asked, and hid what the program costs.
 POOLS = {"concurrent_writes": "128", "native_transport_max_threads": "128"}
 
 
