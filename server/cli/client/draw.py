@@ -79,8 +79,9 @@ def curve_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
 
 def step_that_fits(answer: Any, lines: int) -> str | None:
     """Returns the finest step that draws an answer on so many lines; None if there is none."""
-    rows = lines - 5  # the title, the total, what is kept (two lines on a narrow screen), and a prompt
-    span_s = answer["to"] - answer["from"]
+    # The title, the time before the first hit, the total, what is kept (two lines on a narrow screen), and a prompt.
+    rows = lines - 6
+    span_s = answer["to"] - max(answer["from"], answer["first_hit"])
     present_s = _step_s(answer)
     steps = sorted((step for step in STEPS.values() if step.average_s > present_s), key=lambda step: step.average_s)
     return next((step.name for step in steps if span_s / step.average_s + 1 <= rows), None)

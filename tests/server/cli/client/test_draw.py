@@ -161,7 +161,10 @@ def test_a_span_is_written_as_people_write_it(start: str, end: str, said: str) -
 def test_the_step_is_the_finest_that_fits_the_screen() -> None:
     day = answer([1] * 288, step="5m", to=DAY)
     assert draw.step_that_fits(day, 50) == "1h"
-    assert draw.step_that_fits(day, 54) == "30m"
+    assert draw.step_that_fits(day, 55) == "30m"
+    assert draw.step_that_fits({**day, "first_hit": DAY - 7_200}, 24) == "10m", (
+        "what is before the first hit is one line"
+    )
     assert draw.step_that_fits(day, 24) == "2h"
     assert draw.step_that_fits(answer([1] * 100, step="1y", to=100 * 366 * DAY), 24) is None
 
