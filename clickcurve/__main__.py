@@ -12,6 +12,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from clickcurve.visible import visible
+
 _HERE = Path(__file__).resolve().parent
 _FOLDERS = ("ingest", "storage", "query", "retention", "server")
 
@@ -33,7 +35,7 @@ def _refuse_strangers(program: Path) -> None:
     for name in _FOLDERS:
         module = sys.modules.get(name)
         if module is not None and program / name not in map(Path, getattr(module, "__path__", ())):
-            where = getattr(module, "__file__", None) or "without a file"
+            where = visible(getattr(module, "__file__", None) or "without a file")
             print(
                 f"Error: a module named {name} ({where}) was imported before the program began, by a .pth file or a "
                 "sitecustomize: install clickcurve into an environment of its own, as pipx does",

@@ -34,7 +34,7 @@ from clickcurve.buckets.errors import (
     RowCorrupt,
     StoreUnavailable,
 )
-from clickcurve.buckets.ladder import Ladder, fold_day, minutes_since
+from clickcurve.buckets.ladder import fold_day, minutes_since
 from clickcurve.buckets.row import Pending
 from clickcurve.buckets.set_aside import decode_set_aside
 from clickcurve.keys import SET_ASIDE, link_key
@@ -68,7 +68,6 @@ class Owner:
         self,
         journal: Journal,
         store: Store,
-        ladder: Ladder,
         clock: Callable[[], float],
         token: Callable[[], str],
         pace: Pace,
@@ -80,7 +79,6 @@ class Owner:
     ) -> None:
         self._journal = journal
         self._store = store
-        self._ladder = ladder
         self._clock = clock
         self._token = token
         self._pace = pace
@@ -320,7 +318,7 @@ class Owner:
             given_up=frozenset(self._given_up),
             again=partial(self._replay_taken, taken.refused),
             store=store,
-            ladder=self._ladder,
+            ladder=store.ladder(),
             unreadable=self._unreadable,
             pause=self._pace.over(taken.entries() + len(revisit)) if self._closed is None else lambda: None,
         )

@@ -42,15 +42,14 @@ class Curve:
 class Curves:
     """Makes curves of current rows, and writes them."""
 
-    def __init__(self, ladder: Ladder) -> None:
-        self._ladder = ladder
+    def __init__(self) -> None:
         self._grids: Cache[tuple[Window, int], Grid] = Cache(_CACHED_POINTS)
 
-    def curve(self, row: Row, window: Window, bots: Bots, now: int) -> Curve:
+    def curve(self, row: Row, window: Window, bots: Bots, now: int, ladder: Ladder) -> Curve:
         """Returns the curve of a row that is folded to now. Raises ParameterInvalid for too many points."""
         grid = self._grids.get((window, row.fold_day))
         if grid is None:
-            grid = make_grid(window, self._ladder, row.fold_day)
+            grid = make_grid(window, ladder, row.fold_day)
             self._grids.keep((window, row.fold_day), grid, len(grid.edges) + 10)
         counts, span = counts_along(row, grid, bots)
         return Curve(grid, grid.open_from(now), counts, span, row.first)

@@ -64,7 +64,7 @@ class Queries:
         self._reader = reader
         self._top_links = top_links
         self._clock = clock
-        self._curves = Curves(reader.ladder)
+        self._curves = Curves()
         self._parameters: Cache[tuple[bytes, tuple[str, ...]], Parameters] = Cache(_CACHED_BYTES)
         self._windows: Cache[bytes, tuple[int, Window | None, int]] = Cache(_CACHED_BYTES)
 
@@ -120,7 +120,8 @@ class Queries:
         window, since = self._window(query, parameters, now)
         bots = parameters.bots is not Bots.exclude
         row = await self._row(stored, now, since=since, bots=bots)
-        curve = self._curves.curve(row, window or resolve_until(parameters, row.first), parameters.bots, now)
+        window = window or resolve_until(parameters, row.first)
+        curve = self._curves.curve(row, window, parameters.bots, now, self._reader.ladder)
         if parameters.format == "csv" or (accepts_csv and parameters.format is None):
             return CSV, self._curves.csv(curve)
         return JSON, self._curves.json(name, curve)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from clickcurve.buckets.codec import decode, decode_header
 from clickcurve.buckets.errors import RowCorrupt
@@ -86,7 +87,8 @@ def unstored(pending: Sequence[Pending], marks: Mapping[int, int], onto: Row, la
 class Reader:
     """Reads rows for queries.
 
-    rows: the store's; pending and revisit: the owner's. A row that is found fat is asked to be folded, once a fold day.
+    rows and ladder: the store's; pending and revisit: the owner's. A row that is found fat is asked to be folded, once
+    a fold day.
     """
 
     def __init__(
@@ -94,14 +96,19 @@ class Reader:
         rows: Callable[[str], Awaitable[StoredLink]],
         pending: Callable[[str], Sequence[Pending]],
         revisit: Callable[[Iterable[str]], None],
-        ladder: Ladder,
+        ladder: Callable[[], Ladder],
     ) -> None:
-        self.ladder = ladder
+        self._ladder = ladder
         self._rows = rows
         self._pending = pending
         self._revisit = revisit
         self._revisited: set[str] = set()
         self._day = -1
+
+    @cached_property
+    def ladder(self) -> Ladder:
+        """Returns the store's ladder; raises StoreUnavailable until the store has been reached once."""
+        return self._ladder()
 
     async def row(self, key: str, now: int, *, since: int = 0, bots: bool = True) -> Row:
         """Returns the current row of a stored key; since and bots as in `stored`.

@@ -103,8 +103,8 @@ class _Ranking:
 class TopLinks:
     """Answers `GET /v1/links`.
 
-    walk and rows are the store's. pending is the owner's, of a stored key; buffered the links for which it has any;
-    flushes a number that rises whenever a flush is complete.
+    walk, rows and ladder are the store's. pending is the owner's, of a stored key; buffered the links for which it has
+    any; flushes a number that rises whenever a flush is complete.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class TopLinks:
         pending: Callable[[str], Sequence[Pending]],
         buffered: Callable[[], Iterable[str]],
         flushes: Callable[[], int],
-        ladder: Ladder,
+        ladder: Callable[[], Ladder],
     ) -> None:
         self._walk = walk
         self._rows = rows
@@ -134,7 +134,7 @@ class TopLinks:
     async def top(self, parameters: Parameters, now: int) -> Top:
         """Returns the best `parameters.limit` links. Raises StoreUnavailable, RowCorrupt."""
         span = resolve_range(parameters, now, None) if parameters.last else None
-        counter = _Counter(self._kept_span(span, now), parameters.bots, now, self._ladder)
+        counter = _Counter(self._kept_span(span, now), parameters.bots, now, self._ladder())
         # The pending hits come first and the stored counts after them, as for one row. A flush that is complete has
         # left the pending hits, so stored counts from before it must not be used with pending hits from after it.
         pending = await self._all_pending()
@@ -164,7 +164,8 @@ class TopLinks:
         if span is None:
             return None
         day = fold_day(now)
-        return self._ladder.kept(span[0], day)[0], self._ladder.kept(span[1] - 1, day)[1]
+        ladder = self._ladder()
+        return ladder.kept(span[0], day)[0], ladder.kept(span[1] - 1, day)[1]
 
     async def _all_pending(self) -> dict[str, Sequence[Pending]]:
         """Returns the pending hits of every link that has any."""

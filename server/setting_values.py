@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.buckets.ladder import Ladder
 from clickcurve.limiter.http.address import addresses
 from storage.cassandra import uri
 
@@ -31,6 +33,10 @@ def file_path(text: str) -> Path:
 
 def maybe_file_path(text: str) -> Path | None:
     return file_path(text) if text else None
+
+
+def maybe_ladder(text: str) -> Ladder | None:
+    return Ladder.parse(text) if text.strip() else None
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:
@@ -100,6 +106,13 @@ def one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
 def server_url(text: str) -> str:
     if not text.startswith(("http://", "https://")):
         raise Broken("must begin with http:// or https://")
+    try:
+        parts = urlsplit(text)
+        named = parts.hostname is not None and parts.port != 0
+    except ValueError:  # half of an address in brackets, a port that is no number
+        named = False
+    if not named:
+        raise Broken("must name a host, and perhaps a port, as http://127.0.0.1:8080 does")
     return text.rstrip("/")
 
 

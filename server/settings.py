@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from clickcurve.buckets.errors import RuleInvalid, SettingInvalid
-from clickcurve.buckets.ladder import CLICKS
+from clickcurve.buckets.ladder import LADDERS, Ladder
 from clickcurve.limiter.http.address import HEADERS
 from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import Rule, parse_rules
@@ -31,6 +31,7 @@ from server.setting_values import (
     file_path,
     host_names,
     maybe_file_path,
+    maybe_ladder,
     memcached_servers,
     networks,
     not_empty,
@@ -46,7 +47,6 @@ from server.setting_values import (
 PREFIX = "CLICKCURVE_"
 MAX_WORKERS = 64
 JOURNAL_MIB = MAX_BYTES // 1024 // 1024
-LADDER = str(CLICKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,12 @@ TABLE: tuple[Setting, ...] = (
     ),
     Setting("journal_mib", str(JOURNAL_MIB), whole_number(4, 1_048_576), "Most that one journal may hold.", "MIB"),
     Setting(
-        "ladder", LADDER, not_empty, "Tiers, finest first: width in seconds (or week, month), then days kept.", "TIERS"
+        "ladder",
+        "",
+        maybe_ladder,
+        f"Which buckets a new store keeps, {' or '.join(LADDERS)}, or tiers, finest first: width in seconds (or week, "
+        f"month), then days kept. Without one {next(iter(LADDERS))}; a store that is there keeps its own.",
+        "LADDER",
     ),
     Setting("limits_redis", "", redis_url, "Redis of the rules that name it: redis://host:6379/0.", "URL", secret=True),
     Setting("limits_memcached", "", memcached_servers, "memcached servers of the rules that name it.", "HOST:PORT,..."),
@@ -181,7 +186,7 @@ class Settings:
     flush_s: int
     sync: bool
     journal_mib: int
-    ladder: str
+    ladder: Ladder | None
     limits_redis: str
     limits_memcached: str
     limits_timeout_ms: int

@@ -1,4 +1,5 @@
 """What every store promises. A store holds rows as opaque bytes: it knows keys, owners, flushes and ids, never buckets.
+It only notes for which ladder they were made, and keeps it for ever.
 
 Words. An **owner** is a journal and the one process that holds it; it alone writes its rows, so a link's truth is the
 sum of its owners' rows. A **flush** has a number that only rises over an owner's life; each stored row carries, inside
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeGuard
 
 from clickcurve.buckets.errors import OwnerFenced
+from clickcurve.buckets.ladder import Ladder
 
 # What an owner's record can say (OwnerRecord.state).
 OPEN = "open"
@@ -148,6 +150,12 @@ class Store(Protocol):
 
     def uuid(self) -> str:
         """Returns the store's identity: made with it, the same for all processes. A backup or a copy has another."""
+
+    def ladder(self) -> Ladder:
+        """Returns the ladder that the store was made with. Never blocks.
+
+        Raises StoreUnavailable until the store has been reached once.
+        """
 
     # --- owners -------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from clickcurve.buckets.errors import SettingInvalid
+from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
+from clickcurve.buckets.ladder import CLICKS, Ladder
 from storage.cassandra import uri as cassandra_uri
 from storage.cassandra.cql import LazyConnection
 from storage.cassandra.schema import open_keyspace
@@ -26,7 +27,7 @@ from storage.sqlite.store import SqliteStore
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    ladder: str
+    ladder: Ladder | None
     read_only: bool
     warn: Callable[[str], object]
     later: Later | None
@@ -34,17 +35,18 @@ class _Options:
 
 def open_store(
     uri: str,
-    ladder: str,
+    ladder: Ladder | None = None,
     *,
     read_only: bool = False,
     warn: Callable[[str], object] = lambda sentence: None,
     later: Later | None = None,
 ) -> Store:
-    """Opens the store that `uri` names, for rows of this ladder (its text).
+    """Opens the store that `uri` names. ladder None: whichever it was made with, of a new one the default.
 
     Calls `warn` with a sentence for each fault of a store that can be used all the same. If the store cannot answer now
     and there is `later`, calls it with the reason, and the store is opened on first use; else raises StoreUnavailable.
-    Raises SettingInvalid for a URI that names no store, and StoreMismatch.
+    Raises SettingInvalid for a URI that names no store, and StoreMismatch, also for a store of another
+    ladder than the one that is asked for.
     """
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme not in OPENERS:
@@ -56,7 +58,7 @@ def open_store(
 def _memory_store(uri: str, rest: str, options: _Options) -> Store:
     if rest:
         raise SettingInvalid(f"{uri!r}: memory:// takes nothing after the slashes", field="store", value=uri)
-    return MemoryStore()
+    return MemoryStore(options.ladder or CLICKS)
 
 
 def _sqlite_store(uri: str, rest: str, options: _Options) -> Store:
@@ -75,17 +77,27 @@ def _cassandra_store(uri: str, rest: str, options: _Options) -> Store:
     # The driver takes a third of a second to import, which commands on other stores are spared.
     from storage.cassandra.session import Session, connect
 
+    noted: list[Ladder] = []  # the keyspace's, once it was reached
+
     def connect_to_keyspace() -> Session:
         session = connect(address)
         try:
-            for sentence in open_keyspace(session, options.ladder, STATEMENTS.values()):
-                options.warn(sentence)
+            ladder, sentences = open_keyspace(session, options.ladder, STATEMENTS.values())
         except BaseException:
             session.close()
             raise
+        noted.append(ladder)
+        for sentence in sentences:
+            options.warn(sentence)
         return session
 
-    return CassandraStore(LazyConnection(connect_to_keyspace, options.later), address.row_cache_mib * 1024 * 1024)
+    def ladder() -> Ladder:
+        if not noted:
+            raise StoreUnavailable("the store has not been reached since the start: its ladder is not known")
+        return noted[-1]
+
+    connection = LazyConnection(connect_to_keyspace, options.later)
+    return CassandraStore(connection, address.row_cache_mib * 1024 * 1024, ladder)
 
 
 OPENERS: dict[str, Callable[[str, str, _Options], Store]] = {

@@ -11,6 +11,7 @@ from dataclasses import replace
 from threading import RLock
 from uuid import uuid4
 
+from clickcurve.buckets.ladder import CLICKS, Ladder
 from storage.contract import (
     CLOSED,
     FINAL,
@@ -31,7 +32,8 @@ class MemoryStore:
     shared = False
     replay_us: int | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, ladder: Ladder = CLICKS) -> None:
+        self._ladder = ladder
         self._lock = RLock()
         self._uuid = str(uuid4())
         self._owners: dict[int, OwnerRecord] = {}
@@ -42,6 +44,9 @@ class MemoryStore:
 
     def uuid(self) -> str:
         return self._uuid
+
+    def ladder(self) -> Ladder:
+        return self._ladder
 
     # --- owners ---------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:

@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from clickcurve.buckets.ladder import CLICKS
 from ingest.flush import Pace
 from ingest.journal.disk import Disk
 from ingest.journal.journal import Journal
@@ -56,7 +55,6 @@ class OwnerProcess:
         self.owner = Owner(
             journal=self.journal,
             store=self.store,
-            ladder=CLICKS,
             clock=self.clock,
             token=self._token,
             pace=Pace(lambda _: None, 15.0),

@@ -88,7 +88,7 @@ async def _flushes(
 ) -> tuple[Flushed, list[tuple[Flushed, Flushed]]]:
     """The first flush of an owner after its start; then the bare driver and another flush of these links, in turn."""
     moment = float(now)
-    store = open_store(uri, str(CLICKS))
+    store = open_store(uri, CLICKS)
     owner = OwnerProcess(folder / "flushes", store, lambda: moment, alone=False, disk=TrackedDisk()).owner
 
     async def flush() -> Flushed:

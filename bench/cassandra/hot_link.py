@@ -38,7 +38,7 @@ def hot_link(node: Node, folder: Path, rounds: int) -> list[Line]:
 
 async def _hot_link(uri: str, folder: Path, rounds: int) -> list[Line]:
     now = int(time()) // 60 * 60
-    store = open_store(uri, str(CLICKS))
+    store = open_store(uri, CLICKS)
     try:
         owners = [_open(folder / f"owner-{number}", store, now) for number in range(OWNERS)]
         await _fill(owners, now)
@@ -113,8 +113,8 @@ async def _read_lines(store: Store, now: int, rounds: int) -> list[Line]:
 
 def _queries(store: Store, now: int) -> Queries:
     """What a server answers from, without a server."""
-    reader = Reader(store.rows, lambda key: [], lambda keys: None, CLICKS)
-    top = TopLinks(lambda after, limit, since_day: [], store.rows, lambda key: [], set, lambda: 0, CLICKS)
+    reader = Reader(store.rows, lambda key: [], lambda keys: None, lambda: CLICKS)
+    top = TopLinks(lambda after, limit, since_day: [], store.rows, lambda key: [], set, lambda: 0, lambda: CLICKS)
     return Queries(reader, top, lambda: now)
 
 

@@ -29,7 +29,7 @@ def make_keyspace(node: Node, name: str) -> str:
     uri = f"cassandra://{node.address}:{node.port}/{name}"
     session = connect(parse(uri))
     try:
-        apply_schema(session, str(CLICKS), replication=1)
+        apply_schema(session, CLICKS, replication=1)
     finally:
         session.close()
     return uri

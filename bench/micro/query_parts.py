@@ -71,8 +71,8 @@ def queries_over(data: bytes, now: int) -> Queries:
     async def rows(key: str) -> StoredLink:
         return link
 
-    reader = Reader(rows, lambda key: [], lambda keys: None, CLICKS)
-    top = TopLinks(lambda after, limit, since_day: [], rows, lambda key: [], set, lambda: 0, CLICKS)
+    reader = Reader(rows, lambda key: [], lambda keys: None, lambda: CLICKS)
+    top = TopLinks(lambda after, limit, since_day: [], rows, lambda key: [], set, lambda: 0, lambda: CLICKS)
     return Queries(reader, top, lambda: now)
 
 
@@ -94,15 +94,15 @@ def measure(rounds: int, now: int) -> None:
 
 def measure_curve(title: str, query: bytes, queries: Queries, row: Any, now: int, rounds: int) -> None:
     parameters = parse_parameters(parse_query(query, CURVE))
-    curves = Curves(CLICKS)
+    curves = Curves()
     over = resolve_window(parameters, now, CLICKS)
     assert over is not None
-    curve = curves.curve(row, over, Bots.exclude, now)
+    curve = curves.curve(row, over, Bots.exclude, now, CLICKS)
     curves.json("k", curve)
     pieces = {
         "window": timed(lambda: resolve_window(parameters, now, CLICKS), rounds),
         "layout, first time": timed(lambda: make_grid(over, CLICKS, row.fold_day), rounds // 10 + 1),
-        "count": timed(lambda: curves.curve(row, over, Bots.exclude, now), rounds),
+        "count": timed(lambda: curves.curve(row, over, Bots.exclude, now, CLICKS), rounds),
         "json": timed(lambda: curves.json("k", curve), rounds),
         "all of it": timed(lambda: finished(queries.curve("k", query)), rounds),
     }

@@ -13,7 +13,7 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import EMPTY, Delta, Row, apply
 
-DAY = 10_136  # 1997-10-02: a fold day on which a row can hold the most buckets that the calendar ever gives
+DAY = 10_229  # 1998-01-03: a fold day on which a row can hold the most buckets that the calendar ever gives
 NOW = (DAY + 1) * DAY_S + 3_599
 MARK = 1_200_000
 
@@ -54,7 +54,7 @@ def traffic(per_minute: int) -> dict[int, int]:
     chance = random.Random(2)
     counts = {}
     until = NOW
-    for tier, cut in enumerate([*CLICKS.cuts(DAY)[:-1], CLICKS.bucket(4, NOW - 12 * 366 * DAY_S)[0]]):
+    for tier, cut in enumerate([*CLICKS.cuts(DAY)[:-1], CLICKS.bucket(5, NOW - 12 * 366 * DAY_S)[0]]):
         while cut < until:
             end = CLICKS.bucket(tier, cut)[1]
             hits = per_minute * (end - cut) // 60

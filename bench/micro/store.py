@@ -39,7 +39,7 @@ def main() -> None:
 
 def run(path: Path, rows: int) -> Iterator[str]:
     random.seed(7)
-    store = SqliteStore(path, "bench")
+    store = SqliteStore(path, None)
     held = Held(1, 1, "bench")
     store.create_owner(OwnerRecord(1, 1, "bench", "bench", "bench", OPEN, 0, 0))
     store.begin(held, 0, 1, 0)

@@ -138,11 +138,12 @@ class Ladder:
 
     @classmethod
     def parse(cls, text: str) -> Ladder:
-        """Reads `width:kept days`, comma between, finest first: `60:1,300:1,3600:31,week:366,month`.
+        """Reads a name of `LADDERS`, or `width:kept days`, comma between, finest first: `60:1,3600:31,week:366,month`.
 
         A width is seconds, `week` or `month`; the days count after those of the finer tiers; the last tier has none.
         """
-        return cls(tuple(_parse_tier(part) for part in text.split(",")))
+        tiers = LADDERS.get(text.strip(), text)
+        return cls(tuple(_parse_tier(part) for part in tiers.split(",")))
 
     def __str__(self) -> str:
         return ",".join(map(str, self.tiers))
@@ -189,8 +190,11 @@ def _parse_tier(part: str) -> Tier:
     if width in (WEEK, MONTH):
         return Tier(width, None, kept_days)
     if not (width.isascii() and width.isdigit() and int(width) > 0):
+        known = ", ".join(LADDERS)
         raise LadderInvalid(
-            f"{width!r} is not a width: give seconds, {WEEK!r} or {MONTH!r}", field="ladder", value=part
+            f"{width!r} is not a width: give seconds, {WEEK!r} or {MONTH!r}, or the name of a ladder ({known})",
+            field="ladder",
+            value=part,
         )
     return Tier(name_of(int(width)), int(width), kept_days)
 
@@ -265,4 +269,10 @@ def _width(tier: Tier) -> str:
     return tier.name if tier.width_s is None else f"{tier.width_s} s"
 
 
-CLICKS = Ladder.parse("60:1,300:1,3600:31,week:366,month")
+# The ladders that have a name: how long days are kept, a quarter or a year and a month. 5 minutes are kept for the two
+# days before the fold day, because the yesterday of a zone begins up to 49 hours ago, at any quarter of an hour.
+LADDERS = {
+    "quarter": "60:1,300:2,3600:31,86400:92,week:366,month",
+    "days": "60:1,300:2,3600:31,86400:400,week:1830,month",
+}
+CLICKS = Ladder.parse("quarter")  # of a new store, unless it is asked for another

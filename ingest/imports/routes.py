@@ -52,11 +52,11 @@ class ImportIntake(Protocol):
 def import_routes(
     intake: ImportIntake,
     moment: Callable[[], Moment],
-    ladder: Ladder,
+    ladder: Callable[[], Ladder],
     counters: IngestCounters,
     room: BodyRoom,
 ) -> APIRouter:
-    """Returns the router. `moment` is now, as for any hit; `room` is that of all bodies of this worker."""
+    """Returns the router. `moment` is now, as for any hit; `room` is that of all bodies; `ladder` is the store's."""
     router = APIRouter(tags=["importing"])
 
     @router.get("/v1/import/{source}", summary="How far a source was counted")
@@ -85,7 +85,7 @@ def import_routes(
         def steps(body: bytes) -> Iterator[None]:
             if coding is not None:
                 body = yield from room.decode(held, body, coding)
-            yield from ChunkReader(ladder, wide).read_body(body, sums, is_array)
+            yield from ChunkReader(ladder(), wide).read_body(body, sums, is_array)
             counters.body_bytes += len(body)
 
         held = HeldBody()

@@ -1,4 +1,7 @@
-"""The system calls that the journal makes, as methods of an object that tests can replace."""
+"""The system calls that the journal makes, as methods of an object that tests can replace.
+
+Keys of links may be secrets: only the owner of the files reads them, whatever the folder around them allows.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,15 @@ class Disk:
         return os.urandom(length)
 
     def make_folder(self, folder: Path) -> None:
-        """Creates the folder and its missing parents, durably."""
+        """Creates the folder, for its owner alone, and its missing parents, durably."""
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in missing:
             self.sync_folder(path.parent)
 
     def lock(self, path: Path) -> int:
         """Locks the file until it is closed or the process ends; BlockingIOError if another process holds it."""
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BaseException:
@@ -50,7 +53,7 @@ class Disk:
 
     def create(self, path: Path) -> int:
         """Opens an empty file for writing; an existing one is emptied."""
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
     def open(self, path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)

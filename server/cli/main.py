@@ -44,7 +44,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("store.inspect", "Check that every row keeps its totals."),
     "repair": ("store.repair", "Show what damaged rows keep waiting; give up what such a row held."),
     "dump": ("store.inspect", "Show one link's rows, bucket by bucket."),
-    "backup": ("store.inspect", "Copy the database while the server runs."),
+    "backup": ("store.backup", "Copy the database while the server runs."),
+    "restore": ("store.backup", "Put a backup in the place of the database."),
     "copy": ("store.copy", "Move everything into another store."),
     "schema": ("store.schema", "Make, show and check the tables of a Cassandra keyspace."),
     "owners": ("store.owners", "Show who writes the store; give up a lost machine's owner."),
@@ -153,5 +154,5 @@ def main() -> None:
       clickcurve curve launch --last 60m
 
     Every setting can be a flag, a variable (--flush-s is CLICKCURVE_FLUSH_S) or a line in the file of --config;
-    `clickcurve settings` shows what holds and why.
+    `clickcurve settings` shows what holds and why. With --json a command prints JSON for programs.
     """

@@ -69,7 +69,13 @@ def show(result: Result) -> None:
             click.echo(json_line(found, ascii_only=lacks_unicode()))
     else:
         for line in result.lines:
-            click.echo(visible(line))
+            click.echo(_printable(line))
+
+
+def _printable(line: str) -> str:
+    """Returns a line as standard output can print it; where that lacks letters, they are shown by their numbers."""
+    shown = visible(line)
+    return shown.encode("ascii", "backslashreplace").decode() if lacks_unicode() else shown
 
 
 def note(sentence: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 
-from clickcurve.buckets.ladder import Ladder, minutes_since
+from clickcurve.buckets.ladder import minutes_since
 from clickcurve.limiter.http.routes import limit_routes
 from ingest.hit import Moment
 from ingest.imports.routes import import_routes
@@ -56,7 +56,6 @@ class Counting:
 def create_app(
     owner: Owner,
     store: Store,
-    ladder: Ladder,
     clock: Callable[[], float],
     gate: Gate,
     counting: Counting,
@@ -73,7 +72,7 @@ def create_app(
     def moment() -> Moment:
         return Moment.at(clock(), minutes_since)
 
-    queries = _queries(owner, store, ladder, clock)
+    queries = _queries(owner, store, clock)
     app = FastAPI(
         title="Clickcurve",
         version=program_version(),
@@ -84,7 +83,7 @@ def create_app(
     )
     counting.problems.install(app)
     app.include_router(query_routes(queries, owner.erase, limit_history))
-    app.include_router(import_routes(owner, moment, ladder, counting.ingest, room))
+    app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room))
     app.include_router(limit_routes(limiter.limiter, limiter.addresses, limiter.dialect))
     app.include_router(server_routes(readiness, metrics))
     describe(app)
@@ -101,6 +100,7 @@ def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
     return docs
 
 
-def _queries(owner: Owner, store: Store, ladder: Ladder, clock: Callable[[], float]) -> Queries:
-    top = TopLinks(store.walk, store.rows, owner.pending, owner.buffered_links, lambda: owner.status.flushes, ladder)
-    return Queries(Reader(store.rows, owner.pending, owner.revisit, ladder), top, clock)
+def _queries(owner: Owner, store: Store, clock: Callable[[], float]) -> Queries:
+    buffered = owner.buffered_links
+    top = TopLinks(store.walk, store.rows, owner.pending, buffered, lambda: owner.status.flushes, store.ladder)
+    return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder), top, clock)

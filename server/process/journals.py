@@ -69,7 +69,7 @@ def holds_hits(settings: Settings, number: int) -> bool:
         journal.close()
 
 
-def open_owner(settings: Settings, journal: Journal, store: Store, ladder: Ladder, alone: bool) -> Owner:
+def open_owner(settings: Settings, journal: Journal, store: Store, alone: bool) -> Owner:
     """Opens an owner over a journal, with the journal's hits in its buffer. Needs a running event loop."""
     logged: set[str] = set()
 
@@ -82,7 +82,6 @@ def open_owner(settings: Settings, journal: Journal, store: Store, ladder: Ladde
     return Owner(
         journal,
         store,
-        ladder,
         clock.now,
         token=lambda: secrets.token_hex(16),
         pace=Pace(clock.pause, settings.flush_s),
@@ -109,17 +108,16 @@ def _log_flush(journal: str, status: OwnerStatus) -> None:
 
 
 @asynccontextmanager
-async def owning(settings: Settings, number: int) -> AsyncIterator[Owner]:
-    """Opens the owner of journal `number` for a command, and flushes when the block begins and ends.
+async def owning(settings: Settings, number: int) -> AsyncIterator[tuple[Owner, Ladder]]:
+    """Opens the owner of journal `number` for a command, with its store's ladder; flushes as the block begins and ends.
 
     The caller holds the data folder. Raises ClickcurveError, StoreUnavailable too: a command accepts no hits meanwhile.
     """
-    ladder = Ladder.parse(settings.ladder)
-    store = open_store(settings.store, str(ladder))
-    owner = open_owner(settings, open_journal(settings, number), store, ladder, alone=False)
+    store = open_store(settings.store, settings.ladder)
+    owner = open_owner(settings, open_journal(settings, number), store, alone=False)
     try:
         await owner.flush()  # claims the owner: imports ask the store for their offset
-        yield owner
+        yield owner, store.ladder()
     finally:
         try:
             await owner.close()

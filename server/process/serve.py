@@ -7,7 +7,6 @@ import sys
 from contextlib import ExitStack
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
-from clickcurve.buckets.ladder import Ladder
 from clickcurve.visible import visible
 from server import logs, metrics
 from server.http import auth, connection
@@ -19,7 +18,6 @@ from server.settings import Settings
 
 def serve(settings: Settings) -> int:
     """Serves until a signal to stop. Returns the exit code; raises ClickcurveError when it must not start."""
-    Ladder.parse(settings.ladder)
     limiter.check_rules(settings.rules, settings)
     in_memory = settings.store.startswith("memory:")
     if in_memory and settings.workers > 1:

@@ -17,7 +17,7 @@ import uvicorn
 import uvloop
 
 from clickcurve.buckets.errors import ClickcurveError, JournalDamaged, JournalError, JournalSuperseded, OwnerFenced
-from clickcurve.buckets.ladder import Ladder, fold_day
+from clickcurve.buckets.ladder import fold_day
 from ingest.journal.journal import NEW, Journal
 from ingest.owner import Owner
 from ingest.reading.counters import IngestCounters
@@ -97,13 +97,12 @@ def today() -> int:
 class Worker:
     """The parts of one worker, joined."""
 
-    def __init__(self, settings: Settings, number: int, journal: Journal, store: Store, ladder: Ladder) -> None:
+    def __init__(self, settings: Settings, number: int, journal: Journal, store: Store) -> None:
         self.settings = settings
         self.number = number
         self.name = data_folder.journal_folder(settings.data, number).name
         self.store = store
-        self.ladder = ladder
-        self.owner = open_owner(settings, journal, store, ladder, self._alone())
+        self.owner = open_owner(settings, journal, store, self._alone())
         self.stopping = False
         self.limiter = ServerLimiter(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
@@ -138,7 +137,6 @@ class Worker:
         self.front = app.create_app(
             self.owner,
             store,
-            ladder,
             clock.now,
             gate,
             counting,
@@ -188,7 +186,7 @@ class Worker:
         return Schedule(jobs.job_table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
 
     def _former_owner(self, number: int) -> Owner:
-        return open_owner(self.settings, open_journal(self.settings, number), self.store, self.ladder, alone=False)
+        return open_owner(self.settings, open_journal(self.settings, number), self.store, alone=False)
 
     def _set_aside_former(self, number: int) -> Path:
         return data_folder.set_aside(data_folder.journal_folder(self.settings.data, number))
@@ -229,16 +227,15 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
 
     Raises ClickcurveError when it must not start.
     """
-    ladder = Ladder.parse(settings.ladder)
     store = open_store(
         settings.store,
-        str(ladder),
+        settings.ladder,
         warn=lambda said: log.warning("store", extra={"said": said}),
         later=lambda error: log.warning(
             "store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}
         ),
     )
-    worker = await _take_up(settings, store, ladder)
+    worker = await _take_up(settings, store)
     worker.schedule.start()
     try:
         yield worker
@@ -247,7 +244,7 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
         await worker.close()
 
 
-async def _take_up(settings: Settings, store: Store, ladder: Ladder, asked: bool = False) -> Worker:
+async def _take_up(settings: Settings, store: Store, asked: bool = False) -> Worker:
     """Makes a worker with the first free journal, and flushes that before the first request, if the store answers.
 
     So answers are whole from the start: a flush settles the claims of ids and the hits of erased links. A superseded
@@ -258,7 +255,7 @@ async def _take_up(settings: Settings, store: Store, ladder: Ladder, asked: bool
     number, journal = take_journal(settings)
     if journal.recovered.torn_bytes:
         log.warning("journal cut", extra={"journal": str(journal.folder), "torn_bytes": journal.recovered.torn_bytes})
-    worker = Worker(settings, number, journal, store, ladder)
+    worker = Worker(settings, number, journal, store)
     worker.recovered = worker.owner.status.buffered_hits
     if asked:
         return worker
@@ -267,7 +264,7 @@ async def _take_up(settings: Settings, store: Store, ladder: Ladder, asked: bool
     except JournalSuperseded as error:
         jobs.log_set_aside(error, worker.recovered, data_folder.set_aside(journal.folder))
         await worker.owner.release()
-        return await _take_up(settings, store, ladder)
+        return await _take_up(settings, store)
     except ClickcurveError as error:
         _first_flush_failed(error, "hits are accepted; it is tried again")
         if worker.owner.status.state == "unclaimed" and journal.recovered.identity != NEW.identity:
@@ -284,7 +281,7 @@ async def _give_way(worker: Worker, journal: Journal) -> Worker:
         return worker
     log.warning("journal gives way", extra={"hits": worker.recovered, "moved_to": str(former)})
     await worker.owner.release()
-    return await _take_up(worker.settings, worker.store, worker.ladder, asked=True)
+    return await _take_up(worker.settings, worker.store, asked=True)
 
 
 async def _first_flush(owner: Owner) -> None:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import uuid4
 
-from clickcurve.buckets.errors import StoreMismatch, StoreUnavailable
-from clickcurve.buckets.ladder import DAY_S
+from clickcurve.buckets.errors import LadderInvalid, StoreMismatch, StoreUnavailable
+from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder
 from storage.cassandra.cql import Rows, Statement, Values
 from storage.cassandra.statements import NOTE
 from storage.cassandra.uri import Address
@@ -161,12 +161,12 @@ def schema_text(keyspace: str, replication: int = REPLICATION, data_centres: Ite
     return ";\n\n".join([*statements, *(table.create(keyspace) for table in TABLES)]) + ";\n"
 
 
-def apply_schema(cluster: Administered, ladder: str, replication: int = REPLICATION) -> list[str]:
+def apply_schema(cluster: Administered, ladder: Ladder | None, replication: int = REPLICATION) -> list[str]:
     """Makes what is missing and sets the options of what is there; returns what was done, in sentences.
 
     Repeated, it does nothing. Rows stay as they are, and so does the replication of a keyspace that exists: changing it
-    needs a repair. Raises StoreUnavailable, and StoreMismatch if the keyspace is another program's or has another
-    ladder.
+    needs a repair. ladder None: the keyspace's own, for a new one the default. Raises StoreUnavailable, and
+    StoreMismatch if the keyspace is another program's or has another ladder.
     """
     keyspace = cluster.address.keyspace
     _check_release(cluster)
@@ -188,20 +188,22 @@ def apply_schema(cluster: Administered, ladder: str, replication: int = REPLICAT
         elif columns[table.name] == table.columns and table.name in wrong:
             cluster.define(table.alter(keyspace))
             done.append(f"table {table.name}: {', '.join(wrong[table.name])} set")
-    done += _write_notes(cluster, ladder)
+    done += _write_notes(cluster, ladder or CLICKS)
     finding = next((finding for finding in check_schema(cluster, ladder) if finding.fatal), None)
     if finding is not None:
         raise StoreMismatch(finding.sentence)
     return done
 
 
-def check_schema(cluster: Administered, ladder: str) -> list[Finding]:
+def check_schema(cluster: Administered, ladder: Ladder | None) -> list[Finding]:
     """Returns all faults of the keyspace. Raises StoreUnavailable."""
     return list(_findings(cluster, ladder))
 
 
-def open_keyspace(cluster: Administered, ladder: str, statements: Iterable[Statement]) -> list[str]:
-    """Begins to work in the keyspace; returns the faults with which that is possible, in sentences.
+def open_keyspace(
+    cluster: Administered, ladder: Ladder | None, statements: Iterable[Statement]
+) -> tuple[Ladder, list[str]]:
+    """Begins to work in the keyspace; returns its ladder, and the faults with which that is possible, in sentences.
 
     Raises StoreMismatch if it is not possible, with what mends it, and StoreUnavailable.
     """
@@ -210,10 +212,10 @@ def open_keyspace(cluster: Administered, ladder: str, statements: Iterable[State
         if finding.fatal:
             raise StoreMismatch(finding.sentence)
     cluster.use(statements)
-    return [finding.sentence for finding in findings]
+    return Ladder.parse(_noted(cluster)["ladder"]), [finding.sentence for finding in findings]
 
 
-def _findings(cluster: Administered, ladder: str) -> Iterator[Finding]:
+def _findings(cluster: Administered, ladder: Ladder | None) -> Iterator[Finding]:
     keyspace = cluster.address.keyspace
     mend = f"run `clickcurve schema apply --store {cluster.address.uri}`"
     replication = _replication_of(cluster)
@@ -237,13 +239,9 @@ def _findings(cluster: Administered, ladder: str) -> Iterator[Finding]:
     yield from _unsynced(cluster)
 
 
-def _wrong_notes(cluster: Administered, ladder: str, mend: str) -> Iterator[Finding]:
+def _wrong_notes(cluster: Administered, ladder: Ladder | None, mend: str) -> Iterator[Finding]:
     """Compares what the keyspace was made for with what it is used for now."""
-    address = cluster.address
-    names = ", ".join(f"'{name}'" for name in sorted(NOTES))
-    # By name: a scan of the table cannot avoid a node that has just died, and servers must be able to start then.
-    query = f"SELECT name, value FROM {address.keyspace}.meta WHERE name IN ({names})"
-    noted: dict[str, str] = dict(cluster.look_up(query))
+    address, noted = cluster.address, _noted(cluster)
     missing = sorted(NOTES - noted.keys())
     if missing:
         yield Finding(f"keyspace {address.keyspace} does not say its {', '.join(missing)}: {mend}", fatal=True)
@@ -253,12 +251,17 @@ def _wrong_notes(cluster: Administered, ladder: str, mend: str) -> Iterator[Find
         yield Finding(
             f"keyspace {address.keyspace} has the {age} schema {noted['version']}, not {VERSION}: {then}", fatal=True
         )
-    if noted["ladder"] != ladder:
-        yield Finding(
-            f"keyspace {address.keyspace} holds rows of the ladder {noted['ladder']}, not {ladder}: set ladder to that,"
-            " or use another keyspace",
-            fatal=True,
-        )
+    try:
+        own = Ladder.parse(noted["ladder"])
+    except LadderInvalid as error:
+        yield Finding(f"keyspace {address.keyspace} has a ladder of a newer program: {error.detail}", fatal=True)
+    else:
+        if ladder not in (None, own):
+            yield Finding(
+                f"keyspace {address.keyspace} holds rows of the ladder {own}, not {ladder}: set ladder to that or leave"
+                " it out, or use another keyspace",
+                fatal=True,
+            )
     if noted["dc"] != (address.dc or ""):
         # Rounds of all data centres and rounds of one do not see each other: two could win one conditional update.
         used = f"with ?dc={noted['dc']}" if noted["dc"] else "without dc"
@@ -268,6 +271,14 @@ def _wrong_notes(cluster: Administered, ladder: str, mend: str) -> Iterator[Find
             f" '{address.dc or ''}' WHERE name = 'dc'",
             fatal=True,
         )
+
+
+def _noted(cluster: Administered) -> dict[str, str]:
+    """Returns what meta says, as far as it is there."""
+    names = ", ".join(f"'{name}'" for name in sorted(NOTES))
+    # By name: a scan of the table cannot avoid a node that has just died, and servers must be able to start then.
+    query = f"SELECT name, value FROM {cluster.address.keyspace}.meta WHERE name IN ({names})"
+    return dict(cluster.look_up(query))
 
 
 def _weak_replication(keyspace: str, replication: Mapping[str, str], cluster: Administered) -> Iterator[Finding]:
@@ -305,9 +316,9 @@ def _check_release(cluster: Administered) -> None:
             raise StoreMismatch(f"{node} runs Cassandra {release}: 5.0 or newer is needed")
 
 
-def _write_notes(cluster: Administered, ladder: str) -> Iterator[str]:
+def _write_notes(cluster: Administered, ladder: Ladder) -> Iterator[str]:
     """Notes what the keyspace is for; what is noted already stays."""
-    noted = {"version": str(VERSION), "ladder": ladder, "dc": cluster.address.dc or "", "uuid": str(uuid4())}
+    noted = {"version": str(VERSION), "ladder": str(ladder), "dc": cluster.address.dc or "", "uuid": str(uuid4())}
     cluster.use(())
     for name, value in noted.items():
         for _ in range(ATTEMPTS):

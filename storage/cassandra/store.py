@@ -7,12 +7,13 @@ epoch, so a write that arrives late changes nothing. The module schema describes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
 from threading import Lock
 
 from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
+from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.keys import ALL_LINKS
 from storage.cassandra.cql import Cql, Rows
 from storage.cassandra.day_index import DayIndex, KeyOnDay
@@ -44,9 +45,10 @@ class CassandraStore:
     shared = True
     replay_us: int | None = REPLAY_US
 
-    def __init__(self, cql: Cql, cache_bytes: int = CACHE_BYTES) -> None:
-        """Works on `cql`, a connection to a keyspace of this schema; `close` closes it."""
+    def __init__(self, cql: Cql, cache_bytes: int = CACHE_BYTES, ladder: Callable[[], Ladder] = lambda: CLICKS) -> None:
+        """Works on `cql`, a connection to a keyspace of this schema; `close` closes it. `ladder`: the keyspace's."""
         self._cql = cql
+        self._ladder = ladder
         self._owners = OwnersTable(cql)
         self._ids = IdsTable(cql)
         self._sources = SourcesTable(cql)
@@ -61,6 +63,9 @@ class CassandraStore:
         """Returns the identity of the keyspace, which was noted when its tables were made."""
         noted: dict[str, str] = dict(self._cql.run(META))
         return noted["uuid"]
+
+    def ladder(self) -> Ladder:
+        return self._ladder()
 
     # --- owners ---------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:

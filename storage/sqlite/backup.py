@@ -29,7 +29,8 @@ from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt, SettingInvalid, StoreUnavailable
 from clickcurve.keys import ALL_LINKS
 from storage.contract import CLOSED, COPIED, RETIRED, Source
-from storage.sqlite.file import SqliteFile, put_in_place, translate_errors
+from storage.sqlite.file import SqliteFile, new_draft, put_in_place, translate_errors
+from storage.sqlite.wal import sign
 from storage.tools.copy_owner import Progress, name_of_copy
 
 PAGES_PER_STEP = 1_000
@@ -54,29 +55,33 @@ def backup(
     target: Path,
     *,
     partial: bool = False,
-    look_again: Callable[[], bool] = lambda: False,
+    look_again: Callable[[list[Included], bool], bool] = lambda halves, written: False,
     on_progress: Callable[[int, int], object] = lambda pages, of: None,
 ) -> list[Included]:
     """Copies the database at `path` to `target`, whole or not at all, durably; returns what it has of each owner.
 
-    Waits for an owner in the middle of a flush: calls `look_again`, and looks once more if that returns True. If it
-    returns False, `partial` copies all the same: then the links of that flush may include it, and the row of all links
-    does not. Without `partial` raises StoreUnavailable. Calls `on_progress` with the pages copied and the pages in all.
+    Waits for owners in the middle of a flush: calls `look_again` with these, and with whether any process wrote since
+    the last look; looks once more if that returns True. If it returns False, `partial` copies all the same: then the
+    links of that flush may include it, and the row of all links does not. Without `partial` raises StoreUnavailable.
+    Calls `on_progress` with the pages copied and the pages in all.
     Raises SettingInvalid if the target exists, StoreMismatch, StoreUnavailable.
     """
     if target.exists():
         raise SettingInvalid(f"{target} exists; a backup never writes over anything", field="target", value=str(target))
     file = SqliteFile(path, ladder=None)
-    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     with translate_errors(path), file.opened(read_only=True) as db:
+        versions = -1, -1
         while True:
             db.execute("BEGIN")  # so that what is copied is what was looked at, whatever is written meanwhile
             included = [_included(db, *record) for record in _owners_with_rows(db)]
             halves = [one for one in included if one.half is not None and not one.retired]
-            if not halves or (not look_again() and _accept(halves, partial)):
+            (seen,) = db.execute("PRAGMA data_version").fetchone()
+            versions = versions[1], seen
+            if not halves or (not look_again(halves, versions[0] != seen) and _accept(halves, partial)):
                 break
             db.execute("ROLLBACK")
         with translate_errors(target):
+            draft = new_draft(target)
             try:
                 with closing(sqlite3.connect(draft)) as copy:
                     copy.execute("PRAGMA synchronous = OFF")  # it is synced as a whole at the end
@@ -148,6 +153,8 @@ def _become_a_copy(draft: Path, included: list[Included]) -> None:
                 (name_of_copy(original, old), *astuple(whole)),
             )
         db.execute("UPDATE rows SET owner = owner + ?", (highest,))
-        db.execute("UPDATE meta SET value = ? WHERE name = 'uuid'", (str(uuid.uuid4()),))
+        new_uuid = str(uuid.uuid4())
+        db.execute("UPDATE meta SET value = ? WHERE name = 'uuid'", (new_uuid,))
+        sign(db, new_uuid)
         db.execute("COMMIT")
         db.execute("PRAGMA journal_mode = WAL")

@@ -12,7 +12,9 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
+from clickcurve.buckets.ladder import Ladder
 from storage.sqlite.file import SqliteFile, translate_errors
+from storage.sqlite.wal import sign
 
 BUSY_S = 5.0  # how long to wait for another process's transaction; they last milliseconds
 LOOP_BUSY_S = 0.02  # readers wait only while a WAL is being recovered after a crash
@@ -20,7 +22,7 @@ LOOP_CACHE_KIB = 16_000
 
 
 class Connections:
-    def __init__(self, path: Path, ladder: str, *, read_only: bool, busy_s: float) -> None:
+    def __init__(self, path: Path, ladder: Ladder | None, *, read_only: bool, busy_s: float) -> None:
         """Opens the database, or makes it unless `read_only`. Raises StoreUnavailable, StoreMismatch."""
         self.file = SqliteFile(path, ladder, create=not read_only)
         self._worker_lock, self._scanner_lock = Lock(), Lock()
@@ -59,7 +61,10 @@ class Connections:
         """Makes one transaction of a block: durable when left, undone when left by an error."""
         with self.on_worker() as db:
             db.execute("BEGIN IMMEDIATE")
+            before = db.total_changes
             yield db
+            if db.total_changes != before:
+                sign(db, self.file.uuid)
             db.execute("COMMIT")
             self.file.check_in_place()
             if self.file.wal_is_long():

@@ -6,6 +6,8 @@ Rules that keep the file whole while several processes write it:
 - Only SQLite opens the file: closing any other descriptor of it would drop SQLite's locks in this process.
 - SQLite before 3.51.3 may lose pages when one connection resets the WAL while another checkpoints. So no connection
   checkpoints by itself; the store checkpoints while it holds the write lock, which every reset needs too.
+- SQLite takes any write-ahead log beside the file for its own. So a foreign one is refused before anything is opened,
+  and each transaction signs itself, so that a foreign one can be told (see wal).
 - SQLite goes on writing to a file that was moved or deleted, a loss that nobody would notice. So the store looks before
   and after each transaction whether the file is still there: `check_in_place`.
 """
@@ -19,7 +21,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from clickcurve.buckets.errors import ClickcurveError, StoreMismatch, StoreUnavailable
+from clickcurve.buckets.errors import ClickcurveError, LadderInvalid, StoreMismatch, StoreUnavailable
+from clickcurve.buckets.ladder import CLICKS, Ladder
+from storage.sqlite.wal import refuse_foreign_wal, sign, wal_path
 
 APPLICATION_ID = 0x436C6B43
 SCHEMA_VERSION = "1"
@@ -52,22 +56,23 @@ CREATE TABLE sources (
 class SqliteFile:
     """An existing database of this schema and ladder."""
 
-    def __init__(self, path: Path, ladder: str | None, *, create: bool = False) -> None:
-        """Opens the file, or makes it if `create` says so. ladder None: of any ladder.
+    def __init__(self, path: Path, ladder: Ladder | None, *, create: bool = False) -> None:
+        """Opens the file, or makes it if `create` says so. ladder None: whichever it has, of a new one the default.
 
         Raises StoreUnavailable if the file cannot be opened or made, StoreMismatch if it is not what is expected.
         """
         self.path = path
-        self._wal = path.with_name(f"{path.name}-wal")
+        self._wal = wal_path(path)
         self.in_place = True
         with translate_errors(path):
-            if create and ladder is not None and not path.exists():
-                _make(path, ladder)
+            refuse_foreign_wal(path)
+            if create and not path.exists():
+                _make(path, ladder or CLICKS)
             elif not path.exists():
                 raise StoreUnavailable(f"there is no database at {path}", field="store", value=str(path))
             self._inode = _inode(path)
             with self.opened(read_only=True) as db:
-                _recognise(db, path, ladder)
+                self.uuid, self.ladder = recognise(db, path, ladder)
 
     def connect(self, *, read_only: bool, busy_s: float = 5.0, cache_kib: int = 2000) -> sqlite3.Connection:
         """Returns a connection that never checkpoints by itself and may be handed from thread to thread."""
@@ -134,8 +139,8 @@ def _inode(path: Path) -> tuple[int, int]:
     return stat.st_dev, stat.st_ino
 
 
-def _make(path: Path, ladder: str) -> None:
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+def _make(path: Path, ladder: Ladder) -> None:
+    draft = new_draft(path)
     try:
         db = sqlite3.connect(draft, isolation_level=None)
         try:
@@ -144,8 +149,9 @@ def _make(path: Path, ladder: str) -> None:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.executescript(TABLES)
-            meta = {"schema": SCHEMA_VERSION, "ladder": ladder, "uuid": str(uuid.uuid4())}
+            meta = {"schema": SCHEMA_VERSION, "ladder": str(ladder), "uuid": str(uuid.uuid4())}
             db.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+            sign(db, meta["uuid"])
         finally:
             db.close()
         put_in_place(draft, path)
@@ -155,14 +161,25 @@ def _make(path: Path, ladder: str) -> None:
         draft.unlink(missing_ok=True)
 
 
+def new_draft(path: Path) -> Path:
+    """Makes an empty file beside `path` that only its owner may read, and returns it.
+
+    SQLite gives the mode of a database to its WAL, too.
+    """
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    return draft
+
+
 def put_in_place(draft: Path, path: Path) -> None:
     """Gives a finished file, which nobody has open, its name, durably. Raises FileExistsError if the name is taken."""
-    _sync(draft)
+    sync(draft)
     os.link(draft, path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Makes the bytes of a file, or the names in a folder, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -170,7 +187,9 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _recognise(db: sqlite3.Connection, path: Path, ladder: str | None) -> None:
+def recognise(db: sqlite3.Connection, path: Path, ladder: Ladder | None) -> tuple[str, Ladder]:
+    """Returns uuid and ladder of a database. Raises StoreMismatch if it is not what is expected."""
+
     def refuse(what: str) -> StoreMismatch:
         return StoreMismatch(f"{path} {what}", field="store", value=str(path))
 
@@ -178,7 +197,12 @@ def _recognise(db: sqlite3.Connection, path: Path, ladder: str | None) -> None:
         raise refuse("is an SQLite database, but not one that Clickcurve made")
     meta = dict(db.execute("SELECT name, value FROM meta"))
     schema, made_with = meta.get("schema", "of no version"), meta.get("ladder")
-    if schema != SCHEMA_VERSION:
+    if schema != SCHEMA_VERSION or "uuid" not in meta:
         raise refuse(f"has schema {schema}, this program uses schema {SCHEMA_VERSION}")
-    if ladder is not None and made_with != ladder:
+    try:
+        own = Ladder.parse(made_with or "")
+    except LadderInvalid as error:
+        raise refuse(f"was made with a ladder that this program does not know: {error.detail}") from None
+    if ladder is not None and own != ladder:
         raise refuse(f"was made with the ladder {made_with}, but {ladder} is configured; the tiers cannot change")
+    return str(meta["uuid"]), own

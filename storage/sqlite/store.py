@@ -13,6 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from clickcurve.buckets.ladder import Ladder
 from storage.contract import (
     CLOSED,
     FINAL,
@@ -56,13 +57,13 @@ class SqliteStore:
     def __init__(
         self,
         path: Path,
-        ladder: str,
+        ladder: Ladder | None,
         *,
         read_only: bool = False,
         busy_s: float = BUSY_S,
         later: Later | None = None,
     ) -> None:
-        """Opens the database, or makes it unless `read_only`. `ladder` is the text that the database was made with.
+        """Opens the database, or makes it unless `read_only`. `ladder` None: its own, of a new one the default.
 
         Raises StoreUnavailable (no such folder, no rights, disk full) unless there is `later`: then the database is
         opened on first use. Raises StoreMismatch (another schema, ladder or program). A read-only store changes nothing
@@ -75,6 +76,9 @@ class SqliteStore:
         with self._connections.open().on_worker() as db:
             (found,) = db.execute("SELECT value FROM meta WHERE name = 'uuid'").fetchone()
             return str(found)
+
+    def ladder(self) -> Ladder:
+        return self._connections.opened().file.ladder
 
     # --- owners ---------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:

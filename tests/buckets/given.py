@@ -58,7 +58,10 @@ EDGES = [
 moments = st.builds(
     lambda edge, days, seconds: max(0, edge + days * DAY_S + seconds),
     st.sampled_from(EDGES),
-    st.one_of(st.sampled_from([-399, -398, -367, -366, -33, -32, -2, -1, 0, 1, 2, 31, 32]), st.integers(-800, 800)),
+    st.one_of(
+        st.sampled_from([-492, -491, -367, -366, -126, -125, -34, -33, -3, -2, -1, 0, 1, 2, 31, 32]),
+        st.integers(-800, 800),
+    ),
     st.one_of(st.sampled_from([-1, 0, 1, 3_599, 3_600, 3_601, 86_399]), st.integers(0, DAY_S)),
 )
 
@@ -136,15 +139,17 @@ def kept_bucket(t: int, fold_day: int) -> tuple[int, int]:
     day, midnight = t // DAY_S, datetime(1970, 1, 1) + timedelta(days=t // DAY_S)
     if day >= fold_day:
         return t // 60 * 60, t // 60 * 60 + 60
-    if day == fold_day - 1:
+    if day >= fold_day - 2:
         return t // 300 * 300, t // 300 * 300 + 300
+    if day >= fold_day - 33:
+        return t // 3600 * 3600, t // 3600 * 3600 + 3600
     month = midnight.replace(day=1)
     next_month = (month + timedelta(days=31)).replace(day=1)
     monday = midnight - timedelta(days=midnight.isoweekday() - 1)
     piece = max(monday, month), min(monday + timedelta(days=7), next_month)
-    if _days(piece[1]) > fold_day - 32:  # a day of its piece is one of the 31 before yesterday, or newer
-        return t // 3600 * 3600, t // 3600 * 3600 + 3600
-    if _days(next_month) > fold_day - 398:
+    if _days(piece[1]) > fold_day - 125:  # a day of its piece is one of the 92 before those with hours, or newer
+        return day * DAY_S, day * DAY_S + DAY_S
+    if _days(next_month) > fold_day - 491:
         return _days(piece[0]) * DAY_S, _days(piece[1]) * DAY_S
     return _days(month) * DAY_S, _days(next_month) * DAY_S
 

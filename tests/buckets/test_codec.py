@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import zlib
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -77,8 +78,8 @@ def test_the_largest_times_round_trip() -> None:
 
 
 # --- how large a row can be -----------------------------------------------------------------------------------------
-FULLEST = at("1997-10-02") // DAY_S  # a day with the most week pieces and hours that the calendar ever gives
-MOST_BUCKETS = 2_750  # of people, without months
+FULLEST = at("1998-01-03") // DAY_S  # a day with the most week pieces and days that the calendar ever gives
+MOST_BUCKETS = 2_992  # of people, without months
 
 
 def newest(day: int) -> int:
@@ -86,13 +87,13 @@ def newest(day: int) -> int:
     return (day + 1) * DAY_S + 3_600 + 300 + 60
 
 
-def all_starts(day: int) -> list[list[int]]:
+def all_starts(day: int, ladder: Ladder = CLICKS) -> list[list[int]]:
     """The start of every bucket that a row can hold on a fold day, tier by tier; months of ten years."""
     tiers = []
     until = newest(day)
-    for tier, cut in enumerate([*CLICKS.cuts(day)[:-1], CLICKS.bucket(4, (day - 4_000) * DAY_S)[0]]):
+    for tier, cut in enumerate([*ladder.cuts(day)[:-1], ladder.bucket(5, (day - 4_000) * DAY_S)[0]]):
         starts = [cut] if cut < until else []
-        while starts and (end := CLICKS.bucket(tier, starts[-1])[1]) < until:
+        while starts and (end := ladder.bucket(tier, starts[-1])[1]) < until:
             starts.append(end)
         tiers.append(starts)
         until = cut
@@ -117,6 +118,20 @@ def test_a_row_is_bounded_whatever_the_traffic() -> None:
         row = flushed(fullest(day, Random(1), 2), day)
         assert cells_at(row.people_cells[:-1]) == sizes[day]
         assert check(row, CLICKS) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "day", "most", "pages"),
+    [
+        ("quarter", FULLEST, MOST_BUCKETS, ("README.md", "docs/promises.md", "docs/settings.md", "docs/row-format.md")),
+        ("days", at("1980-12-06") // DAY_S, 3_550, ("docs/promises.md", "docs/settings.md")),
+    ],
+)
+def test_the_docs_say_how_many_buckets_a_row_has_at_most(name: str, day: int, most: int, pages: tuple[str]) -> None:
+    ladder = Ladder.parse(name)
+    assert max(sum(map(len, all_starts(day + n, ladder)[:-1])) for n in range(-40, 40)) == most
+    root = Path(__file__).parents[2]
+    assert [page for page in pages if f"{most:,}" not in (root / page).read_text()] == []
 
 
 def test_a_full_row_at_a_thousand_hits_a_minute_is_under_8_kb() -> None:

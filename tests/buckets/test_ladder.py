@@ -24,25 +24,25 @@ def test_the_fold_day_is_never_below_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("today", "minute", "five_minute", "hour", "week"),
+    ("today", "five_minute", "hour", "days", "week"),
     [
-        # 32 days before is Monday 12 February; 398 days before is in February of last year
-        ("2024-03-15", "2024-03-15", "2024-03-14", "2024-02-12", "2023-02-01"),
-        # 32 days before is 1 March, a Friday: its week is cut there
-        ("2024-04-02", "2024-04-02", "2024-04-01", "2024-03-01", "2023-03-01"),
-        # 32 days before is 1 January, inside an ISO week that is cut there; 398 days before is a 1 January too
-        ("2021-02-02", "2021-02-02", "2021-02-01", "2021-01-01", "2020-01-01"),
-        # 398 days before is 31 January 2023
-        ("2024-03-04", "2024-03-04", "2024-03-03", "2024-02-01", "2023-01-01"),
+        # 125 days before is Saturday 11 November: its week begins on the 6th; 491 days before is in November 2022
+        ("2024-03-15", "2024-03-13", "2024-02-11", "2023-11-06", "2022-11-01"),
+        # 125 days before is 1 March, a Friday: its week is cut there
+        ("2024-07-04", "2024-07-02", "2024-06-01", "2024-03-01", "2023-03-01"),
+        # 125 days before is 1 January, inside an ISO week that is cut there
+        ("2021-05-06", "2021-05-04", "2021-04-03", "2021-01-01", "2020-01-01"),
+        # 125 days before is Sunday 31 March; 491 days before is 31 March 2023
+        ("2024-08-03", "2024-08-01", "2024-07-01", "2024-03-25", "2023-03-01"),
     ],
 )
-def test_cuts_of_the_default_ladder(today: str, minute: str, five_minute: str, hour: str, week: str) -> None:
-    assert CLICKS.cuts(day(today)) == (at(minute), at(five_minute), at(hour), at(week), 0)
+def test_cuts_of_the_default_ladder(today: str, five_minute: str, hour: str, days: str, week: str) -> None:
+    assert CLICKS.cuts(day(today)) == (at(today), at(five_minute), at(hour), at(days), at(week), 0)
 
 
 def test_near_the_epoch_the_cuts_are_clamped() -> None:
-    assert CLICKS.cuts(0) == (0, 0, 0, 0, 0)
-    assert CLICKS.cuts(1) == (DAY_S, 0, 0, 0, 0)
+    assert CLICKS.cuts(0) == (0, 0, 0, 0, 0, 0)
+    assert CLICKS.cuts(1) == (DAY_S, 0, 0, 0, 0, 0)
     assert CLICKS.tier_of(5, 1) == 1
 
 
@@ -58,13 +58,13 @@ def test_near_the_epoch_the_cuts_are_clamped() -> None:
     ],
 )
 def test_weeks_are_iso_weeks_cut_at_month_edges(t: str, start: str, end: str) -> None:
-    assert CLICKS.bucket(3, at(t)) == (at(start), at(end))
+    assert CLICKS.bucket(4, at(t)) == (at(start), at(end))
 
 
 def test_months_have_their_lengths() -> None:
-    assert CLICKS.bucket(4, at("2024-02-10")) == (at("2024-02-01"), at("2024-03-01"))
-    assert CLICKS.bucket(4, at("2100-02-10")) == (at("2100-02-01"), at("2100-03-01"))
-    assert CLICKS.bucket(4, at("9999-12-31")) == (at("9999-12-01"), at("9999-12-31") + DAY_S)
+    assert CLICKS.bucket(5, at("2024-02-10")) == (at("2024-02-01"), at("2024-03-01"))
+    assert CLICKS.bucket(5, at("2100-02-10")) == (at("2100-02-01"), at("2100-03-01"))
+    assert CLICKS.bucket(5, at("9999-12-31")) == (at("9999-12-01"), at("9999-12-31") + DAY_S)
 
 
 @law
@@ -142,10 +142,17 @@ def test_the_text_of_a_ladder_reads_back(ladder: Ladder) -> None:
     assert hash(again) == hash(ladder)
 
 
-def test_the_default_ladder_by_name() -> None:
-    assert [tier.name for tier in CLICKS.tiers] == ["minute", "five_minute", "hour", "week", "month"]
-    assert str(CLICKS) == "60:1,300:1,3600:31,week:366,month"
-    assert Ladder.parse(" 60:1, 300 : 1,3600:31,week:366 ,month") == CLICKS
+def test_the_default_ladder_keeps_days_for_a_quarter() -> None:
+    assert [tier.name for tier in CLICKS.tiers] == ["minute", "five_minute", "hour", "day", "week", "month"]
+    assert str(CLICKS) == "60:1,300:2,3600:31,86400:92,week:366,month"
+    assert Ladder.parse(" 60:1, 300 : 2,3600:31,86400:92,week:366 ,month") == CLICKS
+
+
+def test_ladders_have_names() -> None:
+    assert Ladder.parse("quarter") == CLICKS
+    assert str(Ladder.parse(" days ")) == "60:1,300:2,3600:31,86400:400,week:1830,month"
+    with pytest.raises(LadderInvalid, match=r"'day' is not a width.*or the name of a ladder \(quarter, days\)"):
+        Ladder.parse("day")
 
 
 def test_names_of_widths() -> None:

@@ -37,10 +37,13 @@ def test_hits_land_in_the_bucket_that_holds_their_minute() -> None:
             {
                 "2024-03-15T11:59": 1,
                 "2024-03-14T23:59": 2,
-                "2024-02-12T00:00": 4,
-                "2024-02-11T23:59": 8,
-                "2023-02-01T00:00": 16,
-                "2023-01-31T23:59": 32,
+                "2024-03-13T00:00": 64,
+                "2024-02-11T00:00": 4,
+                "2024-02-10T23:59": 8,
+                "2023-11-06T00:00": 128,
+                "2023-11-05T23:59": 256,
+                "2022-11-01T00:00": 16,
+                "2022-10-31T23:59": 32,
             }
         ),
         CLICKS,
@@ -48,12 +51,15 @@ def test_hits_land_in_the_bucket_that_holds_their_minute() -> None:
     assert buckets_of(row, CLICKS) == {
         (at("2024-03-15T11:59"), at("2024-03-15T12:00"), False): 1,
         (at("2024-03-14T23:55"), at("2024-03-15T00:00"), False): 2,
-        (at("2024-02-12T00:00"), at("2024-02-12T01:00"), False): 4,
-        (at("2024-02-05T00:00"), at("2024-02-12T00:00"), False): 8,
-        (at("2023-02-01T00:00"), at("2023-02-06T00:00"), False): 16,
-        (at("2023-01-01T00:00"), at("2023-02-01T00:00"), False): 32,
+        (at("2024-03-13T00:00"), at("2024-03-13T00:05"), False): 64,
+        (at("2024-02-11T00:00"), at("2024-02-11T01:00"), False): 4,
+        (at("2024-02-10"), at("2024-02-11"), False): 8,
+        (at("2023-11-06"), at("2023-11-07"), False): 128,
+        (at("2023-11-01"), at("2023-11-06"), False): 256,
+        (at("2022-11-01"), at("2022-11-07"), False): 16,
+        (at("2022-10-01"), at("2022-11-01"), False): 32,
     }
-    assert (row.lifetime, row.first, row.last) == (63, at("2023-01-31T23:59"), at("2024-03-15T11:59"))
+    assert (row.lifetime, row.first, row.last) == (511, at("2022-10-31T23:59"), at("2024-03-15T11:59"))
     assert check(row, CLICKS) == []
 
 
@@ -201,7 +207,7 @@ def test_merge_of_no_rows_is_an_empty_row() -> None:
 
 
 def test_a_row_of_another_ladder_is_refused() -> None:
-    with pytest.raises(RowCorrupt, match="a row of 5 tiers does not fit a ladder of 1"):
+    with pytest.raises(RowCorrupt, match="a row of 6 tiers does not fit a ladder of 1"):
         fold(FOLDED, TODAY + 1, Ladder.parse("86400"))
 
 
@@ -215,9 +221,10 @@ def test_a_row_without_buckets_is_never_due() -> None:
     [
         ("2024-03-15T11:59", "2024-03-16"),
         ("2024-03-16T00:01", "2024-03-17"),  # in the hour of grace: a minute of tomorrow
-        ("2024-03-14T11:59", "2024-03-16"),  # five minutes of yesterday
-        ("2024-02-12T05:00", "2024-03-22"),  # an hour, until the piece up to the 18th is older than 31 days
-        ("2023-02-01T05:00", "2024-04-02"),  # a week piece, until February is older than 366 more
+        ("2024-03-14T11:59", "2024-03-17"),  # five minutes of the two days before
+        ("2024-02-11T05:00", "2024-03-16"),  # an hour, until its day is older than 31 days more
+        ("2023-11-06T05:00", "2024-03-17"),  # a day, until the piece up to the 13th is older than 92 more
+        ("2022-11-01T05:00", "2024-04-05"),  # a week piece, until November is older than 366 more
     ],
 )
 def test_next_due_by_tier(hit: str, due: str) -> None:
@@ -259,8 +266,8 @@ def with_minutes(starts: tuple[int, ...], counts: tuple[int, ...]) -> Row:
         (with_minutes((NOON, NOON + 60), (7,)), "people, minute: 2 starts, 1 counts"),
         (with_minutes((NOON, NOON + 61), (3, 4)), "people, minute: 1710504061 is not the start of a bucket"),
         (with_minutes((-60, NOON), (3, 4)), "people, minute: -60 is not held by this tier"),
-        (GOOD._replace(people_cells=GOOD.people_cells[1:]), "people have 4 tiers, the ladder 5"),
-        (GOOD._replace(bot_cells=(NO_CELLS,) * 6), "bots have 6 tiers, the ladder 5"),
+        (GOOD._replace(people_cells=GOOD.people_cells[1:]), "people have 5 tiers, the ladder 6"),
+        (GOOD._replace(bot_cells=(NO_CELLS,) * 7), "bots have 7 tiers, the ladder 6"),
     ],
 )
 def test_check_names_what_a_tampered_row_breaks(row: Row, said: str) -> None:

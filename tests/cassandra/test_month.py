@@ -42,7 +42,7 @@ class Left:
 @pytest.fixture(scope="module")
 def left(one_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
     name = f"month_{secrets.token_hex(6)}"
-    keyspace = Keyspace(one_node, name, str(CLICKS))
+    keyspace = Keyspace(one_node, name, CLICKS)
     month = Month(SHORT, tmp_path_factory.mktemp("month"), lambda: Counted(keyspace.session))
     done = asyncio.run(month.pass_by())
     one_node.nodetool("flush", name)
@@ -53,7 +53,7 @@ def left(one_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
 
 @pytest.fixture
 def of_its_own(one_node: Node, keyspace: str) -> Iterator[Keyspace]:
-    made = Keyspace(one_node, keyspace, str(CLICKS))
+    made = Keyspace(one_node, keyspace, CLICKS)
     yield made
     made.close()
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from server.settings import LADDER
+from clickcurve.buckets.ladder import CLICKS
 from storage.cassandra.schema import apply_schema
 from storage.cassandra.session import connect
 from storage.cassandra.uri import parse
@@ -125,7 +125,7 @@ def make_tables(store: str, replication: int = 3) -> None:
     """What `clickcurve schema apply` does."""
     session = connect(parse(store))
     try:
-        apply_schema(session, LADDER, replication)
+        apply_schema(session, CLICKS, replication)
     finally:
         session.close()
 

@@ -44,7 +44,7 @@ class Doors:
         self.hits = HitRoutes(self.intake, lambda: NOW, minutes_since, is_bot, self.counters, room=self.room)
         self.app = FastAPI()
         Problems().install(self.app)
-        self.app.include_router(import_routes(self.intake, lambda: MOMENT, CLICKS, self.counters, self.room))
+        self.app.include_router(import_routes(self.intake, lambda: MOMENT, lambda: CLICKS, self.counters, self.room))
 
     async def post(self, door: str, pieces: asyncio.Queue[bytes | None], media: str, coding: str = "") -> Reply:
         """Sends the pieces as they come; None ends the body."""

@@ -25,7 +25,7 @@ class FaultyStore:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._store, name)
-        if name in ("shared", "replay_us"):
+        if name in ("shared", "replay_us", "ladder"):
             return real
         if name in ("rows", "claimed"):
 

@@ -92,7 +92,7 @@ def test_a_journal_beside_a_backup_counts_what_it_holds_unless_that_is_an_import
     async def story() -> None:
         folder = tmp_path / "store"
         folder.mkdir()
-        store = SqliteStore(folder / "clickcurve.db", str(CLICKS))
+        store = SqliteStore(folder / "clickcurve.db", CLICKS)
         node = start(tmp_path / "journal", store)
         await hit(node, 1)
         await node.owner.flush()
@@ -101,7 +101,7 @@ def test_a_journal_beside_a_backup_counts_what_it_holds_unless_that_is_an_import
         await node.owner.accept(Batch(people=counts(minute_of(NOW), {"a": 2}), source=step))
         die(node)
         store.close()
-        copy = SqliteStore(folder / "backup.db", str(CLICKS))
+        copy = SqliteStore(folder / "backup.db", CLICKS)
         node.store = copy
         node.start()
         if imported:

@@ -25,7 +25,7 @@ from tests.ingest.owner_kit import counts, minute_of, read
 
 Make = Callable[[Path], Store]
 Fault = tuple[str, type[BaseException]]
-STORES: list[Make] = [lambda _: MemoryStore(), lambda path: SqliteStore(path / "clickcurve.db", str(CLICKS))]
+STORES: list[Make] = [lambda _: MemoryStore(), lambda path: SqliteStore(path / "clickcurve.db", CLICKS)]
 
 
 @pytest.fixture(params=STORES, ids=["memory", "sqlite"])

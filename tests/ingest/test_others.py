@@ -42,7 +42,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(tmp_path: Path) -> SqliteStore:
-    return SqliteStore(tmp_path / "clickcurve.db", str(CLICKS))
+    return SqliteStore(tmp_path / "clickcurve.db", CLICKS)
 
 
 def node_on(store: SqliteStore | MemoryStore, folder: Path, clock: Clock) -> OwnerProcess:

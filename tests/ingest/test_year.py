@@ -45,7 +45,7 @@ def test_400_days_of_traffic_keep_every_total(tmp_path: Path) -> None:
 async def _year(tmp_path: Path) -> None:
     rnd = random.Random(7)
     now = float(START)
-    store = SqliteStore(tmp_path / "clickcurve.db", str(CLICKS))
+    store = SqliteStore(tmp_path / "clickcurve.db", CLICKS)
     node = OwnerProcess(tmp_path / "journal-1", store, lambda: now, alone=True, disk=TrackedDisk())
     raw = {BUSY: Raw(), QUIET: Raw()}
     largest = 0

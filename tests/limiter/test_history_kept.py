@@ -39,7 +39,7 @@ RULES = {
 }
 STORES: dict[str, Callable[[Path], Store]] = {
     "memory": lambda folder: MemoryStore(),
-    "sqlite": lambda folder: SqliteStore(folder / "clickcurve.db", str(CLICKS)),
+    "sqlite": lambda folder: SqliteStore(folder / "clickcurve.db", CLICKS),
 }
 
 hits = st.tuples(st.just("hit"), st.sampled_from(EVENTS), st.integers(1, 5))
@@ -100,8 +100,9 @@ class RecordedLimiter:
 
     def queries(self) -> Queries:
         owner = self.node.owner
-        top = TopLinks(self.store.walk, self.store.rows, owner.pending, owner.buffered_links, lambda: 0, CLICKS)
-        return Queries(Reader(self.store.rows, owner.pending, owner.revisit, CLICKS), top, lambda: self.now)
+        store, buffered = self.store, owner.buffered_links
+        top = TopLinks(store.walk, store.rows, owner.pending, buffered, lambda: 0, store.ladder)
+        return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder), top, lambda: self.now)
 
     async def check(self) -> None:
         queries = self.queries()

@@ -132,14 +132,14 @@ class QueriedNodes:
         self.now = now
         self._stamp_us = 0
         self.ladder = ladder
-        self.store = MemoryStore()
+        self.store = MemoryStore(ladder)
         self.owners = [FakeOwner(self.store, number, ladder) for number in range(1, owners + 1)]
         self.hits: list[Hit] = []
         self.everything: list[Hit] = []  # erased ones too
         mine = self.owners[0]
-        self.reader = Reader(self.store.rows, mine.pending, mine.revisit, ladder)
+        self.reader = Reader(self.store.rows, mine.pending, mine.revisit, self.store.ladder)
         self.top_links = TopLinks(
-            self.store.walk, self.store.rows, mine.pending, mine.buffered_links, lambda: mine.flushes, ladder
+            self.store.walk, self.store.rows, mine.pending, mine.buffered_links, lambda: mine.flushes, self.store.ladder
         )
         self.queries = Queries(self.reader, self.top_links, lambda: self.now + 0.5)
 

@@ -27,7 +27,7 @@ ZONES = [
     "Australia/Lord_Howe",
     "Pacific/Apia",
 ]
-WIDTHS = {"minute": 60, "five_minute": 300, "hour": 3600, "week": 7 * DAY_S, "month": 2_629_746}
+WIDTHS = {"minute": 60, "five_minute": 300, "hour": 3600, "day": DAY_S, "week": 7 * DAY_S, "month": 2_629_746}
 
 
 def at(text: str) -> int:
@@ -35,7 +35,7 @@ def at(text: str) -> int:
 
 
 # Ages at which tiers end and begin, so that draws fall near them.
-AGES = [0, 60, 3600, DAY_S, 2 * DAY_S, 3 * DAY_S, 33 * DAY_S, 40 * DAY_S, 398 * DAY_S, 420 * DAY_S, 900 * DAY_S]
+AGES = [0, 60, 3600, *(DAY_S * days for days in (1, 2, 3, 4, 34, 40, 126, 140, 491, 520, 900))]
 ages = st.one_of(
     st.sampled_from(AGES).flatmap(lambda age: st.integers(max(0, age - 5000), age + 5000)),
     st.integers(-300, 3 * DAY_S),

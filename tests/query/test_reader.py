@@ -44,7 +44,7 @@ def reader_during(nodes: QueriedNodes, before: Callable[[], None], after: Callab
         after()
         return found
 
-    return Reader(rows, nodes.owners[0].pending, nodes.owners[0].revisit, CLICKS)
+    return Reader(rows, nodes.owners[0].pending, nodes.owners[0].revisit, lambda: CLICKS)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -161,7 +161,7 @@ def test_a_store_that_cannot_answer_and_a_corrupt_row_raise() -> None:
 
     for rows, error in ((down, StoreUnavailable), (garbage, RowCorrupt)):
         with pytest.raises(error):
-            run(Reader(rows, pending, lambda keys: None, CLICKS).row("k", NOW))
+            run(Reader(rows, pending, lambda keys: None, lambda: CLICKS).row("k", NOW))
 
 
 def test_a_row_read_in_part_is_asked_to_be_folded_too() -> None:

@@ -53,6 +53,7 @@ def test_after_a_pause_buckets_go_straight_to_the_tier_that_will_hold_them() -> 
         TierSummary("minute", 1, 1, 0, 0, 0, 0),
         TierSummary("five_minute", 1, 2, 0, 0, 0, 0),
         TierSummary("hour", 1, 4, 0, 0, 0, 0),
+        TierSummary("day", 0, 0, 0, 0, 0, 0),
         TierSummary("week", 0, 0, 0, 0, 0, 0),
         TierSummary("month", 0, 0, 0, 1, 7, 0),
     ]

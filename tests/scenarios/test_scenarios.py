@@ -2,6 +2,7 @@
 
     # a comment                              zone, owners: at the top, the zone that times without an offset mean
     zone Europe/Berlin
+    ladder 60:1,3600:31,month                at the top: another one than the default
     now 2026-03-29T04:00                     moves the clock, forwards or backwards
     hit a 2026-03-29T01:59 5 bot owner=2     a hit: key, time, count (1), whether by a bot, which owner counted it (1)
     opening a 100                            an imported total without dates
@@ -29,6 +30,7 @@ from typing import Any
 import pytest
 
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.ladder import Ladder
 from query.parameters import moment
 from query.zones import Zone, zone
 from tests.query.queried_nodes import QueriedNodes
@@ -64,6 +66,9 @@ class Scenario:
 
     def do_owners(self, count: str) -> None:
         self.nodes = QueriedNodes(owners=int(count))
+
+    def do_ladder(self, text: str) -> None:
+        self.nodes = QueriedNodes(ladder=Ladder.parse(text))
 
     def do_now(self, text: str) -> None:
         self.nodes.now = self.t(text)

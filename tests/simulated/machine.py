@@ -8,7 +8,6 @@ from random import Random
 from typing import Any, cast
 
 from clickcurve.buckets.errors import ClickcurveError
-from clickcurve.buckets.ladder import CLICKS
 from ingest.batch import Batch, decode_batch
 from ingest.flush import Pace
 from ingest.journal.disk import Disk
@@ -73,14 +72,13 @@ class Process:
         self.owner = Owner(
             journal=self.journal,
             store=self.store,
-            ladder=CLICKS,
             clock=machine.clock,
             token=token,
             pace=Pace(lambda _: None, 15.0),
             place=machine.name,
             alone=False,
         )
-        self.reader = Reader(self.store.rows, self.owner.pending, self.owner.revisit, CLICKS)
+        self.reader = Reader(self.store.rows, self.owner.pending, self.owner.revisit, self.store.ladder)
 
     def clock_us(self) -> int:
         return int(self.machine.clock() * 1e6)

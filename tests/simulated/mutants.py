@@ -74,7 +74,7 @@ def flush_without_rewrite(**named: Any) -> flush.Flush:
 
 
 async def row_before_buffer(self: Reader, key: str, now: int, **named: Any) -> Any:
-    late = Reader(self._rows, lambda key: [], self._revisit, self.ladder)
+    late = Reader(self._rows, lambda key: [], self._revisit, self._ladder)
     found = await self._rows(key)
     late._rows = lambda _: _answered(found)
     late._pending = self._pending
@@ -214,7 +214,7 @@ MUTANTS = [
         flush, "apply", apply_without_mark), KILLS),
     Mutant("the mark in a cell of its own", lambda: both(
         replaced(Cluster, "_write", TwoCells.write), replaced(Cluster, "found", TwoCells.found)),
-        LOSSES, seeds=60, first=83),
+        LOSSES, seeds=60, first=280),
     Mutant("no row written again after a failure or a restart", lambda: replaced(
         owner, "Flush", flush_without_rewrite), LOSSES, first=15),
     Mutant("a flush that begins without asking", lambda: both(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from clickcurve.buckets.ladder import Ladder
 from storage.sqlite.store import SqliteStore
 from tests.storage.stores import LADDER
 
@@ -49,8 +50,8 @@ class Other:
 
 
 @contextmanager
-def opened(path: Path, **options: float) -> Iterator[SqliteStore]:
-    store = SqliteStore(path, LADDER, **options)  # type: ignore[arg-type]
+def opened(path: Path, ladder: Ladder = LADDER, **options: float) -> Iterator[SqliteStore]:
+    store = SqliteStore(path, ladder, **options)  # type: ignore[arg-type]
     try:
         yield store
     finally:

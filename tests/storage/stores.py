@@ -12,12 +12,13 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Protocol
 
+from clickcurve.buckets.ladder import CLICKS
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow, Store, StoredLink
 from storage.memory_store import MemoryStore
 from storage.sqlite.store import SqliteStore
 from tests.storage.cassandra.cassandra_kit import CassandraFactory, suspended
 
-LADDER = "60:1,300:1,3600:31,week:366,month"
+LADDER = CLICKS
 
 
 class StoreFactory(Protocol):

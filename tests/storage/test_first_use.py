@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 
 from clickcurve.buckets.errors import SettingInvalid, StoreMismatch, StoreUnavailable
+from clickcurve.buckets.ladder import Ladder
 from storage.cassandra.cql import Cql, LazyConnection
 from storage.cassandra.statements import LINK
 from storage.cassandra.store import CassandraStore
@@ -69,10 +70,13 @@ def test_a_database_whose_folder_comes_later_is_opened_by_the_first_verb_that_ma
         rows(store, "a")
     with pytest.raises(StoreUnavailable):
         asyncio.run(store.claimed(["id"], 0))
+    with pytest.raises(StoreUnavailable, match="not been reached since the start"):
+        store.ladder()
     assert (store.measures(), store.replay_us, list(folder.iterdir())) == ({}, None, [])
     store.save_own(in_flush(store), 1, saved("a"), {})
     assert rows(store, "a") == StoredLink(0, (StoredRow(1, b"row"),))
     assert asyncio.run(store.claimed(["id"], 0)) == set()
+    assert store.ladder() == LADDER
     store.close()
     assert [file.name for file in folder.iterdir()] == ["clickcurve.db"]
     assert len(reasons) == 1
@@ -90,7 +94,7 @@ def test_a_store_that_was_never_opened_is_closed_without_opening_it(
 def test_only_a_store_that_cannot_answer_may_come_later(
     tmp_path: Path, reasons: list[str], later: Callable[[StoreUnavailable], None]
 ) -> None:
-    SqliteStore(tmp_path / "clickcurve.db", "60:2,3600:31,month").close()
+    SqliteStore(tmp_path / "clickcurve.db", Ladder.parse("60:2,3600:31,month")).close()
     with pytest.raises(StoreMismatch, match="the tiers cannot change"):
         open_store(f"sqlite:///{tmp_path}/clickcurve.db", LADDER, later=later)
     with pytest.raises(SettingInvalid, match="password_file"):
@@ -98,6 +102,16 @@ def test_only_a_store_that_cannot_answer_may_come_later(
     assert reasons == []
     with pytest.raises(StoreUnavailable):
         open_store("cassandra://127.0.0.1:1/clicks?timeout_s=0.1", LADDER)
+
+
+def test_the_ladder_of_a_cluster_is_not_known_before_it_was_reached(
+    reasons: list[str], later: Callable[[StoreUnavailable], None]
+) -> None:
+    store = open_store("cassandra://127.0.0.1:1/clicks?timeout_s=0.1", later=later)
+    assert len(reasons) == 1
+    with pytest.raises(StoreUnavailable, match="not been reached since the start: its ladder is not known"):
+        store.ladder()
+    store.close()
 
 
 def test_a_cluster_is_connected_to_by_what_may_block_and_never_by_a_reader(

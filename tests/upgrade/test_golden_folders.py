@@ -7,12 +7,15 @@ bytes of single rows are held by `tests/buckets/test_golden.py`, those of the jo
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 
+from storage.sqlite.store import SqliteStore
 from testing.server import RunningServer, run
 from tests.install.environments import project
 from tests.upgrade.then import (
@@ -31,6 +34,7 @@ from tests.upgrade.then import (
 
 VERSIONS = sorted(path.name for path in GOLDEN.iterdir())
 THEN = BEGAN + 2 * HOUR_S
+FORMER = "60:1,300:1,3600:31,week:366,month"  # the default of 0.1.0, and of the golden folder of 0.2.0
 
 
 @pytest.fixture(params=VERSIONS)
@@ -67,6 +71,13 @@ def holds(now: object, then: object) -> bool:
     return now == then
 
 
+def ladder_of(folder: Path) -> str:
+    """Returns the ladder of the folder's database, as it stands there."""
+    with closing(sqlite3.connect(folder / "data" / "clickcurve.db")) as database:
+        (ladder,) = database.execute("SELECT value FROM meta WHERE name = 'ladder'").fetchone()
+    return str(ladder)
+
+
 def test_this_version_has_a_golden_folder() -> None:
     assert project()["project"]["version"] in VERSIONS
 
@@ -76,6 +87,38 @@ def test_the_answers_are_those_of_then(golden: Path, client: httpx.Client) -> No
     assert list(answers) == list(QUESTIONS)
     now = ask(client, answers)
     assert [question for question in answers if not holds(now[question], answers[question])] == []
+
+
+def test_a_folder_keeps_its_ladder_and_another_is_refused(golden: Path, token: str, tmp_path: Path) -> None:
+    """Without a setting: a server, and every command that opens the database."""
+    data = ("--data", str(tmp_path / "data"))
+    made_with = ladder_of(tmp_path)
+    assert made_with == FORMER
+    with server_at(THEN, tmp_path) as server:
+        assert server.stop() == 0
+    other = tmp_path / "other.db"
+    here = f"sqlite:///{tmp_path}/data/clickcurve.db"
+    for command in (
+        ("verify",),
+        ("dump", "launch"),
+        ("export",),
+        ("owners", "list"),
+        ("fold", "--dry-run"),
+        ("fold",),
+        ("backup", str(tmp_path / "backup.db")),
+    ):
+        done = run(*command, *data)
+        assert done.returncode == 0, done.stderr
+    done = run("copy", "--from", here, "--to", f"sqlite:///{other}")
+    assert done.returncode == 0, done.stderr
+    assert ladder_of(tmp_path) == made_with
+    with closing(SqliteStore(other, None)) as copied:
+        assert str(copied.ladder()) == made_with
+    for refused in ("verify", "export", "fold", "serve"):
+        done = run(refused, *data, "--ladder", "days")
+        assert done.returncode == 2
+        assert f"was made with the ladder {made_with}, but 60:1,300:2,3600:31,86400:400" in done.stderr
+    assert run("verify", *data, "--ladder", made_with).returncode == 0
 
 
 def test_totals_are_what_was_sent(client: httpx.Client) -> None:
@@ -123,7 +166,7 @@ def test_the_export_is_that_of_then_and_can_be_imported(golden: Path, token: str
     assert holds(now, then)
     fresh = tmp_path / "fresh"
     fresh.mkdir()
-    (fresh / "clickcurve.toml").write_text("")
+    (fresh / "clickcurve.toml").write_text(f'ladder = "{ladder_of(tmp_path)}"')  # or with --wide start, into any
     with server_at(THEN, fresh) as server, client_of(server, "") as client:
         import_file(golden / "export.ndjson", server, "")
         for line in then:

@@ -79,8 +79,9 @@ def curve_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
 
 def step_that_fits(answer: Any, lines: int) -> str | None:
     """Returns the finest step that draws an answer on so many lines; None if there is none."""
-    rows = lines - 4  # the title, the total, what is kept, and a prompt
-    span_s = answer["to"] - answer["from"]
+    # The title, the time before the first hit, the total, what is kept (two lines on a narrow screen), and a prompt.
+    rows = lines - 6
+    span_s = answer["to"] - max(answer["from"], answer["first_hit"])
     present_s = _step_s(answer)
     steps = sorted((step for step in STEPS.values() if step.average_s > present_s), key=lambda step: step.average_s)
     return next((step.name for step in steps if span_s / step.average_s + 1 <= rows), None)
@@ -158,9 +159,9 @@ def _kept_lines(answer: Any, place: tzinfo) -> Iterator[str]:
             kept = max((kept, _kept_name(width_s)), key=_coarseness)
             until.setdefault(kept, point["end"])
     if until:
-        parts = ", ".join(f"only {name} before {_minute_text(end, place)}" for name, end in until.items())
+        parts = ", ".join(f"{name} before {_short_text(end, place)}" for name, end in until.items())
         per = "the narrowest point" if answer["step"] == "native" else answer["step"]
-        yield f"kept are {parts}; their bars show hits per {per}"
+        yield f"only {parts} are kept; their bars show hits per {per}"
 
 
 def _kept_name(width_s: int) -> str:
@@ -174,6 +175,10 @@ def _coarseness(name: str) -> int:
 
 def _minute_text(at: int, place: tzinfo) -> str:
     return f"{datetime.fromtimestamp(at, place):%Y-%m-%d %H:%M}"
+
+
+def _short_text(at: int, place: tzinfo) -> str:
+    return _minute_text(at, place).removesuffix(" 00:00")
 
 
 # --- totals and lists -------------------------------------------------------------------------------------------------

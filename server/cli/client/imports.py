@@ -14,7 +14,7 @@ import click
 import httpx
 
 from clickcurve.buckets.errors import ClickcurveError
-from clickcurve.buckets.ladder import Ladder, minutes_since
+from clickcurve.buckets.ladder import minutes_since
 from ingest.hit import Moment
 from ingest.imports.access_log import REDIRECTS, AccessLog
 from ingest.imports.history_line import Wide
@@ -160,10 +160,10 @@ async def _folder(settings: Settings, wide: Wide) -> AsyncIterator[Target]:
     def moment() -> Moment:
         return Moment.at(clock.now(), minutes_since)
 
-    async with owning(settings, 1) as owner:
+    async with owning(settings, 1) as (owner, ladder):
         flushing = asyncio.create_task(_flush_now_and_then(owner.flush, settings.flush_s))
         try:
-            yield OwnerTarget(owner, Ladder.parse(settings.ladder), moment, wide)
+            yield OwnerTarget(owner, ladder, moment, wide)
         finally:
             flushing.cancel()
             with suppress(asyncio.CancelledError):

@@ -35,7 +35,8 @@ def copy_command(settings: Settings, source: str, target: str) -> Result:
 
     Stop the server first: a store with an open owner is refused. A copy that was broken off goes on where it stood when
     the same command is given again; one that is complete says so and changes nothing. In the end every row is read back
-    and compared byte for byte; ends with 1 if one differs. The source is not changed.
+    and compared byte for byte; ends with 1 if one differs. The source is not changed. A target that is there must have
+    the ladder of the source; a new SQLite database gets it.
 
     Then start the server with --store and the new URI, on the same data folder.
 
@@ -44,21 +45,21 @@ def copy_command(settings: Settings, source: str, target: str) -> Result:
       clickcurve copy --from sqlite:///clickcurve-data/clickcurve.db --to cassandra://h1,h2:9042/clicks
       clickcurve copy --from cassandra://h1:9042/clicks --to sqlite:////var/lib/clickcurve/clickcurve.db
     """
-    ladder = Ladder.parse(settings.ladder)
     window_us = ID_WINDOW_S * 1_000_000
     since_us = int(clock.now() * 1e6) - window_us
-    with _opened(source, ladder, read_only=True) as here:
+    with _opened(source, settings.ladder, read_only=True) as here:
         refuse_open(here.owners())  # before a target is made
+        ladder = here.ladder()
         with _opened(target, ladder) as there:
             copied = asyncio.run(copy(here, there, ladder, since_us, window_us, _progress()))
     return Result(_copied_lines(copied), [_copied_object(copied)], FAILED if copied.compared.rows_differing else 0)
 
 
 @contextmanager
-def _opened(uri: str, ladder: Ladder, read_only: bool = False) -> Iterator[Store]:
+def _opened(uri: str, ladder: Ladder | None, read_only: bool = False) -> Iterator[Store]:
     if uri.startswith("memory:"):
         raise SettingInvalid("memory:// lives inside the server; there is nothing to copy from or to", field="store")
-    with closing(open_store(uri, str(ladder), read_only=read_only)) as store:
+    with closing(open_store(uri, ladder, read_only=read_only)) as store:
         yield store
 
 

@@ -38,17 +38,16 @@ def fold_command(settings: Settings, dry_run: bool) -> Result | None:
         with reading(settings) as (store, ladder):
             found = preview(store.walk, day, ladder)
         return Result(found.lines(), [asdict(found)], FAILED if found.changed_totals else 0)
+    if not data_folder.journal_numbers(settings.data):  # before the folder is held, which makes it
+        raise Failed(f"there is no journal in {settings.data}; --data DIR names another folder")
     with data_folder.held(settings.data, settings.store, "clickcurve fold"):
-        numbers = data_folder.journal_numbers(settings.data)
-        if not numbers:
-            raise Failed(f"there is no journal in {settings.data}: nothing was ever counted here")
-        for number in numbers:
+        for number in data_folder.journal_numbers(settings.data):
             asyncio.run(_fold(settings, number, day))
     return None
 
 
 async def _fold(settings: Settings, number: int, day: int) -> None:
-    async with owning(settings, number) as owner:
+    async with owning(settings, number) as (owner, _):
         report = await run_pass(owner, day)
     whose = {"journal": number, "owner": owner.status.owner}
     text = f"journal {number}, owner {owner.status.owner}: {report.rows:,} rows visited in {report.steps:,} flushes"

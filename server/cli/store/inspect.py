@@ -1,4 +1,4 @@
-"""`clickcurve verify | dump | export | backup`: they read the store itself, whether a server runs or not."""
+"""`clickcurve verify | dump | export`: they read the store itself, whether a server runs or not."""
 
 from __future__ import annotations
 
@@ -22,25 +22,20 @@ from server.cli.output import Result, note, reports
 from server.settings import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
-from storage.sqlite.backup import backup
 from storage.tools.dump import dump_lines, dump_object, read_rows
 from storage.tools.export import export
 from storage.tools.verify import Report, verify
 
-FLUSH_LOOKS = 100  # looks at a database whose owner is in the middle of a flush, before backup gives up
-LOOK_S = 0.1
-
 
 @contextmanager
 def reading(settings: Settings) -> Iterator[tuple[Store, Ladder]]:
-    """Opens the store of the settings for reading."""
+    """Opens the store of the settings for reading, with its ladder."""
     if settings.store.startswith("memory:"):
         raise SettingInvalid("memory:// lives inside the server; there is nothing to read from outside", field="store")
     require_database(settings.store)
-    ladder = Ladder.parse(settings.ladder)
-    store = open_store(settings.store, str(ladder), read_only=True)
+    store = open_store(settings.store, settings.ladder, read_only=True)
     try:
-        yield store, ladder
+        yield store, store.ladder()
     finally:
         store.close()
 
@@ -144,37 +139,3 @@ def _exported(settings: Settings) -> Iterator[dict[str, Any]]:
         yield from export(store, ladder, int(clock.now()), damaged.append)
     if damaged:
         raise LeftOut(f"links with damaged rows are left out ({len(damaged):,}), first {damaged[0]}")
-
-
-@reports("backup")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--partial", is_flag=True, help="Copy even if a flush that never ends is under way.")
-@with_settings("data", "store", "config")
-def backup_command(settings: Settings, file: Path, partial: bool) -> Result:
-    """Copy the SQLite database to FILE while a server goes on writing it.
-
-    The copy is a database of its own, as it stood between two flushes: put it in a data folder as clickcurve.db, or
-    name it by --store. Hits that were not flushed are in the journal, not in it. FILE must not exist.
-
-    \b
-    Examples:
-      clickcurve backup /backup/monday.db
-      clickcurve verify --store sqlite:////backup/monday.db
-    """
-    scheme, _, path = settings.store.partition(":///")
-    if scheme != "sqlite":
-        raise SettingInvalid(f"backup copies SQLite databases; {settings.store} is something else", field="store")
-    require_database(settings.store)
-    looks = iter(range(FLUSH_LOOKS))
-
-    def again() -> bool:
-        clock.pause(LOOK_S)
-        return next(looks, None) is not None
-
-    included = backup(Path(path), file, partial=partial, look_again=again)
-    size = file.stat().st_size
-    owners = f"{len(included)} owner{'s' if len(included) != 1 else ''}"
-    return Result(
-        [f"{file}: {size:,} bytes, all flushes of {owners} so far"],
-        [{"file": str(file), "bytes": size, "owners": [asdict(one) for one in included]}],
-    )

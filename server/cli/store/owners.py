@@ -83,13 +83,13 @@ def retire_owner(settings: Settings, owner: int, disk_is_lost: bool) -> Result:
       clickcurve owners retire 3
       clickcurve owners retire 3 --disk-is-lost --store cassandra://h1,h2:9042/clicks
     """
-    with reading(settings) as (store, ladder):
+    with reading(settings) as (store, _):
         record = store.owner(owner)
         all_links = asyncio.run(store.rows(ALL_LINKS))
     now = int(clock.now())
     _check_retirable(owner, record, now, disk_is_lost)
     assert record is not None
-    with closing(open_store(settings.store, str(ladder))) as store:
+    with closing(open_store(settings.store, settings.ladder)) as store:
         if not store.claim(record, replace(record, state=RETIRED)):
             raise Failed(f"owner {owner} has flushed just now: it is alive, and was not retired")
     in_mid_flush = _in_mid_flush(record, all_links)

@@ -47,9 +47,10 @@ class DamagedRow:
 def repair_command(settings: Settings, key: str | None, all_links: bool, drop: bool) -> Result:
     """Show the damaged rows that flushes met, and the hits that are set aside for each.
 
-    Ends with 1 if there are any. As soon as such a row can be read again, or its link is deleted, the next flush adds what is set aside, once. With
-    --drop the row of KEY begins anew with what is set aside: what it held before is given up, in the curves and totals
-    of that link alone. It is for a folder that no server holds. `verify` finds damaged rows that no flush has met.
+    Ends with 1 if there are any. As soon as such a row can be read again, or its link is deleted, the next flush adds
+    what is set aside, once. With --drop the row of KEY begins anew with what is set aside: what it held before is given
+    up, in the curves and totals of that link alone. It is for a folder that no server holds. `verify` finds damaged
+    rows that no flush has met.
 
     \b
     Examples:
@@ -91,5 +92,5 @@ def _faults(store: Store, key: str) -> dict[int, str]:
 async def _drop(settings: Settings, key: str) -> None:
     with data_folder.held(settings.data, settings.store, "clickcurve repair"):
         for number in data_folder.journal_numbers(settings.data):
-            async with owning(settings, number) as owner:
+            async with owning(settings, number) as (owner, _):
                 owner.give_up([key])

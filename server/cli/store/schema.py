@@ -9,7 +9,6 @@ from dataclasses import asdict
 import click
 
 from clickcurve.buckets.errors import SettingInvalid
-from clickcurve.buckets.ladder import Ladder
 from server.cli.main import FAILED
 from server.cli.options import with_settings
 from server.cli.output import ReportingGroup, Result
@@ -55,10 +54,9 @@ def make_tables(settings: Settings, replication: int) -> Result:
       clickcurve schema apply --store cassandra://h1,h2:9042/clicks
       clickcurve schema apply --store 'cassandra://h1,h2:9042/clicks?dc=DC1' --replication 2
     """
-    ladder = str(Ladder.parse(settings.ladder))
     with _connected(settings) as cluster:
-        done = apply_schema(cluster, ladder, replication)
-        findings = check_schema(cluster, ladder)
+        done = apply_schema(cluster, settings.ladder, replication)
+        findings = check_schema(cluster, settings.ladder)
     keyspace = cluster.address.keyspace
     said = done or [f"nothing to do: keyspace {keyspace} has everything"]
     found = {"keyspace": keyspace, "done": done, "findings": [asdict(one) for one in findings]}
@@ -95,7 +93,7 @@ def check_tables(settings: Settings) -> Result:
       clickcurve schema check --store cassandra://h1,h2:9042/clicks
     """
     with _connected(settings) as cluster:
-        findings = check_schema(cluster, str(Ladder.parse(settings.ladder)))
+        findings = check_schema(cluster, settings.ladder)
     keyspace = cluster.address.keyspace
     lines = [_finding_text(one) for one in findings] or [f"keyspace {keyspace} is as it should be"]
     found = {"keyspace": keyspace, "findings": [asdict(one) for one in findings]}

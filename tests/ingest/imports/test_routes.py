@@ -78,7 +78,7 @@ class Imports:
         Problems().install(app)
         self.room = BodyRoom(lambda: 0.0, body_bytes=100_000)
         moment = Moment(NOW, TODAY, NOW + 300)
-        app.include_router(import_routes(self.intake, lambda: moment, CLICKS, self.counters, self.room))
+        app.include_router(import_routes(self.intake, lambda: moment, lambda: CLICKS, self.counters, self.room))
         self.app = app
 
     def client(self) -> httpx.AsyncClient:

@@ -13,7 +13,7 @@ import pytest
 
 from server.cli.main import main
 from server.cli.output import ReportingCommand
-from testing.server import ROOT, RunningServer
+from testing.server import ROOT, RunningServer, run
 from tests.server.commands import ask, said
 
 # Why these have no result: the log of a server is JSON anyway; a script for a shell; a page for `man`.
@@ -86,6 +86,7 @@ def test_what_is_printed_has_the_shape_of_the_page(tmp_path: Path) -> None:
         ("fold", data),
         ("fold", ("--dry-run", *data)),
         ("backup", (str(tmp_path / "copy.db"), *data)),
+        ("restore", (str(tmp_path / "copy.db"), *data)),
         ("owners list", data),
         ("copy", ("--from", f"sqlite:///{tmp_path}/copy.db", "--to", f"sqlite:///{tmp_path}/new.db")),
         ("schema show", ("--store", "cassandra://h1/clicks")),
@@ -151,3 +152,11 @@ def test_notes_are_json_too(shared: RunningServer) -> None:
 def test_a_server_that_is_none_is_named(shared: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("server.cli.client.read.link_path", lambda *_: "/docs")
     assert "does not answer in JSON" in said("total", "a", "--url", shared.url, code=1)
+
+
+def test_a_terminal_without_unicode_gets_numbers_and_programs_json(shared: RunningServer) -> None:
+    said("send", "--url", shared.url, "--", "日本 ü")
+    text = run("total", "日本 ü", "--url", shared.url, PYTHONIOENCODING="latin-1").stdout
+    assert text.splitlines()[0] == r"\u65e5\u672c \xfc"
+    found = run("total", "日本 ü", "--json", "--url", shared.url, PYTHONIOENCODING="latin-1").stdout
+    assert json.loads(found)["key"] == "日本 ü"

@@ -62,6 +62,7 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     yield "verify", ("--data", str(server.data) + "none"), b""
     yield "dump", (HOSTILE, *data), b""
     yield "backup", (str(folder / f"copy {HOSTILE}"), *data), b""
+    yield "restore", (str(folder / f"none {HOSTILE}"), "--data", str(folder / "other")), b""
     yield "owners list", data, b""
     yield "limits try", ("by=ip rates=1/m",), (trace + f"{HOSTILE}\n").encode()
     yield "token create", (HOSTILE, "--scope", "write", *data), b""

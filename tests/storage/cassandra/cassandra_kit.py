@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from clickcurve.buckets.errors import StoreUnavailable
+from clickcurve.buckets.ladder import Ladder
 from storage.cassandra.cql import Rows, Statement, Values
 from storage.cassandra.schema import TABLES, apply_schema
 from storage.cassandra.session import Session, connect
@@ -23,7 +24,7 @@ SHORT_S = 0.2
 class Keyspace:
     """A keyspace with Clickcurve's tables on a node, and one connection to it."""
 
-    def __init__(self, node: Node, name: str, ladder: str) -> None:
+    def __init__(self, node: Node, name: str, ladder: Ladder) -> None:
         self.node = node
         self.uri = f"cassandra://{node.address}:{node.port}/{name}"
         self.session = connect(parse(self.uri))

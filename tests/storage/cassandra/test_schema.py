@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
 from clickcurve.buckets.errors import StoreMismatch, StoreUnavailable
+from clickcurve.buckets.ladder import CLICKS, Ladder
 from storage.cassandra import schema as schema
 from storage.cassandra.cql import Rows, Statement, Values
 from storage.cassandra.schema import TABLES
@@ -39,7 +41,7 @@ def made(one_node: Node) -> Iterator[Session]:
     session.close()
 
 
-def sentences(cluster: Session, ladder: str = LADDER) -> list[str]:
+def sentences(cluster: Session, ladder: Ladder | None = LADDER) -> list[str]:
     """What is wrong, but for the single replica that a single node can hold."""
     return [said for said in map(str, schema.check_schema(cluster, ladder)) if "replica" not in said]
 
@@ -110,7 +112,7 @@ def test_tables_of_something_else_are_left_alone(cluster: Session) -> None:
     [
         ("version", "0", "has the older schema 0, not 1: run `clickcurve schema apply"),
         ("version", "2", "has the newer schema 2, not 1: use a newer Clickcurve"),
-        ("ladder", "60:1,month", "holds rows of the ladder 60:1,month, not 60:1,300:1,3600:31,week:366,month: set"),
+        ("ladder", "60:1,month", f"holds rows of the ladder 60:1,month, not {LADDER}: set"),
         ("dc", "DC1", "is used with ?dc=DC1 in the store's address, and all nodes must use it like that"),
     ],
 )
@@ -123,6 +125,30 @@ def test_a_keyspace_for_something_else_is_refused(made: Session, name: str, valu
         open_store(made.address.uri, LADDER)
     made.look_up(put.format(before))
     assert sentence in refused.value.detail
+
+
+@pytest.mark.parametrize("asked", [None, Ladder.parse("60:1,300:1,3600:31,week:366,month")])
+def test_a_keyspace_keeps_the_ladder_it_was_made_with(cluster: Session, asked: Ladder | None) -> None:
+    former = Ladder.parse("60:1,300:1,3600:31,week:366,month")
+    schema.apply_schema(cluster, former, replication=1)
+    assert schema.apply_schema(cluster, asked, replication=1) == []
+    assert sentences(cluster, asked) == []
+    with closing(open_store(cluster.address.uri, asked)) as store:
+        assert store.ladder() == former
+
+
+def test_a_new_keyspace_gets_the_default_ladder_unless_asked_for_another(cluster: Session) -> None:
+    schema.apply_schema(cluster, None, replication=1)
+    with closing(open_store(cluster.address.uri)) as store:
+        assert store.ladder() == CLICKS
+
+
+def test_a_ladder_of_a_newer_program_is_refused_with_a_sentence(made: Session) -> None:
+    put = f"INSERT INTO {made.address.keyspace}.meta (name, value) VALUES ('ladder', '{{}}')"
+    made.look_up(put.format("60:1,fortnight"))
+    with pytest.raises(StoreMismatch, match="has a ladder of a newer program: 'fortnight' is not a width"):
+        open_store(made.address.uri)
+    made.look_up(put.format(LADDER))
 
 
 def test_a_data_centre_in_one_address_and_none_in_another_do_not_go_together(made: Session) -> None:

@@ -142,7 +142,7 @@ def test_a_flush_under_way_is_waited_for(path: Path, target: Path) -> None:
         flusher.begin({"a": hits((0, 5)), "b": hits((0, 1))})
         looks = 0
 
-        def again() -> bool:
+        def again(halves: list[Included], written: bool) -> bool:
             nonlocal looks
             looks += 1
             if looks == 3:
@@ -228,7 +228,7 @@ def test_a_server_writes_on_while_its_database_is_copied(path: Path, target: Pat
         for n in range(5):
             writer.line()
             copied = target.with_name(f"copy-{n}.db")
-            backup(path, copied, look_again=lambda: writer.line() != "")
+            backup(path, copied, look_again=lambda halves, written: writer.line() != "")
             with opened(copied) as copy:
                 report = verify(copy, CLICKS)
                 assert (report.broken, report.under_way) == ([], [])

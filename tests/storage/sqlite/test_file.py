@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid, StoreMismatch, StoreUnavailable
+from clickcurve.buckets.ladder import CLICKS, Ladder
 from storage.contract import SavedRow
 from storage.from_uri import open_store
 from storage.memory_store import MemoryStore
@@ -18,7 +20,7 @@ from storage.sqlite.store import SqliteStore
 from tests.storage.stores import LADDER, in_flush, saved
 
 
-def make(path: Path, ladder: str = LADDER) -> None:
+def make(path: Path, ladder: Ladder = LADDER) -> None:
     SqliteStore(path, ladder).close()
 
 
@@ -34,7 +36,12 @@ def other_program(path: Path) -> None:
 
 
 def another_ladder(path: Path) -> None:
-    make(path, "60:2,3600:31,month")
+    make(path, Ladder.parse("60:2,3600:31,month"))
+
+
+def newer_ladder(path: Path) -> None:
+    make(path)
+    change(path, "UPDATE meta SET value = '60:1,fortnight' WHERE name = 'ladder'")
 
 
 def later_schema(path: Path) -> None:
@@ -52,9 +59,28 @@ MISFITS: dict[str, tuple[Callable[[Path], object], str]] = {
     "an empty file": (lambda path: path.touch(), "not one that Clickcurve made"),
     "of another program": (other_program, "not one that Clickcurve made"),
     "another ladder": (another_ladder, f"made with the ladder 60:2,3600:31,month, but {LADDER} is configured"),
+    "a ladder of a newer program": (newer_ladder, "with a ladder that this program does not know: 'fortnight' is not"),
     "a later schema": (later_schema, "has schema 2, this program uses schema 1"),
     "half of it": (half_of_it, "has schema of no version"),
 }
+
+
+FORMER = Ladder.parse("60:1,300:1,3600:31,week:366,month")  # the default of 0.1.0
+
+
+@pytest.mark.parametrize("asked", [None, FORMER])
+def test_a_database_keeps_the_ladder_it_was_made_with(path: Path, asked: Ladder | None) -> None:
+    make(path, FORMER)
+    with closing(SqliteStore(path, asked)) as store:
+        assert store.ladder() == FORMER
+
+
+def test_a_new_database_gets_the_default_ladder_unless_asked_for_another(tmp_path: Path) -> None:
+    for name, asked in (("a.db", None), ("b.db", CLICKS)):
+        with closing(SqliteStore(tmp_path / name, asked)) as store:
+            assert store.ladder() == CLICKS
+    with closing(open_store(f"sqlite:///{tmp_path}/c.db", Ladder.parse("days"))) as store:
+        assert store.ladder() == Ladder.parse("days") != CLICKS
 
 
 @pytest.mark.parametrize("name", MISFITS)

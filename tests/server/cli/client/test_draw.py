@@ -105,25 +105,23 @@ def test_ten_hits_a_day_are_a_flat_curve_where_days_are_no_longer_kept() -> None
         "Wed 2026-09-30  " + "█" * 40 + " 10",
         "Thu 2026-10-01  " + "█" * 40 + " 10",
         "total 110",
-        "kept are only weeks before 2026-09-30 00:00; their bars show hits per 1d",
+        "only weeks before 2026-09-30 are kept; their bars show hits per 1d",
     ]
 
 
 def test_what_is_kept_is_said_from_the_newest_to_the_oldest() -> None:
     # 10 days to the end of September, all of October, a week that a month cut to a day, weeks, days.
     lines = draw.curve_lines(widening(10, 31, 1, 7, 7, 1, 1), 80)
-    assert lines[-1] == (
-        "kept are only weeks before 2026-11-16 00:00, only months before 2026-11-01 00:00; their bars show hits per 1d"
-    )
+    assert lines[-1] == ("only weeks before 2026-11-16, months before 2026-11-01 are kept; their bars show hits per 1d")
     assert [line[:16].strip() for line in lines[1:5]] == [
         "21-30 Sep 2026",
         "Oct 2026",
         "Sun 2026-11-01",
         "02-08 Nov 2026",
     ]
-    assert "kept are" not in draw.curve_lines(widening(1, 1, 1), 80)[-1]
+    assert "are kept" not in draw.curve_lines(widening(1, 1, 1), 80)[-1]
     none_wide = widening(7, 7, 1, first_hit=NOON + 14 * DAY)
-    assert "kept are" not in draw.curve_lines(none_wide, 80)[-1], "before the first hit nothing is missing"
+    assert "are kept" not in draw.curve_lines(none_wide, 80)[-1], "before the first hit nothing is missing"
 
 
 def test_an_hour_more_in_autumn_is_no_wider_point() -> None:
@@ -163,7 +161,10 @@ def test_a_span_is_written_as_people_write_it(start: str, end: str, said: str) -
 def test_the_step_is_the_finest_that_fits_the_screen() -> None:
     day = answer([1] * 288, step="5m", to=DAY)
     assert draw.step_that_fits(day, 50) == "1h"
-    assert draw.step_that_fits(day, 54) == "30m"
+    assert draw.step_that_fits(day, 55) == "30m"
+    assert draw.step_that_fits({**day, "first_hit": DAY - 7_200}, 24) == "10m", (
+        "what is before the first hit is one line"
+    )
     assert draw.step_that_fits(day, 24) == "2h"
     assert draw.step_that_fits(answer([1] * 100, step="1y", to=100 * 366 * DAY), 24) is None
 

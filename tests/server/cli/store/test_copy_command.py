@@ -6,12 +6,13 @@ What a copy holds, and how it goes on after it was broken off: tests/storage/too
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from server.settings import LADDER
+from clickcurve.buckets.ladder import CLICKS, Ladder
 from storage.sqlite.store import SqliteStore
 from testing.cassandra.node import Node
 from testing.client import Clickcurve
@@ -99,10 +100,14 @@ def test_what_cannot_be_copied_is_refused_and_nothing_made(tmp_path: Path) -> No
 
 
 def test_stores_of_different_ladders_are_refused(tmp_path: Path) -> None:
-    SqliteStore(tmp_path / "old.db", LADDER).close()
-    SqliteStore(tmp_path / "new.db", "60:2,3600:31,month").close()
+    SqliteStore(tmp_path / "old.db", CLICKS).close()
+    SqliteStore(tmp_path / "new.db", Ladder.parse("60:2,3600:31,month")).close()
     move = ("copy", "--from", uri(tmp_path / "old.db"), "--to", uri(tmp_path / "new.db"))
     assert "was made with the ladder 60:2,3600:31,month" in said(*move, code=2)
+    other = ("copy", "--from", uri(tmp_path / "new.db"), "--to", uri(tmp_path / "fourth.db"))
+    assert said(*other) == "nothing to copy: the source is empty\n"
+    with closing(SqliteStore(tmp_path / "fourth.db", None)) as made:
+        assert str(made.ladder()) == "60:2,3600:31,month"
     empty = ("copy", "--from", uri(tmp_path / "old.db"), "--to", uri(tmp_path / "third.db"))
     assert said(*empty) == "nothing to copy: the source is empty\n"
     assert "one and the same" in said("copy", *empty[1:3], "--to", uri(tmp_path / "old.db"), code=1)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from clickcurve.buckets.ladder import CLICKS
 from server import clock
-from server.settings import LADDER
 from storage.contract import CLOSED, COPIED, OPEN, RETIRED, OwnerRecord
 from storage.from_uri import open_store
 from storage.sqlite.store import SqliteStore
@@ -32,7 +32,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         uri = f"cassandra://{node.address}:{node.port}/{keyspace}"
         said("schema", "apply", "--store", uri, "--replication", "1")
     now = int(clock.now())
-    with closing(open_store(uri, LADDER)) as made:
+    with closing(open_store(uri, CLICKS)) as made:
         for record in (
             OwnerRecord(1, 4, "h1", "journal-a", "alpha:/srv/journal-1", OPEN, (4 << 20) + 12, now - AGO_S[1]),
             OwnerRecord(2, 1, "h2", "journal-b", "alpha:/srv/journal-2", CLOSED, (1 << 20) + 1, now - AGO_S[2]),
@@ -93,7 +93,7 @@ def test_a_lost_owner_is_retired_and_what_follows_is_said(store: str) -> None:
 
 @pytest.mark.parametrize("ended", [True, False])
 def test_that_the_last_flush_of_a_lost_owner_did_not_end_is_said(tmp_path: Path, ended: bool) -> None:
-    with closing(SqliteStore(tmp_path / "clickcurve.db", LADDER)) as made:
+    with closing(SqliteStore(tmp_path / "clickcurve.db", CLICKS)) as made:
         flusher = Flusher(made, 1)
         flusher.flush({"a": hits((0, 1))})
         if not ended:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.settings import LADDER
+from clickcurve.buckets.ladder import CLICKS
 from testing.cassandra.node import Node
 from testing.cassandra.ring import Ring
 from tests.server.commands import said
@@ -22,7 +22,7 @@ def test_a_keyspace_is_made_once(store: str, keyspace: str) -> None:
     assert "has 1 node: it cannot hold 3 replicas" in said("schema", "apply", "--store", store, code=2)
     made = said("schema", "apply", "--store", store, *ONE)
     assert f"keyspace {keyspace} made, with 1 replicas in datacenter1" in made
-    assert "table rows made" in made and "ladder noted: " + LADDER in made
+    assert "table rows made" in made and f"ladder noted: {CLICKS}" in made
     again = said("schema", "apply", "--store", store, *ONE)
     assert again.startswith(f"nothing to do: keyspace {keyspace} has everything\n")
 
@@ -42,7 +42,7 @@ def test_each_problem_is_printed_with_what_mends_it(one_node: Node, store: str, 
     assert "table rows: gc_grace_seconds set" in said("schema", "apply", "--store", store)
     assert "other options" not in said("schema", "check", "--store", store, code=1)
     other = said("schema", "check", "--store", store, "--ladder", "60:2,3600:31,month", code=1)
-    assert f"error: keyspace {keyspace} holds rows of the ladder {LADDER}" in other
+    assert f"error: keyspace {keyspace} holds rows of the ladder {CLICKS}" in other
     assert "holds rows of the ladder" in said(
         "schema", "apply", "--store", store, "--ladder", "60:2,3600:31,month", code=2
     )
