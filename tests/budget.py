@@ -18,6 +18,7 @@ BUDGETS_S: Mapping[str, float] = {
     "chaos": 600.0,
     "crash": 360.0,
     "examples": 240.0,
+    "hostile": 300.0,
     "ingest": 480.0,
     "install": 480.0,
     "limiter": 600.0,

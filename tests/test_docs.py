@@ -15,8 +15,9 @@ OWN_PAGES = {"/docs", "/openapi.json"}
 
 @cache
 def docs() -> str:
-    """The README and every page of docs/ in one text."""
-    return "\n".join(page.read_text() for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))))
+    """The README, SECURITY and every page of docs/ in one text."""
+    tops = (ROOT / "README.md", ROOT / "SECURITY.md")
+    return "\n".join(page.read_text() for page in (*tops, *sorted((ROOT / "docs").glob("*.md"))))
 
 
 @cache

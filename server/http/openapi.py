@@ -200,6 +200,24 @@ _HIT_PATHS: dict[str, Schema] = {
     },
 }
 
+_CHUNK: Schema = {
+    "required": True,
+    "content": {
+        "application/x-ndjson": {
+            "schema": {"type": "string"},
+            "example": '{"key":"spring-sale","ts":1772357400,"count":3}\n{"key":"spring-sale","opening":40}\n',
+        },
+        "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
+    },
+}
+# What the framework cannot know of its routes: the errors that are found within them.
+_FOUND_WITHIN: dict[tuple[str, str], tuple[int, ...]] = {
+    ("get", "/v1/import/{source}"): (421, 503),
+    ("post", "/v1/import/{source}"): (400, 409, 413, 415, 421, 429, 503),
+    ("post", "/v1/limit/{event}"): (422,),
+    ("post", "/v1/limit/{event}/{reservation}/commit"): (413, 422),
+}
+
 
 def describe(app: FastAPI) -> None:
     """Makes /openapi.json complete; it is built when it is first asked for."""
@@ -221,11 +239,13 @@ def _completed(document: Schema) -> Schema:
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     schemas.update({"Problem": _PROBLEM, "Receipt": _RECEIPT, "Hit": _HIT})
+    document["paths"]["/v1/import/{source}"]["post"]["requestBody"] = _CHUNK
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             scope = scope_of(method.upper(), path)
             responses = operation["responses"]
+            responses.update(_error_answers(*_FOUND_WITHIN.get((method, path), ())))
             if "HTTPValidationError" in json.dumps(responses.get("422")):
                 responses.update(_error_answers(422))
             if scope is not None:

@@ -32,6 +32,30 @@ public class Post {
 }
 """
 
+# Node's two clients. A fetch may not name Upgrade; what it sends is read on a connection that was just asked for one.
+NODE_CLIENT = """
+const http = require("http");
+const url = process.argv[2] + "/v1/hits";
+const json = {"Content-Type": "application/json"};
+const body = JSON.stringify({key: "node"});
+const post = (agent) => new Promise((resolve, reject) => {
+    const headers = {...json, "Connection": "Upgrade", "Upgrade": "h2c", "Content-Length": body.length};
+    const asked = http.request(url, {method: "POST", headers, agent}, (answer) => {
+        let said = "";
+        answer.on("data", (piece) => said += piece).on("end", () => resolve(answer.statusCode + " " + said));
+    });
+    asked.on("error", reject);
+    asked.end(body);
+});
+(async () => {
+    const agent = new http.Agent({keepAlive: true, maxSockets: 1});
+    for (let n = 0; n < 2; n++) console.log(await post(agent));
+    agent.destroy();
+    const answer = await fetch(url, {method: "POST", headers: json, body});
+    console.log(answer.status + " " + await answer.text());
+})();
+"""
+
 
 async def answers(port: int, *pieces: bytes) -> list[bytes]:
     """The bodies of all answers, up to the one to a last request that closes the connection."""
@@ -113,5 +137,9 @@ def test_clients_that_ask_for_http_2_post_hits(server: RunningServer, client: Cl
     curl = ["curl", "-sS", "--http2", "--json", '{"key":"curl"}', f"{server.url}/v1/hits"]
     done = subprocess.run(curl, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith('{"counted":1,'), done
-    assert [client.total(key)["total"] for key in ("java", "curl")] == [1, 1]
+    script = tmp_path / "post.js"
+    script.write_text(NODE_CLIENT)
+    done = subprocess.run(["node", str(script), server.url], capture_output=True, text=True, timeout=60, check=True)
+    assert [line[:17] for line in done.stdout.splitlines()] == ['200 {"counted":1,'] * 3, done
+    assert [client.total(key)["total"] for key in ("java", "curl", "node")] == [1, 1, 3]
     assert "Unsupported upgrade" not in server.output()
