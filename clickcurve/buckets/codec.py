@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
 from itertools import accumulate, repeat
 from math import gcd
 from operator import floordiv, mul, sub
 from typing import NamedTuple
 
 from clickcurve.buckets.errors import RowCorrupt
+from clickcurve.buckets.integers import COLUMN_WIDTHS, column, put_column, put_varint, unzigzag, varints, zigzag
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, MAX_TIERS, MINUTE_S
 from clickcurve.buckets.row import NO_CELLS, Cells, Row
 
@@ -39,12 +39,9 @@ _UNIT_CODES = {
     if DAY_S % common == 0
 }  # what a section's times have in common with a day -> the code of its unit
 _GAP_WIDTHS = (0, 1, 2, 4)  # bytes a gap; 0: every gap is 1 unit
-_COUNT_WIDTHS = (0, 1, 2, 4, 8, 16)  # bytes a count; 0: every count is 1
-_CODES = [(unit, gap, count) for unit in _UNITS for gap in _GAP_WIDTHS for count in _COUNT_WIDTHS]
+_CODES = [(unit, gap, count) for unit in _UNITS for gap in _GAP_WIDTHS for count in COLUMN_WIDTHS]
 _BITS = [tuple(tier for tier in range(8) if present >> tier & 1) for present in range(256)]
-_FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _DEFLATE_ABOVE = 150
-_LONGEST_VARINT = 20  # bytes: 140 bits
 _BAD_BYTES = (IndexError, ValueError, struct.error, zlib.error, OverflowError)
 
 
@@ -73,24 +70,24 @@ def _put_head(out: bytearray, row: Row) -> int:
     if row.first is not None and row.last is not None:
         flags = _DATED
         day = row.last // DAY_S
-        _put(out, row.first // MINUTE_S)
-        _put(out, (row.last - row.first) // MINUTE_S)
-    _put(out, row.mark)
-    _put(out, _zigzag(row.fold_day - day))
-    _put(out, row.lifetime)
+        put_varint(out, row.first // MINUTE_S)
+        put_varint(out, (row.last - row.first) // MINUTE_S)
+    put_varint(out, row.mark)
+    put_varint(out, zigzag(row.fold_day - day))
+    put_varint(out, row.lifetime)
     if row.bots:
         flags |= _BOTS
-        _put(out, row.bots)
+        put_varint(out, row.bots)
     if row.opening:
         flags |= _OPENING
-        _put(out, row.opening)
+        put_varint(out, row.opening)
     if row.erased_at:
         flags |= _ERASED_AT
-        _put(out, row.erased_at)
+        put_varint(out, row.erased_at)
     if row.erased or row.erased_bots:
         flags |= _ERASED
-        _put(out, row.erased)
-        _put(out, row.erased_bots)
+        put_varint(out, row.erased)
+        put_varint(out, row.erased_bots)
     return flags
 
 
@@ -108,13 +105,13 @@ def _put_directory(out: bytearray, columns: bytearray, cells: tuple[Cells, ...],
         gap_code = _gap_code(max(distinct, default=unit) // unit)
         if gap_code:
             gaps = list(map(floordiv, map(sub, starts[1:], starts), repeat(unit)))
-            _put_column(columns, _GAP_WIDTHS[gap_code], gaps)
+            put_column(columns, _GAP_WIDTHS[gap_code], gaps)
         count_code = _count_code(max(counts))
         if count_code:
-            _put_column(columns, _COUNT_WIDTHS[count_code], counts)
-        _put(out, len(starts))
+            put_column(columns, COLUMN_WIDTHS[count_code], counts)
+        put_varint(out, len(starts))
         out.append((unit_code * 4 + gap_code) * 6 + count_code)
-        _put(out, _zigzag(starts[0] // unit - first // unit))
+        put_varint(out, zigzag(starts[0] // unit - first // unit))
     out[present_at] = present
 
 
@@ -128,35 +125,6 @@ def _count_code(largest: int) -> int:
     if largest < 1 << 16:
         return 0 if largest == 1 else 1 if largest < 1 << 8 else 2
     return 3 if largest < 1 << 32 else 4 if largest < 1 << 64 else 5
-
-
-def _put_column(columns: bytearray, width: int, values: Sequence[int]) -> None:
-    if width == 1:
-        columns += bytes(values)
-    elif width == 16:
-        for value in values:
-            columns += value.to_bytes(16, "little")
-    else:
-        columns += struct.pack(f"<{len(values)}{_FORMATS[width]}", *values)
-
-
-def _put(out: bytearray, value: int) -> None:
-    """Writes a varint: seven bits a byte, low bits first, the high bit set on all but the last byte."""
-    if value < 0:
-        raise ValueError(f"{value} below 0 in a row")
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-
-
-def _zigzag(value: int) -> int:
-    """Returns 0, -1, 1, -2 as 0, 1, 2, 3: small values either side of 0 are one byte."""
-    return value << 1 if value >= 0 else (-value << 1) - 1
-
-
-def _unzigzag(value: int) -> int:
-    return -((value + 1) >> 1) if value & 1 else value >> 1
 
 
 def decode_header(data: bytes) -> Row:
@@ -197,7 +165,7 @@ def _head(data: bytes) -> tuple[_Head, int]:
         raise ValueError(f"version {shape & 15} is not known")
     if shape >> 4 > MAX_TIERS or flags & ~_FLAGS:
         raise ValueError(f"{shape >> 4} tiers, flags {flags:#x}")
-    values, at = _varints(data, 2, _HEAD_VARINTS[flags & (_DEFLATED - 1)])
+    values, at = varints(data, 2, _HEAD_VARINTS[flags & (_DEFLATED - 1)])
     first = last = None
     day = 0
     if flags & _DATED:
@@ -207,7 +175,7 @@ def _head(data: bytes) -> tuple[_Head, int]:
         del values[:2]
         if last >= END_OF_TIME:
             raise ValueError(f"last hit at {last}")
-    day += _unzigzag(values[1])
+    day += unzigzag(values[1])
     if not 0 <= day < END_OF_TIME // DAY_S:
         raise ValueError(f"fold day {day}")
     if flags < _OPENING or flags & (_OPENING | _ERASED_AT | _ERASED) == 0:
@@ -218,27 +186,6 @@ def _head(data: bytes) -> tuple[_Head, int]:
     erased_at = next(rest) if flags & _ERASED_AT else 0
     erased, erased_bots = (next(rest), next(rest)) if flags & _ERASED else (0, 0)
     return (day, values[0], first, last, values[2], bots, opening, erased_at, erased, erased_bots), at
-
-
-def _varints(data: bytes, at: int, count: int) -> tuple[list[int], int]:
-    """Reads `count` varints from `at`, and where they end."""
-    values = []
-    for _ in range(count):
-        value = data[at]
-        at += 1
-        if value > 127:
-            value &= 127
-            shift = 7
-            while (byte := data[at]) > 127:
-                value |= (byte & 127) << shift
-                shift += 7
-                at += 1
-                if shift > 7 * _LONGEST_VARINT:
-                    raise ValueError("a number without an end")
-            value |= byte << shift
-            at += 1
-        values.append(value)
-    return values, at
 
 
 class _Section(NamedTuple):
@@ -283,12 +230,12 @@ def _directory(data: bytes, at: int, first: int) -> tuple[list[_Section], int]:
         present = data[at]
         if present >> (data[0] >> 4):
             raise ValueError(f"tiers {present:#x} of {data[0] >> 4}")
-        entries, at = _varints(data, at + 1, 3 * present.bit_count())
+        entries, at = varints(data, at + 1, 3 * present.bit_count())
         for tier, n, code, base in zip(_BITS[present], entries[::3], entries[1::3], entries[2::3], strict=True):
             if not 0 < n <= MAX_CELLS:
                 raise ValueError(f"{n} buckets in a tier")
             unit, gap_width, count_width = _CODES[code]
-            start = (first // unit + _unzigzag(base)) * unit
+            start = (first // unit + unzigzag(base)) * unit
             columns = end
             end += (n - 1) * gap_width + n * count_width
             sections.append(_Section(series, tier, n, start, unit, gap_width, count_width, columns, end))
@@ -325,7 +272,7 @@ def _section_cells(columns: bytes, at: int, section: _Section) -> Cells:
     if n == 1:
         starts: tuple[int, ...] = (start,)
     elif gap_width:
-        gaps = _column(columns, at, n - 1, gap_width)
+        gaps = column(columns, at, n - 1, gap_width)
         if 0 in gaps:
             raise ValueError("a gap of 0")
         starts = tuple(accumulate(map(mul, gaps, repeat(unit)), initial=start))
@@ -333,14 +280,5 @@ def _section_cells(columns: bytes, at: int, section: _Section) -> Cells:
         starts = tuple(range(start, start + n * unit, unit))
     if start < 0 or starts[-1] >= END_OF_TIME:
         raise ValueError(f"buckets from {start} to {starts[-1]}")
-    counts = tuple(_column(columns, at + (n - 1) * gap_width, n, count_width)) if count_width else (1,) * n
+    counts = tuple(column(columns, at + (n - 1) * gap_width, n, count_width)) if count_width else (1,) * n
     return starts, counts
-
-
-def _column(columns: bytes, at: int, n: int, width: int) -> Sequence[int]:
-    """Reads n values of `width` bytes each."""
-    if width == 1:
-        return columns[at : at + n]
-    if width == 16:
-        return [int.from_bytes(columns[i : i + 16], "little") for i in range(at, at + 16 * n, 16)]
-    return struct.unpack_from(f"<{n}{_FORMATS[width]}", columns, at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from server.process import data_folder
 from server.settings import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
+from storage.sqlite.file import flush_bytes
 
 MIB = 1024 * 1024
 
@@ -57,7 +58,22 @@ def _open(settings: Settings, folder: Path) -> Journal:
         max_bytes=settings.journal_mib * MIB,
         sync="always" if settings.sync else "off",
         clock=clock.monotonic,
+        flush_bytes=_flush_bytes(settings),
     )
+
+
+def _flush_bytes(settings: Settings) -> Callable[[int], int] | None:
+    """Returns how much room a flush needs on the journal's disk, if the store is a file there.
+
+    All workers of the folder may hold as much as the one that asks.
+    """
+    scheme, _, path = settings.store.partition(":///")
+    database = Path(path)
+    if scheme != "sqlite" or not database.parent.is_dir():
+        return None
+    if database.parent.stat().st_dev != settings.data.stat().st_dev:
+        return None
+    return lambda journal_bytes: flush_bytes(database, journal_bytes * settings.workers)
 
 
 def holds_hits(settings: Settings, number: int) -> bool:

@@ -1,0 +1,9 @@
+"""Breakdowns: how a link's hits divide by what they say. Pure, as all of the engine.
+
+breakdown   what a breakdown is; land, trim, fold, apply, merge
+visitors    the visitors of a day: a set while its hours are kept, then a number
+answers     what a breakdown says about a span: values with bounds, visitor-days
+check       its laws, and that it records no more than the row of counts has
+parts       a breakdown as a store keeps it, two parts of bytes; what a flush does with them
+open_part, closed_part, vocabulary  those parts, byte by byte
+"""

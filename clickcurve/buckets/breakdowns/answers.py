@@ -1,0 +1,126 @@
+"""What a breakdown's kept buckets say about a span of time, with bounds; and what they cannot say.
+
+As for totals (`clickcurve.buckets.ranges`), a span that cuts kept buckets is answered by those buckets whole:
+nothing is interpolated, nothing clipped. The breakdown must be folded, or merged, to the day that is meant.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, Breakdown, CappedLadder, ValueCounts, sum_of_all
+from clickcurve.buckets.breakdowns.visitors import NO_DAYS, VisitorDays
+from clickcurve.buckets.ladder import DAY_S, Ladder
+
+
+class Bounds(NamedTuple):
+    """A count that lies between the two."""
+
+    at_least: int
+    at_most: int
+
+
+@dataclass(frozen=True, slots=True)
+class DividedTotal:
+    """How the recorded hits of [start, end), whole kept buckets, divide by one dimension.
+
+    values  value -> at least so many hits. other: hits of values that were not kept. slack: the most one may lack.
+    """
+
+    start: int
+    end: int
+    values: Mapping[str, int]
+    other: int
+    slack: int
+
+    @property
+    def recorded(self) -> int:
+        return sum(self.values.values()) + self.other
+
+    def bounds(self, value: str) -> Bounds:
+        """Returns the bounds of a value's hits, also of one that was never kept; `""` is exact."""
+        at_least = self.values.get(value, 0)
+        return Bounds(at_least, at_least if value == NOT_GIVEN else at_least + self.slack)
+
+    def greatest(self) -> list[tuple[str, Bounds]]:
+        """Returns the values, greatest first, those of equal counts by name."""
+        ranked = sorted(self.values.items(), key=lambda item: (-item[1], item[0]))
+        return [(value, self.bounds(value)) for value, _ in ranked]
+
+
+def whole_buckets(start: int, end: int, fold_day: int, ladder: Ladder) -> tuple[int, int]:
+    """Returns the span of the kept buckets that [start, end) touches; an empty span stays as it is."""
+    if start >= end:
+        return start, start
+    return ladder.kept(start, fold_day)[0], ladder.kept(end - 1, fold_day)[1]
+
+
+def divided(row: Breakdown, dimension: str, start: int, end: int, capped: CappedLadder) -> DividedTotal:
+    """Returns how the recorded hits of the kept buckets that [start, end) touches divide by a dimension."""
+    first, last = whole_buckets(start, end, row.fold_day, capped.ladder)
+    total = sum_of_all([counts for at, counts in _buckets(row, dimension) if first <= at < last])
+    return DividedTotal(first, last, total.values, total.other, total.slack)
+
+
+def value_between(row: Breakdown, dimension: str, value: str, edges: Sequence[int]) -> list[Bounds]:
+    """Bounds a value's hits in each [edges[i], edges[i + 1]). The edges ascend and lie between kept buckets."""
+    if len(edges) < 2:
+        return []
+    at_least, at_most = [0] * (len(edges) - 1), [0] * (len(edges) - 1)
+    for start, (values, _, slack) in _buckets(row, dimension):
+        if edges[0] <= start < edges[-1]:
+            point = bisect_right(edges, start) - 1
+            count = values.get(value, 0)
+            at_least[point] += count
+            at_most[point] += count if value == NOT_GIVEN else count + slack
+    return list(map(Bounds, at_least, at_most))
+
+
+def recorded_between(row: Breakdown, dimension: str, edges: Sequence[int]) -> list[int]:
+    """Counts the recorded hits in each [edges[i], edges[i + 1]). What a row of counts has more said nothing."""
+    recorded = [0] * max(0, len(edges) - 1)
+    for start, counts in _buckets(row, dimension):
+        if recorded and edges[0] <= start < edges[-1]:
+            recorded[bisect_right(edges, start) - 1] += counts.recorded()
+    return recorded
+
+
+def _buckets(row: Breakdown, dimension: str) -> Iterator[tuple[int, ValueCounts]]:
+    for tier in row.dimensions.get(dimension, ()):
+        yield from tier.items()
+
+
+class VisitorSpan(NamedTuple):
+    """The visitor-days of one kept bucket [start, end): one UTC day, or the sum over a week's or month's days."""
+
+    start: int
+    end: int
+    visitors: VisitorDays
+
+
+def visitors_between(row: Breakdown, start: int, end: int, capped: CappedLadder) -> list[VisitorSpan]:
+    """Returns the visitor-days of each day or kept bucket that [start, end) touches and that had some, oldest first.
+
+    Days whose hours are kept are days here: a visitor is known by the day, not by the hour.
+    """
+    if start >= end:
+        return []
+    found = []
+    for tier, numbers in enumerate(row.visitor_days, 1):
+        for at, number in numbers.items():
+            found.append(VisitorSpan(*capped.ladder.bucket(tier, at), number))
+    for day, (visitors, unknown) in row.days.items():
+        size = visitors.size()
+        found.append(VisitorSpan(day, day + DAY_S, VisitorDays(size, size, visitors.exact, unknown)))
+    return sorted(span for span in found if span.start < end and span.end > start)
+
+
+def visitor_days(spans: Sequence[VisitorSpan]) -> VisitorDays:
+    """Sums visitor-days over different days. What comes out are visits of days, never unique visitors."""
+    total = NO_DAYS
+    for span in spans:
+        total = total.with_days(span.visitors)
+    return total

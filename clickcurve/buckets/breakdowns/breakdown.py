@@ -1,0 +1,358 @@
+"""The breakdown: how a link's hits of one owner divide by what they say (referrer, country ...), and what can happen.
+
+A breakdown has, for each dimension and each tier of its ladder, buckets that count values. Only hits that say
+something are recorded; in a dimension that such a hit does not give, it counts for the value `""`. A bucket keeps a
+bounded number of values, the cap of its tier: the rest is in `other`, and `slack` is the most that any value may lack.
+
+    sum(values) + other == the hits recorded in the bucket
+    count(v) <= true(v) <= count(v) + slack, and slack <= other; `""` is never trimmed, so it is exact
+
+What happens to it, always by making a new one, as for a row of counts (`clickcurve.buckets.row`): `land`, then `trim`
+of what has more values than the cap; `fold_breakdown`; `apply_breakdown`, once however often; `merge_breakdowns`.
+
+The laws, each with a property test:
+
+1. Values + other = the hits recorded, in each bucket and dimension. No fold and no merge changes a sum.
+2. Any steps of folding give the same breakdown: a coarse bucket is made at once of all its parts, and trimmed once.
+3. The order of hits matters only to the values of a bucket that has seen more than its cap; never to a sum or a bound.
+4. A merge of owners never trims: a plain sum of rows folded to one day, each with its own trims. So an answer does not
+   depend on whether an owner's rows were folded before.
+5. Visitors of a day are a set while its hours are kept, then a number. Days add up to `visitor_days`, never to a set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from clickcurve.buckets.breakdowns.visitors import NO_DAYS, NO_VISITORS, OpenDay, VisitorDays
+from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, HOUR_S, Ladder
+
+NOT_GIVEN = ""
+
+
+class ValueCounts(NamedTuple):
+    """What a bucket knows of one dimension. values: value -> count (> 0), not to be changed in place."""
+
+    values: Mapping[str, int]
+    other: int = 0
+    slack: int = 0
+
+    def recorded(self) -> int:
+        """Returns the hits in the bucket."""
+        return sum(self.values.values()) + self.other
+
+
+Tiers = tuple[Mapping[int, ValueCounts], ...]  # one {bucket start: counts} per tier, finest first
+
+
+class Breakdown(NamedTuple):
+    """What one owner recorded of one link's hits.
+
+    fold_day, mark, erased_at  as in a row of counts.
+    first  the start of the hour of the earliest recorded hit, None = none.
+    shift  how often the caps were halved because the bytes became too many.
+    dimensions  name -> its tiers. days: start of a UTC day -> its visitors, as long as the finest tier holds it.
+    visitor_days  one {bucket start: number} per tier after the finest.
+    """
+
+    fold_day: int
+    mark: int
+    erased_at: int
+    first: int | None
+    shift: int
+    dimensions: Mapping[str, Tiers]
+    days: Mapping[int, OpenDay]
+    visitor_days: tuple[Mapping[int, VisitorDays], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CappedLadder:
+    """A breakdown's ladder, and how many values a bucket of each tier keeps. Raises ValueError for one without hours.
+
+    The finest tier is whole hours of one day, the others whole days: a day's visitors become a number all at once.
+    """
+
+    ladder: Ladder
+    caps: tuple[int, ...]
+    empty: Breakdown = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        finest, *others = self.ladder.tiers
+        if not others or finest.width_s is None or finest.width_s % HOUR_S or DAY_S % finest.width_s:
+            raise ValueError(
+                f"ladder {self.ladder}: a breakdown's finest tier is whole hours of a day, and not its last"
+            )
+        if any(tier.width_s is not None and tier.width_s % DAY_S for tier in others):
+            raise ValueError(f"ladder {self.ladder}: a breakdown's other tiers are whole days")
+        if len(self.caps) != len(self.ladder.tiers) or min(self.caps) < 1:
+            raise ValueError(f"caps {self.caps}: one of 1 or more for each of {len(self.ladder.tiers)} tiers")
+        object.__setattr__(self, "empty", Breakdown(0, 0, 0, None, 0, {}, {}, ({},) * len(others)))
+
+    def caps_of(self, shift: int) -> tuple[int, ...]:
+        """Returns the caps of a breakdown whose caps were halved so often."""
+        return tuple(cap >> shift for cap in self.caps) if shift else self.caps
+
+
+BREAKDOWN = CappedLadder(Ladder.parse("3600:2,86400:31,week:366,month"), (300, 150, 100, 100))
+
+
+@dataclass(frozen=True, slots=True)
+class BreakdownDelta:
+    """What a flush adds to one breakdown.
+
+    values  dimension -> start of an hour -> value -> count (> 0). Each recorded hit is in each dimension.
+    visitors  start of a UTC day -> hashes of its visitors. unknown: start of a UTC day -> hits without a visitor.
+    """
+
+    values: Mapping[str, Mapping[int, Mapping[str, int]]]
+    visitors: Mapping[int, Set[int]] = field(default_factory=dict)
+    unknown: Mapping[int, int] = field(default_factory=dict)
+
+    def oldest(self) -> int | None:
+        """Returns the earliest time that it speaks of; None = it adds nothing."""
+        times = [min(hours) for hours in self.values.values() if hours]
+        times += [min(days) for days in (self.visitors, self.unknown) if days]
+        return min(times, default=None)
+
+
+def trim(counts: ValueCounts, cap: int) -> ValueCounts:
+    """Keeps the `cap` greatest values, of equals those first by name, and `""`; the rest goes to `other`."""
+    values, other, slack = counts
+    if len(values) <= cap:
+        return counts
+    ranked = sorted([count for value, count in values.items() if value != NOT_GIVEN], reverse=True)
+    if len(ranked) <= cap:
+        return counts
+    gone = ranked[cap]
+    kept = {value: count for value, count in values.items() if count > gone or value == NOT_GIVEN}
+    room = cap - (len(kept) - (NOT_GIVEN in kept))
+    if room:
+        equals = sorted([value for value, count in values.items() if count == gone and value != NOT_GIVEN])
+        kept.update(dict.fromkeys(equals[:room], gone))
+    return ValueCounts(kept, other + sum(ranked[cap:]), slack + gone)
+
+
+def sum_of_counts(ours: ValueCounts, theirs: ValueCounts) -> ValueCounts:
+    """Returns the sum of two buckets, untrimmed."""
+    values = dict(ours.values)
+    for value, count in theirs.values.items():
+        values[value] = values.get(value, 0) + count
+    return ValueCounts(values, ours.other + theirs.other, ours.slack + theirs.slack)
+
+
+def land(row: Breakdown, delta: BreakdownDelta, capped: CappedLadder) -> Breakdown:
+    """Returns the breakdown with the delta's hits, each hour in the bucket that holds it on the fold day.
+
+    Raises ValueError if a time is not the start of an hour or day, or a count is below 1. Visitors of a day that is a
+    number already cannot be told from those that it counts: each adds one hit to `unknown`.
+    """
+    require_delta(delta)
+    caps = capped.caps_of(row.shift)
+    dimensions = dict(row.dimensions)
+    for name, hours in delta.values.items():
+        if hours:
+            dimensions[name] = _with_values(dimensions.get(name), hours, row.fold_day, caps, capped.ladder)
+    first = row.first
+    times = [min(hours) for hours in delta.values.values() if hours]
+    if times:
+        first = min(times) if first is None else min(first, *times)
+    days, closed = _with_visitors(row, delta, capped.ladder)
+    return row._replace(first=first, dimensions=dimensions, days=days, visitor_days=closed)
+
+
+def require_delta(delta: BreakdownDelta) -> None:
+    """Raises ValueError unless the delta's times are starts, and its counts 1 or more."""
+    for name, hours in delta.values.items():
+        for t, values in hours.items():
+            if t % HOUR_S or not 0 <= t < END_OF_TIME or min(values.values(), default=0) < 1:
+                raise ValueError(f"{name}, {t}: not counts of 1 or more at the start of an hour")
+    for t in (*delta.visitors, *delta.unknown):
+        if t % DAY_S or not 0 <= t < END_OF_TIME or delta.unknown.get(t, 1) < 1:
+            raise ValueError(f"visitors of {t}: not the start of a UTC day, or fewer than 1 unknown")
+
+
+def _with_values(
+    found: Tiers | None,
+    hours: Mapping[int, Mapping[str, int]],
+    fold_day: int,
+    caps: tuple[int, ...],
+    ladder: Ladder,
+) -> Tiers:
+    tiers = [dict(tier) for tier in found] if found else [{} for _ in ladder.tiers]
+    touched = set()
+    for t, values in hours.items():
+        index = ladder.tier_of(t, fold_day)
+        start = ladder.tiers[index].start(t)
+        before = tiers[index].get(start)
+        more = ValueCounts(dict(values))
+        tiers[index][start] = more if before is None else sum_of_counts(before, more)
+        touched.add((index, start))
+    for index, start in touched:
+        tiers[index][start] = trim(tiers[index][start], caps[index])
+    return tuple(tiers)
+
+
+def _with_visitors(
+    row: Breakdown, delta: BreakdownDelta, ladder: Ladder
+) -> tuple[Mapping[int, OpenDay], tuple[Mapping[int, VisitorDays], ...]]:
+    if not delta.visitors and not delta.unknown:
+        return row.days, row.visitor_days
+    days, closed = dict(row.days), [dict(tier) for tier in row.visitor_days]
+    for day in delta.visitors.keys() | delta.unknown.keys():
+        members, unknown = delta.visitors.get(day, frozenset()), delta.unknown.get(day, 0)
+        if not members and not unknown:
+            continue
+        index = ladder.tier_of(day, row.fold_day)
+        if not index:
+            before = days.get(day, OpenDay(NO_VISITORS))
+            days[day] = OpenDay(before.visitors.with_members(members), before.unknown + unknown)
+        else:
+            _add_days(
+                closed[index - 1], ladder.tiers[index].start(day), NO_DAYS._replace(unknown=unknown + len(members))
+            )
+    return days, tuple(closed)
+
+
+def _add_days(tier: dict[int, VisitorDays], start: int, more: VisitorDays) -> None:
+    before = tier.get(start)
+    tier[start] = more if before is None else before.with_days(more)
+
+
+def fold_breakdown(row: Breakdown, fold_day: int, capped: CappedLadder) -> Breakdown:
+    """Returns the breakdown as of fold_day, every sum unchanged; not above the row's own day, it changes nothing.
+
+    Not for a merged one: owners' rows are folded each by itself, with their own trims, and merged then.
+    """
+    if fold_day <= row.fold_day:
+        return row
+    cuts = capped.ladder.cuts(fold_day)
+    caps = capped.caps_of(row.shift)
+    dimensions = {name: _folded_tiers(tiers, cuts, caps, capped.ladder) for name, tiers in row.dimensions.items()}
+    days, closed = _folded_days(row, cuts, capped.ladder)
+    return row._replace(fold_day=fold_day, dimensions=dimensions, days=days, visitor_days=closed)
+
+
+def _folded_tiers(found: Tiers, cuts: tuple[int, ...], caps: tuple[int, ...], ladder: Ladder) -> Tiers:
+    """Carries what each tier no longer holds into the next, finest first; each bucket made so is trimmed once."""
+    folded: list[Mapping[int, ValueCounts]] = []
+    carried: dict[int, ValueCounts] = {}
+    for tier, cut, cap, counts in zip(ladder.tiers, cuts, caps, found, strict=True):
+        if carried:
+            made: dict[int, list[ValueCounts]] = {}
+            for start, fine in carried.items():
+                made.setdefault(tier.start(start), []).append(fine)
+            counts = dict(counts)
+            for start, parts in made.items():
+                if start in counts:
+                    parts.append(counts[start])
+                counts[start] = trim(sum_of_all(parts), cap)
+        carried = {start: bucket for start, bucket in counts.items() if start < cut}
+        folded.append({start: bucket for start, bucket in counts.items() if start >= cut} if carried else counts)
+    return tuple(folded)
+
+
+def sum_of_all(parts: Sequence[ValueCounts]) -> ValueCounts:
+    """Returns the sum of any number of buckets, untrimmed."""
+    values: dict[str, int] = {}
+    get = values.get
+    for part in parts:
+        for value, count in part.values.items():
+            values[value] = get(value, 0) + count
+    return ValueCounts(values, sum([part.other for part in parts]), sum([part.slack for part in parts]))
+
+
+def _folded_days(
+    row: Breakdown, cuts: tuple[int, ...], ladder: Ladder
+) -> tuple[Mapping[int, OpenDay], tuple[Mapping[int, VisitorDays], ...]]:
+    carried: dict[int, VisitorDays] = {}
+    for day, (visitors, unknown) in row.days.items():
+        if day < cuts[0]:
+            size = visitors.size()
+            carried[day] = VisitorDays(size, size, visitors.exact, unknown)
+    days = {day: visitors for day, visitors in row.days.items() if day >= cuts[0]} if carried else row.days
+    folded: list[Mapping[int, VisitorDays]] = []
+    for tier, cut, found in zip(ladder.tiers[1:], cuts[1:], row.visitor_days, strict=True):
+        held = dict(found)
+        for start, number in carried.items():
+            _add_days(held, tier.start(start), number)
+        carried = {start: number for start, number in held.items() if start < cut}
+        folded.append({start: number for start, number in held.items() if start >= cut})
+    return days, tuple(folded)
+
+
+def apply_breakdown(
+    row: Breakdown, delta: BreakdownDelta, mark: int, fold_day: int, erased_at: int, capped: CappedLadder
+) -> Breakdown:
+    """Returns the breakdown with flush number `mark` in it; one that has it already is returned as it is.
+
+    A breakdown that does not know of the link's latest erasure starts again empty.
+    """
+    if mark <= row.mark:
+        return row
+    if row.erased_at < erased_at:
+        row = capped.empty._replace(fold_day=row.fold_day, erased_at=erased_at)
+    return land(fold_breakdown(row, fold_day, capped), delta, capped)._replace(mark=mark)
+
+
+def halve_caps(row: Breakdown, capped: CappedLadder) -> Breakdown:
+    """Returns the breakdown with its caps halved once more, and every bucket trimmed to them."""
+    caps = capped.caps_of(row.shift + 1)
+    dimensions = {
+        name: tuple(
+            {start: trim(bucket, cap) for start, bucket in tier.items()} for tier, cap in zip(tiers, caps, strict=True)
+        )
+        for name, tiers in row.dimensions.items()
+    }
+    return row._replace(shift=row.shift + 1, dimensions=dimensions)
+
+
+def merge_breakdowns(rows: Iterable[Breakdown], fold_day: int, capped: CappedLadder) -> Breakdown:
+    """Returns the sum of owners' breakdowns of one link, each folded to fold_day or the greatest of theirs first.
+
+    Never trims. Its mark is 0, and it is for reading: not to be folded, nor stored.
+    """
+    several = list(rows)
+    day = max([fold_day, *(row.fold_day for row in several)])
+    folded = [fold_breakdown(row, day, capped) for row in several]
+    dimensions: dict[str, list[dict[int, ValueCounts]]] = {}
+    days: dict[int, OpenDay] = {}
+    closed: list[dict[int, VisitorDays]] = [{} for _ in capped.empty.visitor_days]
+    for row in folded:
+        for name, tiers in row.dimensions.items():
+            ours = dimensions.setdefault(name, [{} for _ in tiers])
+            for mine, theirs in zip(ours, tiers, strict=True):
+                for start, bucket in theirs.items():
+                    mine[start] = sum_of_counts(mine[start], bucket) if start in mine else bucket
+        for day_start, (visitors, unknown) in row.days.items():
+            before = days.get(day_start, OpenDay(NO_VISITORS))
+            days[day_start] = OpenDay(before.visitors.union(visitors), before.unknown + unknown)
+        for sums, numbers in zip(closed, row.visitor_days, strict=True):
+            for start, number in numbers.items():
+                sums[start] = sums[start].with_owner(number) if start in sums else number
+    return Breakdown(
+        day,
+        0,
+        max((row.erased_at for row in folded), default=0),
+        min((row.first for row in folded if row.first is not None), default=None),
+        max((row.shift for row in folded), default=0),
+        {name: tuple(tiers) for name, tiers in dimensions.items()},
+        days,
+        tuple(closed),
+    )
+
+
+def breakdown_due(row: Breakdown, capped: CappedLadder) -> int | None:
+    """Returns the first fold day on which folding this breakdown changes one of its buckets; None = never."""
+    found = [due for tier in range(len(capped.caps)) if (due := tier_due(row, tier, capped)) is not None]
+    return min(found, default=None)
+
+
+def tier_due(row: Breakdown, tier: int, capped: CappedLadder) -> int | None:
+    """Returns the first fold day on which this tier gives a bucket to the next; None = never."""
+    starts = [min(tiers[tier]) for tiers in row.dimensions.values() if tiers[tier]]
+    visitors: Mapping[int, object] = row.visitor_days[tier - 1] if tier else row.days
+    if visitors:
+        starts.append(min(visitors))
+    return capped.ladder.folds_at(tier, min(starts)) if starts else None

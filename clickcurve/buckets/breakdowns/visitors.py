@@ -1,0 +1,172 @@
+"""The visitors of one link on one UTC day: a set, exact up to 256 members, above it an estimate of its size.
+
+When a day's hours are no longer kept, its set becomes a number (`VisitorDays`). Numbers of days add up to visitor-days:
+they are never called unique visitors, for nothing tells whether two days had the same.
+
+A visitor is a hash of 40 bits, made elsewhere under a salt of that day. The state depends on the set only: not on the
+order of the members, on repeats, or on how sets were united. So a retry needs no id, and owners' sets merge.
+
+Above EXACT members a set is REGISTERS registers (HyperLogLog): the low 11 bits of a hash choose one, which keeps the
+greatest rank, the position of the lowest set bit in the other 29. The size is estimated by the improved raw estimator
+of Otmar Ertl, "New cardinality estimation algorithms for HyperLogLog sketches" (2017), algorithm 6: no table of
+corrections, no seam between ranges. Its standard error is 1.04 / sqrt(2,048) = 2.3 %, and a test measures it.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable, Set
+from typing import NamedTuple
+
+HASH_BITS = 40
+HASH_BYTES = 5
+EXACT = 256  # members: 1,280 bytes, what the registers come to when they are deflated
+REGISTERS = 2_048
+STANDARD_ERROR = 1.04 / math.sqrt(REGISTERS)
+
+_INDEX_BITS = 11
+_RANK_BITS = HASH_BITS - _INDEX_BITS
+_MAX_RANK = _RANK_BITS + 1  # of a hash whose rank bits are all 0
+_TWO_WORDS = struct.Struct(">IB")
+
+
+class VisitorSet(NamedTuple):
+    """A set of visitors' hashes: its members, or, if there are more than EXACT, one byte per register."""
+
+    members: frozenset[int]
+    registers: bytes = b""
+
+    @property
+    def exact(self) -> bool:
+        return not self.registers
+
+    def with_members(self, more: Set[int]) -> VisitorSet:
+        """Returns the set with these hashes in it; raises ValueError for one that is not of 40 bits."""
+        if more and not (min(more) >= 0 and max(more) < 1 << HASH_BITS):
+            raise ValueError(f"visitors from {min(more)} to {max(more)}: not hashes of {HASH_BITS} bits")
+        if self.registers:
+            return VisitorSet(frozenset(), _raised(bytearray(self.registers), more))
+        members = self.members | more
+        if len(members) <= EXACT:
+            return VisitorSet(members)
+        return VisitorSet(frozenset(), _raised(bytearray(REGISTERS), members))
+
+    def union(self, other: VisitorSet) -> VisitorSet:
+        """Returns the set of the members of both."""
+        if not other.registers:
+            return self.with_members(other.members)
+        if not self.registers:
+            return other.with_members(self.members)
+        return VisitorSet(frozenset(), bytes(map(max, self.registers, other.registers)))
+
+    def size(self) -> int:
+        """Returns how many members there are: the number itself while exact, above an estimate."""
+        if not self.registers:
+            return len(self.members)
+        return max(EXACT + 1, round(min(_estimated_size(self.registers), 1 << HASH_BITS)))
+
+
+NO_VISITORS = VisitorSet(frozenset())
+
+
+class OpenDay(NamedTuple):
+    """Visitors of a UTC day whose hours are kept. unknown: hits that do not say enough to tell visitors apart."""
+
+    visitors: VisitorSet
+    unknown: int = 0
+
+
+class VisitorDays(NamedTuple):
+    """Visitors of a bucket's UTC days, day by day: a visitor of two days counts twice.
+
+    Of one owner both bounds are the sum of its days' sizes. Of several, whose visitors may be the same: the greatest of
+    them, and their sum. exact: no day was estimated, and only one owner has some.
+    """
+
+    at_least: int
+    at_most: int
+    exact: bool
+    unknown: int = 0
+
+    def with_days(self, more: VisitorDays) -> VisitorDays:
+        """Returns the sum with other days of the same owner."""
+        at_least, at_most = self.at_least + more.at_least, self.at_most + more.at_most
+        return VisitorDays(at_least, at_most, self.exact and more.exact, self.unknown + more.unknown)
+
+    def with_owner(self, other: VisitorDays) -> VisitorDays:
+        """Returns the bounds for the same days of this and another owner."""
+        return VisitorDays(
+            max(self.at_least, other.at_least),
+            self.at_most + other.at_most,
+            self.exact and other.exact and not (self.at_most and other.at_most),
+            self.unknown + other.unknown,
+        )
+
+
+NO_DAYS = VisitorDays(0, 0, True)
+
+
+def visitor_bytes(visitors: VisitorSet) -> bytes:
+    """Writes the members, ascending, five bytes each, high byte first; or the registers."""
+    if visitors.registers:
+        return visitors.registers
+    return b"".join([member.to_bytes(HASH_BYTES, "big") for member in sorted(visitors.members)])
+
+
+def visitors_of(data: bytes, n: int) -> VisitorSet:
+    """Reads a set of n members, or registers if n is above EXACT; raises ValueError for other bytes."""
+    if n > EXACT:
+        if n != EXACT + 1 or len(data) != REGISTERS or max(data) > _MAX_RANK:
+            raise ValueError(f"{len(data)} bytes of registers for {n} visitors")
+        return VisitorSet(frozenset(), data)
+    if len(data) != n * HASH_BYTES:
+        raise ValueError(f"{len(data)} bytes for {n} visitors")
+    members = frozenset([high << 8 | low for high, low in _TWO_WORDS.iter_unpack(data)])
+    if len(members) != n:
+        raise ValueError(f"{n} visitors, but {len(members)} different ones")
+    return VisitorSet(members)
+
+
+def _raised(registers: bytearray, more: Iterable[int]) -> bytes:
+    for member in more:
+        index, rest = member & REGISTERS - 1, member >> _INDEX_BITS
+        rank = (rest & -rest).bit_length() if rest else _MAX_RANK
+        if rank > registers[index]:
+            registers[index] = rank
+    return bytes(registers)
+
+
+def _estimated_size(registers: bytes) -> float:
+    of_rank = [registers.count(rank) for rank in range(_MAX_RANK + 1)]
+    z = REGISTERS * _tau(1 - of_rank[_MAX_RANK] / REGISTERS)
+    for rank in range(_RANK_BITS, 0, -1):
+        z = 0.5 * (z + of_rank[rank])
+    z += REGISTERS * _sigma(of_rank[0] / REGISTERS)
+    return REGISTERS * REGISTERS / (2 * math.log(2) * z) if z else math.inf
+
+
+def _sigma(x: float) -> float:
+    """Sums x + x**2 + 2 x**4 + 4 x**8 ...: what registers that nothing has reached add. Not for x = 1: no member."""
+    power, z = 1.0, x
+    while True:
+        x *= x
+        before = z
+        z += x * power
+        power += power
+        if z == before:
+            return z
+
+
+def _tau(x: float) -> float:
+    """Sums what registers at the last rank take away."""
+    if x in (0.0, 1.0):
+        return 0.0
+    power, z = 1.0, 1 - x
+    while True:
+        x = math.sqrt(x)
+        before = z
+        power *= 0.5
+        z -= (1 - x) ** 2 * power
+        if z == before:
+            return z / 3
