@@ -72,6 +72,11 @@ class Disk:
             if error.errno not in _UNSUPPORTED:
                 raise
 
+    def free_bytes(self, folder: Path) -> int:
+        """Returns how much more a program without privileges may write to the folder's disk."""
+        found = os.statvfs(folder)
+        return found.f_bavail * found.f_frsize
+
     def write(self, fd: int, buffers: Sequence[bytes], offset: int, *, durable: bool) -> int:
         """Returns the number of bytes written, perhaps fewer than given. durable: they are synced when it returns."""
         if durable and self._write_and_sync:

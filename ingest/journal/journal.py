@@ -11,6 +11,8 @@ stop, `segment_files.py` how they are written. Rules that keep it exact:
 4. The header of a segment repeats the whole state, so old segments can go as soon as a complete flush covers them.
 5. Hits are accepted only while a spare file with reserved room is ready for the next segment, so that on a full disk a
    flush can still be recorded and completed, which makes room again. For the same reason `max_bytes` limits hits only.
+6. Where the store is on the same disk, hits leave the room that their flush needs there. Otherwise the store could not
+   take what the journal holds, and the journal could not let go of it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from typing import Literal
 
 from clickcurve.buckets.errors import JournalBroken, JournalError, JournalFull, JournalHeld, JournalUnknown
 from ingest.journal.disk import Disk
-from ingest.journal.recovery import damaged, recover, segment_path
+from ingest.journal.recovery import Segment, damaged, recover, segment_path
 from ingest.journal.segment_files import SegmentFiles
 from ingest.journal.segment_format import (
     GROUP,
@@ -49,6 +51,7 @@ from ingest.journal.segment_format import (
 MAX_BYTES = 1 << 30
 SEGMENT_BYTES = 32 << 20  # a recovery, and a flush that is rebuilt, read a segment whole
 CHUNK_BYTES = 1 << 20
+LOOK_BYTES = 64 << 10  # after so many bytes, and after a flush, the disk is asked again how much room it has
 SYNC_OFF_LOSES = (
     "with sync off, hits that were answered with success since the last flush was recorded are lost, in full or in "
     "part, when the operating system or the power fails; a crash of the program alone loses nothing"
@@ -87,6 +90,7 @@ class Journal:
         self._segment_bytes = min(segment_bytes, SEGMENT_BYTES_MAX)
         self._always = True
         self._clock: Callable[[], float] | None = None
+        self._flush_bytes: Callable[[int], int] | None = None
         self._mutex = threading.Lock()
         self._lock_fd: int | None = None
         self._state = NEW
@@ -102,14 +106,16 @@ class Journal:
         chunk_bytes: int = CHUNK_BYTES,
         sync: Literal["always", "off"] = "always",
         clock: Callable[[], float] | None = None,
+        flush_bytes: Callable[[int], int] | None = None,
     ) -> Journal:
         """Locks the folder (JournalHeld if a process has it) and recovers; JournalDamaged gives file and offset.
 
         An existing journal opens on a disk that refuses writes, too: it can be read, and each call that must write
-        tries again. A new one raises JournalFull or JournalBroken there.
+        tries again. A new one raises JournalFull or JournalBroken there. `flush_bytes` says how much room the flush of
+        so many bytes of the journal needs on this disk; None: the store is elsewhere.
         """
         journal = cls(folder, disk or Disk(), max_bytes, segment_bytes, chunk_bytes)
-        journal._always, journal._clock = sync == "always", clock
+        journal._always, journal._clock, journal._flush_bytes = sync == "always", clock, flush_bytes
         try:
             journal._lock_folder()
             journal._recover()
@@ -166,10 +172,22 @@ class Journal:
         try:
             if files.current is None or files.current.end >= self._segment_bytes:
                 files.open_next(self._state)
+            current = files.current
+            assert current is not None
+            if current.end + size > current.room_to:
+                self._leave_room(current, held + size, size)
             files.make_spare()
             files.reserve(size)
         except OSError as error:
             raise _refusal("nothing was written", error) from error
+
+    def _leave_room(self, current: Segment, held: int, size: int) -> None:
+        """Raises JournalFull if the flush of `held` bytes would not find the room that it needs on this disk."""
+        if self._flush_bytes is not None:
+            needed, free = self._flush_bytes(held), self._disk.free_bytes(self.folder)
+            if free < needed:
+                raise JournalFull(f"the disk has {free:,} bytes left, and the next flush needs {needed:,} of them")
+        current.room_to = current.end + size + LOOK_BYTES
 
     def _cancel(self, error: OSError) -> None:
         """Cancels a group whose write failed, by making the end of its segment before it durable; always raises."""

@@ -43,6 +43,7 @@ class Segment:
     durable: int
     hits: bool = False  # holds a group, so it belongs to a flush
     must_rewrite: bool = True  # before a sync, from `durable` on: a failed sync may have dropped it
+    room_to: int = 0  # up to here the disk had room for the flush of its hits, too, when it was last asked
 
 
 @dataclass(slots=True)

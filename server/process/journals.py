@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from clickcurve.buckets.errors import JournalHeld
+from clickcurve.buckets.errors import ClickcurveError, JournalHeld
 from clickcurve.buckets.ladder import Ladder
 from ingest.flush import Pace
 from ingest.journal.journal import Journal
@@ -20,6 +20,7 @@ from server.process import data_folder
 from server.settings import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
+from storage.sqlite.file import flush_bytes
 
 MIB = 1024 * 1024
 
@@ -57,7 +58,22 @@ def _open(settings: Settings, folder: Path) -> Journal:
         max_bytes=settings.journal_mib * MIB,
         sync="always" if settings.sync else "off",
         clock=clock.monotonic,
+        flush_bytes=_flush_bytes(settings),
     )
+
+
+def _flush_bytes(settings: Settings) -> Callable[[int], int] | None:
+    """Returns how much room a flush needs on the journal's disk, if the store is a file there.
+
+    All workers of the folder may hold as much as the one that asks.
+    """
+    scheme, _, path = settings.store.partition(":///")
+    database = Path(path)
+    if scheme != "sqlite" or not database.parent.is_dir():
+        return None
+    if database.parent.stat().st_dev != settings.data.stat().st_dev:
+        return None
+    return lambda journal_bytes: flush_bytes(database, journal_bytes * settings.workers)
 
 
 def holds_hits(settings: Settings, number: int) -> bool:
@@ -71,6 +87,14 @@ def holds_hits(settings: Settings, number: int) -> bool:
 
 def open_owner(settings: Settings, journal: Journal, store: Store, alone: bool) -> Owner:
     """Opens an owner over a journal, with the journal's hits in its buffer. Needs a running event loop."""
+    logged: set[str] = set()
+
+    def damaged(key: str, error: ClickcurveError) -> None:
+        if key not in logged:
+            logged.add(key)
+            row = {"key": key, "owner": journal.state.identity.owner, "reason": error.detail}
+            log.error("damaged row", extra={**row, "then": "its hits are set aside; see `clickcurve repair`"})
+
     return Owner(
         journal,
         store,
@@ -80,6 +104,7 @@ def open_owner(settings: Settings, journal: Journal, store: Store, alone: bool) 
         place=f"{socket.gethostname()}:{journal.folder.absolute()}",
         alone=alone,
         flushed=lambda status: _log_flush(journal.folder.name, status),
+        unreadable=damaged,
     )
 
 

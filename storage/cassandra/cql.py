@@ -9,6 +9,7 @@ The kind of a statement says how it is run:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -31,6 +32,16 @@ class Statement:
     kind: StatementKind
     partition: int = 0  # of a WRITE with few bytes: its first values, so many, name the partition; these go together
 
+    def text_in(self, keyspace: str) -> str:
+        """Returns the text with the keyspace before the table, unless it names one.
+
+        A node that does not know the versions of all others, as after a start while one is down, gives a statement
+        without a keyspace one id in all keyspaces: rows of one Clickcurve were read and written in another's tables.
+        """
+        return _TABLE.sub(rf"\1 {keyspace}.", self.text)
+
+
+_TABLE = re.compile(r"\b(FROM|INTO|UPDATE) (?!\w+\.)")
 
 Values: TypeAlias = tuple[object, ...]
 Rows: TypeAlias = list[tuple[Any, ...]]

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from clickcurve.buckets.ladder import DAY_S
 from storage.cassandra.cql import Cql, Statement
-from storage.cassandra.partition_key import SHARDS, partition_key, shard_of
+from storage.cassandra.partitions import SHARDS, partition_key, shard_of
 from storage.cassandra.statements import (
     ADD_DUE,
     ADD_DUE_DAY,

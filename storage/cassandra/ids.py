@@ -16,7 +16,7 @@ from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.times import SECOND_US
 from storage.cassandra.cql import Cql
-from storage.cassandra.scan import partitions
+from storage.cassandra.partitions import partitions
 from storage.cassandra.statements import CLAIM_ID, CLAIM_ID_AGAIN, CLAIMED, CLAIMS, IDS_FIRST, IDS_FROM
 
 Claim: TypeAlias = tuple[int, int, int]  # owner, flush, accepted_us

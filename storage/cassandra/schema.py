@@ -18,12 +18,15 @@ from uuid import uuid4
 from clickcurve.buckets.errors import LadderInvalid, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder
 from storage.cassandra.cql import Rows, Statement, Values
+from storage.cassandra.node_settings import SETTINGS_QUERY, unmet
 from storage.cassandra.statements import NOTE
 from storage.cassandra.uri import Address
 
 VERSION = 1  # of the tables below
 REPLICATION = 3
 ATTEMPTS = 3  # to note something in meta
+# A quorum that has answered with a version has it: what a read returned is never missing in the next one.
+READ_REPAIR = "BLOCKING"
 NOTES = {"version", "ladder", "dc", "uuid"}  # the names in meta
 
 # Rows with traffic are rewritten in every flush, so most of what is on disk is older versions. Levels (L) of fan-out 4
@@ -60,7 +63,8 @@ class Table:
     def _options(self) -> str:
         return (
             f"compaction = {_map(self.compaction)}\n    AND gc_grace_seconds = {self.gc_grace_s}"
-            f"\n    AND default_time_to_live = {self.ttl_s}\n    AND comment = '{self.what}'"
+            f"\n    AND default_time_to_live = {self.ttl_s}\n    AND read_repair = '{READ_REPAIR}'"
+            f"\n    AND comment = '{self.what}'"
         )
 
 
@@ -236,7 +240,8 @@ def _findings(cluster: Administered, ladder: Ladder | None) -> Iterator[Finding]
         yield Finding(f"table {keyspace}.{name} has other options ({', '.join(wrong)}): {mend}", fatal=False)
     yield from _wrong_notes(cluster, ladder, mend)
     yield from _weak_replication(keyspace, replication, cluster)
-    yield from _unsynced(cluster)
+    for sentence in unmet(cluster.on_each_node(SETTINGS_QUERY)):
+        yield Finding(sentence, fatal=False)
 
 
 def _wrong_notes(cluster: Administered, ladder: Ladder | None, mend: str) -> Iterator[Finding]:
@@ -297,17 +302,6 @@ def _weak_replication(keyspace: str, replication: Mapping[str, str], cluster: Ad
         )
 
 
-def _unsynced(cluster: Administered) -> Iterator[Finding]:
-    found = cluster.on_each_node("SELECT value FROM system_views.settings WHERE name = 'commitlog_sync'")
-    nodes = sorted(node for node, rows in found.items() if rows == [("periodic",)])
-    if nodes:
-        yield Finding(
-            f"commitlog_sync is periodic on {', '.join(nodes)}: a crash of machines loses what was counted in the"
-            " seconds before; set commitlog_sync: group and commitlog_sync_group_window: 10ms in cassandra.yaml",
-            fatal=False,
-        )
-
-
 def _check_release(cluster: Administered) -> None:
     """Raises StoreMismatch if a node's Cassandra is too old for the compaction of `rows`."""
     for node, rows in cluster.on_each_node("SELECT release_version FROM system.local").items():
@@ -319,7 +313,6 @@ def _check_release(cluster: Administered) -> None:
 def _write_notes(cluster: Administered, ladder: Ladder) -> Iterator[str]:
     """Notes what the keyspace is for; what is noted already stays."""
     noted = {"version": str(VERSION), "ladder": str(ladder), "dc": cluster.address.dc or "", "uuid": str(uuid4())}
-    cluster.use(())
     for name, value in noted.items():
         for _ in range(ATTEMPTS):
             applied = cluster.apply_if(NOTE, (name, value))
@@ -362,10 +355,9 @@ def _wrong_options(cluster: Administered) -> dict[str, list[str]]:
     """Returns the names of the options of each table that are not as they should be."""
     wrong: dict[str, list[str]] = {}
     known = {table.name: table for table in TABLES}
-    query = "SELECT table_name, compaction, gc_grace_seconds, default_time_to_live FROM system_schema.tables"
-    for name, compaction, gc_grace_s, ttl_s in cluster.look_up(
-        f"{query} WHERE keyspace_name = '{cluster.address.keyspace}'"
-    ):
+    options = "compaction, gc_grace_seconds, default_time_to_live, read_repair"
+    query = f"SELECT table_name, {options} FROM system_schema.tables WHERE keyspace_name = '{cluster.address.keyspace}'"
+    for name, compaction, gc_grace_s, ttl_s, read_repair in cluster.look_up(query):
         if name not in known:
             continue
         table = known[name]
@@ -374,6 +366,7 @@ def _wrong_options(cluster: Administered) -> dict[str, list[str]]:
             "compaction": {option: set_to.get(option) for option in table.compaction} == table.compaction,
             "gc_grace_seconds": gc_grace_s == table.gc_grace_s,
             "default_time_to_live": ttl_s == table.ttl_s,
+            "read_repair": read_repair == READ_REPAIR,
         }
         if not all(pairs.values()):
             wrong[name] = [option for option, right in pairs.items() if not right]

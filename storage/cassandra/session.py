@@ -44,6 +44,7 @@ from cassandra.policies import (
     LoadBalancingPolicy,
     ReconnectionPolicy,
     RetryPolicy,
+    RoundRobinPolicy,
     TokenAwarePolicy,
 )
 from cassandra.query import BatchStatement, BatchType, PreparedStatement, SimpleStatement, tuple_factory
@@ -129,7 +130,8 @@ class Session:
         prepared = self._prepared.get(statement)
         if prepared is None:
             with self._preparing:
-                prepared = self._prepared.get(statement) or self._session.prepare(statement.text)
+                text = statement.text_in(self.address.keyspace)
+                prepared = self._prepared.get(statement) or self._session.prepare(text)
                 prepared.is_idempotent = statement.kind is not StatementKind.CONDITION
                 self._prepared[statement] = prepared
         return prepared
@@ -146,9 +148,8 @@ class Session:
 
     # --- schema -----------------------------------------------------------------------------------------------------
     def use(self, statements: Iterable[Statement]) -> None:
-        """Switches to the address's keyspace and prepares these statements, so that `ask` never blocks."""
+        """Prepares these statements, so that `ask` never blocks."""
         try:
-            self._session.set_keyspace(self.address.keyspace)
             for statement in statements:
                 self._prepare(statement)
         except Exception as error:
@@ -240,8 +241,10 @@ def _cluster(address: Address, counters: Counters) -> Cluster:
 
 
 def _profiles(address: Address, counters: Counters) -> dict[object, ExecutionProfile]:
-    def in_turn() -> DCAwareRoundRobinPolicy:
-        return DCAwareRoundRobinPolicy(address.dc) if address.dc else DCAwareRoundRobinPolicy()
+    def in_turn() -> LoadBalancingPolicy:
+        # Without dc every node is asked: the other policy would ask only those of the first node's data centre, and
+        # find none when that is lost, though the others still have a quorum.
+        return DCAwareRoundRobinPolicy(address.dc) if address.dc else RoundRobinPolicy()
 
     quorum, serial = ConsistencyLevel.QUORUM, ConsistencyLevel.SERIAL
     if address.dc:

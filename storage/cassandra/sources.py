@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clickcurve.buckets.errors import StoreUnavailable
 from storage.cassandra.cql import Cql
-from storage.cassandra.partition_key import partition_key, stored_key_of
+from storage.cassandra.partitions import partition_key, stored_key_of
 from storage.cassandra.statements import CREATE_SOURCE, MOVE_SOURCE, SOURCE, SOURCES
 from storage.contract import Held, Source
 

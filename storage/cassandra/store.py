@@ -21,9 +21,8 @@ from storage.cassandra.day_index import DayIndex, KeyOnDay
 from storage.cassandra.erasures import Erasures
 from storage.cassandra.ids import REPLAY_US, IdsTable
 from storage.cassandra.owners import OwnersTable
-from storage.cassandra.partition_key import partition_key, stored_key_of
+from storage.cassandra.partitions import partition_key, partitions, stored_key_of
 from storage.cassandra.row_cache import CachedRow, RowCache
-from storage.cassandra.scan import partitions
 from storage.cassandra.sources import SourcesTable
 from storage.cassandra.statements import KEYS, LINK, LOAD_OWN, META, SAVE, WALK_FIRST, WALK_FROM
 from storage.contract import Held, OwnerRecord, OwnRow, SavedRow, Source, StoredLink, StoredRow

@@ -60,12 +60,17 @@ class Connections:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Makes one transaction of a block: durable when left, undone when left by an error."""
         with self.on_worker() as db:
-            db.execute("BEGIN IMMEDIATE")
-            before = db.total_changes
-            yield db
-            if db.total_changes != before:
-                sign(db, self.file.uuid)
-            db.execute("COMMIT")
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                before = db.total_changes
+                yield db
+                if db.total_changes != before:
+                    sign(db, self.file.uuid)
+                db.execute("COMMIT")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorname == "SQLITE_FULL":
+                    self._reuse_wal()
+                raise
             self.file.check_in_place()
             if self.file.wal_is_long():
                 with suppress(sqlite3.Error):  # what was written is durable; the next transaction tries again
@@ -79,6 +84,12 @@ class Connections:
     def _undo(self) -> None:
         if self.worker.in_transaction:
             self.worker.execute("ROLLBACK")
+
+    def _reuse_wal(self) -> None:
+        """Writes the WAL back on a full disk: from its beginning on it takes the next transactions without new room."""
+        with suppress(sqlite3.Error):  # the disk that is full is what is reported
+            self._undo()
+            self._checkpoint()
 
     def _checkpoint(self) -> None:
         self.worker.execute("BEGIN IMMEDIATE")

@@ -29,6 +29,8 @@ APPLICATION_ID = 0x436C6B43
 SCHEMA_VERSION = "1"
 PAGE_BYTES = 8192  # as quick as 4096, and the file is a little smaller (6.9 and 7.0 MB for 100,000 links)
 WAL_BYTES = 8 << 20  # a longer WAL is checkpointed; after that it shrinks to this
+WAL_ROOM_BYTES = 16 << 20  # what it may come to before that: one save of 500 rows is up to 500 pages and some
+GROWTH = 10  # by how much a new row is longer than its hit in a journal: up to 5.6 times, for keys of 4 characters
 
 # rows: the key comes first, so that all owners' rows of a link are next to each other. No index on due_day: it would
 # cost as much as the rows of quiet links, and a daily pass over the table does not need it.
@@ -116,6 +118,15 @@ class SqliteFile:
             return self._wal.stat().st_size > WAL_BYTES
         except FileNotFoundError:
             return False
+
+
+def flush_bytes(path: Path, journal_bytes: int) -> int:
+    """Returns how much room the database needs beyond its files to take what these bytes of a journal hold."""
+    try:
+        wal_bytes = wal_path(path).stat().st_size
+    except FileNotFoundError:
+        wal_bytes = 0
+    return max(0, WAL_ROOM_BYTES - wal_bytes) + GROWTH * journal_bytes
 
 
 @contextmanager

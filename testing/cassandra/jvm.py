@@ -8,6 +8,7 @@ from pathlib import Path
 from testing.cassandra.jars import jars, java, java_version
 
 LOGBACK = Path(__file__).parent / "logback.xml"
+LOCATION = "cassandra-rackdc.properties"  # the name of the file, and of the property that says where it is
 
 # What conf/jvm17-server.options of Cassandra 5.0 opens of Java's modules: without them it ends in silence.
 _EXPORTS = (
@@ -74,13 +75,14 @@ def loaded_classes() -> Path:
 
 
 def daemon(folder: Path, jmx_port: int, heap_mb: int, keep_classes: Path | None = None) -> list[str]:
-    """The command of a node that keeps all it has below `folder`, where `cassandra.yaml` and `tmp` must be.
+    """The command of a node that keeps all it has below `folder`, where `cassandra.yaml`, `LOCATION` and `tmp` must be.
 
     `keep_classes`: where to write, at its end, what `loaded_classes` is. Raises Missing.
     """
     [agent] = jars().glob("jamm-*.jar")
     own = {
         "cassandra.config": (folder / "cassandra.yaml").as_uri(),
+        LOCATION: (folder / LOCATION).as_uri(),
         "cassandra.storagedir": folder,
         "cassandra.logdir": folder / "logs",
         "cassandra.triggers_dir": folder / "triggers",

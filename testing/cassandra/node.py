@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 from typing import NoReturn, Self
@@ -17,6 +18,7 @@ from testing.cassandra.jars import Missing
 from testing.lifeline import spawn
 
 TEMPLATE = Path(__file__).parent / "cassandra.yaml"
+DATA_CENTRE = "datacenter1"  # as Cassandra calls its only one unless it is named
 READY_LINE = b"Starting listening for CQL clients on"
 TRY_EVERY_S = 0.1
 TRIES = 900
@@ -39,7 +41,8 @@ class Place:
     """Where a node runs and how. All nodes of a ring have the same ports, but for JMX, which is on 127.0.0.1 for all.
 
     `announced` is the address that drivers are told to use, for a proxy that stands there; None = the node's own.
-    `clock_skew_s` is what its clock is ahead of this machine's.
+    `clock_skew_s` is what its clock is ahead of this machine's. `settings` replace those of cassandra.yaml, by name;
+    each is the text after the colon.
     """
 
     folder: Path
@@ -53,6 +56,8 @@ class Place:
     commitlog_sync: str = "batch"
     announced: str | None = None
     clock_skew_s: int = 0
+    data_centre: str = DATA_CENTRE
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 class Node:
@@ -82,6 +87,7 @@ class Node:
         assert not self.running, f"node {self.address} is running already"
         (self.place.folder / "tmp").mkdir(parents=True, exist_ok=True)
         (self.place.folder / "cassandra.yaml").write_text(configuration(self.place))
+        (self.place.folder / jvm.LOCATION).write_text(f"dc={self.place.data_centre}\nrack=rack1\n")
         self._log_begins = self._log.stat().st_size if self._log.exists() else 0
         command = jvm.daemon(self.place.folder, self.place.jmx_port, self.place.heap_mb, self._keep_classes)
         self._process = spawn(command, self._printed, _environment(self.place.clock_skew_s))
@@ -194,7 +200,10 @@ def configuration(place: Place) -> str:
         "seed": place.seed,
         "commitlog_sync": COMMITLOG_SYNC[place.commitlog_sync],
     }
-    return Template(TEMPLATE.read_text()).substitute(names)
+    text = Template(TEMPLATE.read_text()).substitute(names)
+    for name, value in place.settings.items():
+        text = re.sub(rf"(?m)^{name}:.*\n", "", text) + f"{name}: {value}\n"
+    return text
 
 
 def _environment(clock_skew_s: int) -> dict[str, str]:

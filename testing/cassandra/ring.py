@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from testing.cassandra.node import Node, Place
+from testing.cassandra.node import DATA_CENTRE, Node, Place
 from testing.cassandra.question import Refused
 
 # A third of the token range each.
 TOKENS = (-9223372036854775808, -3074457345618258603, 3074457345618258602)
 # Below the ports that the kernel gives to outgoing connections: a killed node must find its own free again.
 PORTS = range(18000, 32000)
-DATA_CENTRE = "datacenter1"
 # A keyspace of Cassandra's own with three replicas: read from all of them, it shows that each node takes all for alive.
 _OF_ALL = "SELECT keyspace_name FROM system_distributed.view_build_status"
 
@@ -80,10 +79,16 @@ class Ring:
             node.kill()
 
 
-def place_one(folder: Path, commitlog_sync: str = "batch", native_port: int | None = None) -> Place:
+def place_one(
+    folder: Path,
+    commitlog_sync: str = "batch",
+    native_port: int | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Place:
     """Where a single node runs: 127.0.0.1, ports that are free now."""
     storage, jmx, native = free_ports(3)
-    return Place(folder, "127.0.0.1", native_port or native, storage, jmx, commitlog_sync=commitlog_sync)
+    port = native_port or native
+    return Place(folder, "127.0.0.1", port, storage, jmx, commitlog_sync=commitlog_sync, settings=settings or {})
 
 
 def place_three(
@@ -92,12 +97,15 @@ def place_three(
     announced: Sequence[str | None] = (None, None, None),
     clock_skew_s: Mapping[int, int] | None = None,
     commitlog_sync: str = "group",
+    data_centres: Sequence[str] = (DATA_CENTRE,) * 3,
 ) -> list[Place]:
     """Where three nodes run: 127.0.0.1 to 127.0.0.3, the same ports on each.
 
     `announced`: per node the address that drivers are told. `clock_skew_s`: how much the clock of which node is ahead.
+    `data_centres`: that of each node; each has a seed, so that its nodes can start while the others are lost.
     """
     storage, native, *jmx = free_ports(5)
+    seeds = ",".join(f"127.0.0.{data_centres.index(name) + 1}" for name in dict.fromkeys(data_centres))
     return [
         Place(
             folder / f"node{index + 1}",
@@ -106,10 +114,12 @@ def place_three(
             storage,
             jmx[index],
             token=TOKENS[index],
+            seed=seeds,
             heap_mb=384,
             commitlog_sync=commitlog_sync,
             announced=announced[index],
             clock_skew_s=(clock_skew_s or {}).get(index, 0),
+            data_centre=data_centres[index],
         )
         for index in range(3)
     ]

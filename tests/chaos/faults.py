@@ -15,7 +15,7 @@ from tests.cassandra.front import Front
 from tests.cassandra.proxy import conditional
 from tests.chaos.owners import Owner
 
-_OURS = re.compile(r"\b(FROM|INTO|UPDATE)\s+(rows|owners|ids|sources|due|due_days|touched|erasures|meta)\b")
+_OURS = re.compile(r"\b(FROM|INTO|UPDATE)\s+(\w+\.)?(rows|owners|ids|sources|due|due_days|touched|erasures|meta)\b")
 
 
 @dataclass(frozen=True, slots=True)

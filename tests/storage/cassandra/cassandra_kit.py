@@ -33,6 +33,7 @@ class Keyspace:
         # Nothing here outlives the node: with a commit log each truncation would write files.
         self.session.define(f"ALTER KEYSPACE {name} WITH durable_writes = false")
         self.session.use(STATEMENTS.values())
+        self.session._session.set_keyspace(name)  # for what tests look up by a table's name alone
 
     def empty(self) -> None:
         for table in TABLES:

@@ -90,10 +90,12 @@ def test_a_missing_table_and_other_options_are_mended(cluster: Session) -> None:
     schema.apply_schema(cluster, LADDER, replication=1)
     change(cluster, "DROP TABLE {keyspace}.due")
     change(cluster, "ALTER TABLE {keyspace}.touched WITH default_time_to_live = 5 AND gc_grace_seconds = 7")
+    change(cluster, "ALTER TABLE {keyspace}.owners WITH read_repair = 'NONE'")
     change(cluster, "ALTER TABLE {keyspace}.rows WITH compaction = {{'class': 'SizeTieredCompactionStrategy'}}")
     assert "has no table due" in sentences(cluster)[0]
     assert sorted(schema.apply_schema(cluster, LADDER, replication=1)) == [
         "table due made",
+        "table owners: read_repair set",
         "table rows: compaction set",
         "table touched: gc_grace_seconds, default_time_to_live set",
     ]
@@ -181,7 +183,8 @@ def test_a_commit_log_that_is_not_synced_is_reported_by_node(made: Session) -> N
     class Unsynced(Faulty):
         def on_each_node(self, text: str) -> dict[str, Rows]:
             assert list(self._session.on_each_node(text)) == ["127.0.0.1"]
-            return {"h1": [("periodic",)], "h2": [("group",)], "h3": [("periodic",)], "h4": []}
+            periodic = [("commitlog_sync", "periodic")]
+            return {"h1": periodic, "h2": [("commitlog_sync", "group")], "h3": periodic, "h4": []}
 
     problems = schema.check_schema(Unsynced(made), LADDER)
     (unsynced,) = [problem for problem in problems if "commitlog_sync" in problem.sentence]

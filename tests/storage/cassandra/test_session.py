@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from cassandra.protocol import ErrorMessage
 from clickcurve.buckets.errors import SettingInvalid, StoreMismatch, StoreUnavailable
 from storage.cassandra.cql import StatementKind
 from storage.cassandra.requests import Counters
+from storage.cassandra.schema import TABLES
 from storage.cassandra.session import ATTEMPTS, Session, _profiles, as_store_error, connect
 from storage.cassandra.statements import ADD_TOUCHED, CLAIMED, CREATE_OWNER, LINK, NOW_MS, SAVE, STATEMENTS, TOUCHED
 from storage.cassandra.store import CassandraStore
@@ -91,6 +93,15 @@ def test_small_writes_to_one_partition_go_together(emptied: Keyspace) -> None:
     assert session.measures()["store_requests_total"] - before == 2 * 3  # of 40, 40 and 20
     for day in (7, 8):
         assert [key for (key,) in session.run(TOUCHED, (day, 1, "", 1_000))] == keys
+
+
+def test_each_statement_names_its_keyspace_for_a_node_may_take_another_one_instead(emptied: Keyspace) -> None:
+    keyspace = emptied.session.address.keyspace
+    prepared = {text for (text,) in emptied.session.look_up("SELECT query_string FROM system.prepared_statements")}
+    for statement in STATEMENTS.values():
+        assert statement.text_in(keyspace) in prepared
+        (table,) = re.findall(r"\b(?:FROM|INTO|UPDATE) (\S+)", statement.text_in(keyspace))
+        assert table == "system.local" or table.removeprefix(f"{keyspace}.") in {each.name for each in TABLES}
 
 
 def test_a_conditional_update_is_sent_once(emptied: Keyspace) -> None:
@@ -317,7 +328,7 @@ def test_a_row_whose_answer_was_lost_is_stored_once_it_was_tried_again(proxied: 
     session, proxy = proxied
     store = CassandraStore(session)
     held = in_flush(store)
-    proxy.drop(lambda text: text == SAVE.text)
+    proxy.drop(lambda text: text == SAVE.text_in(session.address.keyspace))
     with pytest.raises(StoreUnavailable):
         store.save_own(held, 1, saved("a", "b"), {})
     proxy.heal()
@@ -328,7 +339,7 @@ def test_a_row_whose_answer_was_lost_is_stored_once_it_was_tried_again(proxied: 
 def test_a_list_that_does_not_come_whole_is_no_list(proxied: tuple[Session, Proxy]) -> None:
     session, proxy = proxied
     store = CassandraStore(session)
-    proxy.drop(lambda text: text == CLAIMED.text)
+    proxy.drop(lambda text: text == CLAIMED.text_in(session.address.keyspace))
     with pytest.raises(StoreUnavailable):
         asyncio.run(store.claimed([f"id-{n}" for n in range(500)], 0))
     proxy.heal()

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from storage.cassandra.cql import Cql, Rows, Statement, StatementKind
-from storage.cassandra.scan import partitions
+from storage.cassandra.partitions import partitions
 
 
 def test_a_walk_goes_through_keys_with_one_token_too() -> None:
