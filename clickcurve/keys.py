@@ -108,6 +108,10 @@ def caller_key(event: str, outcome: str, digest: str) -> str:
     return namespace_key(_CALLERS, f"{event}:{outcome}:{digest}")
 
 
+# What an owner counted of rows that it cannot read: see `clickcurve.buckets.set_aside`.
+SET_ASIDE = namespace_key("set-aside", "")
+
+
 def kept_days(stored: str) -> int | None:
     """Returns for how many days the counts of a stored key may be kept; None = for ever."""
     return CALLER_DAYS if stored.startswith(_OF_CALLERS) else None

@@ -70,6 +70,17 @@ def given_back(held: Held) -> Identity:
     return Identity(held.owner, held.epoch, "", ((held.epoch, held.holder),))
 
 
+def refuse_old_ids(replay_us: int | None, oldest_us: int, now: float, place: str) -> None:
+    """Raises JournalSuperseded if the store may have forgotten ids that were accepted so long ago."""
+    if replay_us is not None and oldest_us < now * 1e6 - replay_us:
+        raise JournalSuperseded(
+            f"the journal holds ids that were accepted more than {replay_us // 86_400_000_000} days ago: what they"
+            " stand for may be counted already, and the store no longer knows",
+            field="journal",
+            value=place,
+        )
+
+
 def _with_attempt(identity: Identity, after: OwnerRecord) -> Identity:
     return replace(identity, attempts=(*identity.attempts, (after.epoch, after.holder)))
 

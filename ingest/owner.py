@@ -31,21 +31,23 @@ from clickcurve.buckets.errors import (
     JournalError,
     JournalSuperseded,
     OwnerFenced,
+    RowCorrupt,
     StoreUnavailable,
 )
 from clickcurve.buckets.ladder import fold_day, minutes_since
 from clickcurve.buckets.row import Pending
-from clickcurve.keys import link_key
+from clickcurve.buckets.set_aside import decode_set_aside
+from clickcurve.keys import SET_ASIDE, link_key
 from ingest.batch import Batch
 from ingest.buffer import Buffer, replay
 from ingest.buffers import Buffers
-from ingest.claim import claim, epoch_is_used_up, first_flush, given_back
+from ingest.claim import claim, epoch_is_used_up, first_flush, given_back, refuse_old_ids
 from ingest.deduplication import Deduplication
 from ingest.flush import Flush, Pace
 from ingest.imports.offsets import Offsets
 from ingest.journal.group_commit import Group, GroupCommit
 from ingest.journal.journal import FlushRecord, Identity, Journal
-from ingest.owner_status import OwnerStatus
+from ingest.owner_status import Bookkeeping, OwnerStatus
 from storage.contract import Held, Source, Store
 
 BUFFER_ENTRIES = 4_000_000  # (key, minute) pairs in the buffer, some 400 MB; hits beyond that are answered 429
@@ -58,7 +60,8 @@ class Owner:
     """One journal, its buffer and its rows; see the module's text.
 
     `token` makes a random name for each claim. `place`: the journal's address in the owner's record, for people.
-    `alone`: no other owner writes this store. `flushed` is called with the status after each complete flush.
+    `alone`: no other owner writes this store. `flushed` is called with the status after each complete flush,
+    `unreadable` with the key of a damaged row and what is wrong with it, in the flush's thread.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Owner:
         alone: bool,
         buffer_entries: int = BUFFER_ENTRIES,
         flushed: Callable[[OwnerStatus], None] = lambda status: None,
+        unreadable: Callable[[str, ClickcurveError], object] = lambda key, error: None,
     ) -> None:
         self._journal = journal
         self._store = store
@@ -81,19 +85,21 @@ class Owner:
         self._place = place
         self._buffer_entries = buffer_entries
         self._flushed = flushed
+        self._unreadable = unreadable
         self._held: Held | None = None
         # A write that failed may have reached only one replica: its mark can be read, and the row can still be lost.
         # So the flush after a failure, and the first one after a claim, write every row again.
         self._rewrite = True
         self._closed: ClickcurveError | None = None  # why nothing is accepted any more
         self._revisit: set[str] = set()
+        self._given_up: set[str] = set()  # damaged rows that begin anew
         self._flushing = asyncio.Lock()
         self._erasing = asyncio.Lock()
         self._journal_thread = ThreadPoolExecutor(1, "journal")
         self._store_thread = ThreadPoolExecutor(1, "flush")
         self._commit = GroupCommit(journal, clock, self._stamp, self._committed, self._journal_thread)
         self._offsets = Offsets(store, lambda: self._held, self._in_reader_thread)
-        self._status = OwnerStatus()
+        self._books = Bookkeeping()
         self._record: FlushRecord | None = journal.state.flush
         self._buffers = Buffers(journal, self._late_before())
         self._deduplication = Deduplication(
@@ -167,19 +173,26 @@ class Owner:
     def pending(self, key: str) -> list[Pending]:
         """Returns what may not be in this owner's stored row of `key` (a stored key) yet.
 
-        Call it before reading the row: its mark then tells which of these it lacks.
+        Call it before reading the row: its mark then tells which of these it lacks. Raises RowCorrupt where hits are
+        set aside.
         """
-        if self._status.state == "fenced":
+        if self._books.status.state == "fenced":
             return []  # another process holds this owner, and what is left here counts for nothing
+        self._books.refuse_damaged(key)
         return self._buffers.pending(self._journal.state.identity.owner, key)
 
     def buffered_links(self) -> set[str]:
         """Returns the links with hits that may not be in the store yet."""
-        return self._buffers.links()
+        return self._buffers.links() | self._books.damaged_links()
 
     def revisit(self, keys: Iterable[str]) -> None:
         """Makes the next flush fold these own rows (stored keys) even if they get no hits."""
         self._revisit.update(keys)
+
+    def give_up(self, keys: Iterable[str]) -> None:
+        """Makes the next flush begin these own rows (stored keys) anew, if they are damaged still."""
+        self._given_up.update(keys)
+        self.revisit(keys)
 
     def due(self, fold_day: int, after: str | None, limit: int) -> list[str]:
         """Returns a page of the own rows (stored keys) that are due at fold_day. May block."""
@@ -215,7 +228,7 @@ class Owner:
         JournalSuperseded (nothing is accepted any more).
         """
         async with self._flushing:
-            if self._status.state == "closed" and self._closed is not None:
+            if self._books.status.state == "closed" and self._closed is not None:
                 raise self._closed.with_traceback(None)
             await self._flush()
 
@@ -232,7 +245,7 @@ class Owner:
                 await self._carry_out(self._record)
             if record := await self._take():
                 await self._carry_out(record)
-            self._status = replace(self._status, store_up=True)
+            self._books.status = replace(self._books.status, store_up=True)
 
     @contextmanager
     def _counting_failures(self) -> Iterator[None]:
@@ -242,10 +255,8 @@ class Owner:
         except Exception as error:
             if isinstance(error, OwnerFenced | JournalSuperseded):
                 self._closed = error
-                self._status = replace(self._status, state="fenced")
             self._rewrite = True
-            store_up, failed = not isinstance(error, StoreUnavailable), self._status.failed_flushes + 1
-            self._status = replace(self._status, store_up=store_up, failed_flushes=failed)
+            self._books.failed(error)
             raise
 
     async def _claim(self) -> None:
@@ -257,11 +268,14 @@ class Owner:
             asyncio.run_coroutine_threadsafe(self._record_identity(identity), loop).result()
 
         now = int(self._clock())
-        self._held = await self._in_store_thread(
+        self._held = held = await self._in_store_thread(
             lambda: claim(self._journal, record, self._store, self._place, self._token, now)
         )
         self._rewrite = True
-        self._status = replace(self._status, owner=self._held.owner, epoch=self._held.epoch, state="open")
+        self._books.claimed(held)
+        stored = await self._in_store_thread(lambda: self._store.load_own(held.owner, [SET_ASIDE]))
+        with suppress(KeyError, RowCorrupt):  # nothing is set aside; or it is damaged, and the next flush says so
+            self._books.set_aside(decode_set_aside(stored[SET_ASIDE].data or b""))
 
     async def _record_identity(self, identity: Identity) -> None:
         async with self._commit.exclusive():
@@ -270,7 +284,7 @@ class Owner:
     async def _take(self) -> FlushRecord | None:
         """Records the next flush and takes the buffer; returns None if there is nothing to flush."""
         assert self._held is not None
-        if self._buffers.filling.is_empty() and not self._revisit:
+        if self._buffers.filling.is_empty() and not self._revisit and not self._books.status.set_aside:
             return None
         number = max(self._journal.state.last_flush, first_flush(self._held.epoch)) + 1
         async with self._commit.exclusive():
@@ -287,7 +301,7 @@ class Owner:
             raise OwnerFenced(f"another process has taken owner {held.owner} over; restart to go on as another owner")
         if taken.undecided:
             ids = {id_: one.accepted_us for id_, one in taken.undecided.items()}
-            self._check_replay(min(ids.values()))
+            refuse_old_ids(store.replay_us, min(ids.values()), self._clock(), self._place)
             claim_ids = partial(store.claim_ids, held, record.number, ids, ID_WINDOW_S * 1_000_000)
             refused = await self._in_store_thread(claim_ids)
             async with self._erasing:
@@ -300,8 +314,12 @@ class Owner:
             rewrite=self._rewrite,
             taken=taken,
             revisit=revisit,
+            set_aside={},
+            given_up=frozenset(self._given_up),
             again=partial(self._replay_taken, taken.refused),
             store=store,
+            ladder=store.ladder(),
+            unreadable=self._unreadable,
             pause=self._pace.over(taken.entries() + len(revisit)) if self._closed is None else lambda: None,
         )
         try:
@@ -313,40 +331,21 @@ class Owner:
             self._revisit |= revisit
             raise
         self._rewrite = False
-        self._completed(started, rows, taken.hits())
-
-    def _check_replay(self, oldest_us: int) -> None:
-        replay_us = self._store.replay_us
-        if replay_us is not None and oldest_us < self._clock() * 1e6 - replay_us:
-            raise JournalSuperseded(
-                f"the journal holds ids that were accepted more than {replay_us // 86_400_000_000} days ago: what they"
-                " stand for may be counted already, and the store no longer knows",
-                field="journal",
-                value=self._place,
-            )
+        self._books.set_aside(flush.set_aside)
+        self._books.completed(started, self._clock(), rows, taken.hits())
+        self._given_up -= flush.given_up
+        self._flushed(self.status)
 
     def _replay_taken(self, refused: set[str], erasures: Mapping[str, int]) -> Buffer:
         buffer = replay(self._journal.frames(self._record), erasures, self._late_before())
         buffer.decide(refused)
         return buffer
 
-    def _completed(self, started: float, rows: int, hits: int) -> None:
-        self._status = replace(
-            self._status,
-            flushes=self._status.flushes + 1,
-            last_flush_at=started,
-            last_flush_s=self._clock() - started,
-            last_flush_rows=rows,
-            last_flush_hits=hits,
-        )
-        self._flushed(self.status)
-
     async def _in_store_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._store_thread, call)
 
     async def _in_reader_thread(self, call: Callable[[], T]) -> T:
-        """Runs a store call next to a flush that is under way, not after it."""
-        return await asyncio.get_running_loop().run_in_executor(None, call)
+        return await asyncio.get_running_loop().run_in_executor(None, call)  # next to a flush, not after it
 
     async def _in_journal_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._journal_thread, call)
@@ -354,21 +353,14 @@ class Owner:
     # --- state and end -------------------------------------------------------------------------------------------
     @property
     def status(self) -> OwnerStatus:
-        buffers, since_us = self._buffers.all(), self._buffers.since_us
-        return replace(
-            self._status,
-            buffered_hits=sum(buffer.hits() for buffer in buffers),
-            buffered_entries=sum(buffer.entries() for buffer in buffers),
-            journal_bytes=self._journal.bytes_held,
-            lag_s=0.0 if since_us is None else max(0.0, self._clock() - since_us / 1e6),
-        )
+        return self._books.with_buffers(self._buffers, self._journal.bytes_held, self._clock())
 
     async def _give_back_number(self, held: Held) -> None:
         """Gives the number back, in the journal first: all hits are stored, and no more come."""
         with suppress(JournalError):  # a full disk does not keep the number from being given back
             await self._record_identity(given_back(held))
         await self._in_store_thread(lambda: self._store.close_owner(held))
-        self._status = replace(self._status, state="closed")
+        self._books.status = replace(self._books.status, state="closed")
 
     async def close(self) -> None:
         """Refuses new hits, flushes, gives the number back and releases the journal.
@@ -380,7 +372,7 @@ class Owner:
         await self._commit.drain()
         try:
             async with self._flushing:
-                if self._status.state != "fenced":
+                if self._books.status.state != "fenced":
                     await self._flush()
                     if self._held is not None:
                         await self._give_back_number(self._held)

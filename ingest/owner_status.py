@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from clickcurve.buckets.errors import JournalSuperseded, OwnerFenced, RowCorrupt, StoreUnavailable
+from clickcurve.buckets.row import Row
+from clickcurve.keys import ALL_LINKS, link_of
+from ingest.buffers import Buffers
+from storage.contract import Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +30,56 @@ class OwnerStatus:
     buffered_entries: int = 0
     journal_bytes: int = 0
     lag_s: float = 0.0  # age of the oldest hit that is not in the store
+    set_aside: Mapping[str, int] = field(default_factory=dict)  # stored key of a row that cannot be read -> its hits
+
+
+class Bookkeeping:
+    """What an owner notes of its flushes, for its status."""
+
+    def __init__(self) -> None:
+        self.status = OwnerStatus()
+
+    def claimed(self, held: Held) -> None:
+        self.status = replace(self.status, owner=held.owner, epoch=held.epoch, state="open")
+
+    def failed(self, error: Exception) -> None:
+        """Notes a flush that failed, whatever it failed with."""
+        if isinstance(error, OwnerFenced | JournalSuperseded):
+            self.status = replace(self.status, state="fenced")
+        store_up, failed = not isinstance(error, StoreUnavailable), self.status.failed_flushes + 1
+        self.status = replace(self.status, store_up=store_up, failed_flushes=failed)
+
+    def completed(self, started: float, now: float, rows: int, hits: int) -> None:
+        self.status = replace(
+            self.status,
+            flushes=self.status.flushes + 1,
+            last_flush_at=started,
+            last_flush_s=now - started,
+            last_flush_rows=rows,
+            last_flush_hits=hits,
+        )
+
+    def set_aside(self, rows: Mapping[str, Row]) -> None:
+        self.status = replace(self.status, set_aside={key: row.lifetime + row.bots for key, row in rows.items()})
+
+    def damaged_links(self) -> set[str]:
+        return {link for key in self.status.set_aside if (link := link_of(key)) is not None}
+
+    def refuse_damaged(self, key: str) -> None:
+        """Raises RowCorrupt if hits of this stored key are set aside."""
+        hits = self.status.set_aside.get(key)
+        if hits is not None:
+            what = "the row of all links" if key == ALL_LINKS else "this link's row"
+            detail = f"{what}, of owner {self.status.owner}, is damaged, and {hits:,} hits wait until it is mended"
+            raise RowCorrupt(f"{detail}; `clickcurve repair` says more", field="key", value=link_of(key))
+
+    def with_buffers(self, buffers: Buffers, journal_bytes: int, now: float) -> OwnerStatus:
+        """Returns the status with what is buffered now."""
+        since_us = buffers.since_us
+        return replace(
+            self.status,
+            buffered_hits=sum(buffer.hits() for buffer in buffers.all()),
+            buffered_entries=sum(buffer.entries() for buffer in buffers.all()),
+            journal_bytes=journal_bytes,
+            lag_s=0.0 if since_us is None else max(0.0, now - since_us / 1e6),
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from clickcurve.buckets.ranges import Bots, Span, between
+from clickcurve.buckets.ranges import Bots, Span, between, bounded
 from clickcurve.buckets.row import Cells, Row
 from query.grid import Grid
 
@@ -15,21 +15,24 @@ def counts_along(row: Row, grid: Grid, bots: Bots) -> tuple[list[int], Span]:
     The row must be folded to the grid's fold day.
     """
     counts = between(row, grid.edges, bots)
-    uncertain = 0
-    if bots is not Bots.only:
-        uncertain += _uncertain(row.people_cells, grid)
-    if bots is not Bots.exclude:
-        uncertain += _uncertain(row.bot_cells, grid)
     total = sum(counts)
-    return counts, Span(total, total - uncertain, total)
+    if not grid.cut:
+        return counts, Span(total, total, total)
+    cut = [(bucket, _count_of(row, tier, bucket[0], bots)) for tier, bucket in grid.cut]
+    return counts, bounded(total, cut, row, grid.window.start, grid.window.end)
 
 
-def _uncertain(cells: tuple[Cells, ...], grid: Grid) -> int:
-    """Returns the count of the buckets of which the range holds only a part."""
+def _count_of(row: Row, tier: int, start: int, bots: Bots) -> int:
+    """Returns the count of the bucket of a tier that begins at `start`."""
     count = 0
-    for tier, start in grid.cut:
-        starts, counts = cells[tier] if cells else ((), ())
-        at = bisect_left(starts, start)
-        if at < len(starts) and starts[at] == start:
-            count += counts[at]
+    if bots is not Bots.only:
+        count += _in_cells(row.people_cells, tier, start)
+    if bots is not Bots.exclude:
+        count += _in_cells(row.bot_cells, tier, start)
     return count
+
+
+def _in_cells(cells: tuple[Cells, ...], tier: int, start: int) -> int:
+    starts, counts = cells[tier] if cells else ((), ())
+    at = bisect_left(starts, start)
+    return counts[at] if at < len(starts) and starts[at] == start else 0

@@ -6,6 +6,7 @@ around the counts. A curve then costs what reading and summing the row costs, an
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,11 +16,12 @@ from clickcurve.buckets.ranges import Bots, Span
 from clickcurve.buckets.row import Row
 from query.cache import Cache
 from query.counts import counts_along
-from query.grid import Grid, PointState, make_grid
+from query.grid import Grid, PointState, estimate_points, make_grid
 from query.parameters import Window
 
 # With the text around them, some 20 MB.
 _CACHED_POINTS = 200_000
+AT_ONCE = 1_000  # points that are made without leaving the event loop: up to 5 ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +46,28 @@ class Curves:
 
     def __init__(self) -> None:
         self._grids: Cache[tuple[Window, int], Grid] = Cache(_CACHED_POINTS)
+        self._making = asyncio.Lock()
 
-    def curve(self, row: Row, window: Window, bots: Bots, now: int, ladder: Ladder) -> Curve:
-        """Returns the curve of a row that is folded to now. Raises ParameterInvalid for too many points."""
-        grid = self._grids.get((window, row.fold_day))
-        if grid is None:
-            grid = make_grid(window, ladder, row.fold_day)
-            self._grids.keep((window, row.fold_day), grid, len(grid.edges) + 10)
+    def known_grid(self, window: Window, fold_day: int) -> Grid | None:
+        return self._grids.get((window, fold_day))
+
+    async def grid(self, window: Window, ladder: Ladder, fold_day: int) -> Grid:
+        """Returns the points of a window, one that is made now if it is not known.
+
+        A grid of many points is made in a thread, one at a time: 8,760 months of a zone take 40 ms, in which a loop
+        would answer nobody. Raises ParameterInvalid for too many points.
+        """
+        if estimate_points(window, window.step, ladder, fold_day) <= AT_ONCE:
+            made = make_grid(window, ladder, fold_day)
+        else:
+            async with self._making:
+                if (known := self.known_grid(window, fold_day)) is not None:
+                    return known  # another question was the same
+                made = await asyncio.to_thread(make_grid, window, ladder, fold_day)
+        return self._grids.keep((window, fold_day), made, len(made.edges) + 10)
+
+    def curve(self, row: Row, grid: Grid, bots: Bots, now: int) -> Curve:
+        """Returns the curve of a row that is folded to now, along a grid of that day."""
         counts, span = counts_along(row, grid, bots)
         return Curve(grid, grid.open_from(now), counts, span, row.first)
 
@@ -82,13 +99,20 @@ def _cached_text(curve: Curve, kind: str, make: Callable[[Curve], str]) -> str:
     return text
 
 
+_WIDE = ',"wide":true'
+
+
 def _json_text(curve: Curve) -> str:
     window = curve.grid.window
     head = (
         f'{{"key":%s,"from":{window.start},"to":{window.end},"step":"{window.step.name}","tz":"{window.zone.name}",'
         '"first_hit":%s,"total":%s,"at_least":%s,"at_most":%s,"exact":%s,"points":['
     )
-    points = (f'{{"start":{start},"end":{end},"count":%d,"state":"{state}"}}' for start, end, state in curve.frames())
+    frames = zip(curve.frames(), curve.grid.wide(), strict=False)
+    points = (
+        f'{{"start":{start},"end":{end},"count":%d,"state":"{state}"{_WIDE if wide else ""}}}'
+        for (start, end, state), wide in frames
+    )
     return f"{head}{','.join(points)}]}}"
 
 

@@ -17,9 +17,11 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, Ladder, Tier
+from clickcurve.buckets.ranges import Bucket
 from query.parameters import Window
 from query.steps import STEPS, Step
 
@@ -49,15 +51,21 @@ class PointState(StrEnum):
 class Grid:
     """The points of one window: point i is [edges[i], edges[i + 1]).
 
-    `cut` names the kept buckets, as (tier, start), of which the requested range holds only a part: none, one or two.
+    `cut` names the kept buckets, each with its tier, of which the requested range holds only a part: none, one or two.
     """
 
     window: Window
     fold_day: int
     edges: tuple[int, ...]
-    cut: tuple[tuple[int, int], ...]
+    cut: tuple[tuple[int, Bucket], ...]
+    wide_until: int = 0  # before this, points are kept buckets that are longer than the step
     # What is written around the counts: kind -> the first open point, and the text. Kept here to be found at no cost.
     texts: dict[str, tuple[int, str]] = field(default_factory=dict, repr=False, compare=False)
+
+    def wide(self) -> list[bool]:
+        """Returns for each point whether it is wider than its step, because no finer buckets are kept."""
+        step_s = self.window.step.average_s
+        return [start < self.wide_until and end - start > step_s for start, end in pairwise(self.edges)]
 
     def open_from(self, now: int) -> int:
         """Returns the index of the first point that ends after now."""
@@ -81,12 +89,13 @@ def make_grid(window: Window, ladder: Ladder, fold_day: int) -> Grid:
     """Returns the points of a window on a fold day; raises ParameterInvalid for more than MAX_POINTS."""
     if window.start >= window.end:
         return Grid(window, fold_day, (), ())
-    if _estimate(window, window.step, ladder, fold_day) > MAX_POINTS * 1.03:
+    if estimate_points(window, window.step, ladder, fold_day) > MAX_POINTS * 1.03:
         raise _too_many(window, ladder, fold_day)
     edges = _edges(window, window.step, ladder, fold_day)
     if len(edges) > MAX_POINTS + 1:
         raise _too_many(window, ladder, fold_day)
-    return Grid(window, fold_day, edges, _cut_buckets(window, edges, ladder, fold_day))
+    cut = _cut_buckets(window, edges, ladder, fold_day)
+    return Grid(window, fold_day, edges, cut, _wide_until(window, edges, ladder, fold_day))
 
 
 def _edges(window: Window, step: Step, ladder: Ladder, fold_day: int) -> tuple[int, ...]:
@@ -130,8 +139,10 @@ def _calendar_ends(tier: Tier, low: int, high: int) -> Iterator[int]:
         yield low
 
 
-def _estimate(window: Window, step: Step, ladder: Ladder, fold_day: int) -> int:
+def estimate_points(window: Window, step: Step, ladder: Ladder, fold_day: int) -> int:
     """Returns about how many points there will be, two in a hundred more or less, without making them."""
+    if window.start >= window.end:
+        return 0
     first = ladder.kept(window.start, fold_day)[0]
     last = ladder.kept(window.end - 1, fold_day)[1]
     points = 0
@@ -143,17 +154,28 @@ def _estimate(window: Window, step: Step, ladder: Ladder, fold_day: int) -> int:
     return points
 
 
-def _cut_buckets(window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int) -> tuple[tuple[int, int], ...]:
+def _wide_until(window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int) -> int:
+    """Returns where the tiers end whose buckets are longer than the step: these are the older ones."""
+    until = 0
+    for tier, _, high in _spans(edges[0], edges[-1], ladder, fold_day):
+        if window.step.unit is not None and _is_finer(window.step, tier):
+            until = high
+    return until
+
+
+def _cut_buckets(
+    window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int
+) -> tuple[tuple[int, Bucket], ...]:
     cut = {}
     for t, edge in ((window.start, edges[0]), (window.end - 1, edges[-1])):
         if edge not in (window.start, window.end):
-            cut[ladder.kept(t, fold_day)[0]] = ladder.tier_of(t, fold_day)
-    return tuple((tier, start) for start, tier in cut.items())
+            cut[ladder.kept(t, fold_day)] = ladder.tier_of(t, fold_day)
+    return tuple((tier, bucket) for bucket, tier in cut.items())
 
 
 def _too_many(window: Window, ladder: Ladder, fold_day: int) -> ParameterInvalid:
     coarser = (STEPS[name] for name in _OFFERED if STEPS[name].average_s > window.step.average_s)
-    fits = next(step.name for step in coarser if _estimate(window, step, ladder, fold_day) < MAX_POINTS * 0.97)
+    fits = next(step.name for step in coarser if estimate_points(window, step, ladder, fold_day) < MAX_POINTS * 0.97)
     return ParameterInvalid(
         f"this range has more than {MAX_POINTS} points at step={window.step.name}; step={fits} would fit",
         field="step",

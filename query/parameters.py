@@ -13,7 +13,7 @@ from datetime import timedelta
 from urllib.parse import unquote_to_bytes
 
 from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.buckets.ladder import DAY_S, Ladder, fold_day
+from clickcurve.buckets.ladder import DAY_S, MINUTE_S, Ladder, fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.keys import OUTCOMES
 from clickcurve.times import LATEST, parse_time, require_in_range
@@ -23,7 +23,7 @@ from query.zones import EPOCH, UTC_ZONE, Zone, iso, zone
 CURVE = ("from", "to", "last", "step", "tz", "bots", "format")
 TOTAL = ("from", "to", "last", "tz", "bots")
 SUMMARY = ("tz", "bots")
-TOP = ("sort", "last", "limit", "tz", "bots", "format")
+LINKS = ("sort", "last", "prefix", "after", "limit", "tz", "bots", "format")
 LIMIT_CURVE = ("outcome", "caller", *CURVE)
 LIMIT_TOTAL = ("outcome", "caller", *TOTAL)
 
@@ -31,7 +31,8 @@ MAX_TOP = 1_000
 DEFAULT_TOP = 20
 DEFAULT_LAST = parse_last("24h")
 FORMATS = ("json", "csv")
-SORTS = ("hits",)
+BY_KEY = "key"
+SORTS = ("hits", BY_KEY)
 DEFAULT_OUTCOME = "asked"
 
 # `+05:30` in a query string that was not percent-encoded arrives as ` 05:30`.
@@ -52,6 +53,10 @@ class Parameters:
     limit: int = DEFAULT_TOP
     outcome: str = DEFAULT_OUTCOME
     caller: str | None = None
+    start_text: str = ""  # the start as it was given, for sentences
+    sort: str = SORTS[0]
+    prefix: str = ""
+    after: str | None = None
 
     @property
     def ranged(self) -> bool:
@@ -111,7 +116,8 @@ def _unquoted(raw: bytes) -> str:
 
 def parse_parameters(given: Mapping[str, str]) -> Parameters:
     """Checks the parameters; raises ParameterInvalid. Only names that the request may use are expected."""
-    where = zone(given["tz"]) if "tz" in given else UTC_ZONE
+    # The + of `Etc/GMT+12`, not percent-encoded, arrives as a blank, and no zone has a blank in its name.
+    where = zone(given["tz"].replace(" ", "+")) if "tz" in given else UTC_ZONE
     start = moment("from", given["from"], where) if "from" in given else None
     end = moment("to", given["to"], where) if "to" in given else None
     last = parse_last(given["last"]) if "last" in given else None
@@ -124,7 +130,8 @@ def parse_parameters(given: Mapping[str, str]) -> Parameters:
         )
     if start is not None and end is not None:
         _check_order(start, end, given["from"])
-    _one_of("sort", given, SORTS)
+    sort = _one_of("sort", given, SORTS) or SORTS[0]
+    _check_sort(given, sort)
     return Parameters(
         start,
         end,
@@ -136,6 +143,10 @@ def parse_parameters(given: Mapping[str, str]) -> Parameters:
         _limit(given["limit"]) if "limit" in given else DEFAULT_TOP,
         _one_of("outcome", given, OUTCOMES) or DEFAULT_OUTCOME,
         given.get("caller"),
+        given.get("from", ""),
+        sort,
+        given.get("prefix", ""),
+        given.get("after"),
     )
 
 
@@ -147,6 +158,15 @@ def moment(field: str, text: str, zone: Zone) -> int:
     if written.offset_s is None and -DAY_S <= t <= LATEST + DAY_S:  # else it is out of range in every zone
         t = zone.instant(EPOCH + timedelta(seconds=written.wall_s))
     return require_in_range(field, text, t)
+
+
+def _check_sort(given: Mapping[str, str], sort: str) -> None:
+    """Refuses what another order of links needs."""
+    for name, order in (("last", SORTS[0]), ("prefix", BY_KEY), ("after", BY_KEY)):
+        if name in given and sort != order and (name != "last" or "sort" in given):
+            raise ParameterInvalid(
+                f"{name} cannot be given with sort={sort}", field=name, value=given[name], rule=f"with sort={order}"
+            )
 
 
 def _one_of(field: str, given: Mapping[str, str], known: tuple[str, ...]) -> str | None:
@@ -166,7 +186,7 @@ def _limit(text: str) -> int:
     return int(text)
 
 
-def _check_order(start: int, end: int, value: object) -> None:
+def _check_order(start: int, end: int, value: str) -> None:
     if start >= end:
         raise ParameterInvalid(
             f"from {iso(start)} is not before to {iso(end)}", field="from", value=value, rule="from before to"
@@ -178,7 +198,7 @@ def resolve_window(parameters: Parameters, now: int, ladder: Ladder) -> Window |
     """Returns the range and step that are meant at `now`.
 
     None for an end alone, which depends on the link: see `resolve_until`. Without a range it is the last 24 hours.
-    `last` runs to the end of the step that holds now, a start alone to now.
+    `last` runs to the end of the step that holds now, a start alone to the end of the minute that does.
     """
     if parameters.start is None and parameters.end is not None:
         return None
@@ -211,8 +231,9 @@ def _end_or(now: int, parameters: Parameters) -> int:
     assert parameters.start is not None
     if parameters.end is not None:
         return parameters.end
-    _check_order(parameters.start, now, parameters.start)
-    return now
+    minute_end = now - now % MINUTE_S + MINUTE_S
+    _check_order(parameters.start, minute_end, parameters.start_text)
+    return minute_end
 
 
 def _until(parameters: Parameters, first: int | None) -> tuple[int, int]:

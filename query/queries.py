@@ -15,12 +15,14 @@ from clickcurve.buckets.row import Row, forget
 from clickcurve.keys import ALL_LINKS, OUTCOMES, caller_key, kept_days, limit_key, link_key
 from query.cache import Cache
 from query.curve import Curves
+from query.key_list import KeyList
 from query.parameters import (
+    BY_KEY,
     CURVE,
     LIMIT_CURVE,
     LIMIT_TOTAL,
+    LINKS,
     SUMMARY,
-    TOP,
     TOTAL,
     Parameters,
     Window,
@@ -30,7 +32,7 @@ from query.parameters import (
     resolve_window,
 )
 from query.reader import HEAD, Reader
-from query.serialize import summary_json, top_csv, top_json, total_json
+from query.serialize import keys_json, links_csv, summary_json, top_json, total_json
 from query.summary import make_summary
 from query.top import TopLinks
 from query.total import make_total
@@ -60,9 +62,10 @@ class Queries:
     key of None means all links together. Every question raises ParameterInvalid, StoreUnavailable and RowCorrupt.
     """
 
-    def __init__(self, reader: Reader, top_links: TopLinks, clock: Callable[[], float]) -> None:
+    def __init__(self, reader: Reader, top_links: TopLinks, key_list: KeyList, clock: Callable[[], float]) -> None:
         self._reader = reader
         self._top_links = top_links
+        self._key_list = key_list
         self._clock = clock
         self._curves = Curves()
         self._parameters: Cache[tuple[bytes, tuple[str, ...]], Parameters] = Cache(_CACHED_BYTES)
@@ -121,7 +124,10 @@ class Queries:
         bots = parameters.bots is not Bots.exclude
         row = await self._row(stored, now, since=since, bots=bots)
         window = window or resolve_until(parameters, row.first)
-        curve = self._curves.curve(row, window, parameters.bots, now, self._reader.ladder)
+        grid = self._curves.known_grid(window, row.fold_day)
+        if grid is None:
+            grid = await self._curves.grid(window, self._reader.ladder, row.fold_day)
+        curve = self._curves.curve(row, grid, parameters.bots, now)
         if parameters.format == "csv" or (accepts_csv and parameters.format is None):
             return CSV, self._curves.csv(curve)
         return JSON, self._curves.json(name, curve)
@@ -139,12 +145,16 @@ class Queries:
         row = await self._reader.row(_stored_key(key), now)
         return JSON, summary_json(key, make_summary(row, parameters, now, self._reader.ladder))
 
-    async def top(self, query: bytes, accepts_csv: bool = False) -> Content:
-        parameters = self._parsed(query, TOP)
-        top = await self._top_links.top(parameters, int(self._clock()))
-        if parameters.format == "csv" or (accepts_csv and parameters.format is None):
-            return CSV, top_csv(top)
-        return JSON, top_json(top)
+    async def links(self, query: bytes, accepts_csv: bool = False) -> Content:
+        """Returns links by their hits, or a page of them in the order of their keys."""
+        parameters = self._parsed(query, LINKS)
+        now = int(self._clock())
+        as_csv = parameters.format == "csv" or (accepts_csv and parameters.format is None)
+        if parameters.sort == BY_KEY:
+            page = await self._key_list.page(parameters, now)
+            return (CSV, links_csv(page.links)) if as_csv else (JSON, keys_json(page))
+        top = await self._top_links.top(parameters, now)
+        return (CSV, links_csv(top.links)) if as_csv else (JSON, top_json(top))
 
     def refuse_parameters(self, query: bytes) -> None:
         """Refuses parameters where there are none to give."""

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from clickcurve.buckets.codec import decode, decode_header
+from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.row import Pending, Row, add, fold, merge
+from clickcurve.keys import ALL_LINKS, link_of
 from storage.contract import StoredLink
 
 _MAX_REVISITED = 10_000
@@ -58,6 +60,22 @@ def stored(link: StoredLink, now: int, ladder: Ladder, *, since: int = 0, bots: 
     return Stored(fold(whole, day, ladder), marks, fat)
 
 
+def naming(error: RowCorrupt, key: str, link: StoredLink) -> RowCorrupt:
+    """Returns the error of a damaged row with the link, and the owners whose rows are damaged."""
+    owners = ", ".join(str(each.owner) for each in link.rows if _is_damaged(each.data))
+    what = "the row of all links" if key == ALL_LINKS else "this link's row"
+    detail = f"{what}, of owner {owners}, is damaged ({error.detail}); `clickcurve repair` says more"
+    return RowCorrupt(detail, field="key", value=link_of(key))
+
+
+def _is_damaged(data: bytes) -> bool:
+    try:
+        decode(data)
+    except RowCorrupt:
+        return True
+    return False
+
+
 def unstored(pending: Sequence[Pending], marks: Mapping[int, int], onto: Row, ladder: Ladder) -> Row:
     """Returns `onto` with those pending hits added that the rows with these marks do not include."""
     for each in pending:
@@ -98,7 +116,11 @@ class Reader:
         Raises StoreUnavailable, RowCorrupt.
         """
         pending = self._pending(key)
-        found = stored(await self._rows(key), now, self.ladder, since=since, bots=bots)
+        link = await self._rows(key)
+        try:
+            found = stored(link, now, self.ladder, since=since, bots=bots)
+        except RowCorrupt as error:
+            raise naming(error, key, link) from error
         if found.fat:
             self._revisit_once(key, fold_day(now))
         return unstored(pending, found.marks, found.row, self.ladder) if pending else found.row

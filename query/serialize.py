@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
+from query.key_list import KeyPage
 from query.summary import Summary
 from query.top import Top
 from query.total import Total
@@ -14,7 +16,7 @@ def total_json(key: str | None, total: Total) -> bytes:
     span = total.span
     start, end = ("null" if t is None else t for t in (total.start, total.end))
     return (
-        f'{{"key":{_json_string(key)},"from":{start},"to":{end},"total":{span.total if span.exact else "null"},'
+        f'{{"key":{_json_string(key)},"from":{start},"to":{end},"total":{span.at_most if span.exact else "null"},'
         f'"at_least":{span.at_least},"at_most":{span.at_most},"exact":{"true" if span.exact else "false"}}}'
     ).encode()
 
@@ -32,6 +34,7 @@ def summary_json(key: str, summary: Summary) -> bytes:
             "first_hit": summary.first_hit,
             "last_hit": summary.last_hit,
             "opening": summary.opening,
+            "exact": summary.exact,
         }
     )
 
@@ -41,9 +44,15 @@ def top_json(top: Top) -> bytes:
     return _compact({"from": top.start, "to": top.end, "links": links})
 
 
-def top_csv(top: Top) -> bytes:
+def keys_json(page: KeyPage) -> bytes:
+    """Returns a page of keys as JSON: the shape of a ranking, and the key to go on after."""
+    links = [{"key": key, "count": count} for key, count in page.links]
+    return _compact({"from": None, "to": None, "links": links, "after": page.after})
+
+
+def links_csv(links: Iterable[tuple[str, int]]) -> bytes:
     """Returns `key,count`, and a line for each link."""
-    return "".join(["key,count\n", *(f"{_csv_field(key)},{count}\n" for key, count in top.links)]).encode()
+    return "".join(["key,count\n", *(f"{_csv_field(key)},{count}\n" for key, count in links)]).encode()
 
 
 def _csv_field(text: str) -> str:

@@ -14,7 +14,10 @@ from query.zones import DAY
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Counts, and the starts of the minutes of the first and last hit (None: never hit)."""
+    """Counts, and the starts of the minutes of the first and last hit (None: never hit).
+
+    exact: no day began inside a bucket that is not known to lie on one side of it.
+    """
 
     lifetime: int
     today: int
@@ -25,35 +28,29 @@ class Summary:
     first_hit: int | None
     last_hit: int | None
     opening: int
+    exact: bool
 
 
 def make_summary(row: Row, parameters: Parameters, now: int, ladder: Ladder) -> Summary:
     """Returns the summary of a current row.
 
     Days begin at midnight of the requested zone, and today is among the 7 and the 30. Where such a midnight lies inside
-    a kept bucket (a zone that is not whole hours ahead), `last_7d` and `last_30d` count that bucket whole, as a curve
-    over them does; between yesterday and the day before it belongs to the latter, as an edge between two points of a
-    curve does.
+    a kept bucket (a zone that is not whole hours ahead, hours being kept), that bucket counts whole, and the summary is
+    not exact unless it is known on which side of midnight its hits are.
     """
-    end = DAY.after(now, parameters.zone)
-
-    def days(n: int) -> int:
-        return total(row, DAY.back(now, n - 1, parameters.zone), end, parameters.bots, ladder).total
-
-    yesterday, today = (_edge_up(DAY.back(now, n, parameters.zone), row.fold_day, ladder) for n in (1, 0))
+    zone = parameters.zone
+    end = DAY.after(now, zone)
+    yesterday = total(row, DAY.back(now, 1, zone), DAY.back(now, 0, zone), parameters.bots, ladder)
+    today, week, month = (total(row, DAY.back(now, n - 1, zone), end, parameters.bots, ladder) for n in (1, 7, 30))
     return Summary(
         lifetime=lifetime(row, parameters.bots),
-        today=days(1),
-        yesterday=total(row, yesterday, today, parameters.bots, ladder).total,
-        last_7d=days(7),
-        last_30d=days(30),
+        today=today.at_most,
+        yesterday=yesterday.at_most,
+        last_7d=week.at_most,
+        last_30d=month.at_most,
         bots=row.bots,
         first_hit=row.first,
         last_hit=row.last,
         opening=0 if parameters.bots is Bots.only else row.opening,
+        exact=all(span.exact for span in (today, yesterday, week, month)),
     )
-
-
-def _edge_up(t: int, fold_day: int, ladder: Ladder) -> int:
-    start, end = ladder.kept(t, fold_day)
-    return t if t == start else end

@@ -17,12 +17,13 @@ from itertools import islice
 from typing import TypeAlias
 
 from clickcurve.buckets.codec import decode_header
+from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Delta, Pending, Row
 from clickcurve.keys import link_key, link_of
 from query.parameters import Parameters, resolve_range
-from query.reader import HEAD, stored
+from query.reader import HEAD, naming, stored
 from query.total import lifetime
 from storage.contract import StoredLink
 
@@ -212,7 +213,13 @@ class TopLinks:
         # A hit of the range was accepted in it or later, or up to five minutes before it: a day is more than enough.
         since_day = fold_day(counter.span[0]) - 1 if counter.span else None
         links = self._walk(after, _PAGE, since_day)
-        counts = {key: counter.link(link) for key, link in links if link_of(key) is not None}
+        counts = {}
+        for key, link in links:
+            if link_of(key) is not None:
+                try:
+                    counts[key] = counter.link(link)
+                except RowCorrupt as error:
+                    raise naming(error, key, link) from error
         return (links[-1][0] if len(links) == _PAGE else None), counts
 
 

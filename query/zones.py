@@ -25,6 +25,7 @@ from clickcurve.buckets.ladder import DAY_S
 
 EPOCH = datetime(1970, 1, 1)
 _SECOND = timedelta(seconds=1)
+_LAST_WALL = datetime(9999, 12, 30)  # ends the last year, wherever: the calendar has no later day in every zone
 _MONTH_S = 2_629_746  # on average
 # Not zones of places: these count leap seconds, or mean "whatever this machine is set to".
 _REFUSED = ("right/", "posix/", "localtime", "posixrules", "Factory")
@@ -212,7 +213,7 @@ class Calendar:
         if not self.months:
             return wall + timedelta(days=n * self.days)
         month = wall.year * 12 + wall.month - 1 + n * self.months
-        return datetime(month // 12, month % 12 + 1, 1)
+        return _LAST_WALL if month // 12 > _LAST_WALL.year else datetime(month // 12, month % 12 + 1, 1)
 
 
 Unit = Fixed | Calendar

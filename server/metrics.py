@@ -70,6 +70,8 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_flush_rows": Family(GAUGE, "Rows that the last flush wrote."),
     "clickcurve_flush_hits": Family(GAUGE, "Hits that the last flush moved."),
     "clickcurve_flush_lag_seconds": Family(GAUGE, "Age of the oldest hit that is not in the store."),
+    "clickcurve_damaged_rows": Family(GAUGE, "Rows that flushes found damaged; the others are flushed."),
+    "clickcurve_set_aside_hits": Family(GAUGE, "Hits that wait until such a row is mended.", ("owner", "key")),
     "clickcurve_flush_stuck": Family(GAUGE, "1 while that is more than four flush intervals."),
     "clickcurve_row_cache_hits_total": Family(COUNTER, "Own rows that a flush found in memory."),
     "clickcurve_row_cache_misses_total": Family(COUNTER, "Own rows that a flush had to read."),

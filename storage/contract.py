@@ -249,6 +249,13 @@ class Store(Protocol):
         touched_day of that day or later may be left out.
         """
 
+    def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
+        """Returns up to `limit` keys from `start` on, in the order of their characters, each with all its rows.
+
+        That is the order of their bytes in UTF-8 too. Keys that have an erasure and no rows are left out. A store whose
+        own order is another one goes through all of its keys each time, but keeps no more than `limit` of them.
+        """
+
     def view(self) -> AbstractContextManager[View]:
         """Shows the store as of now, for tools that must add up what they see.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from heapq import nsmallest
 from threading import RLock
 from uuid import uuid4
 
@@ -164,6 +165,10 @@ class MemoryStore:
         with self._lock:
             keys = sorted(key for key in self._rows if after is None or key > after)
             return [(key, self._link(key)) for key in keys[:limit]]
+
+    def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
+        with self._lock:
+            return [(key, self._link(key)) for key in nsmallest(limit, (key for key in self._rows if key >= start))]
 
     @contextmanager
     def view(self) -> Iterator[MemoryStore]:

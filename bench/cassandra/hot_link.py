@@ -16,6 +16,7 @@ from bench.table import Line, spread
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from ingest.batch import Batch
 from ingest.owner import Owner
+from query.key_list import KeyList
 from query.queries import Queries
 from query.reader import Reader
 from query.top import TopLinks
@@ -121,7 +122,8 @@ def _queries(store: Store, now: int) -> Queries:
     """What a server answers from, without a server."""
     reader = Reader(store.rows, lambda key: [], lambda keys: None, lambda: CLICKS)
     top = TopLinks(lambda after, limit, since_day: [], store.rows, lambda key: [], set, lambda: 0, lambda: CLICKS)
-    return Queries(reader, top, lambda: now)
+    keys = KeyList(lambda start, limit: [], lambda key: [], set, lambda: CLICKS)
+    return Queries(reader, top, keys, lambda: now)
 
 
 async def _timed_ms(ask: Callable[[str, bytes], Awaitable[Any]], key: str, query: bytes) -> list[float]:

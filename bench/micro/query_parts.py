@@ -20,6 +20,7 @@ from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import EMPTY, Delta, add, fold
 from query.curve import Curves
 from query.grid import make_grid
+from query.key_list import KeyList
 from query.parameters import CURVE, parse_parameters, parse_query, resolve_window
 from query.queries import Queries
 from query.reader import Reader
@@ -73,7 +74,8 @@ def queries_over(data: bytes, now: int) -> Queries:
 
     reader = Reader(rows, lambda key: [], lambda keys: None, lambda: CLICKS)
     top = TopLinks(lambda after, limit, since_day: [], rows, lambda key: [], set, lambda: 0, lambda: CLICKS)
-    return Queries(reader, top, lambda: now)
+    keys = KeyList(lambda start, limit: [], lambda key: [], set, lambda: CLICKS)
+    return Queries(reader, top, keys, lambda: now)
 
 
 def asked_lifetime(queries: Queries) -> Any:
@@ -97,12 +99,13 @@ def measure_curve(title: str, query: bytes, queries: Queries, row: Any, now: int
     curves = Curves()
     over = resolve_window(parameters, now, CLICKS)
     assert over is not None
-    curve = curves.curve(row, over, Bots.exclude, now, CLICKS)
+    grid = make_grid(over, CLICKS, row.fold_day)
+    curve = curves.curve(row, grid, Bots.exclude, now)
     curves.json("k", curve)
     pieces = {
         "window": timed(lambda: resolve_window(parameters, now, CLICKS), rounds),
         "layout, first time": timed(lambda: make_grid(over, CLICKS, row.fold_day), rounds // 10 + 1),
-        "count": timed(lambda: curves.curve(row, over, Bots.exclude, now, CLICKS), rounds),
+        "count": timed(lambda: curves.curve(row, grid, Bots.exclude, now), rounds),
         "json": timed(lambda: curves.json("k", curve), rounds),
         "all of it": timed(lambda: finished(queries.curve("k", query)), rounds),
     }

@@ -122,9 +122,11 @@ class StoreUnavailable(ClickcurveError):
 
 
 class RowCorrupt(ClickcurveError):
-    """Stored bytes are not a row of a known version."""
+    """Stored bytes are not a row of a known version. What the row counted is not known until it is mended."""
 
-    title = "corrupt row"
+    status = 503
+    title = "damaged row"
+    retry_after_s = 60
 
 
 class StoreMismatch(ClickcurveError):

@@ -1,7 +1,8 @@
 """What a row's kept buckets say about a span of time, and what they cannot say.
 
 A span that cuts a kept bucket has no exact total: the bucket's hits may lie in the span or outside. So a total is two
-bounds. Counts are those of whole kept buckets only: nothing is interpolated, nothing clipped.
+bounds. They meet where the cut is certain: where the bucket is empty, or where the row's first and last hit, known to
+the minute, put all its hits on one side. Counts are those of whole kept buckets only: nothing is interpolated.
 
 Pure and without calendar zones: the edges come in as epoch seconds. The row must be folded to the day that is meant.
 """
@@ -9,12 +10,15 @@ Pure and without calendar zones: the edges come in as epoch seconds. The row mus
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
-from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.ladder import MINUTE_S, Ladder
 from clickcurve.buckets.row import Cells, Row
+
+Bucket: TypeAlias = tuple[int, int]  # [start, end)
 
 
 class Bots(StrEnum):
@@ -27,7 +31,10 @@ class Bots(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What is known of the count in a span: between at_least and at_most. total is that of all buckets it touches."""
+    """What is known of the count in a span: between at_least and at_most. total is that of all buckets it touches.
+
+    So at_most is less than the total where a cut bucket is known to have all its hits outside.
+    """
 
     total: int
     at_least: int
@@ -49,7 +56,22 @@ def total(row: Row, start: int, end: int, bots: Bots, ladder: Ladder) -> Span:
     if last[1] > end:
         cut.add(last)
     count = sum(between(row, (first[0], last[1]), bots))
-    return Span(count, count - sum(sum(between(row, bucket, bots)) for bucket in cut), count)
+    return bounded(count, [(bucket, sum(between(row, bucket, bots))) for bucket in cut], row, start, end)
+
+
+def bounded(total: int, cut: Iterable[tuple[Bucket, int]], row: Row, start: int, end: int) -> Span:
+    """Returns the bounds of the count in [start, end), from the buckets that it cuts with their counts."""
+    at_least = at_most = total
+    for (low, high), count in cut:
+        if not count or row.first is None or row.last is None:
+            continue
+        # Of people or bots: so these hold the hits of both.
+        earliest, latest = max(low, row.first), min(high, row.last + MINUTE_S)
+        if earliest < start or latest > end:
+            at_least -= count
+        if latest <= start or earliest >= end:
+            at_most -= count
+    return Span(total, at_least, at_most)
 
 
 def between(row: Row, edges: Sequence[int], bots: Bots) -> list[int]:

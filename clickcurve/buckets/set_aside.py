@@ -22,10 +22,8 @@ def encode_set_aside(rows: Mapping[str, Row]) -> bytes:
     return json.dumps({key: b64encode(codec.encode(rows[key])).decode() for key in sorted(rows)}).encode()
 
 
-def decode_set_aside(data: bytes | None) -> dict[str, Row]:
-    """Returns the rows, by stored key; None stands for none. Raises RowCorrupt."""
-    if data is None:
-        return {}
+def decode_set_aside(data: bytes) -> dict[str, Row]:
+    """Returns the rows, by stored key. Raises RowCorrupt."""
     try:
         return {str(key): codec.decode(b64decode(row, validate=True)) for key, row in json.loads(data).items()}
     except (ValueError, TypeError, AttributeError) as error:

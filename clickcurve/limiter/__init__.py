@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from clickcurve.limiter.backends.guard import AsyncGuarded, Guarded, Patience
     from clickcurve.limiter.backends.memory import MemoryBackend
     from clickcurve.limiter.backends.threaded import Threaded
-    from clickcurve.limiter.decision import Decision
+    from clickcurve.limiter.decision import Decision, LimitReached
     from clickcurve.limiter.events import Attempt
     from clickcurve.limiter.limiter import Limiter
     from clickcurve.limiter.quota import Quota
@@ -55,7 +55,7 @@ else:
         "clickcurve.limiter.backends.guard": ("AsyncGuarded", "Guarded", "Patience"),
         "clickcurve.limiter.backends.memory": ("MemoryBackend",),
         "clickcurve.limiter.backends.threaded": ("Threaded",),
-        "clickcurve.limiter.decision": ("Decision",),
+        "clickcurve.limiter.decision": ("Decision", "LimitReached"),
         "clickcurve.limiter.events": ("Attempt",),
         "clickcurve.limiter.limiter": ("Limiter",),
         "clickcurve.limiter.quota": ("Quota",),
@@ -85,6 +85,7 @@ __all__ = [
     "EventUnknown",
     "Guarded",
     "Immediate",
+    "LimitReached",
     "Limiter",
     "MemoryBackend",
     "ParameterInvalid",

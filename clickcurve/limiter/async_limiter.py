@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any, ParamSpec, TypeVar
 
 from clickcurve.limiter.backend import AsyncBackend, Immediate, Settled
 from clickcurve.limiter.backends.memory import MemoryBackend
-from clickcurve.limiter.decision import Decision, combine_quotas
+from clickcurve.limiter.decision import Decision, LimitReached, combine_quotas
 from clickcurve.limiter.events import (
     Attempt,
     CallerListener,
@@ -26,20 +29,26 @@ from clickcurve.limiter.events import (
     Events,
     Features,
     Listener,
+    held_as,
     new_reservation,
     parse_kept,
 )
-from clickcurve.limiter.rule import Rule
+from clickcurve.limiter.rule import ALL, IMPLIED, Rule, rules_of_rates
 from clickcurve.limiter.wait_queue import MAX_WAITING, TaskTurn, Turn, WaitQueues
+
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
 
 
 class AsyncLimiter:
     """Decides for the tasks of one event loop.
 
-    backends: by the name that rules give (default: memory). clock: epoch seconds, None if every backend keeps time.
-    timer: seconds that never step back, for deadlines (default: the clock). max_waiting: how many may wait at once.
-    listener: hears every decision but peeks. caller_listener: the same by caller, under rules that keep a history of
-    callers. pause: passes the seconds of a waiter, which pauses on what make_turn makes until it is the first.
+    rules: those of `parse_rules`; or rates alone, such as "5/m": then event and features may be left out, and all share
+    the limit, unless the features have a `key`. backends: by the name that rules give (default: memory). clock: epoch
+    seconds, None if every backend keeps time. timer: seconds that never step back, for deadlines (default: the clock).
+    max_waiting: how many may wait at once. listener: hears every decision but peeks. caller_listener: the same by
+    caller, under rules that keep a history of callers. pause: passes the seconds of a waiter, which pauses on what
+    make_turn makes until it is the first.
 
     `now` is for replays and tests. Every verb raises EventUnknown for an event without a rule, ParameterInvalid for
     a missing feature or a wrong cost, and BackendUnavailable.
@@ -47,7 +56,7 @@ class AsyncLimiter:
 
     def __init__(
         self,
-        rules: Iterable[Rule],
+        rules: Iterable[Rule] | str,
         *,
         clock: Clock | None = time.time,
         backends: Mapping[str, AsyncBackend] | None = None,
@@ -61,13 +70,14 @@ class AsyncLimiter:
         self.backends: Mapping[str, AsyncBackend] = (
             {"memory": Immediate(MemoryBackend())} if backends is None else backends
         )
+        rules = rules_of_rates(rules) if isinstance(rules, str) else rules
         self.events = Events(rules, self.backends, clock, timer, listener, caller_listener)
         self._queues = WaitQueues(max_waiting, make_turn, pause)
 
     async def hit(
         self,
-        event: str,
-        features: Features,
+        event: str = IMPLIED,
+        features: Features = ALL,
         cost: int = 1,
         *,
         caller: str | None = None,
@@ -79,22 +89,28 @@ class AsyncLimiter:
         caller: the name that a rule that is a list remembers (default: the values that the key is made of). explain:
         fills the decision's pieces and callers.
         """
-        known = self.events[event]
+        known = self.events.of(event, features)
         decision = await self._decide(known, features, cost, now, True, explain, caller)
         self.events.report(known, features, cost, decision)
         return decision
 
     async def peek(
-        self, event: str, features: Features, cost: int = 1, *, explain: bool = False, now: float | None = None
+        self,
+        event: str = IMPLIED,
+        features: Features = ALL,
+        cost: int = 1,
+        *,
+        explain: bool = False,
+        now: float | None = None,
     ) -> Decision:
         """Decides whether this hit would pass, and counts nothing. Of a list the decision names the callers."""
-        known = self.events[event]
+        known = self.events.of(event, features)
         return await self._decide(known, features, cost, now, False, explain or known.remembers is not None)
 
     async def reserve(
         self,
-        event: str,
-        features: Features,
+        event: str = IMPLIED,
+        features: Features = ALL,
         cost: int = 1,
         *,
         caller: str | None = None,
@@ -102,7 +118,7 @@ class AsyncLimiter:
         now: float | None = None,
     ) -> Decision:
         """Decides as `hit` does; `decision.reservation` is for `commit` or `cancel`. Not ended, the hit counts."""
-        known = self.events[event]
+        known = self.events.of(event, features)
         decision = await self._decide(known, features, cost, now, True, explain, caller, new_reservation(cost))
         self.events.report(known, features, cost, decision)
         return decision
@@ -118,22 +134,35 @@ class AsyncLimiter:
         return await self.settle(self.events[event], reservation, 0, now)
 
     async def settle(self, event: Event, reservation: str, keep: int | None, now: float | None = None) -> Settled:
-        """Ends a reservation where the event kept it: `keep` of its cost stays counted, None for all."""
-        return await self.backends[event.backend].settle(reservation, keep, self.events.at_us(event, now))
+        """Ends a reservation where the event kept it: `keep` of its cost stays counted, None for all.
 
-    async def reset(self, event: str, features: Features, *, now: float | None = None) -> None:
+        It belongs to its event: under another one it is unknown.
+        """
+        held = held_as(event, reservation)
+        return await self.backends[event.backend].settle(held, keep, self.events.at_us(event, now))
+
+    async def reset(self, event: str = IMPLIED, features: Features = ALL, *, now: float | None = None) -> None:
         """Forgets what this caller has used up under the event's rules."""
-        known = self.events[event]
-        await self.backends[known.backend].reset(self.events.question(known, features, 1, now))
+        known = self.events.of(event, features)
+        if known.rules:
+            await self.backends[known.backend].reset(self.events.question(known, features, 1, now))
 
     async def wait(
-        self, event: str, features: Features, cost: int = 1, *, wait_s: float, caller: str | None = None
+        self,
+        event: str = IMPLIED,
+        features: Features = ALL,
+        cost: int = 1,
+        *,
+        wait_s: float,
+        caller: str | None = None,
     ) -> Decision:
         """Waits up to wait_s until the hit fits, first come, first served.
 
         Refuses at once if the wait would exceed wait_s, or if max_waiting callers already wait.
         """
-        known = self.events[event]
+        known = self.events.of(event, features)
+        if not known.rules:
+            return self.events.without_rules(known, None)
 
         async def ask(take: bool) -> Decision:
             return await self._decide(known, features, cost, None, take, False, caller)
@@ -142,6 +171,38 @@ class AsyncLimiter:
         decision = await self._queues.wait(keys, wait_s, self.events.timer, ask)
         self.events.report(known, features, cost, decision)
         return decision
+
+    def limited(
+        self,
+        event: str = IMPLIED,
+        features: Callable[..., Features] | None = None,
+        *,
+        cost: int = 1,
+        wait_s: float | None = None,
+    ) -> Callable[[Callable[Parameters, Awaitable[Answer]]], Callable[Parameters, Coroutine[Any, Any, Answer]]]:
+        """Decorates a coroutine function so that a call that is refused raises LimitReached, and is not run.
+
+        features: makes those of a call, of its arguments. wait_s: so long a call waits until it fits.
+        """
+
+        def decorate(
+            function: Callable[Parameters, Awaitable[Answer]],
+        ) -> Callable[Parameters, Coroutine[Any, Any, Answer]]:
+            if not iscoroutinefunction(function):
+                raise TypeError("a function that is not awaited is limited by a Limiter")
+
+            @wraps(function)
+            async def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:
+                given = ALL if features is None else features(*args, **kwargs)
+                ask = self.hit(event, given, cost) if wait_s is None else self.wait(event, given, cost, wait_s=wait_s)
+                decision = await ask
+                if not decision.allowed:
+                    raise LimitReached(decision)
+                return await function(*args, **kwargs)
+
+            return run
+
+        return decorate
 
     @asynccontextmanager
     async def count_failures(self, event: str, features: Features, cost: int = 1) -> AsyncIterator[Attempt]:
@@ -185,5 +246,8 @@ class AsyncLimiter:
         caller: str | None = None,
         reservation: str | None = None,
     ) -> Decision:
-        question = self.events.question(event, features, cost, now, take, explain, caller, reservation)
+        if not event.rules:
+            return self.events.without_rules(event, now)
+        held = None if reservation is None else held_as(event, reservation)
+        question = self.events.question(event, features, cost, now, take, explain, caller, held)
         return combine_quotas(question.rules, await self.backends[event.backend].decide(question), reservation)

@@ -8,14 +8,11 @@ decides all of it at once and answers one `Quota` for each rule, in order:
   admitted charges none, writes nothing, and leaves no key behind; neither does a question without `take`.
 - **One moment, one snapshot.** All quotas are of the same instant and of the same counts: after the charge where
   there was one. Nothing is read a second time to describe a decision.
-- **Time never steps back.** For each key the latest moment of a charged hit holds: an earlier one is taken for it.
+- **Time never steps back.** For each key the latest moment of a charged hit holds: an earlier one is taken for it. On
+  memcached by a minute at most: machines whose clocks differ by more count apart there.
 - **The numbers are those of `sliding_window`, `fixed_window` and `token_bucket`** in `clickcurve.limiter`, so that
   every backend gives the same answers to the same questions. They are integers below 2^53 throughout.
 - **Every count ends.** From `rule.ttl_s` after the last hit a backend may drop the key, and soon after it has.
-
-For a script that gets numbers rather than objects, `checks(question)` is the same question as a flat list of rows, one
-for each rate. Rows of one key stand together and share its counts: the rates of a `tiered` rule read one series of
-buckets, however many they are.
 
 Two forms, which differ only in the word await:
 
@@ -41,7 +38,7 @@ from clickcurve.limiter.rule import Rule
 class Question(NamedTuple):
     """The question whether a hit may pass.
 
-    keys: one for each rule; overflow: the keys to use instead where there is no room for a new one.
+    keys: one for each rule; overflow: what keys to use instead begin with, where there is no room for a new one.
     at_us: epoch microseconds; None asks a backend that `keeps_time` for its own clock.
     take: charge it if it is admitted. explain: fill `pieces` and `callers`. caller: the name that a `list` remembers.
     reservation: the token under which it can be settled later.
@@ -56,21 +53,6 @@ class Question(NamedTuple):
     explain: bool = False
     caller: str = ""
     reservation: str | None = None
-
-
-class Check(NamedTuple):
-    """One rate of one rule, asked of one key, as plain numbers and words. `strict` is 0 or 1."""
-
-    strategy: str
-    key: str
-    limit: int
-    window_s: int
-    edge_s: int
-    strict: int
-    burst: int
-    cost: int
-    shadow: int
-    ttl_s: int
 
 
 class Settled(Enum):
@@ -163,23 +145,3 @@ class Immediate:
 def lapses_us(rules: Sequence[Rule], at_us: int) -> int:
     """Returns the epoch microsecond from which a reservation made at at_us is unknown: none of it can still count."""
     return at_us + max(rule.keep_s for rule in rules) * 1_000_000
-
-
-def checks(question: Question) -> list[Check]:
-    """Returns the question as flat rows, one for each rate, in the order of the rules and of their rates."""
-    return [
-        Check(
-            rule.strategy,
-            key,
-            reach.limit,
-            reach.window_s,
-            rule.edge_s,
-            int(rule.is_strict),
-            rule.burst,
-            question.cost,
-            int(rule.shadow),
-            rule.ttl_s,
-        )
-        for rule, key in zip(question.rules, question.keys, strict=True)
-        for reach in rule.reaches
-    ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import ceil
 from typing import NamedTuple
 
+from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.limiter.quota import Bound, Piece, Quota, by_room, by_wait, new
 from clickcurve.limiter.rates import Rate
 from clickcurve.limiter.rule import Rule
@@ -78,6 +79,20 @@ class Decision(NamedTuple):
     def fallback(self) -> bool:
         """Whether it was decided without the backend: each rule's `on_failure` said what to do."""
         return self.quota.fallback
+
+
+class LimitReached(ClickcurveError):
+    """A function that is `limited` was called more often than its rule allows; it was not run."""
+
+    status = 429
+    title = "rate limit exceeded"
+
+    def __init__(self, decision: Decision) -> None:
+        wait_s = decision.retry_after_s
+        again = "this costs more than can ever pass" if wait_s is None else f"again in {wait_s} s"
+        super().__init__(f"{decision.rule.name}: {decision.rate} is used up; {again}", rule=decision.rule.name)
+        self.decision = decision
+        self.retry_after_s = max(1, ceil(wait_s or 0.0))
 
 
 def combine_quotas(rules: Sequence[Rule], quotas: Sequence[Quota], reservation: str | None = None) -> Decision:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from clickcurve.buckets.errors import EventUnknown, ParameterInvalid, RuleInvalid
 from clickcurve.limiter.backend import AsyncBackend, Backend, Question
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.key import KeyMaker, key_maker
-from clickcurve.limiter.quota import new
+from clickcurve.limiter.quota import Quota, new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Rule, check_together
 from clickcurve.times import SECOND_US
@@ -26,6 +26,9 @@ CallerListener: TypeAlias = Callable[[str, str, int, Decision], None]
 
 MAX_CALLER_CHARS = 256
 _RESERVATION = re.compile(r"([0-9]{1,10})-[0-9a-f]{32}")
+# Backends keep seconds below 2^32, and the end of a window may be 366 days later.
+LATEST_NOW_S = 4_200_000_000
+NOW_RULE = f"epoch seconds from 0 to below {LATEST_NOW_S} (the year 2103)"
 COST_RULE = f"a whole number from 1 to {MAX_LIMIT}"
 
 
@@ -35,7 +38,8 @@ class Event:
 
     keeps_time: whether that backend has a clock of its own. remembers: what makes the keys of the rule that is a list,
     if one is. callers: of the rules that keep a history of callers, once for each `by`; () without a listener.
-    heard: whether any listener hears of its decisions.
+    heard: whether any listener hears of its decisions. skips: whether callers may skip rules (`optional`, `unless`);
+    narrowed: what is left for them, by the numbers of the rules.
     """
 
     name: str
@@ -47,6 +51,8 @@ class Event:
     remembers: KeyMaker | None
     callers: tuple[KeyMaker, ...]
     heard: bool
+    skips: bool
+    narrowed: dict[tuple[int, ...], Event] = field(default_factory=dict, compare=False)
 
 
 class Attempt:
@@ -110,6 +116,35 @@ class Events:
                 f"no rule is for the event {name!r}; known: {known}", field="event", value=name, rule=known
             ) from None
 
+    def of(self, name: str, features: Features) -> Event:
+        """Returns the event with those rules only that are for a caller with these features.
+
+        ParameterInvalid where each rule is skipped for want of a feature; where one is by `unless`, none may be left.
+        """
+        event = self[name]
+        return self.narrow(event, features) if event.skips else event
+
+    def narrow(self, event: Event, features: Features) -> Event:
+        """Returns what `of` does, of an event at hand."""
+        spared = [any(map(features.get, rule.unless)) for rule in event.rules]
+        given = [not rule.optional or keys.knows(features) for rule, keys in zip(event.rules, event.keys, strict=True)]
+        left = tuple(n for n in range(len(event.rules)) if given[n] and not spared[n])
+        if not left and not any(spared):
+            event.keys[0].key(features)  # raises what is missing
+        if len(left) == len(event.rules):
+            return event
+        found = event.narrowed.get(left)
+        if found is None:
+            found = event.narrowed[left] = self._some_rules(event, left)
+        return found
+
+    def without_rules(self, event: Event, now: float | None) -> Decision:
+        """Returns the decision about a hit for which every rule is skipped: it passes, and counts nowhere."""
+        rule = self[event.name].rules[0]
+        at_s = (self.now() if now is None else now) or 0.0
+        limit, window_s = rule.reaches[0][:2]
+        return Decision(True, rule, Quota(True, limit, window_s, limit, 0.0, int(at_s), 0, 0))
+
     def rules(self) -> Mapping[str, tuple[Rule, ...]]:
         return {name: event.rules for name, event in self._by_name.items()}
 
@@ -157,6 +192,8 @@ class Events:
         """Returns the microsecond: the given one, else None for a backend that keeps time, else the clock's."""
         if now is None and self._clock is not None and not event.keeps_time:
             now = self._clock()
+        elif now is not None and not 0 <= now < LATEST_NOW_S:  # nan is neither
+            raise ParameterInvalid(f"now must be {NOW_RULE}, not {now!r}", field="now", value=now, rule=NOW_RULE)
         return None if now is None else int(now * SECOND_US)
 
     def _compiled(self, rules: Iterable[Rule]) -> Mapping[str, Event]:
@@ -182,10 +219,16 @@ class Events:
             if rule.history == "callers" and self._caller_listener is not None:
                 callers.setdefault(rule.by, each)
         overflow = tuple(each.overflow for each in keys)
+        skips = any(rule.optional or rule.unless for rule in rules)
         keeps_time = self._backends[backend].keeps_time
         remembers = lists[0] if lists else None
         heard = self._listener is not None or bool(callers)
-        return Event(name, rules, keys, overflow, backend, keeps_time, remembers, tuple(callers.values()), heard)
+        return Event(name, rules, keys, overflow, backend, keeps_time, remembers, tuple(callers.values()), heard, skips)
+
+    def _some_rules(self, event: Event, numbers: tuple[int, ...]) -> Event:
+        if not numbers:
+            return replace(event, rules=(), keys=(), overflow=(), remembers=None, callers=(), narrowed={})
+        return replace(self._event(event.name, tuple(event.rules[n] for n in numbers)), skips=False)
 
 
 def check_cost(cost: object) -> None:
@@ -198,6 +241,11 @@ def check_cost(cost: object) -> None:
 def new_reservation(cost: int) -> str:
     """Makes a token that nobody can guess. It holds the cost, so that no backend is asked for it."""
     return f"{cost}-{secrets.token_hex(16)}"
+
+
+def held_as(event: Event, reservation: str) -> str:
+    """Returns the name under which a backend keeps a reservation: no other event has it."""
+    return f"{event.name}/{reservation}"
 
 
 def parse_kept(reservation: str, cost: int | None) -> int | None:

@@ -43,7 +43,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeyMaker:
-    """Makes the keys of one rule. overflow: the key that callers share when there is no room for theirs."""
+    """Makes the keys of one rule. overflow: what those begin with that callers share without room for theirs."""
 
     event: str
     choices: tuple[Choice, ...]
@@ -75,6 +75,10 @@ class KeyMaker:
         raise ParameterInvalid(
             f"the event {self.event} needs {wanted}", field=self.choices[0].first, rule="text that is not empty"
         )
+
+    def knows(self, features: Mapping[str, str]) -> bool:
+        """Returns whether some alternative's features are all given."""
+        return any(all(features.get(name) for name in choice.names) for choice in self.choices)
 
     def caller(self, features: Mapping[str, str]) -> str:
         """Returns the values that the key is made of, to be read by people."""

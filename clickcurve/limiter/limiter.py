@@ -16,14 +16,15 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from inspect import iscoroutinefunction
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import Backend, Immediate
 from clickcurve.limiter.backends.memory import MemoryBackend
-from clickcurve.limiter.decision import Decision, combine_quotas
+from clickcurve.limiter.decision import Decision, LimitReached, combine_quotas
 from clickcurve.limiter.events import Attempt, CallerListener, Clock, Features, Listener
-from clickcurve.limiter.rule import Rule
+from clickcurve.limiter.rule import ALL, IMPLIED, Rule
 from clickcurve.limiter.wait_queue import MAX_WAITING, ThreadTurn
 
 Parameters = ParamSpec("Parameters")
@@ -53,7 +54,7 @@ class Limiter:
 
     def __init__(
         self,
-        rules: Iterable[Rule],
+        rules: Iterable[Rule] | str,
         *,
         clock: Clock | None = time.time,
         backends: Mapping[str, Backend] | None = None,
@@ -84,8 +85,8 @@ class Limiter:
 
     def hit(
         self,
-        event: str,
-        features: Features,
+        event: str = IMPLIED,
+        features: Features = ALL,
         cost: int = 1,
         *,
         caller: str | None = None,
@@ -98,6 +99,10 @@ class Limiter:
         """
         events = self.events
         known = events[event]
+        if known.skips:
+            known = events.narrow(known, features)
+            if not known.rules:
+                return events.without_rules(known, now)
         question = events.question(known, features, cost, now, True, explain, caller)
         decision = combine_quotas(question.rules, self.backends[known.backend].decide(question))
         if known.heard:
@@ -112,6 +117,34 @@ class Limiter:
     reset = _blocking(AsyncLimiter.reset)
     wait = _blocking(AsyncLimiter.wait)
     close = _blocking(AsyncLimiter.close)
+
+    def limited(
+        self,
+        event: str = IMPLIED,
+        features: Callable[..., Features] | None = None,
+        *,
+        cost: int = 1,
+        wait_s: float | None = None,
+    ) -> Callable[[Callable[Parameters, Answer]], Callable[Parameters, Answer]]:
+        """Decorates a function so that a call that is refused raises LimitReached: `AsyncLimiter.limited`."""
+
+        def decorate(function: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
+            if iscoroutinefunction(function):
+                raise TypeError("a coroutine function is limited by an AsyncLimiter")
+
+            @wraps(function)
+            def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:
+                given = ALL if features is None else features(*args, **kwargs)
+                decision = (
+                    self.hit(event, given, cost) if wait_s is None else self.wait(event, given, cost, wait_s=wait_s)
+                )
+                if not decision.allowed:
+                    raise LimitReached(decision)
+                return function(*args, **kwargs)
+
+            return run
+
+        return decorate
 
     @contextmanager
     def count_failures(self, event: str, features: Features, cost: int = 1) -> Iterator[Attempt]:

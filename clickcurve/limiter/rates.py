@@ -10,11 +10,14 @@ from itertools import pairwise
 from clickcurve.buckets.errors import RuleInvalid
 
 UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+# A month is 30 days: windows have one length, months of the calendar have several.
+_WORDS_S = {"second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+_WORDS_S["month"] = 30 * UNITS_S["d"]
 MAX_LIMIT = 1_000_000_000
 MAX_WINDOW_S = 366 * UNITS_S["d"]
-RATES_RULE = "limits per time such as 2/s, 5/m, 10/30s, 10/h or 100/d, with commas between them"
+RATES_RULE = "limits per time such as 2/s, 5/minute, 10/30s, 10 per hour, 100/d or 1000/month, with commas between them"
 
-_RATE = re.compile(r"([0-9]{1,12}) ?/ ?([0-9]{0,9})([a-z]+)", re.ASCII)
+_RATE = re.compile(r"([0-9]{1,12})(?: ?/ ?| +per +)([0-9]{0,9}) ?([A-Za-z]+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Rate:
 
 def parse_rates(text: str) -> tuple[Rate, ...]:
     """Parses rates such as `2/s, 5/m, 10/h, 100/d`; shortest window first. RuleInvalid names the wrong one and why."""
-    return in_order(_parse_rate(part.strip()) for part in text.split(","))
+    return in_order(_parse_rate(part.strip()) for part in re.split("[,;]", text))
 
 
 def in_order(rates: Iterable[Rate]) -> tuple[Rate, ...]:
@@ -61,11 +64,19 @@ def _parse_rate(text: str) -> Rate:
     if found is None:
         raise _rate_error(text, "is not a limit per time")
     limit, many, unit = found.groups()
-    if unit not in UNITS_S:
-        raise _rate_error(text, f"has the unit {unit!r}, and the units are {', '.join(UNITS_S)}")
-    window_s = int(many or "1") * UNITS_S[unit]
+    unit_s = _unit_s(unit)
+    if unit_s is None:
+        raise _rate_error(text, f"has the unit {unit!r}, and the units are {', '.join((*UNITS_S, *_WORDS_S))}")
+    window_s = int(many or "1") * unit_s
     _check_rate(text, int(limit), window_s)
     return Rate(int(limit), window_s)
+
+
+def _unit_s(unit: str) -> int | None:
+    """Returns a unit's seconds; a word may have capitals and an s, a letter may not: M is a minute or a month."""
+    if len(unit) == 1:
+        return UNITS_S.get(unit)
+    return _WORDS_S.get(unit.lower().removesuffix("s"))
 
 
 def _check_rate(text: str, limit: int, window_s: int) -> None:

@@ -24,6 +24,11 @@ _FINE_US = (500_000, 250_000, 100_000, 50_000)
 SIDES = ("strict", "lenient")
 FAILURES = ("open", "closed", "local")
 HISTORIES = ("event", "callers")
+# The event of a limiter that was made of rates alone.
+IMPLIED = "limit"
+# The feature that everybody shares, and its value.
+EVERYBODY = "everybody"
+ALL: Mapping[str, str] = {EVERYBODY: "all"}
 # A list remembers each caller by name.
 MAX_LIST = 10_000
 # Fields of a question that are not features.
@@ -64,7 +69,8 @@ class Rule:
     edge_s and side only mean something to `tiered`, burst only to `token_bucket` (0: the rate's limit). tick_us: in
     which a backend counts time, a second or the width of the fine buckets; edge: of the finest buckets, in ticks.
     ttl_s: how long a backend keeps what it counted (0: as long as it needs). history: whether listeners hear of the
-    event alone, or of its callers too.
+    event alone, or of its callers too. optional: it is skipped where its features are missing; unless: where one of
+    these features is given.
     """
 
     event: str
@@ -79,6 +85,8 @@ class Rule:
     on_failure: str = "open"
     shadow: bool = False
     status: int = 429
+    optional: bool = False
+    unless: tuple[str, ...] = ()
     ttl_s: int = 0
     history: str = "event"
     # Worked out once, for the sake of every decision.
@@ -159,12 +167,18 @@ def parse_rules(limits: Mapping[str, Any]) -> tuple[Rule, ...]:
     return tuple(rule for event, tables in limits.items() for rule in _parse_event(event, tables))
 
 
+def rules_of_rates(rates: str) -> tuple[Rule, ...]:
+    """Parses rates alone into the rule of the event that is implied: by `key`, and where none is given for all."""
+    return parse_rules({IMPLIED: {"by": ["key", EVERYBODY], "rates": rates}})
+
+
 def _parse_event(event: str, tables: object) -> Sequence[Rule]:
     try:
         many = tables if isinstance(tables, list) else [tables]
         if not many or not all(isinstance(table, Mapping) for table in many):
             raise _rule_error("limits", tables, "a table, or a list of tables")
-        names = [event] if len(many) == 1 else [f"{event}.{number}" for number in range(1, len(many) + 1)]
+        # The first keeps its name, and so its counts, when a second one joins.
+        names = [event, *(f"{event}.{number}" for number in range(2, len(many) + 1))]
         rules = [_parse_table(event, name, table) for name, table in zip(names, many, strict=True)]
         check_together(rules)
     except RuleInvalid as error:
@@ -196,7 +210,9 @@ def _parse_table(event: str, name: str, table: Mapping[str, Any]) -> Rule:
     for setting in ("by", "rates"):
         if setting not in table:
             raise RuleInvalid(f"the setting {setting} is missing", field=setting, rule="every rule has by and rates")
+    unless = table.get("unless", [])
     given = {"name": name, **table, "by": _parse_by(table["by"])}
+    given["unless"] = tuple(unless) if isinstance(unless, list) else (unless,)
     if not isinstance(table["rates"], str):
         raise _rule_error("rates", table["rates"], "text such as '2/s, 5/m'")
     given["rates"] = parse_rates(table["rates"])
@@ -226,6 +242,7 @@ def _check_rule(rule: Rule) -> None:
         if not isinstance(getattr(rule, name), str) or not _NAME.fullmatch(getattr(rule, name)):
             raise _rule_error(name, getattr(rule, name), "1 to 64 letters, digits and _ . -")
     _check_by(rule.by)
+    _check_features("unless", rule.unless, 'a feature such as "user", or a list of them')
     _check_choice("strategy", rule.strategy, _STRATEGIES)
     _check_choice("side", rule.side, SIDES)
     _check_choice("on_failure", rule.on_failure, FAILURES)
@@ -233,8 +250,9 @@ def _check_rule(rule: Rule) -> None:
     _check_choice("history", rule.history, HISTORIES)
     if rule.edge_s not in EDGES_S.values():
         raise _rule_error("edge", rule.edge_s, "one of " + ", ".join(EDGES_S))
-    if not isinstance(rule.shadow, bool):
-        raise _rule_error("shadow", rule.shadow, "true or false")
+    for name in ("shadow", "optional"):
+        if not isinstance(getattr(rule, name), bool):
+            raise _rule_error(name, getattr(rule, name), "true or false")
     _check_whole("status", rule.status, 400, 499)
     _check_whole("burst", rule.burst, 0, MAX_LIMIT)
     _check_whole("ttl_s", rule.ttl_s, 0, 10 * MAX_WINDOW_S)
@@ -252,11 +270,16 @@ def _check_by(by: Sequence[Sequence[str]]) -> None:
     rule = 'features such as ["user", "ip"], or [["ip", "endpoint"]] for both together'
     if not by or not all(by):
         raise _rule_error("by", by, rule)
-    for name in (name for choice in by for name in choice):
+    for choice in by:
+        _check_features("by", choice, rule)
+
+
+def _check_features(field: str, names: Sequence[str], rule: str) -> None:
+    for name in names:
         if not isinstance(name, str) or not _FEATURE.fullmatch(name):
-            raise _rule_error("by", name, rule)
+            raise _rule_error(field, name, rule)
         if name in RESERVED:
-            raise _rule_error("by", name, f"a feature, and {name} is a field of the question")
+            raise _rule_error(field, name, f"a feature, and {name} is a field of the question")
 
 
 def _check_rates(rule: Rule) -> None:
@@ -280,7 +303,8 @@ def _check_rates(rule: Rule) -> None:
 def _check_windows(rates: Sequence[Rate], edge_s: int) -> None:
     for rate in rates:
         if rate.window_s > DAY_S:
-            raise _rule_error("rates", str(rate), "a window of a day at most for the strategy 'tiered'")
+            others = ", ".join(each for each in _STRATEGIES if each not in ("tiered", "per_second"))
+            raise _rule_error("rates", str(rate), f"a window of a day at most for 'tiered', else {others}")
         if rate.window_s % edge_s:
             raise _rule_error("rates", str(rate), f"a window of whole edges, which are {edge_s} s wide")
 

@@ -9,6 +9,9 @@ is an opening: a count without dates. `bots` must be what the buckets hold of th
 A bucket lands exactly when it nests in the bucket that is kept at its time, which every bucket of an export does. A
 wider one would have to be placed somewhere by guess, so the line is refused, unless the caller asks that it count at
 its start. A line counts whole or not at all.
+
+The row's first and last hit bound when its hits were. So where a line does not say its own, the first hit is taken to
+be in the first minute of the first bucket, and the last hit in the last minute of the last one.
 """
 
 from __future__ import annotations
@@ -74,6 +77,17 @@ class _Bucket:
     end: int
     people: int
     bots: int
+    is_wide: bool  # all of it counts at its start
+
+    def first_minute(self, first: int | None) -> int:
+        """Returns the minute of the line's first hit, which is in this bucket."""
+        return minute_start(first if first is not None and self.holds(first) else self.start)
+
+    def last_minute(self, last: int | None) -> int:
+        """Returns the minute of the line's last hit, which is in this bucket."""
+        return minute_start(
+            last if last is not None and self.holds(last) else self.start if self.is_wide else self.end - 1
+        )
 
     def holds(self, t: int | None) -> bool:
         return t is not None and self.start <= t < self.end
@@ -101,18 +115,22 @@ def history_steps(
     for number, bucket in enumerate(seen, 1):
         if number % _STEP_BUCKETS == 0:
             yield
-        _add_bucket(history, bucket, first if bucket is seen[0] else None, last if bucket is seen[-1] else None)
+        at = bucket.first_minute(first) if bucket is seen[0] else minute_start(bucket.start)
+        until = bucket.last_minute(last) if bucket is seen[-1] else at
+        if bucket.people + bucket.bots == 1 and (
+            bucket is not seen[0] or (bucket.holds(last) and not bucket.holds(first))
+        ):
+            at = until  # one hit has one minute
+        _add_bucket(history, bucket, at, max(at, until))
     return history
 
 
-def _add_bucket(history: LinkHistory, bucket: _Bucket, first: int | None, last: int | None) -> None:
-    """Adds a bucket at minutes inside it such that the link's first and last hit come out as they were."""
-    ends = [minute_start(t) for t in (first, last) if t is not None and bucket.holds(t)]
-    at = max(ends[0] if ends else 0, minute_start(bucket.start))
+def _add_bucket(history: LinkHistory, bucket: _Bucket, at: int, until: int) -> None:
+    """Adds a bucket at the minute `at`; one of several hits at `until`, if that is later."""
     people, bots = bucket.people, bucket.bots
-    if len(ends) == 2 and ends[1] > at and people + bots > 1:
+    if until > at and people + bots > 1:
         last_person = people > 0 and (people > 1 or bots > 0)
-        history.add(ends[1], int(last_person), int(not last_person))
+        history.add(until, int(last_person), int(not last_person))
         people, bots = people - int(last_person), bots - int(not last_person)
     history.add(at, people, bots)
 
@@ -140,7 +158,7 @@ def _bucket_steps(
             detail = "a bucket reaches over an edge of those that are kept at its time"
             rule = f"within [{kept[0]}, {kept[1]}]; counting it at its start has to be asked for"
             raise HitRejected(detail, field="buckets", value=_shown_bucket(raw_start, raw_end), rule=rule)
-        buckets.append(_Bucket(start, min(end, kept[1]), _count("people", people), _count("bots", bots)))
+        buckets.append(_Bucket(start, min(end, kept[1]), _count("people", people), _count("bots", bots), end > kept[1]))
         before = end
     return buckets
 

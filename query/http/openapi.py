@@ -10,7 +10,7 @@ from typing import Any
 from clickcurve.keys import KEY_RULE, OUTCOMES
 from clickcurve.problem import MEDIA_TYPE
 from clickcurve.times import TIME_RULE
-from query.parameters import DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP
+from query.parameters import DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP, SORTS
 from query.steps import LAST_RULE, STEPS
 
 Schema = dict[str, Any]
@@ -43,7 +43,7 @@ _KEY: Schema = {
     "example": "spring-sale",
 }
 _FROM = _parameter("from", f"Start of the range, included: {TIME_RULE}. Without an offset it is meant in `tz`.")
-_TO = _parameter("to", "End of the range, not included, written as `from`. Default: now.")
+_TO = _parameter("to", "End of the range, not included, as `from`. Default: the end of the minute that holds now.")
 _LAST = _parameter(
     "last", f"The current unit and those before it: {LAST_RULE}. Not together with `from` or `to`.", example="7d"
 )
@@ -64,8 +64,12 @@ _FORMAT = _parameter(
     "format", "Default: what `Accept` prefers, else JSON.", {"type": "string", "enum": ["json", "csv"]}
 )
 _SORT = _parameter(
-    "sort", "The order: most hits first, ties by key.", {"type": "string", "enum": ["hits"], "default": "hits"}
+    "sort",
+    "The order: most hits first, ties by key; or by key, as the bytes of UTF-8 are ordered.",
+    {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
 )
+_PREFIX = _parameter("prefix", "With `sort=key`: only keys that begin so.")
+_AFTER = _parameter("after", "With `sort=key`: only keys after this one, the `after` of the page before.")
 _LIMIT = _parameter(
     "limit", "How many links.", {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": DEFAULT_TOP}
 )
@@ -113,6 +117,7 @@ _POINT_SHAPE = _shape(
         "state": {"type": "string", "enum": ["complete", "partial", "open"]},
     }
 )
+_POINT_SHAPE["properties"]["wide"] = {**_BOOLEAN, "description": "true: wider than its step, as no finer is kept"}
 _CURVE_SHAPE = _shape(
     _KEY_SHAPE
     | {"from": _TIME, "to": _TIME, "step": _TEXT, "tz": _TEXT}
@@ -132,11 +137,16 @@ _SUMMARY_SHAPE = _shape(
     | {"bots": {**_INTEGER, "description": "lifetime count of bots, whatever `bots` says"}}
     | {"first_hit": _or_null(_TIME), "last_hit": _or_null(_TIME)}
     | {"opening": {**_INTEGER, "description": "imported without dates: part of the lifetime, of no curve"}}
+    | {"exact": {**_BOOLEAN, "description": "false where a day begins inside a kept bucket, which then counts whole"}}
 )
 _TOP_SHAPE = _shape(
     {"from": _or_null(_TIME), "to": _or_null(_TIME)}
     | {"links": {"type": "array", "items": _shape({"key": _TEXT, "count": _INTEGER})}}
 )
+_TOP_SHAPE["properties"]["after"] = {
+    **_or_null(_TEXT),
+    "description": "with `sort=key`: the key to go on after, null at the end",
+}
 _PROBLEM_SHAPE: Schema = {
     "type": "object",
     "required": ["title", "detail"],
@@ -180,6 +190,7 @@ _SUMMARY_EXAMPLE = {
     "first_hit": 1772323260,
     "last_hit": 1772407680,
     "opening": 1000,
+    "exact": True,
 }
 _TOP_EXAMPLE = {
     "from": 1771804800,
@@ -249,8 +260,12 @@ LIMIT_CURVE = _of_event(
     )
 )
 SUMMARY = _route("A link at a glance", [_KEY, _TZ, _BOTS], _SUMMARY_SHAPE, _SUMMARY_EXAMPLE)
-TOP = _route(
-    "The links with the most hits", [_SORT, _LAST, _LIMIT, _TZ, _BOTS, _FORMAT], _TOP_SHAPE, _TOP_EXAMPLE, _TOP_CSV
+LINKS = _route(
+    "The links with the most hits, or all links in the order of their keys",
+    [_SORT, _LAST, _PREFIX, _AFTER, _LIMIT, _TZ, _BOTS, _FORMAT],
+    _TOP_SHAPE,
+    _TOP_EXAMPLE,
+    _TOP_CSV,
 )
 DELETE: dict[str, Any] = {
     "summary": "Erase a link: what was counted for it until now is gone",

@@ -36,9 +36,9 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Li
     async def link_summary(request: Request) -> Response:
         return _as_response(await queries.summary(_key(request), _query(request)))
 
-    @router.get("/v1/links", **openapi.TOP)
-    async def top_links(request: Request) -> Response:
-        return _as_response(await queries.top(_query(request), _csv(request)))
+    @router.get("/v1/links", **openapi.LINKS)
+    async def list_links(request: Request) -> Response:
+        return _as_response(await queries.links(_query(request), _csv(request)))
 
     @router.get("/v1/limits/{event}/curve", **openapi.LIMIT_CURVE)
     async def limit_curve(request: Request) -> Response:

@@ -70,7 +70,7 @@ def try_rules(rules: tuple[str, ...], config: Path | None, summary: bool, top: i
 
 
 def _parse_given_rules(texts: tuple[str, ...], config: Path | None) -> tuple[Rule, ...]:
-    if any("=" in text or "/" in text for text in texts):
+    if any("=" in text or "/" in text or " " in text for text in texts):
         return rules_of(texts)
     if config is None:
         raise Failed(f"{texts[0]!r} is neither rates nor settings; if it is an event, name its file by --config", USAGE)
@@ -80,6 +80,8 @@ def _parse_given_rules(texts: tuple[str, ...], config: Path | None) -> tuple[Rul
         limits = tomllib.loads(config.read_text("utf-8")).get("limits", {})
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Failed(f"the settings file {config} cannot be read: {error}", USAGE) from error
+    if not isinstance(limits, dict):
+        raise Failed(f"limits of {config} must be tables such as [limits.login], not {limits!r}", USAGE)
     if texts[0] not in limits:
         known = ", ".join(sorted(limits)) or "none"
         raise Failed(f"{config} has no rule for the event {texts[0]!r}; known: {known}", USAGE)

@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("store.inspect", "Write every link's history as NDJSON."),
     "fold": ("store.fold", "Fold the rows that are due, or show what that would do."),
     "verify": ("store.inspect", "Check that every row keeps its totals."),
+    "repair": ("store.repair", "Show what damaged rows keep waiting; give up what such a row held."),
     "dump": ("store.inspect", "Show one link's rows, bucket by bucket."),
     "backup": ("store.backup", "Copy the database while the server runs."),
     "restore": ("store.backup", "Put a backup in the place of the database."),

@@ -19,6 +19,7 @@ from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
 from query.http.hot_endpoint import HotQueries
 from query.http.routes import routes as query_routes
+from query.key_list import KeyList
 from query.queries import Limits, Queries
 from query.reader import Reader
 from query.top import TopLinks
@@ -103,4 +104,5 @@ def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
 def _queries(owner: Owner, store: Store, clock: Callable[[], float]) -> Queries:
     buffered = owner.buffered_links
     top = TopLinks(store.walk, store.rows, owner.pending, buffered, lambda: owner.status.flushes, store.ladder)
-    return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder), top, clock)
+    keys = KeyList(store.in_order, owner.pending, buffered, store.ladder)
+    return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder), top, keys, clock)

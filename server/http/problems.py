@@ -96,4 +96,5 @@ def _validation(error: RequestValidationError) -> ParameterInvalid:
     where = [str(part) for part in first["loc"]]
     field = ".".join(where[1:]) or where[0]
     detail = f"{field}: {first['msg'][:1].lower()}{first['msg'][1:]}"
-    return ParameterInvalid(detail, field=field, value=first.get("input"), rule=first["type"])
+    rule = first["msg"].removeprefix("Input should be ")
+    return ParameterInvalid(detail, field=field, value=first.get("input"), rule=rule)

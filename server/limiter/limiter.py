@@ -37,10 +37,11 @@ def check_rules(rules: Sequence[Rule], settings: Settings) -> None:
         if rule.backend == "memory" and settings.workers > 1:
             why = f"the backend 'memory' counts in one process, and each of {settings.workers} workers would admit all"
             raise _cannot_keep(rule, why, "backend", rule.backend)
-        for feature in (name for names in rule.by for name in names):
+        features = [("by", name) for names in rule.by for name in names] + [("unless", name) for name in rule.unless]
+        for setting, feature in features:
             if rule.event == WRITE and feature not in WRITE_FEATURES:
                 why = f"requests of the server have the features {' and '.join(WRITE_FEATURES)}, not {feature!r}"
-                raise _cannot_keep(rule, why, "by", feature)
+                raise _cannot_keep(rule, why, setting, feature)
 
 
 def _cannot_keep(rule: Rule, why: str, field: str, value: str) -> RuleInvalid:
@@ -137,7 +138,7 @@ class ServerLimiter:
 
         Raises ParameterInvalid if no rule of the event knows the caller.
         """
-        rules = self.limiter.events[WRITE].rules
+        rules = self.limiter.events.of(WRITE, features).rules
         decision = await decide_anyway(self.limiter, "hit", WRITE, features)
         if decision.allowed:
             return None

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from clickcurve.buckets.errors import JournalHeld
+from clickcurve.buckets.errors import ClickcurveError, JournalHeld
 from clickcurve.buckets.ladder import Ladder
 from ingest.flush import Pace
 from ingest.journal.journal import Journal
@@ -87,6 +87,14 @@ def holds_hits(settings: Settings, number: int) -> bool:
 
 def open_owner(settings: Settings, journal: Journal, store: Store, alone: bool) -> Owner:
     """Opens an owner over a journal, with the journal's hits in its buffer. Needs a running event loop."""
+    logged: set[str] = set()
+
+    def damaged(key: str, error: ClickcurveError) -> None:
+        if key not in logged:
+            logged.add(key)
+            row = {"key": key, "owner": journal.state.identity.owner, "reason": error.detail}
+            log.error("damaged row", extra={**row, "then": "its hits are set aside; see `clickcurve repair`"})
+
     return Owner(
         journal,
         store,
@@ -96,6 +104,7 @@ def open_owner(settings: Settings, journal: Journal, store: Store, alone: bool) 
         place=f"{socket.gethostname()}:{journal.folder.absolute()}",
         alone=alone,
         flushed=lambda status: _log_flush(journal.folder.name, status),
+        unreadable=damaged,
     )
 
 

@@ -22,7 +22,7 @@ def raise_limit() -> None:
         reachable = WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard)
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (reachable, hard))
-        except OSError as error:  # a sandbox may forbid it
+        except (OSError, ValueError) as error:  # a sandbox may forbid it
             log.warning("open files not raised", extra={"limit": soft, "reason": str(error)})
     if (fitting := fitting_connections()) < CONNECTIONS:
         then = f"a worker takes {fitting} connections and answers further ones 503"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 
+from clickcurve.visible import visible
 from ingest.owner_status import OwnerStatus
 from ingest.reading.counters import IngestCounters
 from server.http.auth import Gate
@@ -12,6 +14,8 @@ from server.http.problems import Problems
 from server.metrics import Sample
 from server.process.schedule import JobStatus
 from server.version import program_version
+
+DAMAGED_ROWS = 20  # that are named; all are counted
 
 
 def of_ingest(counters: IngestCounters) -> Iterator[Sample]:
@@ -44,6 +48,9 @@ def of_owner(status: OwnerStatus, journal_limit_bytes: int, flush_state: str) ->
     yield Sample("clickcurve_flush_rows", status.last_flush_rows)
     yield Sample("clickcurve_flush_hits", status.last_flush_hits)
     yield Sample("clickcurve_flush_lag_seconds", status.lag_s)
+    yield Sample("clickcurve_damaged_rows", len(status.set_aside))
+    for key, hits in islice(status.set_aside.items(), DAMAGED_ROWS):
+        yield Sample("clickcurve_set_aside_hits", hits, (str(status.owner), visible(key)))
     yield Sample("clickcurve_flush_stuck", flush_state == "stuck")
 
 

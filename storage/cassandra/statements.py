@@ -20,6 +20,7 @@ LOAD_OWN = Statement(
 SAVE = Statement("SAVE", "UPDATE rows USING TIMESTAMP ? SET data = ? WHERE short_key = ? AND owner = ?", WRITE)
 ERASE = Statement("ERASE", "UPDATE rows USING TIMESTAMP ? SET erased_at = ? WHERE short_key = ? AND owner = 0", WRITE)
 WALK_FIRST = Statement("WALK_FIRST", "SELECT token(short_key), short_key, owner, data, erased_at FROM rows", READ)
+KEYS = Statement("KEYS", "SELECT DISTINCT short_key FROM rows", READ)
 WALK_FROM = Statement(
     "WALK_FROM",
     "SELECT token(short_key), short_key, owner, data, erased_at FROM rows WHERE token(short_key) >= token(?)",

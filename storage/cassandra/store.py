@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from heapq import nsmallest
 from itertools import count, islice
 from threading import Lock
 
@@ -23,11 +24,12 @@ from storage.cassandra.owners import OwnersTable
 from storage.cassandra.partitions import partition_key, partitions, stored_key_of
 from storage.cassandra.row_cache import CachedRow, RowCache
 from storage.cassandra.sources import SourcesTable
-from storage.cassandra.statements import LINK, LOAD_OWN, META, SAVE, WALK_FIRST, WALK_FROM
+from storage.cassandra.statements import KEYS, LINK, LOAD_OWN, META, SAVE, WALK_FIRST, WALK_FROM
 from storage.contract import Held, OwnerRecord, OwnRow, SavedRow, Source, StoredLink, StoredRow
 
 CACHE_BYTES = 64 * 1024 * 1024
 IDS_PER_FENCE = 1_000
+KEYS_PER_PAGE = 5_000
 
 _writes = count(1)  # of the process, over all stores that it opens: an epoch belongs to a process
 
@@ -215,6 +217,20 @@ class CassandraStore:
             link = _link([row[2:] for row in rows])
             if link.rows:
                 yield stored_key_of(key), link
+
+    def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
+        found: list[tuple[str, StoredLink]] = []
+        while len(found) < limit and (keys := self._smallest_keys(start, limit - len(found))):
+            links = map(_link, self._cql.run_each(LINK, [(partition_key(key),) for key in keys]))
+            found += [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
+            start = f"{keys[-1]}\0"  # the next one that there can be
+        return found
+
+    def _smallest_keys(self, start: str, limit: int) -> list[str]:
+        """Returns the first keys from `start` on. Reads every key of the cluster: they are stored by their hashes."""
+        pages = self._cql.pages(KEYS, (), KEYS_PER_PAGE)
+        stored = (stored_key_of(key) for page in pages for (key,) in page)
+        return nsmallest(limit, (key for key in stored if key >= start))
 
     @contextmanager
     def view(self) -> Iterator[CassandraView]:

@@ -230,7 +230,11 @@ class SqliteStore:
 
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
         with self._connections.open().on_scanner() as db:
-            return _walk(db, after, limit)
+            return _walk(db, _operator(after), after or "", limit)
+
+    def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
+        with self._connections.open().on_scanner() as db:
+            return _walk(db, ">=", start, limit)
 
     @contextmanager
     def view(self) -> Iterator[SqliteView]:
@@ -265,7 +269,7 @@ class SqliteView:
 
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
         with translate_errors(self._path):
-            return _walk(self._db, after, limit)
+            return _walk(self._db, _operator(after), after or "", limit)
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         with translate_errors(self._path):
@@ -291,9 +295,9 @@ def _source(db: sqlite3.Connection, source: str) -> Source | None:
     return Source(*found) if found is not None else None
 
 
-def _walk(db: sqlite3.Connection, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
+def _walk(db: sqlite3.Connection, operator: str, key: str, limit: int) -> list[tuple[str, StoredLink]]:
     """Reads a page and no more: the rows come one by one, and what the cursor sees ends with it."""
-    cursor = db.execute(_WALK.format(after=_operator(after)), (after or "",))
+    cursor = db.execute(_WALK.format(after=operator), (key,))
     links: list[tuple[str, StoredLink]] = []
     try:
         for key, found in groupby(cursor, itemgetter(0)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from clickcurve.buckets.codec import decode
@@ -14,20 +14,25 @@ from storage.contract import Store, StoredLink
 from storage.tools.verify import each_link, row_name
 
 
-def export(store: Store, ladder: Ladder, now: int) -> Iterator[dict[str, Any]]:
+def export(store: Store, ladder: Ladder, now: int, damaged: Callable[[str], object]) -> Iterator[dict[str, Any]]:
     """Yields one object for each link that has hits, in the store's order, summed over owners and folded to `now`:
 
         {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...]}
 
     `now` is in epoch seconds. Erased links, the row of all links and other namespaces are left out. Each page of the
-    walk is one consistent view, so a slow reader delays nothing. Raises StoreUnavailable, RowCorrupt (with the link).
+    walk is one consistent view, so a slow reader delays nothing. A link with a damaged row is left out, and `damaged`
+    called with a sentence that names it. Raises StoreUnavailable.
     """
     day = fold_day(now)
     for key, link in each_link(store):
         name = link_of(key)
         if name is None:
             continue
-        row = fold(merge(_live(key, link), ladder), day, ladder)
+        try:
+            row = fold(merge(_live(key, link), ladder), day, ladder)
+        except RowCorrupt as error:
+            damaged(error.detail)
+            continue
         if row.lifetime or row.bots:
             yield {
                 "key": name,

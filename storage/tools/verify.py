@@ -19,7 +19,8 @@ from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Row, check
-from clickcurve.keys import ALL_LINKS, link_of
+from clickcurve.buckets.set_aside import decode_set_aside
+from clickcurve.keys import ALL_LINKS, SET_ASIDE, link_of
 from storage.contract import Store, StoredLink, View
 
 LINKS_PER_PAGE = 1_000
@@ -69,6 +70,9 @@ def verify(store: Store, ladder: Ladder) -> Report:
         known = {record.owner for record in view.owners()}
         for key, link in each_link(view):
             report.links += link_of(key) is not None
+            if key == SET_ASIDE:
+                _report_set_aside(report, link)
+                continue
             for owner, row, sentences in _checked_rows(link, ladder):
                 report.rows += 1
                 if owner not in known:
@@ -103,6 +107,19 @@ def _checked_rows(link: StoredLink, ladder: Ladder) -> Iterator[tuple[int, Row |
             yield stored.owner, row, check(row, ladder)
         except RowCorrupt as error:
             yield stored.owner, None, [error.detail]
+
+
+def _report_set_aside(report: Report, link: StoredLink) -> None:
+    for stored in link.rows:
+        report.rows += 1
+        try:
+            rows = decode_set_aside(stored.data)
+        except RowCorrupt as error:
+            report.add_broken(row_name(SET_ASIDE, stored.owner), [error.detail])
+            continue
+        for key, row in rows.items():
+            hits = row.lifetime + row.bots
+            report.add_broken(row_name(key, stored.owner), [f"{hits} hits are set aside until the row can be read"])
 
 
 def _add_up(report: Report, sums: _OwnerSums, key: str, row: Row | None, erased_at: int) -> None:

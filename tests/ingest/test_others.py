@@ -109,7 +109,11 @@ def test_no_sum_and_no_list_of_links_has_them(tmp_path: Path, store: SqliteStore
         await node.owner.close()
 
     asyncio.run(story())
-    assert {link["key"]: link["total"] for link in export(store, CLICKS, int(clock.now))} == {"a": 3, ASKED: 1}
+    exported = export(store, CLICKS, int(clock.now), pytest.fail)
+    assert {link["key"]: link["total"] for link in exported} == {
+        "a": 3,
+        ASKED: 1,
+    }
     report = verify(store, CLICKS)
     assert (report.links, report.people, report.rows, report.broken) == (2, 4, 4, [])
 

@@ -88,7 +88,8 @@ def test_each_caller_has_a_limit_of_their_own(strategy: str, place: Place) -> No
 def test_a_clock_that_steps_back_grants_nothing(strategy: str, place: Place) -> None:
     limiter = ten(place, strategy)
     hits(limiter, 10, T)
-    for back_s in (0.1, 1, 60, 3_600, 100_000):
+    # On memcached clocks that differ by more than a minute count apart (test_memcached.py).
+    for back_s in (0.1, 1, 59) if place.name == "memcached" else (0.1, 1, 60, 3_600, 100_000):
         refused = limiter.hit("e", ANN, now=T - back_s)
         assert not refused.allowed
         assert refused.retry_after_s is not None
@@ -99,7 +100,7 @@ def test_a_clock_that_steps_back_grants_nothing(strategy: str, place: Place) -> 
 def test_after_a_step_back_the_latest_time_holds(strategy: str, place: Place) -> None:
     limiter = ten(place, strategy)
     hits(limiter, 9, T)
-    assert limiter.hit("e", ANN, now=T - 7_200).remaining == 0
+    assert limiter.hit("e", ANN, now=T - (30 if place.name == "memcached" else 7_200)).remaining == 0
     assert not limiter.hit("e", ANN, now=T + 0.5).allowed
     assert limiter.hit("e", ANN, now=T + 200).allowed
 
@@ -199,7 +200,7 @@ def test_a_hit_that_one_rule_refuses_uses_up_nothing_of_any(strategy: str, place
     told = limiter.hit("e", other, 3, now=T)
     assert (told.allowed, told.rule.name, told.remaining) == (True, "e.2", 0)
     assert limiter.hit("e", {"user": "ann", "ip": "10.0.0.8"}, 3, now=T).allowed
-    assert limiter.hit("e", {"user": "ann", "ip": "10.0.0.7"}, now=T).rule.name == "e.1"
+    assert limiter.hit("e", {"user": "ann", "ip": "10.0.0.7"}, now=T).rule.name == "e"
     assert not limiter.hit("e", {"user": "ann", "ip": "10.0.0.6"}, now=T).allowed
 
 
@@ -221,4 +222,4 @@ def test_a_rule_in_shadow_mode_refuses_nothing_and_counts_what_it_would_have_adm
     assert [each.shadow for each in told] == [False] * 3 + [True] * 5 + [False]
     assert (told[4].rule.name, told[4].limit, told[4].remaining) == ("e.2", 3, 0)
     assert told[4].retry_after_s
-    assert told[2].rule.name == told[8].rule.name == "e.1"
+    assert told[2].rule.name == told[8].rule.name == "e"

@@ -19,6 +19,7 @@ from clickcurve.buckets.ladder import CLICKS
 from clickcurve.keys import OUTCOMES
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
+from query.key_list import KeyList
 from query.queries import Queries
 from query.reader import Reader
 from query.top import TopLinks
@@ -102,7 +103,8 @@ class RecordedLimiter:
         owner = self.node.owner
         store, buffered = self.store, owner.buffered_links
         top = TopLinks(store.walk, store.rows, owner.pending, buffered, lambda: 0, store.ladder)
-        return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder), top, lambda: self.now)
+        keys = KeyList(store.in_order, owner.pending, buffered, store.ladder)
+        return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder), top, keys, lambda: self.now)
 
     async def check(self) -> None:
         queries = self.queries()
@@ -116,7 +118,7 @@ class RecordedLimiter:
                 life = json.loads((await queries.limit_total(event, f"outcome={outcome}".encode(), Limits(*EVENTS)))[1])
                 assert life["total"] == curve["total"] == self.decided(event, outcome, 0, int(self.now) + 60)
         assert json.loads((await queries.total(None, b""))[1])["total"] == 0
-        assert json.loads((await queries.top(b""))[1])["links"] == []
+        assert json.loads((await queries.links(b""))[1])["links"] == []
 
     def decided(self, event: str, outcome: str, start: int, end: int) -> int:
         return sum(

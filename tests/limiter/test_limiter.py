@@ -10,7 +10,7 @@ import pytest
 
 from clickcurve.buckets.errors import EventUnknown, ParameterInvalid, RuleInvalid
 from clickcurve.limiter.async_limiter import AsyncLimiter
-from clickcurve.limiter.backend import Check, Immediate, Question, Settled, checks
+from clickcurve.limiter.backend import Immediate, Question, Settled
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
@@ -185,17 +185,6 @@ def test_a_decision_is_one_question_for_any_number_of_rules_and_rates() -> None:
     assert len(set(question.keys)) == 2
     assert question.at_us == int(T * 1_000_000)
     assert decision.pieces
-
-
-def test_the_question_as_flat_rows() -> None:
-    backend = Recorder()
-    Limiter(RULES, clock=clock, backends={"memory": backend}).hit("login", ANN, 2)
-    user, pair = backend.questions[0].keys
-    assert checks(backend.questions[0]) == [
-        Check("tiered", user, 3, 60, 1, 1, 0, 2, 0, 3_601),
-        Check("tiered", user, 5, 3_600, 1, 1, 0, 2, 0, 3_601),
-        Check("tiered", pair, 4, 86_400, 1, 1, 0, 2, 0, 86_401),
-    ]
 
 
 def test_a_backend_with_a_clock_of_its_own_is_not_sent_the_time() -> None:

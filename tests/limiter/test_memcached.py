@@ -370,3 +370,16 @@ def test_two_programs_on_one_server(server: Served) -> None:
     ):
         limiters: list[Limiter] = [ten(Place("memcached", each), "fixed") for each in (one, two)]
         assert [hits(limiter, 11, T).count(True) for limiter in limiters] == [10, 10]
+
+
+@pytest.mark.parametrize("ahead_s", [3_600, 3 * DAY_S, -3_600])
+def test_a_machine_with_a_wrong_clock_locks_nobody_out(server: Served, ahead_s: int) -> None:
+    """It counts apart: the others admit their limit, and it admits the limit once more, never beyond that."""
+    with closing(backend_on(server)) as backend:
+        limiter = Place("memcached", backend).limiter({"e": {"by": "ip", "rates": "5/m"}})
+        assert limiter.hit("e", ANN, now=T + ahead_s).allowed
+        for minute in range(0, 10, 2):
+            now = T + 60 * minute
+            assert [limiter.hit("e", ANN, now=now).allowed for _ in range(7)].count(True) == 5
+            wrong = [limiter.hit("e", ANN, now=now + ahead_s).allowed for _ in range(7)]
+            assert 4 <= wrong.count(True) <= 5

@@ -238,7 +238,7 @@ def test_tiered_never_admits_too_much_or_refuses_wrongly(place: Place, side: str
         model = TieredModel(rates, EDGES_S[edge], side == "strict")
         limiter = place.limiter({edge: {"by": "ip", "rates": text_of(rates), "edge": edge, "side": side}})
         caller = {"ip": f"{many} {random.random()}"}
-        for at_us, cost in steps(random, many, [window_s for _, window_s in rates]):
+        for at_us, cost in steps(random, many, [window_s for _, window_s in rates], back_s=30):
             decision = limiter.hit(edge, caller, cost, now=at_us / SECOND_US)
             assert decision.allowed is model.fits(at_us, cost), (at_us, cost, decision)
             if decision.allowed:
@@ -256,7 +256,7 @@ def test_fixed_does_what_its_model_does(place: Place, seed: int) -> None:
         rates = rates_of(random)
         model = FixedModel(rates)
         limiter = place.limiter({"e": {"by": "ip", "rates": text_of(rates), "strategy": "fixed"}})
-        for at_us, cost in steps(random, 2_000, [window_s for _, window_s in rates]):
+        for at_us, cost in steps(random, 2_000, [window_s for _, window_s in rates], back_s=30):
             decision = limiter.hit("e", {"ip": str(number)}, cost, now=at_us / SECOND_US)
             assert decision.allowed is model.fits(at_us, cost), (at_us, cost, decision)
             if decision.allowed:

@@ -22,6 +22,27 @@ def test_a_window_may_be_several_units_long() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("1/minute", "1/m"),
+        ("1 per hour", "1/h"),
+        ("1 PER 2 HOURS", None),
+        ("1 per 2 Hours", "1/2h"),
+        ("1/SECOND; 5/minutes", "1/s, 5/m"),
+        ("10/30 secs;20/15min", "10/30s, 20/15m"),
+        ("7/day, 70/week, 1000/month", "7/d, 70/7d, 1000/30d"),
+        ("9/2 weeks", "9/14d"),
+    ],
+)
+def test_units_may_be_spelled_out_and_a_month_is_thirty_days(text: str, plain: str | None) -> None:
+    if plain is None:
+        with pytest.raises(RuleInvalid, match="is not a limit per time"):
+            parse_rates(text)
+    else:
+        assert parse_rates(text) == parse_rates(plain)
+
+
 @given(st.integers(1, MAX_LIMIT), st.integers(1, 366 * 86_400))
 def test_a_rate_is_written_as_it_is_read(limit: int, window_s: int) -> None:
     assert parse_rates(str(Rate(limit, window_s))) == (Rate(limit, window_s),)
@@ -35,10 +56,16 @@ def test_a_rate_is_written_in_its_largest_unit() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("10/month", "has the unit 'month', and the units are s, m, h, d"),
-        ("10/minute", "has the unit 'minute'"),
-        ("10/M", "is not a limit per time"),
+        (
+            "10/year",
+            "has the unit 'year', and the units are s, m, h, d, second, sec, minute, min, hour, day, ",
+        ),
+        ("10/M", "has the unit 'M'"),
         ("10/w", "has the unit 'w'"),
+        ("10/monthly", "has the unit 'monthly'"),
+        ("10per minute", "is not a limit per time"),
+        ("10 per", "is not a limit per time"),
+        ("13/13months", "and it must be from 1 s to 366 days"),
         ("10/mx", "has the unit 'mx'"),
         ("10/m please", "is not a limit per time"),
         ("x10/m", "is not a limit per time"),
@@ -46,7 +73,7 @@ def test_a_rate_is_written_in_its_largest_unit() -> None:
         ("10/", "is not a limit per time"),
         ("", "is not a limit per time"),
         ("5/m,", "is not a limit per time"),
-        ("5/m;10/h", "is not a limit per time"),
+        ("5/m;;10/h", "is not a limit per time"),
         ("-1/s", "is not a limit per time"),
         ("1.5/s", "is not a limit per time"),
         ("\u0661/s", "is not a limit per time"),

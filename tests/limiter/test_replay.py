@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from clickcurve.buckets.errors import ParameterInvalid, RuleInvalid
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rates import parse_rates
-from clickcurve.limiter.replay.replay import EVENT, EVERYBODY, Replay, Side, rules_of
-from clickcurve.limiter.rule import Rule, parse_rules
+from clickcurve.limiter.replay.replay import EVENT, Replay, Side, rules_of
+from clickcurve.limiter.rule import EVERYBODY, Rule, parse_rules
 
 T = 1_772_000_040
 
@@ -62,7 +62,7 @@ def test_every_setting_of_a_rule_can_be_written_in_a_line() -> None:
         ("by=ip rates=5/m, 20/h", "quote missing around the rates"),
         ("by=ip rates='5/m", "quotes of"),
         ("by=ip", "rates is missing"),
-        ("5 per minute", "not a limit per time"),
+        ("5 by minute", "not a limit per time"),
         ("by=ip rates=5/m burst=many strategy=token_bucket", "burst must be a whole number"),
         ("by=ip rates=5/m shadow=perhaps", "shadow must be true or false"),
         ("by=ip rates=5/m colour=red", "'colour' is not a setting of a rule"),

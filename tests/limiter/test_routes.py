@@ -22,6 +22,10 @@ LIMITS: dict[str, Any] = {
     "tried": {"by": "ip", "rates": "1/m", "shadow": True},
     "doors": {"by": "ip", "rates": "2/m", "strategy": "list"},
     "api": {"by": "ip", "rates": "10/s", "burst": 20, "strategy": "token_bucket", "on_failure": "closed"},
+    "known": [
+        {"by": "user", "rates": "6/m", "optional": True, "name": "user"},
+        {"by": "ip", "rates": "2/m", "unless": "user", "name": "address"},
+    ],
 }
 MINUTE_END = NOW - NOW % 60 + 60
 
@@ -150,7 +154,7 @@ def test_a_body_that_is_too_large_is_refused() -> None:
 def test_an_unknown_event_names_those_that_there_are() -> None:
     answer = hit(service(), "signup", ip="a")
     assert answer.status_code == 404
-    assert "api, doors, login, shorten, tried" in answer.json()["detail"]
+    assert "api, doors, known, login, shorten, tried" in answer.json()["detail"]
     assert end(service(limiter({})), "1-" + "0" * 32, "cancel").status_code == 404
 
 
@@ -284,8 +288,33 @@ def test_the_rules_are_listed_in_the_words_of_the_settings_file() -> None:
         "on_failure": "open",
         "shadow": False,
         "status": 403,
+        "optional": False,
+        "unless": [],
         "history": "event",
     }
     assert found["shorten"]["by"] == [["ip", "endpoint"]]
     assert (found["shorten"]["edge"], found["shorten"]["side"]) == ("second", "strict")
     assert found["api"]["burst"] == 20
+
+
+def test_a_caller_that_is_known_has_another_rate() -> None:
+    app = service()
+    assert (hit(app, "known", ip="a", user="ann").json()["rule"], hit(app, "known", ip="a").json()["rule"]) == (
+        "user",
+        "address",
+    )
+    missing = hit(app, "known", email="a@example.org")
+    assert (missing.status_code, missing.json()["detail"]) == (422, "the event known needs ip")
+    shown = ask(app, path="/v1/limits", method="GET")[0].json()["limits"]
+    assert [(each["optional"], each["unless"]) for each in shown if each["event"] == "known"] == [
+        (True, []),
+        (False, ["user"]),
+    ]
+
+
+@pytest.mark.parametrize("how", ["commit", "cancel"])
+def test_a_reservation_of_another_event_is_unknown(how: str) -> None:
+    app = service()
+    reservation = hit(app, "shorten", ip="a", endpoint="/", reserve=True).json()["reservation"]
+    assert end(app, reservation, how).status_code == 404
+    assert ask(app, path=f"/v1/limit/shorten/{reservation}/{how}")[0].status_code == 200

@@ -22,7 +22,7 @@ def test_a_table_is_a_rule_with_defaults() -> None:
 
 def test_several_tables_are_rules_of_one_event_with_names_of_their_own() -> None:
     rules = parse_rules({"login": [GOOD, {"by": [["ip", "endpoint"]], "rates": "2/s", "name": "pairs"}, GOOD]})
-    assert [rule.name for rule in rules] == ["login.1", "pairs", "login.3"]
+    assert [rule.name for rule in rules] == ["login", "pairs", "login.3"]
     assert {rule.event for rule in rules} == {"login"}
     assert rules[1].by == (("ip", "endpoint"),)
 
@@ -95,7 +95,11 @@ def test_a_short_window_has_buckets_of_a_twentieth_or_less(rates: str, tick_us: 
         ({"strategy": "list", "rates": "5/m, 9/h"}, "rates", "one rate for the strategy 'list'"),
         ({"strategy": "list", "rates": "10001/h"}, "rates", "at most 10000 callers"),
         ({"strategy": "per_second"}, "rates", "a rate per second"),
-        ({"rates": "5/2d"}, "rates", "a window of a day at most"),
+        (
+            {"rates": "5/2d"},
+            "rates",
+            "a day at most for 'tiered', else fixed, token_bucket, single_counter, list",
+        ),
         ({"edge": "minute", "rates": "5/90s"}, "rates", "whole edges, which are 60 s wide"),
         ({"edge": "hour"}, "rates", "whole edges, which are 3600 s wide"),
         ({"edge": "day"}, "edge", "one of second, minute, hour"),
@@ -109,6 +113,10 @@ def test_a_short_window_has_buckets_of_a_twentieth_or_less(rates: str, tick_us: 
         ({"backend": "mysql"}, "backend", "one of memory, redis, memcached"),
         ({"on_failure": "pray"}, "on_failure", "one of open, closed, local"),
         ({"shadow": "yes"}, "shadow", "true or false"),
+        ({"optional": "yes"}, "optional", "true or false"),
+        ({"unless": 5}, "unless", "a feature such as"),
+        ({"unless": ["user", "a b"]}, "unless", "a feature such as"),
+        ({"unless": "cost"}, "unless", "a field of the question"),
         ({"status": 200}, "status", "a whole number from 400 to 499"),
         ({"status": "429"}, "status", "a whole number from 400 to 499"),
         ({"by": []}, "by", "features such as"),

@@ -18,6 +18,7 @@ from clickcurve.buckets.ladder import CLICKS, Ladder, fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import EMPTY, Delta, Pending, apply, next_due
 from clickcurve.keys import ALL_LINKS, link_key, link_of
+from query.key_list import KeyList
 from query.queries import Queries
 from query.reader import Reader
 from query.top import TopLinks
@@ -141,7 +142,8 @@ class QueriedNodes:
         self.top_links = TopLinks(
             self.store.walk, self.store.rows, mine.pending, mine.buffered_links, lambda: mine.flushes, self.store.ladder
         )
-        self.queries = Queries(self.reader, self.top_links, lambda: self.now + 0.5)
+        self.key_list = KeyList(self.store.in_order, mine.pending, mine.buffered_links, self.store.ladder)
+        self.queries = Queries(self.reader, self.top_links, self.key_list, lambda: self.now + 0.5)
 
     def hit(self, key: str, t: int, count: int = 1, bot: bool = False, owner: int = 1) -> None:
         hit = Hit(key, t, count, bot)
@@ -183,7 +185,7 @@ class QueriedNodes:
         return _decoded(self.queries.summary(key, query.encode()))
 
     def top(self, query: str = "") -> dict[str, Any]:
-        return _decoded(self.queries.top(query.encode()))
+        return _decoded(self.queries.links(query.encode()))
 
 
 class Limits:

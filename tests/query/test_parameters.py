@@ -40,7 +40,7 @@ def nodes() -> QueriedNodes:
         ("last=7d&to=5", "last", "7d"),
         ("from=10&to=10", "from", "10"),
         ("from=11&to=10", "from", "11"),
-        ("from=2026-03-02", "from", NOW + 13 * HOUR_S + 22 * 60),
+        ("from=2026-03-02", "from", "2026-03-02"),
         ("from=%FF", "query", "\ufffd"),
         ("limit=5", "limit", "5"),
     ],
@@ -62,7 +62,21 @@ def test_an_unknown_parameter_names_those_that_are_known(nodes: QueriedNodes) ->
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=1001", "limit=x", "limit=-1", "limit=1.0", "limit=٣", "sort=key", "from=1"]
+    "query",
+    [
+        "limit=0",
+        "limit=1001",
+        "limit=x",
+        "limit=-1",
+        "limit=1.0",
+        "limit=٣",
+        "sort=keys",
+        "from=1",
+        "prefix=a",
+        "after=a",
+        "sort=hits&prefix=a",
+        "sort=key&last=7d",
+    ],
 )
 def test_a_wrong_parameter_of_the_ranking_is_refused(nodes: QueriedNodes, query: str) -> None:
     with pytest.raises(ParameterInvalid):
@@ -99,7 +113,10 @@ def test_without_a_range_a_curve_is_the_last_24_hours(nodes: QueriedNodes) -> No
         ("last=24h&step=native", NOW - 38 * 60 - 23 * HOUR_S, NOW + 60, "native"),
         ("last=1d&tz=Asia/Kolkata", 1772303400, 1772361600, "5m"),
         ("last=9999y&step=1mo", 0, 1775001600, "1mo"),
-        ("from=1772357880", NOW - HOUR_S, NOW, "1m"),
+        ("from=1772357880", NOW - HOUR_S, NOW + 60, "1m"),
+        ("from=1772361480", NOW, NOW + 60, "1m"),
+        ("from=1772361539", NOW + 59, NOW + 60, "1m"),
+        ("last=1d&tz=Etc/GMT+12", 1772366400 - DAY_S, NOW + 2 * 60, "5m"),
         ("from=2026-03-01&to=2026-03-08", 1772323200, 1772928000, "1h"),
         ("from=2026-03-01&to=2026-03-08&tz=Europe/Berlin", 1772319600, 1772924400, "1h"),
         ("to=1772361000", NOW - 100 * DAY_S, 1772361000, "1w"),

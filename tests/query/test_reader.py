@@ -96,6 +96,7 @@ def test_rows_older_than_the_erasure_count_for_nothing_and_later_hits_count() ->
         "first_hit": None,
         "last_hit": None,
         "opening": 0,
+        "exact": True,
     }
     nodes.now += 60
     nodes.hit("k", nodes.now, 2)

@@ -135,6 +135,7 @@ def test_the_answers_have_the_documented_members(node: Node) -> None:
         "first_hit": NOW,
         "last_hit": NOW,
         "opening": 0,
+        "exact": True,
     }
     assert node.get("/v1/links?limit=1").json() == {
         "from": None,

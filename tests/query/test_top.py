@@ -189,6 +189,6 @@ def test_csv_quotes_keys_that_need_it_and_keeps_them_as_they_are() -> None:
     nodes = QueriedNodes(now=NOW)
     for count, key in enumerate(['say "hi", all', "line\nbreak", "=1+1", "plain"], start=1):
         nodes.hit(key, NOW, count)
-    media, body = run(nodes.queries.top(b"format=csv"))
+    media, body = run(nodes.queries.links(b"format=csv"))
     assert media == "text/csv; charset=utf-8"
     assert body.decode() == 'key,count\nplain,4\n=1+1,3\n"line\nbreak",2\n"say ""hi"", all",1\n'

@@ -12,7 +12,8 @@
     total a from=...&to=... -> 5             or `-> 3..5 inexact`; key * is all links together
     summary a tz=... -> today=5 yesterday=0  the members that are written here
     curve a last=2d&step=1d -> total=5 points=2
-      2026-03-28 2026-03-29 0 complete       then its points: start, end, count, state; all of them,
+      2026-03-28 2026-03-29 0 complete       then its points: start, end, count, state, and
+                                             `wide` where the point is wider than its step; all of them,
       ... 3                                  but for runs of `n` points that hold nothing
     top limit=2 -> a=5 b=3
     curve a step=1x -> refused step          asking this is refused, because of this parameter
@@ -160,9 +161,10 @@ class Scenario:
                 at += len(skipped)
                 yield from [None] * len(skipped)
             elif words:
-                start, end, count, state = words
+                start, end, count, state, *wide = words
                 assert at < len(points), f"line {number}: there are {len(points)} points only"
                 expected = {"start": self.t(start), "end": self.t(end), "count": int(count), "state": state}
+                expected |= {"wide": True} if wide == ["wide"] else {}
                 assert points[at] == expected, f"line {number}: {line}: {points[at]}"
                 at += 1
                 yield

@@ -268,6 +268,8 @@ class Cluster:
                 columns.update(keys, token=place[0])
                 rows.append(tuple(columns.get(column) for column in plan.columns))
                 places.append((place, sortable(clustering)))
+                if plan.distinct:
+                    break
         limit = bound.of(plan.limit)
         end = len(rows) if limit is None else checked("int", limit)
         return Answer(rows[:end], places[:end])

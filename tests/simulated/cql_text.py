@@ -62,6 +62,7 @@ class Plan:
     ttl: Term = None
     timestamp: Term = None
     limit: Term = None
+    distinct: bool = False  # one row a partition
     markers: int = 0
 
 
@@ -111,7 +112,8 @@ def parse(text: str) -> Plan:
 
 
 def _select(words: _Words) -> Plan:
-    plan = Plan("select", "", [words.selected()])
+    distinct = words.take("distinct")
+    plan = Plan("select", "", [words.selected()], distinct=distinct)
     while words.take(","):
         plan.columns.append(words.selected())
     words.expect("from")

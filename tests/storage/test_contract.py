@@ -231,6 +231,28 @@ def test_a_walk_shows_every_key_once_with_all_its_rows(store: Store) -> None:
         assert all([row.owner for row in link.rows] == ([1, 2] if key in both else [1]) for key, link in seen)
 
 
+def test_keys_come_in_the_order_of_their_bytes_from_any_key_on(store: Store) -> None:
+    first, second = in_flush(store, 1), in_flush(store, 2)
+    keys = [ALL_LINKS, *(f"key-{n:03}" for n in range(57)), *ODD_KEYS[1:]]
+    store.save_own(first, 1, saved(*keys, data=b"one"), {})
+    store.save_own(second, 1, saved(*keys[::3], data=b"two"), {})
+    store.erase("key-010", 500)
+    store.erase("key-010x", 600)  # which has no rows
+    ordered = sorted(keys, key=str.encode)
+    assert store.in_order("", 1000) == [(key, rows(store, key)) for key in ordered]
+    for start, limit in (
+        ("", 3),
+        ("\0\0", 2),
+        ("key-010", 5),
+        ("key-010\0", 1),
+        ("key-0105", 50),
+        ("l", 4),
+        ("\U0001f600", 9),
+    ):
+        assert [key for key, _ in store.in_order(start, limit)] == [key for key in ordered if key >= start][:limit]
+    assert store.in_order("\U0001f601", 9) == []
+
+
 # --- views ----------------------------------------------------------------------------------------------------------
 def test_a_view_shows_everything_that_is_stored(store: Store) -> None:
     first, second = in_flush(store, 1), in_flush(store, 2)

@@ -31,6 +31,9 @@ from clickcurve.limiter.rule import Rule
 from clickcurve.limiter.sliding_window import Bucket, Reading
 from clickcurve.times import SECOND_US
 
+# The clocks of callers may differ by so much, and each still finds what the others have counted.
+CLOCKS_DIFFER_S = 60
+
 
 class Counter(NamedTuple):
     key: str
@@ -62,6 +65,12 @@ def decide_by_counters(question: Question) -> Deciding:
         wanted += _counters(key, buckets_counted(rule, tick))
     known = dict.fromkeys(wanted, 0) | dict((yield wanted))
     latest = [known.get(latest_of(key), 0) for key in keys]
+    # A clock that is so far ahead is wrong, or this one is: what it counted lies in its own future, and if its time
+    # held, nobody else would pass until then.
+    latest = [
+        0 if seen - tick > CLOCKS_DIFFER_S * rule.ticks_s else seen
+        for rule, tick, seen in zip(rules, ticks, latest, strict=True)
+    ]
     quotas = yield from _weigh(question, latest, known, question.take)
     taking = question.take and is_admitted(rules, quotas)
     if question.take and not taking:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from clickcurve.buckets.errors import BackendUnavailable
 from clickcurve.limiter.backend import Question
 from clickcurve.limiter.backends import memcached_connection as memcached
-from clickcurve.limiter.backends.counters import Counter, Verdict, decide_by_counters
+from clickcurve.limiter.backends.counters import CLOCKS_DIFFER_S, Counter, Verdict, decide_by_counters
 from clickcurve.limiter.backends.memcached_connection import DONE, NOT_THERE, Server, expiry
 from clickcurve.limiter.rule import EDGES_S, Rule
 
 # Everything is kept so much longer than it counts, so that callers whose clocks differ by less see no difference.
-GRACE_S = 60
+GRACE_S = CLOCKS_DIFFER_S
 # In a key's own number.
 RESET_BITS = 12
 _RESETS = (1 << RESET_BITS) - 1

@@ -5,15 +5,18 @@ several locks would cost more than they let run in parallel.
 
 **Bounds.** There is room for so many keys and bytes. Before a new key is added a few others are examined, and dropped
 if all their windows are empty. No key is dropped while a hit under it still counts, so a flood of new names cannot free
-a caller that is over its limit. When there is still no room, new names share one key for each rule, and its limit. A
-known key that needs another bucket where no byte is left counts its newest bucket as if it came now: never too few. All
-of this is counted (`measures`).
+a caller that is over its limit. When there is still no room, new names share 1,024 keys for each rule, and the limits
+of those: a secret of the process decides which, so that a flood has to fill each of them to keep everybody out. A known
+key that needs another bucket where no byte is left counts its newest bucket as if it came now: never too few. All of
+this is counted (`measures`).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from secrets import token_bytes
 from threading import Lock
 from typing import NamedTuple, TypeAlias
 
@@ -30,6 +33,8 @@ MAX_BYTES = 512 * 1024 * 1024
 MAX_RESERVATIONS = 100_000
 # What a key takes without its text and its buckets: its entry in the table, its meter, the numbers in that.
 KEY_BYTES = 500
+# For each rule; beyond max_keys.
+OVERFLOW_KEYS = 1_024
 # How many keys are examined for each new one. Two keep the table near what lives in it.
 _EXAMINED = 2
 _EXAMINED_WHEN_FULL = 64
@@ -65,6 +70,7 @@ class MemoryBackend:
         # A key that was dropped at this time or before is unknown now: a new key's clock begins here, not earlier.
         self._forgotten_us = 0
         self._evicted = self._overflown = 0
+        self._secret = token_bytes(16)
         self._held: OrderedDict[str, _Held] = OrderedDict()
         self._max_reservations = max_reservations
         self._lapsed_early = 0
@@ -156,7 +162,8 @@ class MemoryBackend:
             self._examine(_EXAMINED_WHEN_FULL, at_us)
         if not self._has_room():
             self._overflown += 1
-            key = question.overflow[n]
+            digest = blake2b(key.encode(errors="surrogatepass"), key=self._secret, digest_size=2).digest()
+            key = question.overflow[n] + str(int.from_bytes(digest) % OVERFLOW_KEYS)
             if key in self._meters:
                 return rule, key, self._meters[key]
         return rule, key, METERS[rule.strategy](rule, max(at_us, self._forgotten_us), self._budget)

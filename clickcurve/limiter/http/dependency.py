@@ -88,12 +88,13 @@ class Limited:
 
     async def _admit(self, request: Request, response: Response) -> Attempt | None:
         try:
-            rules = self._limiter.events[self._event].rules
+            self._limiter.events[self._event]
         except EventUnknown:
             return None
         given: dict[str, str] = {"ip": self._addresses.client(request.scope), **await self._given(request)}
         try:
             verb: Verb = "reserve" if self._only_failures else "hit"
+            rules = self._limiter.events.of(self._event, given).rules
             decision = await decide_anyway(self._limiter, verb, self._event, given, self._cost)
         except ParameterInvalid as error:
             raise HTTPException(error.status, error.detail) from error

@@ -31,7 +31,7 @@ async def decide_anyway(
     explain: bool = False,
 ) -> Decision:
     """Returns the verb's decision, or one without the backend. EventUnknown and ParameterInvalid pass through."""
-    known = limiter.events[event]
+    known = limiter.events.of(event, features)
     try:
         if verb == "peek":
             return await limiter.peek(event, features, cost, explain=explain)

@@ -114,6 +114,8 @@ def show_rule(rule: Rule) -> dict[str, Any]:
         "on_failure": rule.on_failure,
         "shadow": rule.shadow,
         "status": rule.status,
+        "optional": rule.optional,
+        "unless": list(rule.unless),
         "history": rule.history,
     }
 

@@ -78,13 +78,14 @@ class RateLimit:
             await self._app(scope, receive, send)
             return
         try:
-            rules = self._limiter.events[event].rules
+            self._limiter.events[event]
         except EventUnknown:
             await self._app(scope, receive, send)
             return
         given: dict[str, str] = {"ip": self._addresses.client(scope), **await self._given(scope)}
         try:
             verb: Verb = "hit" if self._only is None else "reserve"
+            rules = self._limiter.events.of(event, given).rules
             decision = await decide_anyway(self._limiter, verb, event, given, self._cost)
         except ParameterInvalid as error:
             await send_refusal(_unnamed_caller(error), send)

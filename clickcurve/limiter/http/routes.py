@@ -94,7 +94,7 @@ def limit_routes(
     async def hit(event: str, request: Request) -> Response:
         """Decides a hit of the event under all of its rules, and counts it if it may pass. The body has the features
         that the rules ask for, as text, and `cost`, `peek`, `explain` and `reserve` if they are wanted."""
-        rules = limiter.events[event].rules
+        limiter.events[event]
         asked = read_question(await _read_bounded(request))
         features = asked.features
         if "ip" in features:
@@ -102,7 +102,7 @@ def limit_routes(
         decision = await decide_anyway(
             limiter, asked.verb, event, features, asked.cost, caller=asked.caller, explain=asked.explain
         )
-        return answer(decision, asked, rules)
+        return answer(decision, asked, limiter.events.of(event, features).rules)
 
     @router.post("/v1/limit/{event}/{reservation}/commit", summary="It passed", responses=_ENDED, openapi_extra=_COMMIT)
     async def commit(event: str, reservation: str, request: Request) -> Response:

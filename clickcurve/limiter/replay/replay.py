@@ -13,12 +13,10 @@ from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.replay.trace_line import parse_line
-from clickcurve.limiter.rule import Rule, parse_rules
+from clickcurve.limiter.rule import ALL, EVERYBODY, Rule, parse_rules
 
 EVENT = "trace"
 TEXT_RULE = "rates such as 5/m, 20/h, or settings such as by=ip rates='5/m, 20/h' strategy=fixed"
-# The feature that a rule without `by` goes by: every line has it, so that all share the limit.
-EVERYBODY = "everybody"
 _WHOLE = ("burst", "status", "ttl_s")
 _SWITCHES = {"true": True, "false": False}
 
@@ -58,7 +56,9 @@ def _setting_value(name: str, text: str) -> object:
         return [choice.split("+") for choice in text.split(",")]
     if name in _WHOLE and text.isascii() and text.isdigit():
         return int(text)
-    return _SWITCHES.get(text, text) if name == "shadow" else text
+    if name == "unless":
+        return text.split(",")
+    return _SWITCHES.get(text, text) if name in ("shadow", "optional") else text
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class Replay:
             call = parse_line(text)
             if call is None:
                 return None
-            call.features[EVERYBODY] = "all"
+            call.features.update(ALL)
             decision = self._limiter.hit(self.rules[0].event, call.features, call.cost, now=call.at)
         except ParameterInvalid:
             self.bad += 1
@@ -114,7 +114,7 @@ class Replay:
         self.back += call.at < self._latest
         self._latest = max(self._latest, call.at)
         self.asked.add(call.cost)
-        for by in {rule.by for rule in self.rules}:
+        for by in {rule.by for rule in self._limiter.events.of(self.rules[0].event, call.features).rules}:
             self.asked_by[_caller(by, call.features)] += call.cost
         if decision.allowed and not decision.shadow:
             return None

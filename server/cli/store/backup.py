@@ -47,7 +47,7 @@ def backup_command(settings: Settings, file: Path, partial: bool) -> Result:
     """
     path = _database(settings, "backup")
     require_database(settings.store)
-    waiting = _Waiting(clock.monotonic, clock.pause)
+    waiting = FlushWait(clock.monotonic, clock.pause)
     try:
         included = backup(
             path,
@@ -64,7 +64,7 @@ def backup_command(settings: Settings, file: Path, partial: bool) -> Result:
     return Result([f"{file}: {size:,} bytes, all flushes of {owners} so far"], [found])
 
 
-class _Waiting:
+class FlushWait:
     """The patience of a backup with flushes that are under way: as long as somebody may finish them."""
 
     def __init__(self, now: Callable[[], float], pause: Callable[[float], None]) -> None:

@@ -16,9 +16,9 @@ from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import ALL_LINKS, link_key
 from clickcurve.visible import json_line
 from server import clock
-from server.cli.main import FAILED
+from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
-from server.cli.output import Result, reports
+from server.cli.output import Result, note, reports
 from server.settings import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
@@ -117,10 +117,25 @@ def export_command(settings: Settings, out: TextIO | None) -> Result:
     """
     if out is None:
         return Result(map(json_line, _exported(settings)), _exported(settings))
-    links = sum(bool(out.write(json_line(link) + "\n")) for link in _exported(settings))
-    return Result((), [{"file": out.name, "links": links}])
+    out.write("")  # the file is opened by the first write, and an empty store writes nothing else
+    links, left_out = 0, ""
+    try:
+        for link in _exported(settings):
+            links += bool(out.write(json_line(link) + "\n"))
+    except LeftOut as error:
+        left_out = error.message
+        note(left_out)
+    return Result((), [{"file": out.name, "links": links}], FAILED if left_out else 0)
+
+
+class LeftOut(Failed):
+    """An export that has written all that it could, and names the first of the links that it could not."""
 
 
 def _exported(settings: Settings) -> Iterator[dict[str, Any]]:
+    """Yields the exported links; raises LeftOut in the end if there were damaged rows."""
+    damaged: list[str] = []
     with reading(settings) as (store, ladder):
-        yield from export(store, ladder, int(clock.now()))
+        yield from export(store, ladder, int(clock.now()), damaged.append)
+    if damaged:
+        raise LeftOut(f"links with damaged rows are left out ({len(damaged):,}), first {damaged[0]}")

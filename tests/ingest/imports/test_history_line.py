@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
+from clickcurve.buckets.ranges import Bots, total
 from clickcurve.buckets.row import EMPTY, Delta, Row, add, apply, check, fold
 from ingest.hit import Moment
 from ingest.imports.history_line import MAX_COUNT, LinkHistory, Wide, history_steps
@@ -113,6 +114,33 @@ def test_a_wider_bucket_is_refused_unless_it_may_count_at_its_start(age_days: in
     counted = past_of(line, Wide.start)
     assert [CLICKS.kept(minute, DAY) for minute in counted.people] == [CLICKS.kept(start, DAY)]
     assert sum(counted.people.values()) == 9
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 200 * 1_440), st.booleans()), min_size=1, max_size=8),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 201 * DAY_S),
+    st.integers(1, 30 * DAY_S),
+)
+@settings(deadline=None)
+def test_bounds_are_true_for_history_that_does_not_say_when_it_began_or_ended(
+    ago: list[tuple[int, bool]], with_first: bool, with_last: bool, since: int, length: int
+) -> None:
+    assume(len(ago) > 1 or with_first or with_last)
+    found = sorted((TODAY - minutes * 60, bot) for minutes, bot in ago)
+    counts: dict[tuple[int, int], list[int]] = {}
+    for t, bot in found:
+        counts.setdefault(CLICKS.kept(t, DAY), [0, 0])[bot] += 1
+    line: dict[str, Any] = {"key": "a", "buckets": [[*bucket, *both] for bucket, both in counts.items()]}
+    line |= {"first_hit": found[0][0]} if with_first else {}
+    line |= {"last_hit": found[-1][0]} if with_last else {}
+    row = row_of(past_of(line))
+    assert check(row, CLICKS) == []
+    start = TODAY - since
+    raw = sum(start <= t < start + length for t, _ in found)
+    span = total(row, start, start + length, Bots.include, CLICKS)
+    assert span.at_least <= raw <= span.at_most
 
 
 def test_a_bucket_that_straddles_an_edge_is_refused_however_narrow() -> None:

@@ -113,3 +113,26 @@ def test_an_event_that_the_file_does_not_have(config: Path) -> None:
     assert ask("--config", str(config.with_name("none.toml")), "login").exit_code == 2
     config.write_text("limits = [\n")
     assert "cannot be read" in ask("--config", str(config), "login").stderr
+
+
+def test_a_file_whose_limits_are_no_tables_is_a_usage_error(tmp_path: Path) -> None:
+    file = tmp_path / "clickcurve.toml"
+    for text, why in (
+        ("limits = 5\n", "must be tables such as [limits.login], not 5"),
+        ("[limits]\nlogin = 5\n", "a table"),
+    ):
+        file.write_text(text)
+        result = ask("--config", str(file), "login", stdin="")
+        assert result.exit_code == 2
+        assert why in result.output
+
+
+def test_a_line_of_a_far_time_is_bad_and_no_traceback() -> None:
+    result = ask("by=ip rates=5/m", stdin="4199999999 ip=1\n4294967299 ip=1\n99999999999 ip=1\n")
+    assert "line 2 is bad: now must be epoch seconds" in result.output
+    assert result.exit_code == 1
+    assert "bad lines, which are in no sum: 2" in result.output
+
+
+def test_units_may_be_spelled_out() -> None:
+    assert "admitted 1 in 1 lines" in ask("1 per minute", stdin="1772000040\n1772000041\n").output

@@ -124,6 +124,7 @@ def test_it_lives_and_is_ready(http: httpx.Client) -> None:
     ready = http.get("/readyz")
     assert (ready.status_code, ready.json()["ready"]) == (200, True)
     assert http.get("/readyz?for=read").json()["store"] == "up"
+    assert http.get("/readyz?for=luck").json()["rule"] == "'write' or 'read'"
 
 
 def test_metrics_can_be_read_by_prometheus_and_count_refusals(http: httpx.Client) -> None:

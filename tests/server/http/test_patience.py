@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+import uvloop
 
 from clickcurve.limiter.http.address import addresses
 from server.http.callers import Callers
@@ -123,7 +124,8 @@ def test_an_answer_that_is_not_taken_is_given_up() -> None:
                 while not refused:
                     await asyncio.sleep(0.01)
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as the server runs
+        runner.run(asyncio.wait_for(main(), 20))
     assert refused == {"answer": 1}
 
 
@@ -141,7 +143,8 @@ def test_an_answer_that_is_taken_slowly_is_whole() -> None:
             writer.close()
         return taken
 
-    assert asyncio.run(asyncio.wait_for(main(), 60)) > LARGE
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(asyncio.wait_for(main(), 60)) > LARGE
     assert not refused
 
 

@@ -49,7 +49,10 @@ def hit(found: ServerLimiter, event: str = "login", ip: str = "a") -> bool:
         ("[limits]\nlogin = 5\n", "limits.login: limits must be a table, or a list of tables, not 5"),
         ('[limits.login]\nby = "ip"\n', "limits.login: the setting rates is missing (file {file})"),
         (LOGIN + "burst = 7\n", "limits.login: burst means nothing to the strategy 'fixed' (file {file})"),
-        (LOGIN.replace("2/m", "2/x"), "has the unit 'x', and the units are s, m, h, d (file {file})"),
+        (
+            LOGIN.replace("2/m", "2/x"),
+            "min, hour, day, week, month (file {file})",
+        ),
         (LOGIN + "[[limits.b]]\nby = 1\n", "limits.b: the setting rates is missing"),
     ],
 )

@@ -95,10 +95,10 @@ def test_a_signal_replaces_the_rules_and_a_bad_file_does_not(limited: Start, con
     client = limited(LOGIN)
     server = client.server
     assert [login(client) for _ in range(4)][-1] == 429
-    config.write_text(LOGIN.replace("3/d", "3 per day"))
+    config.write_text(LOGIN.replace("3/d", "3 by day"))
     server.signal(signal.SIGHUP)
     wait_until(lambda: bool(events(server, "limits not reloaded")))
-    assert "3 per day" in events(server, "limits not reloaded")[0]["reason"]
+    assert "3 by day" in events(server, "limits not reloaded")[0]["reason"]
     assert login(client) == 429
     config.write_text("flush_s = 7\n" + LOGIN.replace("3/d", "5/d"))
     server.signal(signal.SIGHUP)

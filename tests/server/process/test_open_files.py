@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import subprocess
 from collections import Counter
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from server.http.connection import CONNECTIONS
-from server.process.open_files import OTHER_FILES, WANTED
+from server.process.open_files import OTHER_FILES, WANTED, fitting_connections, raise_limit
 from testing.client import Clickcurve
 from testing.server import RunningServer
 from tests.server.conftest import events
@@ -36,6 +37,19 @@ def test_a_low_soft_limit_is_raised(data: Path) -> None:
         assert int(soft) == min(WANTED, int(hard))
         if int(hard) >= WANTED:
             assert not events(server, "few open files")
+
+
+def test_a_sandbox_that_forbids_it_is_told_and_does_not_stop_the_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def forbidden(what: int, limits: tuple[int, int]) -> None:
+        raise ValueError("not allowed to raise maximum limit")  # what Python makes of EPERM
+
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (1_000, 20_000))
+    monkeypatch.setattr(resource, "setrlimit", forbidden)
+    raise_limit()
+    assert [record.message for record in caplog.records] == ["open files not raised", "few open files"]
+    assert fitting_connections() == 1_000 - OTHER_FILES
 
 
 @pytest.mark.parametrize("limit", [600, 200])

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, DAY_S
 from storage.contract import OPEN, RETIRED, Held, Source, Store, StoredLink
@@ -71,7 +73,7 @@ def picture(store: Store) -> tuple[Any, ...]:
 
 
 def exported(store: Store) -> list[dict[str, Any]]:
-    return sorted(export(store, CLICKS, NOON + 40 * DAY_S), key=lambda line: str(line["key"]))
+    return sorted(export(store, CLICKS, NOON + 40 * DAY_S, pytest.fail), key=lambda line: str(line["key"]))
 
 
 def reopened(store: Store, owner: int) -> Flusher:

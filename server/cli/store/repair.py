@@ -1,0 +1,96 @@
+"""`clickcurve repair`: the rows that cannot be read, what is set aside for them, and a way to go on without one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import click
+
+from clickcurve.buckets.codec import decode
+from clickcurve.buckets.errors import RowCorrupt
+from clickcurve.buckets.set_aside import decode_set_aside
+from clickcurve.keys import ALL_LINKS, SET_ASIDE, link_key
+from server.cli.main import FAILED, Failed
+from server.cli.options import with_settings
+from server.cli.output import Result, reports
+from server.cli.store.inspect import reading
+from server.process import data_folder
+from server.process.journals import owning
+from server.settings import Settings
+from storage.contract import Store
+from storage.tools.verify import row_name
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedRow:
+    """A row for which something is set aside. fault: why it cannot be read; None: it can, and the next flush adds."""
+
+    key: str
+    owner: int
+    people: int
+    bots: int
+    fault: str | None
+
+    def line(self) -> str:
+        waiting = f"{self.people:,} hits of people and {self.bots:,} of bots are set aside"
+        state = self.fault or "it can be read again, and the next flush adds them"
+        return f"{row_name(self.key, self.owner)}: {waiting}; {state}"
+
+
+@reports("repair")
+@click.argument("key", required=False)
+@click.option("--all-links", is_flag=True, help="The row of all links together, instead of a KEY.")
+@click.option("--drop", is_flag=True, help="Give up what the damaged row held.")
+@with_settings("data", "store", "ladder", "journal_mib", "config")
+def repair_command(settings: Settings, key: str | None, all_links: bool, drop: bool) -> Result:
+    """Show the damaged rows that flushes met, and the hits that are set aside for each.
+
+    Ends with 1 if there are any. As soon as such a row can be read again, or its link is deleted, the next flush adds
+    what is set aside, once. With --drop the row of KEY begins anew with what is set aside: what it held before is given
+    up, in the curves and totals of that link alone. It is for a folder that no server holds. `verify` finds damaged
+    rows that no flush has met.
+
+    \b
+    Examples:
+      clickcurve repair
+      clickcurve repair launch --drop --data /var/lib/clickcurve
+    """
+    stored = ALL_LINKS if all_links else None if key is None else link_key(key)
+    if drop is (stored is None) or (all_links and key is not None):
+        raise click.UsageError("repair takes nothing, or --drop and a KEY or --all-links")
+    if stored is not None:
+        asyncio.run(_drop(settings, stored))
+    with reading(settings) as (store, _):
+        found = [row for row in _damaged(store) if stored in (None, row.key)]
+        left = [row_name(stored, owner) for owner in _faults(store, stored)] if stored is not None else []
+    if left:
+        raise Failed(f"{', '.join(left)}: damaged still; repair where the journal of that owner is")
+    if not found:
+        return Result(["no row keeps anything waiting"], [])
+    return Result((row.line() for row in found), [asdict(row) for row in found], FAILED)
+
+
+def _damaged(store: Store) -> Iterator[DamagedRow]:
+    for each in asyncio.run(store.rows(SET_ASIDE)).rows:
+        for key, row in decode_set_aside(each.data).items():
+            yield DamagedRow(key, each.owner, row.lifetime, row.bots, _faults(store, key).get(each.owner))
+
+
+def _faults(store: Store, key: str) -> dict[int, str]:
+    """Returns why rows of this key cannot be read, by owner."""
+    found = {}
+    for each in asyncio.run(store.rows(key)).rows:
+        try:
+            decode(each.data)
+        except RowCorrupt as error:
+            found[each.owner] = error.detail
+    return found
+
+
+async def _drop(settings: Settings, key: str) -> None:
+    with data_folder.held(settings.data, settings.store, "clickcurve repair"):
+        for number in data_folder.journal_numbers(settings.data):
+            async with owning(settings, number) as (owner, _):
+                owner.give_up([key])
