@@ -57,7 +57,7 @@ class OwnerProcess:
             store=self.store,
             clock=self.clock,
             token=self._token,
-            pace=Pace(lambda _: None, 15.0),
+            pace=Pace(lambda _: None, lambda: 0.0, 15.0, lambda: False),
             place=str(self.folder),
             alone=self.alone,
         )

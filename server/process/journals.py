@@ -85,8 +85,13 @@ def holds_hits(settings: Settings, number: int) -> bool:
         journal.close()
 
 
-def open_owner(settings: Settings, journal: Journal, store: Store, alone: bool) -> Owner:
-    """Opens an owner over a journal, with the journal's hits in its buffer. Needs a running event loop."""
+def open_owner(
+    settings: Settings, journal: Journal, store: Store, alone: bool, served: Callable[[], bool] = lambda: False
+) -> Owner:
+    """Opens an owner over a journal, with the journal's hits in its buffer. Needs a running event loop.
+
+    served: whether requests are answered meanwhile, so that flushes make room for them.
+    """
     logged: set[str] = set()
 
     def damaged(key: str, error: ClickcurveError) -> None:
@@ -100,7 +105,7 @@ def open_owner(settings: Settings, journal: Journal, store: Store, alone: bool) 
         store,
         clock.now,
         token=lambda: secrets.token_hex(16),
-        pace=Pace(clock.pause, settings.flush_s),
+        pace=Pace(clock.pause, clock.monotonic, settings.flush_s, served),
         place=f"{socket.gethostname()}:{journal.folder.absolute()}",
         alone=alone,
         flushed=lambda status: _log_flush(journal.folder.name, status),

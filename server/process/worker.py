@@ -44,7 +44,7 @@ from storage.from_uri import open_store
 
 BACKLOG = 2_048  # connections that wait to be accepted
 CLAIM_S = 20  # at a start, for a store that neither answers nor fails; longer than any store of ours takes for that
-FIRST_FLUSH_S = 20  # after the claim; then requests are answered
+FIRST_FLUSH_S = 3  # after the claim; then requests are answered
 LAST_FLUSH_S = 10  # at a stop
 LATER = "the next start flushes the journal"
 
@@ -102,8 +102,8 @@ class Worker:
         self.number = number
         self.name = data_folder.journal_folder(settings.data, number).name
         self.store = store
-        self.owner = open_owner(settings, journal, store, self._alone())
-        self.stopping = False
+        self.listening = self.stopping = False
+        self.owner = open_owner(settings, journal, store, self._alone(), lambda: self.listening)
         self.limiter = ServerLimiter(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
         self.recovered = 0  # hits that were found in the journal
@@ -186,7 +186,8 @@ class Worker:
         return Schedule(jobs.job_table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
 
     def _former_owner(self, number: int) -> Owner:
-        return open_owner(self.settings, open_journal(self.settings, number), self.store, alone=False)
+        journal = open_journal(self.settings, number)
+        return open_owner(self.settings, journal, self.store, alone=False, served=lambda: self.listening)
 
     def _set_aside_former(self, number: int) -> Path:
         return data_folder.set_aside(data_folder.journal_folder(self.settings.data, number))
@@ -386,6 +387,7 @@ def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], No
     hits = worker.recovered
 
     def started() -> None:
+        worker.listening = True
         log.info("listening", extra={"url": url, "journal": worker.name, "hits_recovered": hits})
         listening()
 

@@ -111,6 +111,7 @@ def sstablemetadata(folder: Path, files: Sequence[Path]) -> list[str]:
 def _tool(name: str, folder: Path) -> list[str]:
     own = {
         "cassandra.config": (folder / "cassandra.yaml").as_uri(),
+        LOCATION: (folder / LOCATION).as_uri(),
         "cassandra.logdir": folder / "nodetool",
         "cassandra.storagedir": folder,
         "user.home": folder / "nodetool",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.limiter.backends import BACKENDS, Place
+from tests.limiter.places import BACKENDS, Place
 
 
 @pytest.fixture(params=BACKENDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clickcurve.limiter.limiter import Limiter
-from tests.limiter.backends import Place
+from tests.limiter.places import Place
 
 MIDNIGHT = 1_709_164_800
 T = MIDNIGHT + 40_000.25

@@ -13,9 +13,9 @@ from clickcurve.limiter.http.middleware import RateLimit
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.replay.replay import Replay, rules_of
 from clickcurve.limiter.rule import parse_rules
-from tests.limiter.asgi import ask, statuses
-from tests.limiter.backends import Place
 from tests.limiter.given import T
+from tests.limiter.http.asgi import ask, statuses
+from tests.limiter.places import Place
 
 # As GitHub has it: a high rate by user, and by address a low one for whoever is not known.
 KNOWN = {

@@ -15,8 +15,8 @@ from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
-from tests.limiter.backends import Recorder
 from tests.limiter.given import ANN, T
+from tests.limiter.places import Recorder
 
 R = TypeVar("R")
 RULES = parse_rules(

@@ -11,7 +11,7 @@ import pytest
 from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import RESERVED, SUPPORTED, Rule, parse_rules
 from testing.server import ROOT
-from tests.limiter.asgi import ask, statuses
+from tests.limiter.http.asgi import ask, statuses
 
 PAGES = ("limiter.md", "limiter-layers.md", "settings.md")
 

@@ -8,8 +8,8 @@ from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.limiter.backend import Settled
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
-from tests.limiter.backends import Place, on
 from tests.limiter.given import ANN, T, free, hits, ten
+from tests.limiter.places import Place, on
 
 
 def reserved(limiter: Limiter, now: float, cost: int = 1) -> str:

@@ -17,8 +17,8 @@ from clickcurve.limiter.backends.threaded import Threaded
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import parse_rules
 from testing.backend_servers import shared_memcached
-from tests.limiter.backends import PATIENCE_S
 from tests.limiter.given import ANN, BEN, T
+from tests.limiter.places import PATIENCE_S
 
 TEN = {"by": "ip", "rates": "10/m"}
 

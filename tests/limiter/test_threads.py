@@ -8,8 +8,8 @@ from clickcurve.limiter.backend import Settled
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
-from tests.limiter.backends import EXACT, Place, on
 from tests.limiter.given import ANN, T, free, ten
+from tests.limiter.places import EXACT, Place, on
 from tests.limiter.together import together
 
 

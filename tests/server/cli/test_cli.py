@@ -84,7 +84,9 @@ def test_hits_are_sent_and_asked_for(server: RunningServer) -> None:
     assert (summary[summary.index("lifetime") + 1], summary[summary.index("bots") + 1]) == ("5", "1")
     assert said("total", "launch", "--last", "7d", env=url) == "5\n"
     assert said("total", env=url) == "6\n"
-    assert "between 0 and 1" in said("total", "a/b ü", "--from", "2020-01-02", "--to", "2020-01-03", env=url)
+    assert said("total", "a/b ü", "--from", "2020-01-02", "--to", "2020-01-03", env=url) == "0\n"
+    part = ("--from", "2020-01-31T12:00:30", "--to", "2020-02-01")  # of the minute in which it was hit
+    assert "between 0 and 1" in said("total", "a/b ü", *part, env=url)
     assert json.loads(said("total", "launch", "--json", env=url))["lifetime"] == 5
     assert said("top", env=url).split()[:2] == ["launch", "5"]
     curve = said("curve", "launch", "--last", "60m", "--step", "5m", env=url)

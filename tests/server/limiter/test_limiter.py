@@ -17,7 +17,7 @@ from server.limiter.backends import OPENERS
 from server.limiter.limiter import ServerLimiter
 from server.metrics import FAMILIES
 from server.settings import Settings, read_settings
-from tests.limiter.asgi import Down
+from tests.limiter.http.asgi import Down
 
 NOW = 1_709_204_800
 LOGIN = '[limits.login]\nby = "ip"\nrates = "2/m"\nstrategy = "fixed"\n'

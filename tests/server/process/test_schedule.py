@@ -156,3 +156,21 @@ def test_jobs_really_come_due() -> None:
         await schedule.stop(patience_s=1)
 
     asyncio.run(main())
+
+
+def test_a_clock_that_jumps_far_ahead_is_followed_in_a_few_steps() -> None:
+    async def nothing() -> None:
+        return
+
+    since = 1_772_000_000
+    due = trigger(Job("each second", nothing, period_s=1, since_s=since))
+    first = datetime.fromtimestamp(since + 5, UTC)
+    now = datetime.fromtimestamp(since + 10 * 366 * 86_400 + 0.5, UTC)
+    at, times = first, []
+    while at <= now:
+        times.append(at)
+        found = due.get_next_fire_time(at, now)
+        assert found is not None and found > at
+        at = found
+    assert len(times) <= 3, "the library asks for each due time until now"
+    assert at == datetime.fromtimestamp(since + 10 * 366 * 86_400 + 1, UTC), "still on the grid"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from clickcurve.limiter.limiter import Limiter
-from tests.limiter.backends import Place
 from tests.limiter.given import ANN, MIDNIGHT
-from tests.limiter.oracle import SECOND_US, Log
+from tests.limiter.places import Place
+from tests.limiter.strategies.oracle import SECOND_US, Log
 
 RATES = [
     *(("1/s", 1, 1), ("2/s", 2, 1), ("5/s", 5, 1), ("10/s", 10, 1), ("100/s", 100, 1)),

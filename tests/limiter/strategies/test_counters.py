@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from clickcurve.limiter.backends.counters import Counter, Verdict, counters_charged, decide_by_counters
 from clickcurve.limiter.rule import parse_rules
-from tests.limiter.backends import CounterBackend, Place, Recorder
 from tests.limiter.given import ANN, MIDNIGHT, T, hits
+from tests.limiter.places import CounterBackend, Place, Recorder
 
 
 def test_one_round_of_reading_serves_any_number_of_rules_and_rates() -> None:

@@ -19,7 +19,7 @@ from clickcurve.limiter.sliding_window import (
     life_s,
     weigh_buckets,
 )
-from tests.limiter.oracle import SECOND_US, Log
+from tests.limiter.strategies.oracle import SECOND_US, Log
 
 MIDNIGHT = 1_709_164_800  # 2024-02-29
 

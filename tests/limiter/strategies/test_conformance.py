@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from clickcurve.limiter.rule import parse_rules
-from tests.limiter.backends import Place, on
 from tests.limiter.given import ANN, BEN, MIDNIGHT, T, free, hits, ten
+from tests.limiter.places import Place, on
 
 
 # --- one limit --------------------------------------------------------------------------------------------------------

@@ -18,9 +18,9 @@ from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
 from testing.backend_servers import Served, redis_server, shared_redis
 from testing.server import free_port
-from tests.limiter.backends import PATIENCE_S, Place, memory, on
 from tests.limiter.given import ANN, BEN, MIDNIGHT, T, hits, ten
-from tests.limiter.test_same_answers import numbers
+from tests.limiter.places import PATIENCE_S, Place, memory, on
+from tests.limiter.strategies.test_same_answers import numbers
 from tests.limiter.together import together
 
 ON_REDIS = ("redis",)

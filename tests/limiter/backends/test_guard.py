@@ -17,8 +17,8 @@ from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import parse_rules
+from tests.limiter.backends.test_breaker import Hand
 from tests.limiter.given import ANN, BEN, T
-from tests.limiter.test_breaker import Hand
 
 
 class Shaky(MemoryBackend):

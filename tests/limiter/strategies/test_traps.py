@@ -7,8 +7,8 @@ import pytest
 
 from clickcurve.buckets.errors import RuleInvalid
 from clickcurve.limiter.rates import parse_rates
-from tests.limiter.backends import EXACT, Place, on
 from tests.limiter.given import ANN, BEN, MIDNIGHT, T, free, ten
+from tests.limiter.places import EXACT, Place, on
 from tests.limiter.together import together
 
 

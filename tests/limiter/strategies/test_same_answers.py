@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from clickcurve.limiter.decision import Decision
-from tests.limiter.backends import BACKENDS, STRATEGIES, Place, memory
-from tests.limiter.traces import rates_of, steps, text_of
+from tests.limiter.places import BACKENDS, STRATEGIES, Place, memory
+from tests.limiter.replay.traces import rates_of, steps, text_of
 
 SECOND_US = 1_000_000
 OTHERS = [name for name in BACKENDS if name != "memory"]

@@ -13,7 +13,7 @@ from clickcurve.buckets.errors import EventUnknown
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.events import Attempt
 from clickcurve.limiter.http.dependency import Limited, install
-from tests.limiter.asgi import BEN, Down, ask, limiter, statuses
+from tests.limiter.http.asgi import BEN, Down, ask, limiter, statuses
 
 LIMITS: dict[str, dict[str, object]] = {
     "shorten": {"by": ["user", "ip"], "rates": "3/m", "strategy": "fixed"},

@@ -28,8 +28,8 @@ from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import FAILURES
 from testing.backend_servers import Served, memcached_server
 from testing.program import TRIES
-from tests.limiter.backends import PATIENCE_S, Place
 from tests.limiter.given import ANN, BEN, T, free, hits, ten
+from tests.limiter.places import PATIENCE_S, Place
 
 DAY_S = 86_400
 

@@ -15,7 +15,7 @@ from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.http.address import addresses
 from clickcurve.limiter.http.middleware import RateLimit, is_failure
 from clickcurve.limiter.rule import parse_rules
-from tests.limiter.asgi import ANN, BEN, NOW, Down, Time, ask, limiter, statuses
+from tests.limiter.http.asgi import ANN, BEN, NOW, Down, Time, ask, limiter, statuses
 
 THREE = {"shorten": {"by": ["user", "ip"], "rates": "3/m", "strategy": "fixed"}}
 

@@ -14,7 +14,7 @@ from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.http.address import Addresses
 from clickcurve.limiter.http.routes import limit_routes
-from tests.limiter.asgi import NOW, Down, Time, ask, limiter
+from tests.limiter.http.asgi import NOW, Down, Time, ask, limiter
 
 LIMITS: dict[str, Any] = {
     "login": {"by": ["user", "ip"], "rates": "3/m, 5/h", "strategy": "fixed", "status": 403},

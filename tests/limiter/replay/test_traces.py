@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import EDGES_S, SIDES
-from tests.limiter.backends import BACKENDS, STRATEGIES, Place, memory
-from tests.limiter.oracle import SECOND_US, FixedModel, OpenedModel, TieredModel, TokenModel
-from tests.limiter.traces import START_US, rates_of, steps, text_of
+from tests.limiter.places import BACKENDS, STRATEGIES, Place, memory
+from tests.limiter.replay.traces import START_US, rates_of, steps, text_of
+from tests.limiter.strategies.oracle import SECOND_US, FixedModel, OpenedModel, TieredModel, TokenModel
 
 ANN = {"ip": "10.0.0.1"}
 SEEDS = range(10)

@@ -17,12 +17,12 @@ from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import EDGES_S
 from testing.backend_servers import shared_memcached
-from tests.limiter.backends import PATIENCE_S, Place, on
+from tests.limiter.backends.racer import Racers, racers
 from tests.limiter.given import ANN, T, free, hits, ten
-from tests.limiter.oracle import SECOND_US, FixedModel, TieredModel
-from tests.limiter.racer import Racers, racers
+from tests.limiter.places import PATIENCE_S, Place, on
+from tests.limiter.replay.traces import rates_of, steps, text_of
+from tests.limiter.strategies.oracle import SECOND_US, FixedModel, TieredModel
 from tests.limiter.together import together
-from tests.limiter.traces import rates_of, steps, text_of
 
 ROUNDS = 8
 RATES = {

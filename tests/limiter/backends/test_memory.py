@@ -14,8 +14,8 @@ from clickcurve.limiter.backends.memory import KEY_BYTES, OVERFLOW_KEYS, MemoryB
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
 from tests.limiter.given import MIDNIGHT, T
-from tests.limiter.oracle import TieredModel
-from tests.limiter.traces import START_US, steps
+from tests.limiter.replay.traces import START_US, steps
+from tests.limiter.strategies.oracle import TieredModel
 
 DAY_S = 86_400
 STRATEGIES = {

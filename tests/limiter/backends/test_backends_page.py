@@ -14,8 +14,8 @@ from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import SUPPORTED, parse_rules
 from testing.backend_servers import Served, redis_server, shared_memcached, shared_redis
 from testing.server import ROOT
-from tests.limiter.backends import PATIENCE_S
 from tests.limiter.given import ANN
+from tests.limiter.places import PATIENCE_S
 
 PAGE = (ROOT / "docs" / "limiter-backends.md").read_text()
 

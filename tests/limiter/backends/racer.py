@@ -1,4 +1,4 @@
-"""Processes that race one another for the places of a limit: `python -m tests.limiter.racer BACKEND ADDRESS RULES`.
+"""Race processes for the places of a limit: `python -m tests.limiter.backends.racer BACKEND ADDRESS RULES`.
 
 RULES are rules by event, as JSON. The program says `ready`, and then for each line `EVENT CALLER NOW` that it reads how
 many of its threads' hits were admitted.
@@ -18,7 +18,7 @@ from clickcurve.limiter.backends.memcached import MemcachedBackend
 from clickcurve.limiter.backends.redis import RedisBackend
 from clickcurve.limiter.limiter import Limiter
 from testing.server import ROOT, command, plain_environment
-from tests.limiter.backends import PATIENCE_S, Place
+from tests.limiter.places import PATIENCE_S, Place
 from tests.limiter.together import together
 
 PROCESSES, THREADS = 4, 25
@@ -47,7 +47,7 @@ class Racers:
 @contextmanager
 def racers(backend: str, address: str, rules: Mapping[str, Any]) -> Iterator[Racers]:
     """Four processes of 25 threads each on one backend."""
-    racing = command(backend, address, json.dumps(rules), module="tests.limiter.racer")
+    racing = command(backend, address, json.dumps(rules), module="tests.limiter.backends.racer")
     pipes: Mapping[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with ExitStack() as running:
         processes = []

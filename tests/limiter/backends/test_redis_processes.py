@@ -8,8 +8,8 @@ import pytest
 
 from clickcurve.limiter.rule import SUPPORTED
 from testing.backend_servers import shared_redis
+from tests.limiter.backends.racer import Racers, racers
 from tests.limiter.given import T
-from tests.limiter.racer import Racers, racers
 
 ROUNDS = 10
 RULES = {
