@@ -92,7 +92,7 @@ def make_grid(window: Window, ladder: Ladder, fold_day: int) -> Grid:
     if len(edges) > MAX_POINTS + 1:
         raise _too_many(window, ladder, fold_day)
     cut = _cut_buckets(window, edges, ladder, fold_day)
-    return Grid(window, fold_day, edges, cut, _wide(window, edges, ladder, fold_day))
+    return Grid(window, fold_day, edges, cut, _wide_points(window, edges, ladder, fold_day))
 
 
 def _edges(window: Window, step: Step, ladder: Ladder, fold_day: int) -> tuple[int, ...]:
@@ -151,7 +151,7 @@ def estimate_points(window: Window, step: Step, ladder: Ladder, fold_day: int) -
     return points
 
 
-def _wide(window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int) -> tuple[bool, ...]:
+def _wide_points(window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int) -> tuple[bool, ...]:
     unit = window.step.unit
     if unit is None:
         return (False,) * (len(edges) - 1)

@@ -97,7 +97,7 @@ def _step_s(answer: Any) -> int:
     return STEPS[answer["step"]].average_s or min(widths, default=60)
 
 
-def _wide(answer: Any) -> list[bool]:
+def _are_wide(answer: Any) -> list[bool]:
     """Returns which points are wider than their step: of buckets as kept, than the narrowest."""
     points, step_s = answer["points"], _step_s(answer)
     if answer["step"] == "native":
@@ -108,7 +108,7 @@ def _wide(answer: Any) -> list[bool]:
 def _points(answer: Any, place: tzinfo) -> Iterator[DrawnPoint]:
     step_s, first = _step_s(answer), answer["first_hit"]
     points = answer["points"]
-    wide = _wide(answer)
+    wide = _are_wide(answer)
     starts = [datetime.fromtimestamp(point["start"], place) for point in points]
     narrow = [start for start, is_wide in zip(starts, wide, strict=True) if not is_wide]
     form = "%Y-%m-%d %H:%M"
@@ -163,7 +163,7 @@ def _kept_lines(answer: Any, place: tzinfo) -> Iterator[str]:
     """Says before when only wider buckets are kept than the step asks for, if they hold hits: one line or none."""
     until: dict[str, int] = {}
     kept = ""
-    for point, is_wide in zip(reversed(answer["points"]), reversed(_wide(answer)), strict=True):
+    for point, is_wide in zip(reversed(answer["points"]), reversed(_are_wide(answer)), strict=True):
         if is_wide and point["end"] > answer["first_hit"]:
             # A week that a month cuts may be a day long: what is older is kept no finer than what is newer.
             kept = max((kept, _kept_name(point["start"], point["end"])), key=_coarseness)
