@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse
 
 from clickcurve.buckets.ladder import minutes_since
@@ -65,8 +65,12 @@ def create_app(
     limiter: ServerLimiter,
     limit_history: Limits,
     open_door: OpenDoor,
+    breakdowns: APIRouter | None = None,
 ) -> FrontDoor:
-    """Joins the parts into the application that uvicorn runs."""
+    """Joins the parts into the application that uvicorn runs.
+
+    breakdowns: the routes of breakdowns, None for a server that divides no hits: it does not have them.
+    """
     room = BodyRoom(monotonic)
     hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, room=room)
 
@@ -84,6 +88,8 @@ def create_app(
     )
     counting.problems.install(app)
     app.include_router(query_routes(queries, owner.erase, limit_history))
+    if breakdowns is not None:
+        app.include_router(breakdowns)
     app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room))
     app.include_router(limit_routes(limiter.limiter, limiter.addresses, limiter.dialect))
     app.include_router(server_routes(readiness, metrics))
