@@ -181,6 +181,12 @@ class Owner:
         self._books.refuse_damaged(key)
         return self._buffers.pending(self._journal.state.identity.owner, key)
 
+    @property
+    def next_flush(self) -> int:
+        """The least number that the next flush to be recorded can get; StoreUnavailable before the claim."""
+        taken, last_flush = self._buffers.taken, self._journal.state.last_flush
+        return 1 + (taken.flush if taken and taken.flush else max(last_flush, first_flush(self._holding().epoch)))
+
     def buffered_links(self) -> set[str]:
         """Returns the links with hits that may not be in the store yet."""
         return self._buffers.links() | self._books.damaged_links()
@@ -219,6 +225,12 @@ class Owner:
                 self._buffers.restore(key, before)
                 raise
         self.revisit([link_key(key)])
+
+    async def erased_elsewhere(self, key: str) -> None:
+        """Hides what is buffered of a link that another owner has erased; the flush goes by the store's stamp."""
+        async with self._commit.exclusive():
+            if self._buffers.pending(0, link_key(key)):
+                self._buffers.erase(key, self._stamp())
 
     # --- flushing ------------------------------------------------------------------------------------------------
     async def flush(self) -> None:
@@ -286,9 +298,8 @@ class Owner:
         assert self._held is not None
         if self._buffers.filling.is_empty() and not self._revisit and not self._books.status.set_aside:
             return None
-        number = max(self._journal.state.last_flush, first_flush(self._held.epoch)) + 1
+        number, day = self.next_flush, fold_day(int(self._clock()))
         async with self._commit.exclusive():
-            day = fold_day(int(self._clock()))
             self._record = await self._in_journal_thread(lambda: self._journal.record_flush(number, day))
             self._buffers.take(number, self._late_before())
         return self._record
@@ -337,8 +348,7 @@ class Owner:
         self._flushed(self.status)
 
     def _replay_taken(self, refused: set[str], erasures: Mapping[str, int]) -> Buffer:
-        buffer = replay(self._journal.frames(self._record), erasures, self._late_before())
-        buffer.decide(refused)
+        (buffer := replay(self._journal.frames(self._record), erasures, self._late_before())).decide(refused)
         return buffer
 
     async def _in_store_thread(self, call: Callable[[], T]) -> T:

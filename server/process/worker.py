@@ -33,7 +33,7 @@ from server.limiter.history import LimitHistory
 from server.limiter.limiter import ServerLimiter
 from server.logs import log
 from server.metrics import Metrics, Sample, process_samples
-from server.process import data_folder, jobs, notify, samples
+from server.process import data_folder, jobs, notify, samples, siblings
 from server.process.journals import MIB, holds_hits, new_journal, open_journal, open_owner, take_journal
 from server.process.open_files import fitting_connections
 from server.process.schedule import Schedule
@@ -114,6 +114,7 @@ class Worker:
         readiness = Readiness(
             lambda: self.owner.status, journal_limit, settings.flush_s, store.rows, lambda: self.stopping
         )
+        self.siblings = siblings.Siblings(settings.data, number, settings.workers)
         gate = Gate(data_folder.tokens_file(settings.data), clock.monotonic)
         counting = app.Counting(IngestCounters(), Problems())
         self.metrics = Metrics(
@@ -130,6 +131,7 @@ class Worker:
                 lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
                 lambda: iter([Sample("clickcurve_journals_set_aside", data_folder.journals_set_aside(settings.data))]),
                 samples.of_build(),
+                lambda: iter([Sample("clickcurve_unheard_answers_total", self.siblings.unheard)]),
                 process_samples,
             ],
             data_folder.samples_folder(settings.data) if settings.workers > 1 else None,
@@ -145,6 +147,7 @@ class Worker:
             self.limiter,
             self.limit_history,
             OpenDoor(settings.host, settings.allowed_hosts, settings.cors_origins),
+            self.siblings if settings.workers > 1 else None,
         )
 
     def _limit_history(self) -> LimitHistory:
@@ -211,6 +214,7 @@ class Worker:
             closing.result()
         except ClickcurveError as error:
             log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
+        self.siblings.close()
         self.store.close()
         log.info("stopped", extra={"journal": self.name, "hits_left": self.owner.status.buffered_hits})
 
@@ -238,6 +242,7 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
     )
     worker = await _take_up(settings, store)
     worker.schedule.start()
+    await worker.siblings.listen(worker.owner)
     try:
         yield worker
     finally:
