@@ -79,12 +79,10 @@ class Series:
             if least == cost:
                 return self._last_place(rule, tick, cost)
             used, other, least, newest = used + cost, other + cost, least - cost, tick
-        if not used:
-            resets = tick // many
-        else:
-            resets = (newest if edge == 1 else newest - newest % edge) + decided
-            if many > 1:
-                resets = -(-resets // many)
+        if edge > 1:
+            newest -= newest % edge
+        resets = newest + decided if used else tick - tick % many
+        resets = resets if many == 1 else -(-resets // many)
         if other < used:
             used, other = other, used
         return new(Quota, (True, limit, window_s, least, 0.0, resets, used, other, (), (), False, 0))

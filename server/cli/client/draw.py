@@ -58,7 +58,8 @@ def curve_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
     """Draws a curve's answer as lines of at most `width` characters (longer only where the terminal is tiny).
 
     One line a point: when it begins, its bar, its count, and its state unless it is complete. A point that is wider
-    than its step, or much shorter, says when it ends, and has a bar as high as its count per step. Runs of zeros are one line.
+    than its step, or much shorter, says when it ends, and has a bar as high as its count per step. Runs of zeros are
+    one line.
     """
     place = zone(answer["tz"]).info
     name = visible(answer.get("key") or "all links")
