@@ -30,6 +30,7 @@ from tests.ingest.http_kit import MOMENT, NOW, MemoryIntake, is_bot, minutes_sin
 MIB = 1 << 20
 TODAY = fold_day(NOW) * DAY_S
 JSON, LINES = "application/json", "application/x-ndjson"
+HIT = b'{"key":"a"}'
 
 
 class Intake(MemoryIntake):
@@ -257,7 +258,6 @@ def test_a_long_history_lets_others_run_within_one_line() -> None:
 
 
 # --- what clients hold ------------------------------------------------------------------------------------------------
-HIT = b'{"key":"a"}'
 PADDED = b"[" + b" " * MIB + HIT
 
 
