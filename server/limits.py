@@ -74,6 +74,11 @@ LIMITS: Mapping[str, Limit] = {
         "MiB in a journal (setting journal_mib)",
         "hits are refused with 503 until a flush frees it",
     ),
+    "buffer_mib": Limit(
+        settings.BUFFER_MIB,
+        "MiB of memory for what is not in the store yet (setting buffer_mib)",
+        "hits are refused with 429 until a flush frees it",
+    ),
     "header_bytes": Limit(
         connection.HEADER_BYTES, "bytes of request line and headers", "the request is refused with 431"
     ),

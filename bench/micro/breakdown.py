@@ -13,6 +13,7 @@ import timeit
 from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 from bench.workload import Workload
 from clickcurve.buckets import codec
@@ -123,18 +124,18 @@ def link(hits: int, dimensions: Sequence[str], seed: int) -> tuple[Parts, bytes]
 
 
 def values(name: str, hits: int, chance: random.Random) -> Iterator[str]:
-    """What a link's hits say: half as all links' do, half as its own do."""
-    known, skew, none = KNOWN[name]
-    own = chance.sample(known, min(len(known), 30))
-    everywhere = chance.choices(known, cum_weights=zipf(len(known), skew), k=hits)
+    """What a link's hits say: some nothing, some what its own visitors say, the others what all links' do."""
+    taste = KNOWN[name]
+    own = chance.sample(taste.values, taste.own)
     here = chance.choices(own, cum_weights=zipf(len(own), 1.2), k=hits)
-    for common, special in zip(everywhere, here, strict=True):
+    everywhere = chance.choices(taste.values, cum_weights=zipf(len(taste.values), taste.skew), k=hits)
+    for special, common in zip(here, everywhere, strict=True):
         turn = chance.random()
-        yield "" if turn < none else common if turn < (1 + none) / 2 else special
+        yield "" if turn < taste.none else special if turn < taste.none + taste.own_share else common
 
 
 def some_values(name: str, n: int) -> Sequence[str]:
-    return KNOWN[name][0][:n]
+    return KNOWN[name].values[:n]
 
 
 def zipf(n: int, skew: float) -> list[float]:
@@ -147,15 +148,28 @@ def host(number: int) -> str:
     return word + chance.choice((".com", ".com", ".org", ".net", ".de", ".co.uk", ".io"))
 
 
-KNOWN: dict[str, tuple[Sequence[str], float, float]] = {
-    "ref": (list(dict.fromkeys(host(i) for i in range(20_000))), 1.1, 0.35),
-    "country": (COUNTRIES, 1.2, 0.02),
-    "device": (["phone", "desktop", "tablet", "other"], 1.5, 0.02),
-    "browser": (BROWSERS, 1.3, 0.02),
-    "os": (SYSTEMS, 1.0, 0.02),
-    "lang": (LANGUAGES, 1.3, 0.02),
-    "utm_campaign": ([f"{SYLLABLES[i % 99]}-{SYLLABLES[i % 98]}-{i}" for i in range(5_000)], 1.0, 0.7),
-}  # dimension -> its values, by popularity; how skewed they are; the share of hits that do not say one
+class Taste(NamedTuple):
+    """A dimension's values by popularity and how skewed that is; the share of hits that do not say one; how many values
+    are a link's own, and their share."""
+
+    values: Sequence[str]
+    skew: float
+    none: float
+    own: int
+    own_share: float
+
+
+HOSTS = list(dict.fromkeys(host(i) for i in range(20_000)))
+CAMPAIGNS = [f"{SYLLABLES[i % 99]}-{SYLLABLES[i % 98]}-{i}" for i in range(5_000)]
+KNOWN = {
+    "ref": Taste(HOSTS, 1.1, 0.35, 30, 0.325),
+    "country": Taste(COUNTRIES, 1.2, 0.0, 1, 0.5),
+    "device": Taste(["phone", "desktop", "tablet", "tv"], 1.5, 0.0, 1, 0.0),
+    "browser": Taste(BROWSERS, 1.3, 0.0, 1, 0.0),
+    "os": Taste(SYSTEMS, 1.0, 0.0, 1, 0.0),
+    "lang": Taste(LANGUAGES, 1.3, 0.0, 1, 0.6),
+    "utm_campaign": Taste(CAMPAIGNS, 1.0, 0.7, 5, 0.3),
+}
 
 
 def median_us(call: Callable[[], object]) -> float:
