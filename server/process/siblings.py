@@ -1,4 +1,4 @@
-"""Workers of one machine ask each other for hits that are accepted and not stored yet, so that each answers for all.
+"""Workers of one machine ask each other for hits that are not stored yet, so that each answers for all.
 
 Each worker listens on a Unix socket in the data folder. One that is asked for a row asks all others first, for the
 row's key, and reads the row when they have answered. An answer is what the worker holds of the row, each part with the
@@ -44,14 +44,14 @@ class Asked(Protocol):
     async def erased_elsewhere(self, key: str) -> None: ...
 
 
-class Question(msgspec.Struct, array_like=True):
+class Wanted(msgspec.Struct, array_like=True):
     """Stored keys whose pending hits are wanted, and links that the asking worker has erased."""
 
     keys: list[str]
     erased: list[str]
 
 
-class Part(msgspec.Struct, array_like=True):
+class Unflushed(msgspec.Struct, array_like=True):
     """Pending hits of one row that one flush moves. flush: the least number that it can get."""
 
     owner: int
@@ -67,9 +67,9 @@ class Part(msgspec.Struct, array_like=True):
         return Pending(self.owner, lambda: self.flush, delta)
 
 
-Said = list[Part] | str | None  # of one key: its pending hits; why it cannot be read; None: nothing that holds
+Said = list[Unflushed] | str | None  # of one key: its pending hits; why it cannot be read; None: nothing that holds
 _encoder = msgspec.msgpack.Encoder()
-_questions = msgspec.msgpack.Decoder(Question)
+_questions = msgspec.msgpack.Decoder(Wanted)
 _answers = msgspec.msgpack.Decoder(list[Said])
 
 
@@ -98,10 +98,10 @@ def _said(owner: Asked, key: str) -> Said:
         return None  # not claimed yet: nobody knows which number its flush will have
 
 
-def _part(pending: Pending, flush: int) -> Part:
+def _part(pending: Pending, flush: int) -> Unflushed:
     delta = pending.delta
     people, bots = dict(delta.people), dict(delta.bots)
-    return Part(pending.owner, flush, people, bots, delta.opening, delta.erased, delta.erased_bots)
+    return Unflushed(pending.owner, flush, people, bots, delta.opening, delta.erased, delta.erased_bots)
 
 
 class Framed(asyncio.Protocol):
@@ -163,13 +163,13 @@ class Answering(Framed):
         else:
             self.send(answer_of(self._owner, question.keys))
 
-    async def _erase(self, question: Question) -> None:
+    async def _erase(self, question: Wanted) -> None:
         for link in question.erased:
             await self._owner.erased_elsewhere(link)
         self.send(answer_of(self._owner, question.keys))
 
 
-class Asking:
+class Waiter:
     """What several workers say of one key. It is done when each has answered, or is given up."""
 
     def __init__(self, workers: int) -> None:
@@ -198,32 +198,32 @@ class Sibling(Framed):
         super().__init__()
         self._name = name
         self._path = path
-        self._wanted: dict[str, list[Asking]] = {}  # for the next question
-        self._erased: dict[str, list[Asking]] = {}
-        self._asked: tuple[dict[str, list[Asking]], list[Asking]] | None = None  # the question under way
+        self._wanted: dict[str, list[Waiter]] = {}  # for the next question
+        self._erased: dict[str, list[Waiter]] = {}
+        self._asked: tuple[dict[str, list[Waiter]], list[Waiter]] | None = None  # the question under way
         self._known: dict[str, list[Pending]] = {}  # what it said last, where that was something
         self._late = False
         self._timer: asyncio.TimerHandle | None = None
         self._connecting: asyncio.Task[None] | None = None
 
-    def ask(self, key: str, asking: Asking) -> None:
+    def ask(self, key: str, waiter: Waiter) -> None:
         if self._late:
-            asking.missed(self._name, self._known.get(key, ()))
+            waiter.missed(self._name, self._known.get(key, ()))
             return
         if not self._wanted and not self._erased:
             asyncio.get_running_loop().call_soon(self._ask)  # the keys of one turn of the loop go together
-        self._wanted.setdefault(key, []).append(asking)
+        self._wanted.setdefault(key, []).append(waiter)
 
-    def tell_erased(self, link: str, asking: Asking) -> None:
+    def tell_erased(self, link: str, waiter: Waiter) -> None:
         """Tells the worker that a link was erased; a late one hears it when it is back."""
         self._known.pop(link_key(link), None)
         if not self._wanted and not self._erased:
             asyncio.get_running_loop().call_soon(self._ask)
-        askings = self._erased.setdefault(link, [])
+        waiters = self._erased.setdefault(link, [])
         if self._late:
-            asking.missed(self._name, ())
+            waiter.missed(self._name, ())
         else:
-            askings.append(asking)
+            waiters.append(waiter)
 
     def _ask(self) -> None:
         if self._asked is not None or not (self._wanted or self._erased):
@@ -232,8 +232,8 @@ class Sibling(Framed):
             if self._connecting is None:
                 self._connecting = asyncio.ensure_future(self._connect())
             return
-        question = Question(list(self._wanted), list(self._erased))
-        self._asked = self._wanted, [each for askings in self._erased.values() for each in askings]
+        question = Wanted(list(self._wanted), list(self._erased))
+        self._asked = self._wanted, [each for waiters in self._erased.values() for each in waiters]
         self._wanted, self._erased = {}, {}
         self.send(question)
         self._timer = asyncio.get_running_loop().call_later(WAIT_S, self._give_up)
@@ -252,25 +252,25 @@ class Sibling(Framed):
         assert self._asked is not None
         wanted, erased = self._asked
         self._end_question()
-        for (key, askings), said in zip(wanted.items(), _answers.decode(message), strict=True):
-            self._said(key, askings, said)
-        for asking in erased:
-            asking.heard(())
+        for (key, waiters), said in zip(wanted.items(), _answers.decode(message), strict=True):
+            self._said(key, waiters, said)
+        for waiter in erased:
+            waiter.heard(())
         self._ask()
 
-    def _said(self, key: str, askings: list[Asking], said: Said) -> None:
+    def _said(self, key: str, waiters: list[Waiter], said: Said) -> None:
         known = self._known.pop(key, [])
         if said is None:
             self._keep(key, known)
-            for asking in askings:
-                asking.missed(self._name, known)
+            for waiter in waiters:
+                waiter.missed(self._name, known)
             return
         pending = [part.pending() for part in said] if isinstance(said, list) else []
         self._keep(key, pending)
-        for asking in askings:
+        for waiter in waiters:
             if isinstance(said, str):
-                asking.damaged = said
-            asking.heard(pending)
+                waiter.damaged = said
+            waiter.heard(pending)
 
     def _keep(self, key: str, pending: list[Pending]) -> None:
         if pending:
@@ -297,22 +297,22 @@ class Sibling(Framed):
         if self._asked is not None:
             wanted, erased = self._asked
             self._miss(wanted)
-            for asking in erased:
-                asking.missed(self._name, ())
+            for waiter in erased:
+                waiter.missed(self._name, ())
 
     def _miss_wanted(self) -> None:
         """Gives up what was not asked yet, but tells of the erasures all the same."""
         wanted, self._wanted = self._wanted, {}
         self._miss(wanted)
-        for askings in self._erased.values():
-            for asking in askings:
-                asking.missed(self._name, ())
-            askings.clear()
+        for waiters in self._erased.values():
+            for waiter in waiters:
+                waiter.missed(self._name, ())
+            waiters.clear()
 
-    def _miss(self, wanted: dict[str, list[Asking]]) -> None:
-        for key, askings in wanted.items():
-            for asking in askings:
-                asking.missed(self._name, self._known.get(key, ()))
+    def _miss(self, wanted: dict[str, list[Waiter]]) -> None:
+        for key, waiters in wanted.items():
+            for waiter in waiters:
+                waiter.missed(self._name, self._known.get(key, ()))
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
@@ -356,24 +356,24 @@ class Siblings:
 
     async def pending(self, key: str) -> list[Pending]:
         """Returns what the other workers hold of a stored key. Raises RowCorrupt where one has hits set aside."""
-        asking = Asking(len(self._others))
+        waiter = Waiter(len(self._others))
         for each in self._others:
-            each.ask(key, asking)
-        await asking.done
-        if asking.damaged is not None:
-            raise RowCorrupt(asking.damaged, field="key", value=link_of(key))
-        if asking.unheard:
+            each.ask(key, waiter)
+        await waiter.done
+        if waiter.damaged is not None:
+            raise RowCorrupt(waiter.damaged, field="key", value=link_of(key))
+        if waiter.unheard:
             self.unheard += 1
-            for name in asking.unheard:
+            for name in waiter.unheard:
                 note_unheard(name)
-        return asking.found
+        return waiter.found
 
     async def tell_erased(self, link: str) -> None:
         """Tells the other workers that a link was erased, so that they show what comes from now on only."""
-        asking = Asking(len(self._others))
+        waiter = Waiter(len(self._others))
         for each in self._others:
-            each.tell_erased(link, asking)
-        await asking.done
+            each.tell_erased(link, waiter)
+        await waiter.done
 
     def close(self) -> None:
         """Answers nobody any more."""
