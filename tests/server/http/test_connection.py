@@ -205,7 +205,7 @@ def test_what_follows_a_request_that_cannot_be_read_does_not_reset_its_answer(ba
 )
 def test_a_client_that_goes_on_after_such_an_answer_is_let_go_of(bounds: dict[str, float]) -> None:
     async def main() -> None:
-        async with listening(**bounds) as port:
+        async with listening(None, echo, None, **bounds) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"\0\r\n\r\n")
             assert (await asyncio.wait_for(reader.read(), 10)).startswith(b"HTTP/1.1 400")
