@@ -116,7 +116,8 @@ class Worker:
         )
         self.siblings = siblings.Siblings(settings.data, number, settings.workers)
         gate = Gate(data_folder.tokens_file(settings.data), clock.monotonic)
-        counting = app.Counting(IngestCounters(), Problems())
+        self.problems = Problems()
+        counting = app.Counting(IngestCounters(), self.problems)
         self.metrics = Metrics(
             self.name,
             [
@@ -124,14 +125,13 @@ class Worker:
                 lambda: samples.of_owner(self.owner.status, journal_limit, readiness.flush_state()),
                 lambda: samples.of_store(store.measures()),
                 lambda: samples.of_jobs(self.schedule.status),
-                lambda: samples.of_requests(counting.problems, gate, self.front.answers),
+                lambda: samples.of_requests(counting.problems, gate, self.front.answers, self.siblings.unheard),
                 lambda: samples.of_connections(self.connections_refused),
                 self.limiter.samples,
                 lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
                 lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
                 lambda: iter([Sample("clickcurve_journals_set_aside", data_folder.journals_set_aside(settings.data))]),
                 samples.of_build(),
-                lambda: iter([Sample("clickcurve_unheard_answers_total", self.siblings.unheard)]),
                 process_samples,
             ],
             data_folder.samples_folder(settings.data) if settings.workers > 1 else None,
@@ -371,7 +371,7 @@ def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], No
     settings = worker.settings
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     config = uvicorn.Config(
-        answering_pages(worker.front, settings.cors_origins),
+        answering_pages(worker.front, settings.cors_origins, worker.problems, worker.front.answers),
         loop="uvloop",
         http=connection_class(
             worker.connections_refused,
