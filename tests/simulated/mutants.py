@@ -227,7 +227,7 @@ MUTANTS = [
     Mutant("ids forgotten within hours", lambda: replaced(
         IdsTable, "_add_claims", add_claims_for_hours), OLD_IDS),
     Mutant("ids of any age flushed", lambda: replaced(
-        owner.Owner, "_check_replay", lambda *_: None), OLD_JOURNALS),
+        owner, "refuse_old_ids", lambda *_: None), OLD_JOURNALS),
     Mutant("every process with the same token", lambda: replaced(
         simulation, "token_of", lambda *_: lambda: "token"), COPIES),
     Mutant("a claim won by the epoch alone", lambda: replaced(
