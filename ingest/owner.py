@@ -173,6 +173,12 @@ class Owner:
         self._books.refuse_damaged(key)
         return self._buffers.pending(self._journal.state.identity.owner, key)
 
+    @property
+    def next_flush(self) -> int:
+        """The least number that the next flush to be recorded can get; StoreUnavailable before the claim."""
+        taken, last_flush = self._buffers.taken, self._journal.state.last_flush
+        return 1 + (taken.flush if taken and taken.flush else max(last_flush, first_flush(self._holding().epoch)))
+
     def buffered_links(self) -> set[str]:
         """Returns the links with hits that may not be in the store yet."""
         return self._buffers.links() | self._books.damaged_links()
@@ -211,6 +217,12 @@ class Owner:
                 self._buffers.restore(key, before)
                 raise
         self.revisit([link_key(key)])
+
+    async def erased_elsewhere(self, key: str) -> None:
+        """Hides what is buffered of a link that another owner has erased; the flush goes by the store's stamp."""
+        async with self._commit.exclusive():
+            if self._buffers.pending(0, link_key(key)):
+                self._buffers.erase(key, self._stamp())
 
     # --- flushing ------------------------------------------------------------------------------------------------
     async def flush(self) -> None:
@@ -278,7 +290,7 @@ class Owner:
         assert self._held is not None
         if self._buffers.filling.is_empty() and not self._revisit and not self._books.status.set_aside:
             return None
-        number = max(self._journal.state.last_flush, first_flush(self._held.epoch)) + 1
+        number = self.next_flush
         async with self._commit.exclusive():
             day = fold_day(int(self._clock()))
             self._record = await self._in_journal_thread(lambda: self._journal.record_flush(number, day))

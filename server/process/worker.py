@@ -33,7 +33,7 @@ from server.limiter.history import LimitHistory
 from server.limiter.limiter import ServerLimiter
 from server.logs import log
 from server.metrics import Metrics, Sample, process_samples
-from server.process import data_folder, jobs, notify, samples
+from server.process import data_folder, jobs, notify, samples, siblings
 from server.process.journals import MIB, holds_hits, new_journal, open_journal, open_owner, take_journal
 from server.process.open_files import fitting_connections
 from server.process.schedule import Schedule
@@ -114,6 +114,7 @@ class Worker:
         readiness = Readiness(
             lambda: self.owner.status, journal_limit, settings.flush_s, store.rows, lambda: self.stopping
         )
+        self.siblings = siblings.Siblings(settings.data, number, settings.workers)
         gate = Gate(data_folder.tokens_file(settings.data), clock.monotonic)
         self.problems = Problems()
         counting = app.Counting(IngestCounters(), self.problems)
@@ -124,7 +125,7 @@ class Worker:
                 lambda: samples.of_owner(self.owner.status, journal_limit, readiness.flush_state()),
                 lambda: samples.of_store(store.measures()),
                 lambda: samples.of_jobs(self.schedule.status),
-                lambda: samples.of_requests(counting.problems, gate, self.front.answers),
+                lambda: samples.of_requests(counting.problems, gate, self.front.answers, self.siblings.unheard),
                 lambda: samples.of_connections(self.connections_refused),
                 self.limiter.samples,
                 lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
@@ -146,6 +147,7 @@ class Worker:
             self.limiter,
             self.limit_history,
             OpenDoor(settings.host, settings.allowed_hosts, settings.cors_origins),
+            self.siblings if settings.workers > 1 else None,
         )
 
     def _limit_history(self) -> LimitHistory:
@@ -212,6 +214,7 @@ class Worker:
             closing.result()
         except ClickcurveError as error:
             log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
+        self.siblings.close()
         self.store.close()
         log.info("stopped", extra={"journal": self.name, "hits_left": self.owner.status.buffered_hits})
 
@@ -239,6 +242,7 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
     )
     worker = await _take_up(settings, store)
     worker.schedule.start()
+    await worker.siblings.listen(worker.owner)
     try:
         yield worker
     finally:
