@@ -214,7 +214,7 @@ MUTANTS = [
         flush, "apply", apply_without_mark), KILLS),
     Mutant("the mark in a cell of its own", lambda: both(
         replaced(Cluster, "_write", TwoCells.write), replaced(Cluster, "found", TwoCells.found)),
-        LOSSES, seeds=60, first=280),
+        LOSSES, seeds=60, first=340),
     Mutant("no row written again after a failure or a restart", lambda: replaced(
         owner, "Flush", flush_without_rewrite), LOSSES, first=15),
     Mutant("a flush that begins without asking", lambda: both(
