@@ -352,6 +352,7 @@ def test_a_worker_that_stands_still_is_named_and_holds_nobody_up(
         os.kill(still, signal.SIGCONT)
     assert answers and set(answers) == {(30, "journal-2")}
     others = [each for each in clients if not each.client.http.is_closed]
+    assert others[0].client.metric("clickcurve_unheard_answers_total") >= 1
     wait_until(lambda: all(each.read() == (30, None) for each in others))
 
 
