@@ -4,8 +4,11 @@ A buffer holds what one flush will move. The event loop fills it. Once a flush h
 flush thread may read it while the loop answers queries from it. What is decided meanwhile (an id that another owner or
 flush has claimed, a link that is erased) is applied by the loop between two steps of the flush.
 
-Hits of today are kept by minute (a dict of keys for each minute: 82 bytes an entry), late ones by key, so that reading
-one key does not walk the million minutes of an imported history of a thousand days.
+Hits of today are kept by minute (a dict of keys for each minute), late ones by key, so that reading one key does not
+walk the million minutes of an imported history of a thousand days.
+
+What a buffer takes is counted as it grows, in bytes, together with the copy by key that its flush will make. Hits of
+keys that a minute knows already cost nothing, to hold and to count.
 """
 
 from __future__ import annotations
@@ -13,32 +16,54 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from sys import getsizeof
 
+from clickcurve.buckets.ladder import MINUTE_S
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, link_of
 from ingest.batch import Batch, Counts, Identified, SourceStep, decode_batch, keys_of
 from ingest.journal.segment_format import Frame
 
+# What CPython takes, beside the bytes of each key: measured as growth of a process, with the flush's copy.
+PAIR_BYTES = 100  # a key in a minute: its place in two tables
+KEY_BYTES = 320  # more for a key that the minute before did not know: its dict in the copy, and its stored key
+LATE_KEY_BYTES = 200  # more for a key that is kept with its late minutes
+ID_BYTES = 600  # an id whose claim is not decided, with a hit; PAIR_BYTES for each key of it
+
 
 class MinuteCounts:
     """Counts of many keys in one series: people, bots, or rows that belong to no link."""
 
-    __slots__ = ("entries", "late", "minutes", "sums")
+    __slots__ = ("bytes_held", "entries", "late", "minutes", "sums")
 
     def __init__(self) -> None:
         self.minutes: dict[int, Counter[str]] = {}
         self.late: dict[str, dict[int, int]] = {}
         self.sums: Counter[int] = Counter()  # minute -> all keys together
-        self.entries = 0  # (key, minute) pairs, for the bound on memory
+        self.entries = 0  # (key, minute) pairs
+        self.bytes_held = 0
 
-    def add_singles(self, minute: int, keys: Sequence[str]) -> None:
+    def add_singles(self, minute: int, keys: Sequence[str]) -> bool:
+        """Counts a hit of each key; returns whether more is held than before, since a key is new."""
         by_key = self.minutes.get(minute)
         if by_key is None:
             by_key = self.minutes[minute] = Counter()
         before = len(by_key)
         by_key.update(keys)
-        self.entries += len(by_key) - before
         self.sums[minute] += len(keys)
+        growth = len(by_key) - before
+        if growth:
+            self._grown(minute, by_key, growth)
+        return growth > 0
+
+    def _grown(self, minute: int, by_key: Counter[str], growth: int) -> None:
+        """Counts the last `growth` keys of a minute, which are new to it: a dict keeps the order of their coming."""
+        self.entries += growth
+        self.bytes_held += growth * PAIR_BYTES + sum(map(getsizeof, islice(reversed(by_key), growth)))
+        before = self.minutes.get(minute - MINUTE_S)
+        known = 0 if before is None else sum(map(before.__contains__, islice(reversed(by_key), growth)))
+        self.bytes_held += (growth - known) * KEY_BYTES
 
     def add(self, counts: Mapping[int, Mapping[str, int]], late_before: int, sign: int = 1) -> None:
         """Adds counts; with sign -1 takes back counts added before."""
@@ -55,15 +80,18 @@ class MinuteCounts:
                 mine.update(by_key)
             else:
                 mine.subtract(by_key)
-            self.entries += len(mine) - before
+            if len(mine) != before:
+                self._grown(minute, mine, len(mine) - before)
 
     def _add_late(self, minute: int, by_key: Mapping[str, int], sign: int) -> None:
         for key, count in by_key.items():
             minutes = self.late.get(key)
             if minutes is None:
                 minutes = self.late[key] = {}
+                self.bytes_held += LATE_KEY_BYTES + KEY_BYTES + getsizeof(key)
             if minute not in minutes:
                 self.entries += 1
+                self.bytes_held += PAIR_BYTES
             minutes[minute] = minutes.get(minute, 0) + sign * count
 
     def of(self, key: str) -> dict[int, int]:
@@ -128,6 +156,11 @@ class Buffer:
     flush: int | None = None  # the number of the flush that took it
     since_us: int | None = None  # the first accept stamp
     until_us: int = 0  # the last
+    more_bytes: int = 0  # what is held beside the counts
+
+    def bytes_held(self) -> int:
+        """Returns what this buffer takes in memory, with what its flush will."""
+        return self.people.bytes_held + self.bots.bytes_held + self.others.bytes_held + self.more_bytes
 
     def entries(self) -> int:
         pairs = self.people.entries + self.bots.entries + self.others.entries
@@ -145,9 +178,10 @@ class Buffer:
             self.since_us = accepted_us
         self.until_us = accepted_us
 
-    def add_singles(self, minute: int, keys: Sequence[str], accepted_us: int) -> None:
+    def add_singles(self, minute: int, keys: Sequence[str], accepted_us: int) -> bool:
+        """Counts a hit of each key; returns whether more is held than before."""
         self._stamp(accepted_us)
-        self.people.add_singles(minute, keys)
+        return self.people.add_singles(minute, keys)
 
     def add_batch(self, batch: Batch, accepted_us: int, visible: bool) -> None:
         """Counts a batch. `visible`: the counts under ids are in answers before their claims are decided."""
@@ -155,9 +189,14 @@ class Buffer:
         self.people.add(batch.people, self.late_before)
         self.bots.add(batch.bots, self.late_before)
         self.others.add(batch.others, self.late_before)
+        before = len(self.openings)
         self.openings.update(batch.openings)
+        if growth := len(self.openings) - before:
+            self.more_bytes += growth * PAIR_BYTES + sum(map(getsizeof, islice(reversed(self.openings), growth)))
         for identified in batch.identified:
             self.undecided[identified.id] = UndecidedId(identified, accepted_us, visible)
+            pairs = sum(map(len, identified.people.values())) + sum(map(len, identified.bots.values()))
+            self.more_bytes += ID_BYTES + pairs * PAIR_BYTES
             if visible:
                 self._count(identified, 1)
         if batch.source is not None:

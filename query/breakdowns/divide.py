@@ -125,7 +125,7 @@ class ValueCurve:
 
 
 def curve_of_value(found: DividedRow, dimension: str, value: str, since: int, grid: Grid, now: int) -> ValueCurve:
-    """Returns the bounds of a value along a grid of the breakdown's ladder, made on the day that all is folded to."""
+    """Returns the bounds of a value along a grid of the breakdown's ladder and of the rows' fold day."""
     grid = _on_edges_of_both(found, grid)
     bounds = _bounds_along(found, dimension, value, grid.edges, since)
     at_most = sum([each.at_most for each in bounds])
@@ -145,7 +145,7 @@ def _bounds_along(found: DividedRow, dimension: str, value: str, edges: Sequence
 
 
 def _certain(found: DividedRow, dimension: str, value: str, since: int, grid: Grid) -> list[int]:
-    """Returns the least of the value's hits in those points, or parts of points, that the asked range does not cut."""
+    """Returns the least of the value's hits in points, cut to the whole buckets inside the asked range."""
     if not grid.edges:
         return []
     low, high = grid.window.start, grid.window.end
@@ -158,7 +158,7 @@ def _certain(found: DividedRow, dimension: str, value: str, since: int, grid: Gr
 
 
 def _on_edges_of_both(found: DividedRow, grid: Grid) -> Grid:
-    """Returns the grid without the edges that cut a bucket of the row of counts, whose ladder may be the coarser one.
+    """Returns the grid without edges inside a bucket of the counts, whose ladder may be the coarser one.
 
     A point that is made of several is wider than its step.
     """

@@ -35,7 +35,7 @@ class Rest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DividedRow:
-    """A link's row of counts and its breakdown, as of one moment and folded to one day, with the ladders of both.
+    """A link's row of counts and its breakdown as of one moment, folded to one day, with their ladders.
 
     settled  False: they changed each time they were read, so they are of different moments.
     """

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse
 
+from clickcurve.asgi import Application
 from clickcurve.buckets.ladder import minutes_since
 from clickcurve.limiter.http.routes import limit_routes
 from ingest.hit import Moment
@@ -32,8 +33,10 @@ from server.http.health_routes import router as server_routes
 from server.http.open_door import OpenDoor
 from server.http.openapi import describe
 from server.http.problems import Problems
+from server.http.unheard import naming_unheard
 from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics
+from server.process.siblings import Siblings
 from server.version import program_version
 from storage.contract import Store
 
@@ -65,11 +68,12 @@ def create_app(
     limiter: ServerLimiter,
     limit_history: Limits,
     open_door: OpenDoor,
+    siblings: Siblings | None = None,
     breakdowns: APIRouter | None = None,
 ) -> FrontDoor:
     """Joins the parts into the application that uvicorn runs.
 
-    breakdowns: the routes of breakdowns, None for a server that divides no hits: it does not have them.
+    siblings: this machine's other workers, if any. breakdowns: their routes; None for a server that divides no hits.
     """
     room = BodyRoom(monotonic)
     hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, room=room)
@@ -77,7 +81,12 @@ def create_app(
     def moment() -> Moment:
         return Moment.at(clock(), minutes_since)
 
-    queries = _queries(owner, store, clock)
+    async def erase(key: str) -> None:
+        await owner.erase(key)
+        if siblings is not None:
+            await siblings.tell_erased(key)
+
+    queries = _queries(owner, store, clock, siblings)
     app = FastAPI(
         title="Clickcurve",
         version=program_version(),
@@ -87,7 +96,7 @@ def create_app(
         redoc_url=None,
     )
     counting.problems.install(app)
-    app.include_router(query_routes(queries, owner.erase, limit_history))
+    app.include_router(query_routes(queries, erase, limit_history))
     if breakdowns is not None:
         app.include_router(breakdowns)
     app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room))
@@ -95,7 +104,9 @@ def create_app(
     app.include_router(server_routes(readiness, metrics))
     describe(app)
     app.add_api_route("/docs", _docs(app), include_in_schema=False)
-    reads_first = HotQueries(queries, counting.problems.answer, made_safe(app))
+    reads_first: Application = HotQueries(queries, counting.problems.answer, made_safe(app))
+    if siblings is not None:
+        reads_first = naming_unheard(reads_first)
     return FrontDoor(gate, counting.problems, hits, reads_first, limiter, open_door)
 
 
@@ -107,8 +118,9 @@ def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
     return docs
 
 
-def _queries(owner: Owner, store: Store, clock: Callable[[], float]) -> Queries:
+def _queries(owner: Owner, store: Store, clock: Callable[[], float], siblings: Siblings | None) -> Queries:
     buffered = owner.buffered_links
     top = TopLinks(store.walk, store.rows, owner.pending, buffered, lambda: owner.status.flushes, store.ladder)
     keys = KeyList(store.in_order, owner.pending, buffered, store.ladder)
-    return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder), top, keys, clock)
+    elsewhere = None if siblings is None else siblings.pending
+    return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder, elsewhere), top, keys, clock)

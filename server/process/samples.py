@@ -39,6 +39,8 @@ def of_owner(status: OwnerStatus, journal_limit_bytes: int, flush_state: str) ->
     yield Sample("clickcurve_store_up", status.store_up)
     yield Sample("clickcurve_buffered_hits", status.buffered_hits)
     yield Sample("clickcurve_buffered_entries", status.buffered_entries)
+    yield Sample("clickcurve_buffer_bytes", status.buffer_bytes)
+    yield Sample("clickcurve_buffer_limit_bytes", status.buffer_bytes_max)
     yield Sample("clickcurve_journal_bytes", status.journal_bytes)
     yield Sample("clickcurve_journal_limit_bytes", journal_limit_bytes)
     yield Sample("clickcurve_flushes_total", status.flushes)
@@ -68,13 +70,14 @@ def of_jobs(jobs: Mapping[str, JobStatus]) -> Iterator[Sample]:
         yield Sample("clickcurve_job_seconds", job.last_s, (name,))
 
 
-def of_requests(problems: Problems, gate: Gate, answers: Counter[int]) -> Iterator[Sample]:
+def of_requests(problems: Problems, gate: Gate, answers: Counter[int], unheard: int) -> Iterator[Sample]:
     for (status, title), count in problems.refused.items():
         yield Sample("clickcurve_refused_requests_total", count, (str(status), title))
     for reason, count in gate.refused.items():
         yield Sample("clickcurve_refused_tokens_total", count, (reason,))
     for status, count in answers.items():
         yield Sample("clickcurve_answers_total", count, (str(status),))
+    yield Sample("clickcurve_unheard_answers_total", unheard)
 
 
 def of_connections(refused: Counter[str]) -> Iterator[Sample]:

@@ -19,6 +19,7 @@ PLAIN = "#"
 LEAST_BAR = 4
 LEAST_NAME = 16  # characters of a key that a title shows, also on a narrow terminal
 NEVER = "·"  # in place of a time
+SHORT = 0.9  # of a step: February and a day of 23 hours are longer
 SHORTEST_RUN = 3  # points of nothing that are one line
 
 # What may be kept at a time, finest first, and what people call it.
@@ -57,7 +58,8 @@ def curve_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
     """Draws a curve's answer as lines of at most `width` characters (longer only where the terminal is tiny).
 
     One line a point: when it begins, its bar, its count, and its state unless it is complete. A point that is wider
-    than its step says when it ends, and has a bar as high as its count per step. Runs of zeros are one line.
+    than its step, or much shorter, says when it ends, and has a bar as high as its count per step. Runs of zeros are
+    one line.
     """
     place = zone(answer["tz"]).info
     name = visible(answer.get("key") or "all links")
@@ -105,23 +107,29 @@ def _are_wide(answer: Any) -> list[bool]:
     return [point.get("wide", False) for point in points]
 
 
+def _are_short(answer: Any) -> list[bool]:
+    """Returns which points are shorter than their step because their edges moved together, not by the range's ends."""
+    points, step_s = answer["points"], _step_s(answer)
+    return [0 < n < len(points) - 1 and p["end"] - p["start"] < SHORT * step_s for n, p in enumerate(points)]
+
+
 def _points(answer: Any, place: tzinfo) -> Iterator[DrawnPoint]:
     step_s, first = _step_s(answer), answer["first_hit"]
     points = answer["points"]
-    wide = _are_wide(answer)
+    uneven = [is_wide or is_short for is_wide, is_short in zip(_are_wide(answer), _are_short(answer), strict=True)]
     starts = [datetime.fromtimestamp(point["start"], place) for point in points]
-    narrow = [start for start, is_wide in zip(starts, wide, strict=True) if not is_wide]
+    even = [start for start, is_uneven in zip(starts, uneven, strict=True) if not is_uneven]
     form = "%Y-%m-%d %H:%M"
     if step_s >= DAY_S:
-        form = "%a %Y-%m-%d" if all(map(_is_midnight, narrow)) else "%a %Y-%m-%d %H:%M"
-    for point, start, is_wide in zip(points, starts, wide, strict=True):
+        form = "%a %Y-%m-%d" if all(map(_is_midnight, even)) else "%a %Y-%m-%d %H:%M"
+    for point, start, is_uneven in zip(points, starts, uneven, strict=True):
         width_s = point["end"] - point["start"]
         count, state = point["count"], point["state"]
         empty = "" if count or state != "complete" else "before the first hit" if point["end"] <= first else "of 0"
         yield DrawnPoint(
-            _span(start, datetime.fromtimestamp(point["end"], place)) if is_wide else f"{start:{form}}",
+            _span(start, datetime.fromtimestamp(point["end"], place)) if is_uneven else f"{start:{form}}",
             f"{count:,}",
-            count * step_s / width_s if is_wide else count,
+            count * step_s / width_s if is_uneven else count,
             "" if state == "complete" else state,
             empty,
         )
@@ -156,7 +164,7 @@ def _total_line(answer: Any) -> str:
     if answer["exact"]:
         return f"total {answer['total']:,}"
     between = f"between {answer['at_least']:,} and {answer['at_most']:,}"
-    return f"{between}: the range cuts a bucket; partial points are whole buckets"
+    return f"{between}: partial points are whole buckets"
 
 
 def _kept_lines(answer: Any, place: tzinfo) -> Iterator[str]:
