@@ -6,6 +6,9 @@ flush has claimed, a link that is erased) is applied by the loop between two ste
 
 Hits of today are kept by minute (a dict of keys for each minute: 82 bytes an entry), late ones by key, so that reading
 one key does not walk the million minutes of an imported history of a thousand days.
+
+What hits say beside is counted in the same way, by hour and profile in place of the minute. A profile of a batch gets
+the number that it has in the buffer, where it stands once, however many batches bring it.
 """
 
 from __future__ import annotations
@@ -13,43 +16,63 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, link_of
-from ingest.batch import Batch, Counts, Identified, SourceStep, decode_batch, keys_of
+from ingest.batch import (
+    Batch,
+    Identified,
+    ProfileCounts,
+    SourceStep,
+    WordyBatch,
+    WordyIdentified,
+    decode_batch,
+    keys_of,
+)
 from ingest.journal.segment_format import Frame
+from ingest.words.profile import Profile
+
+# A minute, or an hour with the number of a profile: Slot.
+Slot = tuple[int, ...]
+# What a buffer adds to a breakdown: dimension -> start of an hour -> value -> count
+ValueCountsByHour = dict[str, dict[int, dict[str, int]]]
+
+# What an entry of words, and a profile, take beside the 100 bytes of a minute's count.
+WORDS_ENTRIES, PROFILE_ENTRIES = 2, 10
+SlotT = TypeVar("SlotT", int, Slot)
 
 
-class MinuteCounts:
-    """Counts of many keys in one series: people, bots, or rows that belong to no link."""
+class SlotCounts(Generic[SlotT]):
+    """Counts of many keys by slot in one series: people, bots, rows that belong to no link, or profiles."""
 
-    __slots__ = ("entries", "late", "minutes", "sums")
+    __slots__ = ("entries", "late", "slots", "sums")
 
     def __init__(self) -> None:
-        self.minutes: dict[int, Counter[str]] = {}
-        self.late: dict[str, dict[int, int]] = {}
-        self.sums: Counter[int] = Counter()  # minute -> all keys together
-        self.entries = 0  # (key, minute) pairs, for the bound on memory
+        self.slots: dict[SlotT, Counter[str]] = {}
+        self.late: dict[str, dict[SlotT, int]] = {}
+        self.sums: Counter[SlotT] = Counter()  # slot -> all keys together
+        self.entries = 0  # (key, slot) pairs, for the bound on memory
 
-    def add_singles(self, minute: int, keys: Sequence[str]) -> None:
-        by_key = self.minutes.get(minute)
+    def add_singles(self, slot: SlotT, keys: Sequence[str]) -> None:
+        by_key = self.slots.get(slot)
         if by_key is None:
-            by_key = self.minutes[minute] = Counter()
+            by_key = self.slots[slot] = Counter()
         before = len(by_key)
         by_key.update(keys)
         self.entries += len(by_key) - before
-        self.sums[minute] += len(keys)
+        self.sums[slot] += len(keys)
 
-    def add(self, counts: Mapping[int, Mapping[str, int]], late_before: int, sign: int = 1) -> None:
+    def add(self, counts: Mapping[SlotT, Mapping[str, int]], late_before: SlotT, sign: int = 1) -> None:
         """Adds counts; with sign -1 takes back counts added before."""
-        for minute, by_key in counts.items():
-            self.sums[minute] += sign * sum(by_key.values())
-            if minute < late_before:
-                self._add_late(minute, by_key, sign)
+        for slot, by_key in counts.items():
+            self.sums[slot] += sign * sum(by_key.values())
+            if slot < late_before:
+                self._add_late(slot, by_key, sign)
                 continue
-            mine = self.minutes.get(minute)
+            mine = self.slots.get(slot)
             if mine is None:
-                mine = self.minutes[minute] = Counter()
+                mine = self.slots[slot] = Counter()
             before = len(mine)
             if sign == 1:
                 mine.update(by_key)
@@ -57,36 +80,36 @@ class MinuteCounts:
                 mine.subtract(by_key)
             self.entries += len(mine) - before
 
-    def _add_late(self, minute: int, by_key: Mapping[str, int], sign: int) -> None:
+    def _add_late(self, slot: SlotT, by_key: Mapping[str, int], sign: int) -> None:
         for key, count in by_key.items():
-            minutes = self.late.get(key)
-            if minutes is None:
-                minutes = self.late[key] = {}
-            if minute not in minutes:
+            slots = self.late.get(key)
+            if slots is None:
+                slots = self.late[key] = {}
+            if slot not in slots:
                 self.entries += 1
-            minutes[minute] = minutes.get(minute, 0) + sign * count
+            slots[slot] = slots.get(slot, 0) + sign * count
 
-    def of(self, key: str) -> dict[int, int]:
-        """Returns minute -> count of one key, without zeros."""
-        found = {minute: by_key[key] for minute, by_key in self.minutes.items() if key in by_key}
-        for minute, count in self.late.get(key, {}).items():
-            found[minute] = found.get(minute, 0) + count
-        return {minute: count for minute, count in found.items() if count}
+    def of(self, key: str) -> dict[SlotT, int]:
+        """Returns slot -> count of one key, without zeros."""
+        found = {slot: by_key[key] for slot, by_key in self.slots.items() if key in by_key}
+        for slot, count in self.late.get(key, {}).items():
+            found[slot] = found.get(slot, 0) + count
+        return {slot: count for slot, count in found.items() if count}
 
-    def all_links(self) -> dict[int, int]:
-        return {minute: count for minute, count in self.sums.items() if count}
+    def all_links(self) -> dict[SlotT, int]:
+        return {slot: count for slot, count in self.sums.items() if count}
 
-    def pieces(self, size: int) -> Iterator[list[tuple[str, int, int]]]:
-        """Yields all (key, minute, count) in lists of about `size`, so that a reader can pause in between."""
-        piece: list[tuple[str, int, int]] = []
-        for minute, by_key in self.minutes.items():
+    def pieces(self, size: int) -> Iterator[list[tuple[str, SlotT, int]]]:
+        """Yields all (key, slot, count) in lists of about `size`, so that a reader can pause in between."""
+        piece: list[tuple[str, SlotT, int]] = []
+        for slot, by_key in self.slots.items():
             for key, count in by_key.items():
-                piece.append((key, minute, count))
+                piece.append((key, slot, count))
                 if len(piece) >= size:
                     yield piece
                     piece = []
-        for key, minutes in self.late.items():
-            piece.extend((key, minute, count) for minute, count in minutes.items())
+        for key, slots in self.late.items():
+            piece.extend((key, slot, count) for slot, count in slots.items())
             if len(piece) >= size:
                 yield piece
                 piece = []
@@ -95,11 +118,15 @@ class MinuteCounts:
 
 @dataclass(slots=True)
 class UndecidedId:
-    """The counts under an id whose claim is not decided yet. `visible`: they are in answers already."""
+    """The counts under an id whose claim is not decided yet. `visible`: they are in answers already.
+
+    numbers: those in the buffer of the profiles of its batch.
+    """
 
     identified: Identified
     accepted_us: int
     visible: bool
+    numbers: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +137,7 @@ class ErasedCounts:
     people: Mapping[int, int]
     bots: Mapping[int, int]
     opening: int
+    words: Mapping[Slot, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -117,9 +145,11 @@ class Buffer:
     """The counts that one flush moves. `late_before`: earlier minutes are kept by key."""
 
     late_before: int
-    people: MinuteCounts = field(default_factory=MinuteCounts)
-    bots: MinuteCounts = field(default_factory=MinuteCounts)
-    others: MinuteCounts = field(default_factory=MinuteCounts)  # by stored key, not in the sums of links
+    people: SlotCounts[int] = field(default_factory=SlotCounts)
+    bots: SlotCounts[int] = field(default_factory=SlotCounts)
+    others: SlotCounts[int] = field(default_factory=SlotCounts)  # by stored key, not in the sums of links
+    words: SlotCounts[Slot] = field(default_factory=SlotCounts)
+    profiles: dict[Profile, int] = field(default_factory=dict)  # their numbers
     openings: Counter[str] = field(default_factory=Counter)
     undecided: dict[str, UndecidedId] = field(default_factory=dict)  # by id
     sources: dict[str, SourceStep] = field(default_factory=dict)  # the last piece of each
@@ -130,8 +160,10 @@ class Buffer:
     until_us: int = 0  # the last
 
     def entries(self) -> int:
+        """Returns how many counts are held, in units of about 100 bytes."""
         pairs = self.people.entries + self.bots.entries + self.others.entries
-        return pairs + len(self.undecided) + len(self.openings)
+        words = WORDS_ENTRIES * self.words.entries + PROFILE_ENTRIES * len(self.profiles)
+        return pairs + words + len(self.undecided) + len(self.openings)
 
     def is_empty(self) -> bool:
         return self.since_us is None
@@ -156,16 +188,25 @@ class Buffer:
         self.bots.add(batch.bots, self.late_before)
         self.others.add(batch.others, self.late_before)
         self.openings.update(batch.openings)
+        numbers: Sequence[int] = ()
+        if type(batch) is WordyBatch:
+            numbers = [self.profiles.setdefault(profile, len(self.profiles)) for profile in batch.table()]
+            self._count_words(batch.words, numbers, 1)
         for identified in batch.identified:
-            self.undecided[identified.id] = UndecidedId(identified, accepted_us, visible)
+            self.undecided[identified.id] = UndecidedId(identified, accepted_us, visible, numbers)
             if visible:
-                self._count(identified, 1)
+                self._count(identified, numbers, 1)
         if batch.source is not None:
             self.sources[batch.source.source] = batch.source
 
-    def _count(self, identified: Identified, sign: int) -> None:
+    def _count(self, identified: Identified, numbers: Sequence[int], sign: int) -> None:
         self.people.add(identified.people, self.late_before, sign)
         self.bots.add(identified.bots, self.late_before, sign)
+        if type(identified) is WordyIdentified:
+            self._count_words(identified.words, numbers, sign)
+
+    def _count_words(self, words: ProfileCounts, numbers: Sequence[int], sign: int) -> None:
+        self.words.add(_slots(words, numbers), (self.late_before,), sign)
 
     def decide(self, refused: Iterable[str]) -> None:
         """Leaves out the ids in `refused`, which others have claimed, and counts all other undecided ids."""
@@ -183,18 +224,21 @@ class Buffer:
     def _count_late(self, undecided: UndecidedId, sign: int) -> None:
         """Counts the hits under an id (sign -1: takes them back), also among what was erased after they came."""
         identified = undecided.identified
-        self._count(identified, sign)
+        self._count(identified, undecided.numbers, sign)
+        words = _slots(identified.words, undecided.numbers) if type(identified) is WordyIdentified else {}
         for key in keys_of(identified.people, identified.bots) & self.erased.keys():
             erased = self.erased[key]
             if undecided.accepted_us < erased.at_us:
                 people = _sum(erased.people, _of(identified.people, key), sign)
                 bots = _sum(erased.bots, _of(identified.bots, key), sign)
-                self.erased[key] = ErasedCounts(erased.at_us, people, bots, erased.opening)
+                said = _sum(erased.words, _of(words, key), sign)
+                self.erased[key] = ErasedCounts(erased.at_us, people, bots, erased.opening, said)
 
     def erase(self, key: str, at_us: int) -> ErasedCounts | None:
         """Erases what is buffered of a link; returns what `restore` needs to take this back."""
         before = self.erased.get(key)
-        self.erased[key] = ErasedCounts(at_us, self.people.of(key), self.bots.of(key), self.openings.get(key, 0))
+        people, bots, words = self.people.of(key), self.bots.of(key), self.words.of(key)
+        self.erased[key] = ErasedCounts(at_us, people, bots, self.openings.get(key, 0), words)
         return before
 
     def restore(self, key: str, before: ErasedCounts | None) -> None:
@@ -227,26 +271,52 @@ class Buffer:
             erased_bots=sum(erased.bots.values()),
         )
 
+    def values(self, key: str) -> ValueCountsByHour:
+        """Returns what this buffer adds to one link's breakdown."""
+        words = self.words.of(key)
+        erased = self.erased.get(key)
+        return self._values(words if erased is None else _sum(words, erased.words, -1))
+
+    def all_values(self) -> ValueCountsByHour:
+        """Returns what this buffer adds to the breakdown of all links, erased ones included."""
+        return self._values(self.words.all_links())
+
+    def _values(self, words: Mapping[Slot, int]) -> ValueCountsByHour:
+        values: ValueCountsByHour = {}
+        profiles = list(self.profiles) if words else []
+        for (hour, number), count in words.items():
+            for dimension, value in zip(*profiles[number], strict=True):
+                counts = values.setdefault(dimension, {}).setdefault(hour, {})
+                counts[value] = counts.get(value, 0) + count
+        return values
+
     def links(self) -> set[str]:
         """Returns the links that were counted here, erased ones included."""
         found = set(self.openings)
         for counts in (self.people, self.bots):
-            found.update(*counts.minutes.values(), counts.late)
+            found.update(*counts.slots.values(), counts.late)
         return found
 
     def all_links(self) -> Delta:
         return Delta(self.people.all_links(), self.bots.all_links(), self.openings.total())
 
 
-def _of(counts: Counts, key: str) -> dict[int, int]:
-    return {minute: by_key[key] for minute, by_key in counts.items() if key in by_key}
+def _slots(words: ProfileCounts, numbers: Sequence[int]) -> dict[Slot, dict[str, int]]:
+    """Returns counts of a batch's profiles as the buffer numbers them. No two profiles of a batch are the same."""
+    return {
+        (hour, numbers[place]): by_key for hour, by_profile in words.items() for place, by_key in by_profile.items()
+    }
 
 
-def _sum(some: Mapping[int, int], others: Mapping[int, int], sign: int = 1) -> dict[int, int]:
+def _of(counts: Mapping[SlotT, Mapping[str, int]], key: str) -> dict[SlotT, int]:
+    return {slot: by_key[key] for slot, by_key in counts.items() if key in by_key}
+
+
+def _sum(some: Mapping[SlotT, int], others: Mapping[SlotT, int], sign: int = 1) -> dict[SlotT, int]:
     added = dict(some)
-    for minute, count in others.items():
-        added[minute] = added.get(minute, 0) + sign * count
-    return {minute: count for minute, count in added.items() if count}
+    for slot, count in others.items():
+        added[slot] = added.get(slot, 0) + sign * count
+    return {slot: count for slot, count in added.items() if count}
 
 
 def replay(frames: Iterable[Frame], erasures: Mapping[str, int], late_before: int) -> Buffer:
