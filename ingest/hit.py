@@ -78,7 +78,7 @@ class FullHit(Struct, forbid_unknown_fields=True, gc=False, eq=False):
 
 
 class WordyHit(FullHit, forbid_unknown_fields=False, eq=False):
-    """A hit that says more than when it came, or has fields that are ignored; what it says is yet to be checked.
+    """A hit that says who or from where, or has fields that are ignored; its words are yet to be checked.
 
     A class of its own, because hits without any of these fields are decoded faster without them.
     """
@@ -188,8 +188,18 @@ def profile_of(raw: FullHit | AnyHit, reader: ProfileReader) -> Profile | None:
         require_visitor(raw.visitor)
     if raw.groups is not None:
         require_groups(raw.groups)
-    words = Words(raw.ref, raw.ip, raw.ua, raw.country, raw.lang, raw.source, pairs_of(raw.utm), pairs_of(raw.tags))
-    return reader.profile(words)
+    return reader.profile(
+        Words(
+            ip=raw.ip,
+            ref=raw.ref,
+            ua=raw.ua,
+            country=raw.country,
+            lang=raw.lang,
+            source=raw.source,
+            utm=pairs_of(raw.utm),
+            tags=pairs_of(raw.tags),
+        )
+    )
 
 
 def broken_rule(raw: FullHit | AnyHit, moment: Moment, reader: ProfileReader = NO_DIMENSIONS) -> str | None:

@@ -185,7 +185,7 @@ class HitRoutes:
             return None
         if isinstance(raw, WordyHit):
             count_ignored(ignored_fields([raw], self._reader), self.counters)
-        return self.intake.accept(batch_of(hit, self._reader))
+        return self.intake.accept(batch_of(hit))
 
     def _duplicate(self, ids: frozenset[str]) -> Answer:
         """Returns the answer to one hit whose id was counted before."""

@@ -6,15 +6,16 @@ has counted nothing.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
 
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
-from clickcurve.buckets.ladder import MINUTE_S
+from clickcurve.buckets.ladder import HOUR_S, MINUTE_S
 from clickcurve.times import iso_seconds
-from ingest.batch import Batch, Counts, Identified, ProfileCounts, SourceStep
+from ingest.batch import Batch, Counts, SourceStep
 from ingest.hit import (
     NO_TIME,
     AnyHit,
@@ -33,21 +34,24 @@ from ingest.hit import (
     ts_of,
 )
 from ingest.reading.counters import IngestCounters, class_of_rule, refusal_class
-from ingest.reading.profile_table import (
-    REFUSED,
-    ProfileTable,
-    count_ignored,
-    identified_as,
-    ignored_fields,
-    said_by,
-)
+from ingest.reading.profile_table import count_ignored, ignored_fields, made_batch, said_by
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt
-from ingest.words.profile import NO_DIMENSIONS, ProfileReader
+from ingest.words.profile import NO_DIMENSIONS, Profile, ProfileReader, Words
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
 IDENTIFIED_HITS = 100_000
 # Values in one body. 4 kB of gzip can hold two million, each of which takes a microsecond and more to judge.
 BODY_VALUES = 1_000_000
+
+
+CellsByProfile = defaultdict[Profile, defaultdict[str, int]]
+
+
+def _no_cells() -> CellsByProfile:
+    return defaultdict(_no_counts)
+
+
+_no_counts: Callable[[], defaultdict[str, int]] = partial(defaultdict, int)
 
 
 class RequestSums:
@@ -74,10 +78,8 @@ class RequestSums:
         self._bots: Counts = {}
         self._openings: dict[str, int] = {}
         self._reader = reader
-        self._profiles = ProfileTable(reader)
-        self._words: ProfileCounts = {}
+        self._words: defaultdict[int, CellsByProfile] = defaultdict(_no_cells)
         self._ignored: Counter[str] = Counter()
-        self._identified: list[Identified] = []
         self._with_id: list[Hit] = []
         self._repeated: dict[int, Hit] = {}  # by index: later hits with an id that an earlier one of this request has
         self._ids: dict[str, int] = {} if name is None else {name: -1}  # the index of the first hit that has it
@@ -93,7 +95,7 @@ class RequestSums:
             self._add_plain(raw.plain)
         if raw.full:
             if self._reader.wants_agents or self._reader.wants_bots:
-                self._add_divided(raw.full, [hit.ua for hit in raw.full], is_bot)
+                self._add_divided(raw.full, [Words(ua=hit.ua) for hit in raw.full], is_bot)
             else:
                 self._add_full(raw.full, is_bot)
         if raw.wordy:
@@ -163,43 +165,41 @@ class RequestSums:
             cell[hit.key] = cell.get(hit.key, 0) + (hit.count or 1)
         self._hits += len(hits)
 
-    def _add_divided(self, hits: Sequence[FullHit], said_by_hit: Sequence[Hashable], is_bot: Judge) -> None:
+    def _add_divided(self, hits: Sequence[FullHit], words: Sequence[tuple[object, ...]], is_bot: Judge) -> None:
         """Adds hits as `_add_full` does, and counts again those that say something."""
         people, bots, limit = self._people, self._bots, self.moment.latest + 1
-        numbers, of_bots = self._profiles.numbers, self._profiles.of_bots
-        start = end = 0
-        by_profile: dict[int, dict[str, int]] = {}
-        for index, (hit, said) in enumerate(zip(hits, said_by_hit, strict=True), self._hits):
-            ts, id_, bot, number = hit.ts, hit.id, hit.bot, numbers[said]
+        profile_of = self._reader.profile
+        start = end = hour = hour_end = 0
+        cells: CellsByProfile = _no_cells()
+        for index, (hit, said) in enumerate(zip(hits, words, strict=True), self._hits):
+            ts, id_ = hit.ts, hit.id
             if ts is None:
                 ts = self.moment.now
             elif isinstance(ts, str):
                 ts = iso_seconds(ts)
-            if ts is None or not 0 <= ts < limit or number == REFUSED or (id_ is not None and not is_id(id_)):
+            try:
+                profile = profile_of(said)
+            except HitRejected:
+                ts = None  # to be refused
+            if ts is None or not 0 <= ts < limit or (id_ is not None and not is_id(id_)):
                 self._refuse_full(hit, is_bot, index)
                 continue
             if not start <= ts < end:
                 start = minute_start(int(ts))
                 end = start + MINUTE_S
-                by_profile = self._words.setdefault(hour_start(start), {})
-            if bot is None:
-                bot = hit.ua is not None and is_bot(hit.ua)
-            if bot:
-                number = of_bots[hit.ua]
+            if not hour <= start < hour_end:
+                hour = hour_start(start)
+                hour_end, cells = hour + HOUR_S, self._words[hour]
+            bot = (hit.ua is not None and is_bot(hit.ua)) if hit.bot is None else hit.bot
+            profile = self._reader.bot(hit.ua) if bot else profile
             key, count = hit.key, hit.count or 1
             if id_ is not None:
-                self._add_with_id(index, id_, Hit(key, start, count, id_, bot, None, self._profiles.profile(number)))
+                self._add_with_id(index, id_, Hit(key, start, count, id_, bot, None, profile))
                 continue
-            counts = bots if bot else people
-            cell = counts.get(start)
-            if cell is None:
-                cell = counts[start] = {}
+            cell = (bots if bot else people).setdefault(start, {})
             cell[key] = cell.get(key, 0) + count
-            if number >= 0:
-                cell = by_profile.get(number)
-                if cell is None:
-                    cell = by_profile[number] = {}
-                cell[key] = cell.get(key, 0) + count
+            if profile is not None:
+                cells[profile][key] += count
         self._hits += len(hits)
 
     def _add_odd(self, raw: AnyHit, is_bot: Judge) -> None:
@@ -225,9 +225,7 @@ class RequestSums:
             cell = (self._bots if hit.bot else self._people).setdefault(hit.minute, {})
             cell[hit.key] = cell.get(hit.key, 0) + hit.count
             if hit.profile is not None:
-                by_profile = self._words.setdefault(hour_start(hit.minute), {})
-                cell = by_profile.setdefault(self._profiles.place(hit.profile), {})
-                cell[hit.key] = cell.get(hit.key, 0) + hit.count
+                self._words[hour_start(hit.minute)][hit.profile][hit.key] += hit.count
         self._hits += 1
 
     def _add_with_id(self, index: int, id_: str, hit: Hit) -> None:
@@ -239,7 +237,6 @@ class RequestSums:
             raise BodyTooLarge("too many ids; an Idempotency-Key names many hits at once", field="id", rule=rule)
         self._ids[id_] = index
         self._with_id.append(hit)
-        self._identified.append(self._profiles.identified(id_, hit))
 
     def add_history(self, key: str, people: Mapping[int, int], bots: Mapping[int, int], opening: int) -> None:
         """Adds what one object tells of a link's past: minute start -> count, and a count without dates."""
@@ -303,14 +300,11 @@ class RequestSums:
         """Returns what the owner is to count; None if not one hit is good."""
         if not (self._people or self._bots or self._with_id or self._repeated):
             return None
-        if self._name is None:
-            return self._profiles.batch(self._people, self._bots, self._identified, self._words)
-        whole = identified_as(self._name, self._people, self._bots, self._words)
-        return self._profiles.batch({}, {}, [whole, *self._identified], {})
+        return made_batch(self._people, self._bots, self._words, self._name, self._with_id)
 
     def batch_with(self, step: SourceStep) -> Batch:
         """Returns the batch that moves an import's offset together with the hits, if any."""
-        batch = self._profiles.batch(self._people, self._bots, self._identified, self._words)
+        batch = made_batch(self._people, self._bots, self._words, None, self._with_id)
         batch.openings, batch.source = self._openings, step
         return batch
 

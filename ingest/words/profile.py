@@ -7,46 +7,33 @@ agents, whole referrers) is forgotten as soon as it is made; the caches hold it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from clickcurve.buckets.errors import HitRejected, SettingInvalid
+from clickcurve.buckets.errors import HitRejected
 from clickcurve.problem import shown
-from ingest.words.agent import Agent, AgentReader
+from ingest.words.agent import NO_AGENT, Agent, AgentReader
 from ingest.words.campaign import UTM, source_of, utm_of
-from ingest.words.country import OFF, CountryOf, address_of, country_of_field, country_reader
+from ingest.words.country import OFF, UNKNOWN, CountryOf, address_of, country_of_field, country_reader
+from ingest.words.dimensions import BOT, TAG, TAG_BYTES
 from ingest.words.language import language_of
 from ingest.words.referrer import referrer_of
 from ingest.words.text import cut, text_of
 
-BOT: Final = "bot"  # the dimension that counts bots, by the name of the pattern that knows them
 NO_NAME: Final = ""  # of a bot that is one because the shortener says so
-TAG = "tag."
-DIMENSIONS: Final = (
-    "ref",
-    "country",
-    "device",
-    "source",
-    "browser",
-    "os",
-    "lang",
-    "utm_source",
-    "utm_medium",
-    "utm_campaign",
-    BOT,
-)
 TAGS = 4
-TAG_BYTES = 100
 TAGS_RULE = f"an object of at most {TAGS} strings of 1 to {TAG_BYTES} bytes, by names that the settings know"
+# What the caches hold, in memory only: 10 MB of addresses, 16 MB of agents and 40 MB of referrers of the longest.
+ADDRESSES_KEPT = 65_536
 AGENTS_KEPT = 8_192
-PROFILES_KEPT = 65_536  # some 60 MB at worst, of long referrers; then the cache starts again
+PROFILES_KEPT = 16_384
 
 
 class Profile(NamedTuple):
-    """A value for each of the dimensions that were counted when the hit came, "" where none is given.
+    """A value for each dimension that was counted when the hit came.
 
-    It names them itself, because they may be others after a restart, when the journal is read.
+    "" where none is given. It names them itself, because they may be others after a restart, when the journal is read.
     """
 
     dimensions: tuple[str, ...]
@@ -54,13 +41,13 @@ class Profile(NamedTuple):
 
 
 class Words(NamedTuple):
-    """The fields of a hit that say more than when it came, as JSON has them, objects as `pairs_of` has them.
+    """The fields of a hit that say who and from where, as JSON has them.
 
-    None: not given. A later field beats an earlier one that says the same: `country` beats `ip`.
+    Objects may be as `pairs_of` has them, and must be where many hits are asked for. None: not given. A later field beats an earlier one that says the same: `country` beats `ip`.
     """
 
-    ref: object = None
     ip: object = None
+    ref: object = None
     ua: object = None
     country: object = None
     lang: object = None
@@ -70,17 +57,6 @@ class Words(NamedTuple):
 
 
 NO_WORDS = Words()
-
-
-def dimensions_of(names: Sequence[str]) -> tuple[str, ...]:
-    """Returns the dimensions of the setting; raises SettingInvalid for an unknown name or a repeated one."""
-    for name in names:
-        if name not in DIMENSIONS and not (name.startswith(TAG) and 0 < len(name.removeprefix(TAG)) <= TAG_BYTES):
-            known = f"{', '.join(DIMENSIONS)}, tag.NAME"
-            raise SettingInvalid(f"{name} is not a dimension", field="dimensions", value=name, rule=known)
-    if len(set(names)) < len(names):
-        raise SettingInvalid("a dimension stands twice", field="dimensions", value=", ".join(names))
-    return tuple(names)
 
 
 def pairs_of(value: object) -> object:
@@ -93,10 +69,7 @@ def _object_of(pairs: object) -> object:
 
 
 class ProfileReader:
-    """Makes profiles for these dimensions; with none it only checks words.
-
-    `bot_name` names the bot of an agent. `country_of` may be replaced while it is used, as a file is read again.
-    """
+    """Makes profiles for these dimensions; with none it only checks words. `bot_name` names the bot of an agent."""
 
     def __init__(
         self,
@@ -106,16 +79,18 @@ class ProfileReader:
         bot_name: Callable[[str], str] = lambda agent: NO_NAME,
     ) -> None:
         self.dimensions = tuple(name for name in dimensions if name != BOT)
-        self.country_of = country_of
-        self.ignored = self._ignored_fields()
+        self._country_of = country_of
+        self._own_hosts = own_hosts
         self.wants_agents = self._wants(*Agent._fields)
         self.wants_bots = BOT in dimensions
+        self._agent = AgentReader().read if self.wants_agents else lambda agent: NO_AGENT
+        self._tags = [name.removeprefix(TAG) for name in self.dimensions if name.startswith(TAG)]
+        self.ignored = self._ignored_fields()
         self._bot_name = bot_name
         self._bots: dict[str, Profile] = {}
-        self._own_hosts = own_hosts
-        self._agents = lru_cache(maxsize=AGENTS_KEPT)(AgentReader().read) if self.wants_agents else None
-        self._tags = [name.removeprefix(TAG) for name in self.dimensions if name.startswith(TAG)]
-        self._known: dict[Words, Profile | None] = {}
+        self._addresses = lru_cache(maxsize=ADDRESSES_KEPT)(self._country_of_address)
+        self._agents = lru_cache(maxsize=AGENTS_KEPT)(self._agent_values)
+        self._known: dict[Hashable, Profile | None] = {}
 
     def _wants(self, *names: str) -> bool:
         return not set(names).isdisjoint(self.dimensions)
@@ -129,7 +104,7 @@ class ProfileReader:
             "lang": self._wants("lang"),
             "source": self._wants("source"),
             "utm": self._wants(*(f"utm_{name}" for name in UTM)),
-            "tags": any(name.startswith(TAG) for name in self.dimensions),
+            "tags": bool(self._tags),
         }
         return tuple(name for name, is_wanted in wanted.items() if not is_wanted)
 
@@ -140,37 +115,47 @@ class ProfileReader:
         name = self._bot_name(agent) if isinstance(agent, str) else NO_NAME
         return self._bots.setdefault(name, Profile((BOT,), (cut(name),)))  # as many as there are patterns
 
-    def profile(self, words: Words) -> Profile | None:
-        """Returns the profile of a person's hit; None if no word is of these dimensions. Raises HitRejected."""
+    def profile(self, words: tuple[object, ...]) -> Profile | None:
+        """Returns the profile of a person's hit, given its Words; None if none is of these dimensions.
+
+        Raises HitRejected.
+        """
+        ip = words[0]
         try:
-            known = self._known.get(words)
+            # Addresses hardly repeat, and what else is said does: so what is known is asked for by country.
+            said = words if ip is None else (self._addresses(ip), *words[1:])
+            known = self._known.get(said)
+            if known is not None or said in self._known:
+                return known
         except TypeError:  # an object or a list where a text should be
             return self._read(words)
-        if known is not None or words in self._known:
-            return known
         profile = self._read(words)
         if len(self._known) >= PROFILES_KEPT:
             self._known.clear()
-        self._known[words] = profile
+        self._known[said] = profile
         return profile
 
-    def _read(self, words: Words) -> Profile | None:
+    def _read(self, words: tuple[object, ...]) -> Profile | None:
         found: dict[str, str] = {}
         for name, value in zip(Words._fields, words, strict=True):
             if value is not None:
                 found |= self._readers[name](self, value)
         if not self._wants(*found):
             return None
-        return Profile(self.dimensions, tuple(cut(found.get(name, "")) for name in self.dimensions))
+        return Profile(self.dimensions, tuple([cut(found.get(name, "")) for name in self.dimensions]))
+
+    def _country_of_address(self, value: object) -> str:
+        address = address_of(value)
+        return self._country_of(address) if "country" in self.dimensions else UNKNOWN
+
+    def _agent_values(self, agent: str) -> Mapping[str, str]:
+        return self._agent(agent)._asdict()
 
     def _of_agent(self, value: object) -> Mapping[str, str]:
-        return self._agents(value)._asdict() if self._agents is not None and isinstance(value, str) else {}
+        return self._agents(value) if isinstance(value, str) else {}
 
     def _of_address(self, value: object) -> Mapping[str, str]:
-        return {"country": self.country_of(address_of(value))}
-
-    def _of_utm(self, value: object) -> Mapping[str, str]:
-        return {f"utm_{name}": text for name, text in utm_of(_object_of(value)).items()}
+        return {"country": self._addresses(value) if isinstance(value, Hashable) else self._country_of_address(value)}
 
     def _of_tags(self, value: object) -> Mapping[str, str]:
         tags = _object_of(value)
@@ -185,13 +170,13 @@ class ProfileReader:
         return found
 
     _readers: Final[Mapping[str, Callable[[ProfileReader, object], Mapping[str, str]]]] = {
-        "ref": lambda self, value: {"ref": referrer_of(value, self._own_hosts)},
         "ip": _of_address,
+        "ref": lambda self, value: {"ref": referrer_of(value, self._own_hosts)},
         "ua": _of_agent,
         "country": lambda _, value: {"country": country_of_field(value)},
         "lang": lambda _, value: {"lang": language_of(value)},
         "source": lambda _, value: {"source": source_of(value)},
-        "utm": _of_utm,
+        "utm": lambda _, value: {f"utm_{name}": text for name, text in utm_of(_object_of(value)).items()},
         "tags": _of_tags,
     }
 

@@ -17,6 +17,7 @@ from ingest.reading.body_room import BodyRoom
 from ingest.reading.bots import bot_judge
 from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
+from ingest.words.profile import ProfileReader
 from query.http.hot_endpoint import HotQueries
 from query.http.routes import routes as query_routes
 from query.key_list import KeyList
@@ -65,10 +66,11 @@ def create_app(
     limiter: ServerLimiter,
     limit_history: Limits,
     open_door: OpenDoor,
+    reader: ProfileReader,
 ) -> FrontDoor:
     """Joins the parts into the application that uvicorn runs."""
     room = BodyRoom(monotonic)
-    hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, room=room)
+    hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=reader, room=room)
 
     def moment() -> Moment:
         return Moment.at(clock(), minutes_since)

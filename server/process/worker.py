@@ -39,6 +39,7 @@ from server.process.open_files import fitting_connections
 from server.process.schedule import Schedule
 from server.process.supervisor import ParentProcess
 from server.settings import Settings
+from server.words import profile_reader
 from storage.contract import Store
 from storage.from_uri import open_store
 
@@ -145,6 +146,7 @@ class Worker:
             self.limiter,
             self.limit_history,
             OpenDoor(settings.host, settings.allowed_hosts, settings.cors_origins),
+            profile_reader(settings),
         )
 
     def _limit_history(self) -> LimitHistory:
