@@ -4,8 +4,11 @@ A buffer holds what one flush will move. The event loop fills it. Once a flush h
 flush thread may read it while the loop answers queries from it. What is decided meanwhile (an id that another owner or
 flush has claimed, a link that is erased) is applied by the loop between two steps of the flush.
 
-Hits of today are kept by minute (a dict of keys for each minute: 82 bytes an entry), late ones by key, so that reading
-one key does not walk the million minutes of an imported history of a thousand days.
+Hits of today are kept by minute (a dict of keys for each minute), late ones by key, so that reading one key does not
+walk the million minutes of an imported history of a thousand days.
+
+What a buffer takes is counted as it grows, in bytes, together with the copy by key that its flush will make. Hits of
+keys that a minute knows already cost nothing, to hold and to count.
 
 What hits say beside is counted in the same way, by hour and profile in place of the minute. A profile of a batch gets
 the number that it has in the buffer, where it stands once, however many batches bring it.
@@ -14,10 +17,13 @@ the number that it has in the buffer, where it stands once, however many batches
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from sys import getsizeof
 from typing import Generic, TypeVar
 
+from clickcurve.buckets.ladder import MINUTE_S
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, link_of
 from ingest.batch import (
@@ -33,35 +39,56 @@ from ingest.batch import (
 from ingest.journal.segment_format import Frame
 from ingest.words.profile import Profile
 
-# A minute, or an hour with the number of a profile: Slot.
-Slot = tuple[int, ...]
+Slot = tuple[int, ...]  # the start of an hour, and the number of a profile
+SlotT = TypeVar("SlotT", int, Slot)  # or the start of a minute
 # What a buffer adds to a breakdown: dimension -> start of an hour -> value -> count
 ValueCountsByHour = dict[str, dict[int, dict[str, int]]]
 
-# A profile takes as much as so many entries: 60,000 of them in 100,000 entries took 55 MB, 300 took 7 MB.
-PROFILE_ENTRIES = 8
-SlotT = TypeVar("SlotT", int, Slot)
+# What CPython takes, beside the bytes of each key: measured as growth of a process, with the flush's copy.
+PAIR_BYTES = 100  # a key in a minute: its place in two tables
+KEY_BYTES = 320  # more for a key that the minute before did not know: its dict in the copy, and its stored key
+LATE_KEY_BYTES = 200  # more for a key that is kept with its late minutes
+ID_BYTES = 600  # an id whose claim is not decided, with a hit; PAIR_BYTES for each key of it
+PROFILE_BYTES = 400  # a profile, beside its values
+PROFILE_HOUR_BYTES = 500  # an hour of a profile, beside its keys
 
 
 class SlotCounts(Generic[SlotT]):
-    """Counts of many keys by slot in one series: people, bots, rows that belong to no link, or profiles."""
+    """Counts of many keys by slot in one series: people, bots, rows that belong to no link, or profiles.
 
-    __slots__ = ("entries", "late", "slots", "sums")
+    `before` gives the slot whose keys the flush's copy has already; without it each key costs as much as a new one.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_before", "bytes_held", "entries", "late", "slots", "sums")
+
+    def __init__(self, before: Callable[[SlotT], SlotT] | None = None) -> None:
+        self._before: Callable[[SlotT], SlotT] | None = before
         self.slots: dict[SlotT, Counter[str]] = {}
         self.late: dict[str, dict[SlotT, int]] = {}
         self.sums: Counter[SlotT] = Counter()  # slot -> all keys together
-        self.entries = 0  # (key, slot) pairs, for the bound on memory
+        self.entries = 0  # (key, slot) pairs
+        self.bytes_held = 0
 
-    def add_singles(self, slot: SlotT, keys: Sequence[str]) -> None:
+    def add_singles(self, slot: SlotT, keys: Sequence[str]) -> bool:
+        """Counts a hit of each key; returns whether more is held than before, since a key is new."""
         by_key = self.slots.get(slot)
         if by_key is None:
             by_key = self.slots[slot] = Counter()
         before = len(by_key)
         by_key.update(keys)
-        self.entries += len(by_key) - before
         self.sums[slot] += len(keys)
+        growth = len(by_key) - before
+        if growth:
+            self._grown(slot, by_key, growth)
+        return growth > 0
+
+    def _grown(self, slot: SlotT, by_key: Counter[str], growth: int) -> None:
+        """Counts the last `growth` keys of a slot, which are new to it: a dict keeps the order of their coming."""
+        self.entries += growth
+        self.bytes_held += growth * PAIR_BYTES + sum(map(getsizeof, islice(reversed(by_key), growth)))
+        before = None if self._before is None else self.slots.get(self._before(slot))
+        known = 0 if before is None else sum(map(before.__contains__, islice(reversed(by_key), growth)))
+        self.bytes_held += (growth - known) * KEY_BYTES
 
     def add(self, counts: Mapping[SlotT, Mapping[str, int]], late_before: SlotT, sign: int = 1) -> None:
         """Adds counts; with sign -1 takes back counts added before."""
@@ -78,15 +105,18 @@ class SlotCounts(Generic[SlotT]):
                 mine.update(by_key)
             else:
                 mine.subtract(by_key)
-            self.entries += len(mine) - before
+            if len(mine) != before:
+                self._grown(slot, mine, len(mine) - before)
 
     def _add_late(self, slot: SlotT, by_key: Mapping[str, int], sign: int) -> None:
         for key, count in by_key.items():
             slots = self.late.get(key)
             if slots is None:
                 slots = self.late[key] = {}
+                self.bytes_held += LATE_KEY_BYTES + KEY_BYTES + getsizeof(key)
             if slot not in slots:
                 self.entries += 1
+                self.bytes_held += PAIR_BYTES
             slots[slot] = slots.get(slot, 0) + sign * count
 
     def of(self, key: str) -> dict[SlotT, int]:
@@ -114,6 +144,10 @@ class SlotCounts(Generic[SlotT]):
                 yield piece
                 piece = []
         yield piece
+
+
+def minute_counts() -> SlotCounts[int]:
+    return SlotCounts(lambda minute: minute - MINUTE_S)
 
 
 @dataclass(slots=True)
@@ -145,9 +179,9 @@ class Buffer:
     """The counts that one flush moves. `late_before`: earlier minutes are kept by key."""
 
     late_before: int
-    people: SlotCounts[int] = field(default_factory=SlotCounts)
-    bots: SlotCounts[int] = field(default_factory=SlotCounts)
-    others: SlotCounts[int] = field(default_factory=SlotCounts)  # by stored key, not in the sums of links
+    people: SlotCounts[int] = field(default_factory=minute_counts)
+    bots: SlotCounts[int] = field(default_factory=minute_counts)
+    others: SlotCounts[int] = field(default_factory=minute_counts)  # by stored key, not in the sums of links
     words: SlotCounts[Slot] = field(default_factory=SlotCounts)
     profiles: dict[Profile, int] = field(default_factory=dict)  # their numbers
     openings: Counter[str] = field(default_factory=Counter)
@@ -158,12 +192,16 @@ class Buffer:
     flush: int | None = None  # the number of the flush that took it
     since_us: int | None = None  # the first accept stamp
     until_us: int = 0  # the last
+    more_bytes: int = 0  # what is held beside the counts
+
+    def bytes_held(self) -> int:
+        """Returns what this buffer takes in memory, with what its flush will."""
+        counts = self.people.bytes_held + self.bots.bytes_held + self.others.bytes_held
+        return counts + self.words.bytes_held + len(self.words.sums) * PROFILE_HOUR_BYTES + self.more_bytes
 
     def entries(self) -> int:
-        """Returns how many counts are held, in units of about 100 bytes."""
-        pairs = self.people.entries + self.bots.entries + self.others.entries
-        words = self.words.entries + PROFILE_ENTRIES * len(self.profiles)
-        return pairs + words + len(self.undecided) + len(self.openings)
+        pairs = self.people.entries + self.bots.entries + self.others.entries + self.words.entries
+        return pairs + len(self.undecided) + len(self.openings)
 
     def is_empty(self) -> bool:
         return self.since_us is None
@@ -177,9 +215,10 @@ class Buffer:
             self.since_us = accepted_us
         self.until_us = accepted_us
 
-    def add_singles(self, minute: int, keys: Sequence[str], accepted_us: int) -> None:
+    def add_singles(self, minute: int, keys: Sequence[str], accepted_us: int) -> bool:
+        """Counts a hit of each key; returns whether more is held than before."""
         self._stamp(accepted_us)
-        self.people.add_singles(minute, keys)
+        return self.people.add_singles(minute, keys)
 
     def add_batch(self, batch: Batch, accepted_us: int, visible: bool) -> None:
         """Counts a batch. `visible`: the counts under ids are in answers before their claims are decided."""
@@ -187,17 +226,32 @@ class Buffer:
         self.people.add(batch.people, self.late_before)
         self.bots.add(batch.bots, self.late_before)
         self.others.add(batch.others, self.late_before)
+        before = len(self.openings)
         self.openings.update(batch.openings)
+        if growth := len(self.openings) - before:
+            self.more_bytes += growth * PAIR_BYTES + sum(map(getsizeof, islice(reversed(self.openings), growth)))
         numbers: Sequence[int] = ()
         if type(batch) is WordyBatch:
-            numbers = [self.profiles.setdefault(profile, len(self.profiles)) for profile in batch.table()]
+            numbers = self._numbers(batch.table())
             self._count_words(batch.words, numbers, 1)
         for identified in batch.identified:
             self.undecided[identified.id] = UndecidedId(identified, accepted_us, visible, numbers)
+            pairs = sum(map(len, identified.people.values())) + sum(map(len, identified.bots.values()))
+            self.more_bytes += ID_BYTES + pairs * PAIR_BYTES
             if visible:
                 self._count(identified, numbers, 1)
+            if type(identified) is WordyIdentified:
+                self.more_bytes += ID_BYTES + pairs * PAIR_BYTES
         if batch.source is not None:
             self.sources[batch.source.source] = batch.source
+
+    def _numbers(self, profiles: Sequence[Profile]) -> list[int]:
+        """Returns the numbers of a batch's profiles, which stand in the buffer from then on."""
+        for profile in profiles:
+            if profile not in self.profiles:
+                self.profiles[profile] = len(self.profiles)
+                self.more_bytes += PROFILE_BYTES + sum(map(getsizeof, profile.values))
+        return [self.profiles[profile] for profile in profiles]
 
     def _count(self, identified: Identified, numbers: Sequence[int], sign: int) -> None:
         self.people.add(identified.people, self.late_before, sign)

@@ -6,25 +6,52 @@ from functools import partial
 
 from clickcurve.buckets.row import Pending
 from ingest.buffer import Buffer, ErasedCounts, replay
+from ingest.journal.group_commit import Group
 from ingest.journal.journal import Journal
+
+BUFFER_BYTES = 512 << 20  # what an owner's buffers may take; beyond it hits are answered 429
 
 
 class Buffers:
-    """What an owner accepted and the store may lack. `taken`: what the unfinished flush moves, None between flushes."""
+    """What an owner accepted and the store may lack. `taken`: what the unfinished flush moves, None between flushes.
 
-    def __init__(self, journal: Journal, late_before: int) -> None:
+    `full`: they take more than `bytes_max`. They may pass that by what was under way when they did.
+    """
+
+    def __init__(self, journal: Journal, late_before: int, bytes_max: int = BUFFER_BYTES) -> None:
         """Rebuilds them from the journal's frames: one for the unfinished flush, one for all later hits."""
+        self.bytes_max = bytes_max
         self.taken: Buffer | None = None
         record = journal.state.flush
         if record is not None:
             self.taken = replay(journal.frames(record), {}, late_before)
             self.taken.flush = record.number
         self.filling = replay(journal.frames(), {}, late_before)
+        self.full = self.bytes_held() > bytes_max
+
+    def add(self, group: Group, minute: int, accepted_us: int) -> None:
+        """Counts what a group brought, its single hits in this minute."""
+        buffer = self.filling
+        if group.keys and buffer.add_singles(minute, group.keys, accepted_us):
+            self.full = self.bytes_held() > self.bytes_max
+        if group.batches:
+            for batch, visible, _ in group.batches:
+                buffer.add_batch(batch, accepted_us, visible)
+            self.full = self.bytes_held() > self.bytes_max
+
+    def bytes_held(self) -> int:
+        held = self.filling.bytes_held()
+        return held if self.taken is None else held + self.taken.bytes_held()
 
     def take(self, flush: int, late_before: int) -> None:
         """Hands what is buffered to this flush, and begins a new buffer."""
         self.taken, self.filling = self.filling, Buffer(late_before)
         self.taken.flush = flush
+
+    def complete(self) -> None:
+        """Lets go of what the flush has stored."""
+        self.taken = None
+        self.full = self.bytes_held() > self.bytes_max
 
     def all(self) -> list[Buffer]:
         return [self.filling] if self.taken is None else [self.taken, self.filling]

@@ -78,7 +78,7 @@ class FullHit(Struct, forbid_unknown_fields=True, gc=False, eq=False):
 
 
 class WordyHit(FullHit, forbid_unknown_fields=False, eq=False):
-    """A hit that says who or from where, or has fields that are ignored; its words are yet to be checked.
+    """A hit that says who or from where, or has fields that are ignored; words are to be checked.
 
     A class of its own, because hits without any of these fields are decoded faster without them.
     """

@@ -40,17 +40,16 @@ from clickcurve.buckets.set_aside import decode_set_aside
 from clickcurve.keys import SET_ASIDE, link_key
 from ingest.batch import Batch
 from ingest.buffer import Buffer, replay
-from ingest.buffers import Buffers
+from ingest.buffers import BUFFER_BYTES, Buffers
 from ingest.claim import claim, epoch_is_used_up, first_flush, given_back, refuse_old_ids
 from ingest.deduplication import Deduplication
 from ingest.flush import Flush, Pace
 from ingest.imports.offsets import Offsets
-from ingest.journal.group_commit import Group, GroupCommit
+from ingest.journal.group_commit import GroupCommit
 from ingest.journal.journal import FlushRecord, Identity, Journal
 from ingest.owner_status import Bookkeeping, OwnerStatus
 from storage.contract import Held, Source, Store
 
-BUFFER_ENTRIES = 4_000_000  # (key, minute) pairs in the buffer, some 400 MB; hits beyond that are answered 429
 ID_WINDOW_S = 48 * 3600
 
 T = TypeVar("T")
@@ -73,7 +72,7 @@ class Owner:
         pace: Pace,
         place: str,
         alone: bool,
-        buffer_entries: int = BUFFER_ENTRIES,
+        buffer_bytes: int = BUFFER_BYTES,
         flushed: Callable[[OwnerStatus], None] = lambda status: None,
         unreadable: Callable[[str, ClickcurveError], object] = lambda key, error: None,
     ) -> None:
@@ -83,7 +82,6 @@ class Owner:
         self._token = token
         self._pace = pace
         self._place = place
-        self._buffer_entries = buffer_entries
         self._flushed = flushed
         self._unreadable = unreadable
         self._held: Held | None = None
@@ -97,11 +95,11 @@ class Owner:
         self._erasing = asyncio.Lock()
         self._journal_thread = ThreadPoolExecutor(1, "journal")
         self._store_thread = ThreadPoolExecutor(1, "flush")
-        self._commit = GroupCommit(journal, clock, self._stamp, self._committed, self._journal_thread)
         self._offsets = Offsets(store, lambda: self._held, self._in_reader_thread)
         self._books = Bookkeeping()
         self._record: FlushRecord | None = journal.state.flush
-        self._buffers = Buffers(journal, self._late_before())
+        self._buffers = Buffers(journal, self._late_before(), buffer_bytes)
+        self._commit = GroupCommit(journal, clock, self._stamp, self._buffers.add, self._journal_thread)
         self._deduplication = Deduplication(
             store, self._buffers.accepted_at, alone, ID_WINDOW_S * 1_000_000, self._stamp
         )
@@ -122,7 +120,7 @@ class Owner:
         """Counts one person's hit now. The future, shared by the hits of a group, is done when the hit is synced."""
         if self._closed is not None:
             raise self._closed.with_traceback(None)
-        if self._buffers.filling.people.entries > self._buffer_entries:
+        if self._buffers.full:
             raise self._behind()
         return self._commit.add_single(key)
 
@@ -134,7 +132,7 @@ class Owner:
         """
         if self._closed is not None:
             raise self._closed.with_traceback(None)
-        if self._buffers.filling.entries() > self._buffer_entries:
+        if self._buffers.full:
             raise self._behind()
         if batch.source is not None:
             async with self._offsets.step(batch.source):
@@ -156,14 +154,8 @@ class Owner:
         return self._commit.add_batch(batch, visible)
 
     def _behind(self) -> JournalBehind:
-        return JournalBehind(f"{self._buffer_entries} counts wait for the store; try again in a moment")
-
-    def _committed(self, group: Group, minute: int, accepted_us: int) -> None:
-        buffer = self._buffers.filling
-        if group.keys:
-            buffer.add_singles(minute, group.keys, accepted_us)
-        for batch, visible, _ in group.batches:
-            buffer.add_batch(batch, accepted_us, visible)
+        held, most = self._buffers.bytes_held(), self._buffers.bytes_max
+        return JournalBehind(f"what waits for the store takes {held:,} of {most:,} bytes of memory; try again later")
 
     async def source(self, source: str) -> Source:
         """Returns how far an import has come, unflushed pieces included."""
@@ -326,7 +318,8 @@ class Owner:
             rows = await self._in_store_thread(flush.write)
             async with self._commit.exclusive():
                 await self._in_journal_thread(lambda: self._journal.complete_flush(record.number))
-                self._record = self._buffers.taken = None
+                self._record = None
+                self._buffers.complete()
         except BaseException:
             self._revisit |= revisit
             raise

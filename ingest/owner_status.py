@@ -28,6 +28,9 @@ class OwnerStatus:
     last_flush_hits: int = 0
     buffered_hits: int = 0
     buffered_entries: int = 0
+    buffer_bytes: int = 0  # that they take in memory, with what their flush will
+    buffer_bytes_max: int = 0
+    buffer_full: bool = False
     journal_bytes: int = 0
     lag_s: float = 0.0  # age of the oldest hit that is not in the store
     set_aside: Mapping[str, int] = field(default_factory=dict)  # stored key of a row that cannot be read -> its hits
@@ -80,6 +83,9 @@ class Bookkeeping:
             self.status,
             buffered_hits=sum(buffer.hits() for buffer in buffers.all()),
             buffered_entries=sum(buffer.entries() for buffer in buffers.all()),
+            buffer_bytes=buffers.bytes_held(),
+            buffer_bytes_max=buffers.bytes_max,
+            buffer_full=buffers.full,
             journal_bytes=journal_bytes,
             lag_s=0.0 if since_us is None else max(0.0, now - since_us / 1e6),
         )

@@ -108,7 +108,7 @@ def _json_text(curve: Curve) -> str:
         f'{{"key":%s,"from":{window.start},"to":{window.end},"step":"{window.step.name}","tz":"{window.zone.name}",'
         '"first_hit":%s,"total":%s,"at_least":%s,"at_most":%s,"exact":%s,"points":['
     )
-    frames = zip(curve.frames(), curve.grid.wide(), strict=False)
+    frames = zip(curve.frames(), curve.grid.wide, strict=False)
     points = (
         f'{{"start":{start},"end":{end},"count":%d,"state":"{state}"{_WIDE if wide else ""}}}'
         for (start, end, state), wide in frames

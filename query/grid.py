@@ -24,6 +24,7 @@ from clickcurve.buckets.ladder import DAY_S, Ladder, Tier
 from clickcurve.buckets.ranges import Bucket
 from query.parameters import Window
 from query.steps import STEPS, Step
+from query.zones import Unit
 
 MAX_POINTS = 10_000
 
@@ -52,20 +53,16 @@ class Grid:
     """The points of one window: point i is [edges[i], edges[i + 1]).
 
     `cut` names the kept buckets, each with its tier, of which the requested range holds only a part: none, one or two.
+    `wide` says of each point whether it is wider than its step, because no finer buckets are kept.
     """
 
     window: Window
     fold_day: int
     edges: tuple[int, ...]
     cut: tuple[tuple[int, Bucket], ...]
-    wide_until: int = 0  # before this, points are kept buckets that are longer than the step
+    wide: tuple[bool, ...] = ()
     # What is written around the counts: kind -> the first open point, and the text. Kept here to be found at no cost.
     texts: dict[str, tuple[int, str]] = field(default_factory=dict, repr=False, compare=False)
-
-    def wide(self) -> list[bool]:
-        """Returns for each point whether it is wider than its step, because no finer buckets are kept."""
-        step_s = self.window.step.average_s
-        return [start < self.wide_until and end - start > step_s for start, end in pairwise(self.edges)]
 
     def open_from(self, now: int) -> int:
         """Returns the index of the first point that ends after now."""
@@ -95,7 +92,7 @@ def make_grid(window: Window, ladder: Ladder, fold_day: int) -> Grid:
     if len(edges) > MAX_POINTS + 1:
         raise _too_many(window, ladder, fold_day)
     cut = _cut_buckets(window, edges, ladder, fold_day)
-    return Grid(window, fold_day, edges, cut, _wide_until(window, edges, ladder, fold_day))
+    return Grid(window, fold_day, edges, cut, _wide_points(window, edges, ladder, fold_day))
 
 
 def _edges(window: Window, step: Step, ladder: Ladder, fold_day: int) -> tuple[int, ...]:
@@ -154,13 +151,29 @@ def estimate_points(window: Window, step: Step, ladder: Ladder, fold_day: int) -
     return points
 
 
-def _wide_until(window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int) -> int:
-    """Returns where the tiers end whose buckets are longer than the step: these are the older ones."""
-    until = 0
+def _wide_points(window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int) -> tuple[bool, ...]:
+    unit = window.step.unit
+    if unit is None:
+        return (False,) * (len(edges) - 1)
+    buckets_until = 0  # before this, points are kept buckets
     for tier, _, high in _spans(edges[0], edges[-1], ladder, fold_day):
-        if window.step.unit is not None and _is_finer(window.step, tier):
-            until = high
-    return until
+        if _is_finer(window.step, tier):
+            buckets_until = high
+    wide = []
+    for start, end in pairwise(edges):
+        width_s = end - start
+        if start < buckets_until:
+            wide.append(width_s > unit.average_s)
+        else:  # its edges may have moved apart; or a clock is set back, and the step itself is longer
+            wide.append(
+                width_s > unit.longest_s and all(width_s > _length_s(unit, t, window) for t in (start, end - 1))
+            )
+    return tuple(wide)
+
+
+def _length_s(unit: Unit, t: int, window: Window) -> int:
+    """Returns how long the unit is that holds t."""
+    return unit.after(t, window.zone) - unit.start(t, window.zone)
 
 
 def _cut_buckets(

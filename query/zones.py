@@ -27,6 +27,7 @@ EPOCH = datetime(1970, 1, 1)
 _SECOND = timedelta(seconds=1)
 _LAST_WALL = datetime(9999, 12, 30)  # ends the last year, wherever: the calendar has no later day in every zone
 _MONTH_S = 2_629_746  # on average
+_LONGEST_DAYS = {1: 31, 3: 92, 12: 366}  # of so many months
 # Not zones of places: these count leap seconds, or mean "whatever this machine is set to".
 _REFUSED = ("right/", "posix/", "localtime", "posixrules", "Factory")
 
@@ -108,6 +109,11 @@ class Fixed:
     def average_s(self) -> int:
         return self.width_s
 
+    @property
+    def longest_s(self) -> int:
+        """How long a unit is at most while no clock is set back."""
+        return self.width_s
+
     def start(self, t: int, zone: Zone) -> int:
         """Returns the last edge at or before t."""
         width, ahead = self.width_s, zone.offset(t)
@@ -167,6 +173,11 @@ class Calendar:
     @property
     def average_s(self) -> int:
         return self.days * DAY_S + self.months * _MONTH_S
+
+    @property
+    def longest_s(self) -> int:
+        """How long a unit is at most while no clock is set back."""
+        return (self.days or _LONGEST_DAYS[self.months]) * DAY_S
 
     def start(self, t: int, zone: Zone) -> int:
         """Returns the last edge at or before t; below 0 where the unit began before 1970."""

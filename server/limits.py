@@ -13,7 +13,7 @@ from clickcurve import keys
 from clickcurve.limiter.backends import memory
 from clickcurve.limiter.http import json_shapes
 from ingest import hit, owner
-from ingest.reading import body_room, content_encoding, json_hit, receipt, request_sums
+from ingest.reading import body_room, content_encoding, json_array, json_hit, receipt, request_sums
 from query import grid, parameters
 from server import settings
 from server.http import auth, callers, connection, health_routes, request_head
@@ -40,7 +40,9 @@ LIMITS: Mapping[str, Limit] = {
         hit.ID_CHARACTERS, "visible ASCII characters", "a hit is refused; an Idempotency-Key is refused with 422"
     ),
     "hit_bytes": Limit(
-        json_hit.HIT_BYTES, "bytes, all fields", "the hit is refused unread, the rest of its batch counts"
+        json_hit.HIT_BYTES,
+        "bytes, all fields",
+        "the hit is refused unread, the rest of its batch counts; far longer, with white space, the request is: 413",
     ),
     "identified_hits": Limit(request_sums.IDENTIFIED_HITS, "hits with an id in a request", _REQUEST_REFUSED),
     "future_s": Limit(hit.FUTURE_S, "seconds ahead of now", _HIT_REFUSED),
@@ -51,6 +53,12 @@ LIMITS: Mapping[str, Limit] = {
         "slow ones are answered 429, or the newest if none is slow",
     ),
     "body_values": Limit(request_sums.BODY_VALUES, "hits or lines of a request", _REQUEST_REFUSED),
+    "walked_tokens": Limit(
+        json_array.WALKED_TOKENS, "strings, brackets and commas of values that are nested or no hits", _REQUEST_REFUSED
+    ),
+    "blank_bytes": Limit(
+        json_array.BLANK_BYTES, "bytes of white space before or after what a body holds", _REQUEST_REFUSED
+    ),
     "receipt_items": Limit(receipt.RECEIPT_ITEMS, "items in a receipt", "the rest is only counted, in items_omitted"),
     "ids_window_s": Limit(owner.ID_WINDOW_S, "seconds that an id is remembered", "a repeat counts again"),
     "points": Limit(
@@ -65,6 +73,11 @@ LIMITS: Mapping[str, Limit] = {
         settings.JOURNAL_MIB,
         "MiB in a journal (setting journal_mib)",
         "hits are refused with 503 until a flush frees it",
+    ),
+    "buffer_mib": Limit(
+        settings.BUFFER_MIB,
+        "MiB of memory for what is not in the store yet (setting buffer_mib)",
+        "hits are refused with 429 until a flush frees it",
     ),
     "header_bytes": Limit(
         connection.HEADER_BYTES, "bytes of request line and headers", "the request is refused with 431"
@@ -91,6 +104,11 @@ LIMITS: Mapping[str, Limit] = {
     ),
     "drained_s": Limit(
         connection.DRAINED_S, "seconds for the rest of a body whose request is answered", "the connection is closed"
+    ),
+    "refused_s": Limit(
+        connection.REFUSED_S,
+        "seconds for a client whose request cannot be read to end its side",
+        "the connection is closed",
     ),
     "keep_alive_s": Limit(connection.KEEP_ALIVE_S, "seconds without a request", "the connection is closed"),
     "drain_s": Limit(

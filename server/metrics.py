@@ -64,6 +64,8 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_store_up": Family(GAUGE, "1 if the store answered the last flush."),
     "clickcurve_buffered_hits": Family(GAUGE, "Accepted hits that are not in the store yet."),
     "clickcurve_buffered_entries": Family(GAUGE, "Counts (a link's minute each) that are not in the store yet."),
+    "clickcurve_buffer_bytes": Family(GAUGE, "Memory for what is not in the store yet, with what its flush takes."),
+    "clickcurve_buffer_limit_bytes": Family(GAUGE, "Memory that this may take."),
     "clickcurve_journal_bytes": Family(GAUGE, "Bytes in the journal."),
     "clickcurve_journal_limit_bytes": Family(GAUGE, "Bytes that the journal may hold."),
     "clickcurve_flushes_total": Family(COUNTER, "Flushes that the store took."),

@@ -24,6 +24,7 @@ from clickcurve.buckets.ladder import LADDERS, Ladder
 from clickcurve.limiter.http.address import HEADERS
 from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import Rule, parse_rules
+from ingest.buffers import BUFFER_BYTES
 from ingest.journal.journal import MAX_BYTES
 from server.http.callers import ADDRESS_CONNECTIONS, SLOWEST_BYTES_S
 from server.http.request_head import HEAD_S
@@ -55,6 +56,7 @@ BREAKDOWN_TABLE = "breakdown"
 # Off, as long as no store keeps breakdowns: "ref,country,device,source" then.
 DIMENSIONS_DIVIDED = "off"
 JOURNAL_MIB = MAX_BYTES // 1024 // 1024
+BUFFER_MIB = BUFFER_BYTES // 1024 // 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,13 @@ TABLE: tuple[Setting, ...] = (
         "on|off",
     ),
     Setting("journal_mib", str(JOURNAL_MIB), whole_number(4, 1_048_576), "Most that one journal may hold.", "MIB"),
+    Setting(
+        "buffer_mib",
+        str(BUFFER_MIB),
+        whole_number(8, 1_048_576),
+        "Memory of each worker for hits that are not in the store yet, with what their flush takes.",
+        "MIB",
+    ),
     Setting(
         "ladder",
         "",
@@ -217,6 +226,7 @@ class Settings:
     flush_s: int
     sync: bool
     journal_mib: int
+    buffer_mib: int
     ladder: Ladder | None
     limits_redis: str
     limits_memcached: str

@@ -31,6 +31,7 @@ from ingest.reading.json_array import (
     UNREADABLE,
     WINDOW_PIECES,
     array_steps,
+    line_pieces,
     not_json,
     one_a_line,
     skip_space,
@@ -138,11 +139,7 @@ class ChunkReader:
 
     # --- lines --------------------------------------------------------------------------------------------------
     def _line_steps(self, body: bytes, sums: RequestSums) -> Iterator[None]:
-        start = 0
-        while start < len(body):
-            end = body.find(b"\n", start + PIECE_BYTES) + 1 or len(body)
-            lines = body[start:end].strip(_SPACES)
-            start = end
+        for lines in line_pieces(body, 0, PIECE_BYTES):
             hits = _decoded(_dated_decoder.decode_lines, lines)
             if hits is not None and one_a_line(lines, len(hits)):
                 yield from _sum_dated(hits, sums)

@@ -29,6 +29,7 @@ from ingest.reading.json_array import (
     UNREADABLE,
     WINDOW_PIECES,
     array_steps,
+    line_pieces,
     not_json,
     one_a_line,
     skip_space,
@@ -102,10 +103,11 @@ def read_hits(body: bytes, media: Media, piece_bytes: int = PIECE_BYTES, explain
     """
     if body.startswith(_UTF16_BOMS):
         raise BodyUnreadable("the body is UTF-16; JSON is UTF-8")
-    start = skip_space(body, len(_BOM) if body.startswith(_BOM) else 0)
+    start = len(_BOM) if body.startswith(_BOM) else 0
     reader = _Reader(media is not Media.events, piece_bytes, explained)
     if media is Media.lines:
         return reader.read_lines(body, start)
+    start = skip_space(body, start)
     if body.startswith(b"[", start):
         return reader.read_array(body, start + 1)
     return reader.read_object(body, start)
@@ -164,10 +166,7 @@ class _Reader:
     # --- lines --------------------------------------------------------------------------------------------------
     def read_lines(self, body: bytes, start: int) -> Steps:
         """Reads one value a line; a line that is not JSON is one rejected hit."""
-        while start < len(body):
-            end = body.find(b"\n", start + self._piece) + 1 or len(body)
-            piece = body[start:end].strip(_SPACES)
-            start = end
+        for piece in line_pieces(body, start, self._piece):
             if (plain := self._decoded(_PLAIN.decode_lines, piece)) is not None and one_a_line(piece, len(plain)):
                 yield RawHits(plain=plain)
             elif (full := self._decoded(_FULL.decode_lines, piece)) is not None and one_a_line(piece, len(full)):

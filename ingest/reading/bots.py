@@ -64,7 +64,7 @@ def bot_name_of(pattern: str) -> str:
 def bot_namer(kept: int = AGENTS_KEPT) -> Callable[[str], str]:
     """Returns a function that names the bot of an agent by the first pattern that knows it.
 
-    "" if none does. It says nothing of the agent but that. The first call compiles 1,500 patterns, which takes a tenth of a second.
+    "" if none does. It says nothing of the agent but that. The first call compiles 1,500 patterns: a tenth of a second.
     """
 
     @lru_cache(maxsize=kept)

@@ -43,7 +43,8 @@ class Profile(NamedTuple):
 class Words(NamedTuple):
     """The fields of a hit that say who and from where, as JSON has them.
 
-    Objects may be as `pairs_of` has them, and must be where many hits are asked for. None: not given. A later field beats an earlier one that says the same: `country` beats `ip`.
+    Objects may be pairs, as `pairs_of` has them. None: not given. A later field beats an earlier one that says the
+    same: `country` beats `ip`.
     """
 
     ip: object = None
@@ -60,7 +61,7 @@ NO_WORDS = Words()
 
 
 def pairs_of(value: object) -> object:
-    """Returns an object as its pairs of name and value, which a cache can be asked for; all else as it is."""
+    """Returns an object as pairs of name and value, which a cache can be asked for; all else unchanged."""
     return tuple(value.items()) if isinstance(value, dict) else value
 
 

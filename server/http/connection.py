@@ -33,6 +33,7 @@ PACE_S = 60  # over which the rate of a body that comes, and of an answer that i
 KEEP_ALIVE_S = 75  # without a request
 DRAINED_S = 30  # for the rest of a body whose request is answered
 DRAINED_BYTES = 64 * 1024 * 1024  # of it
+REFUSED_S = 5  # for a client to end its side, after an answer that ends the connection
 LOOK_S = 5
 DRAIN_S = 5  # for requests under way at a stop
 
@@ -69,11 +70,13 @@ class Connection(HttpToolsProtocol):
     keep_alive_s: float = KEEP_ALIVE_S
     drained_s: float = DRAINED_S
     drained_bytes = DRAINED_BYTES
+    refused_s: float = REFUSED_S
     look_s: float = LOOK_S
     drain_s: float = DRAIN_S
 
     _in_headers = False
     _is_broken = False  # what came cannot be read on
+    _is_ended = False  # our side, for that; the client's is waited for
     _read_bytes = 0  # of the last read
     _begun_bytes = 0  # of the read that a head began in
     _head_bytes = 0  # read for it since
@@ -128,6 +131,9 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._is_broken:
+            self._drained_bytes += len(data)
+            if self._drained_bytes > self.drained_bytes:
+                self.transport.abort()
             return
         self._read_bytes = len(data)
         self._head_bytes += self._read_bytes
@@ -192,7 +198,12 @@ class Connection(HttpToolsProtocol):
             return
         if cycle is None or not (cycle.more_body and cycle.response_started):
             self.transport.write(refusal(why.status, HTTPStatus(why.status).phrase.lower(), why.detail))
-        self.transport.close()
+        if cycle is not None and cycle.more_body:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self._is_ended = True
+        self._drained_bytes = 0
+        self.transport.write_eof()  # to close with bytes unread is a reset, which takes the answer from the client
 
     # --- ends ---------------------------------------------------------------------------------------------------
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
@@ -252,6 +263,8 @@ class Connection(HttpToolsProtocol):
         least = max(1.0, self.slowest_bytes_s * self.pace_s)
         if self.transport.get_write_buffer_size():
             return Wait("answer", None, self._taken_bytes(), self.pace_s, least)
+        if self._is_ended:
+            return Wait("refused", None, 0, self.refused_s, math.inf)
         if self._in_headers or cycle is None:
             return Wait("head", self.scope, 0, self.head_s, math.inf)
         if cycle.more_body and cycle.response_complete:
@@ -269,7 +282,7 @@ class Connection(HttpToolsProtocol):
         return int(_BYTES_ACKED.unpack_from(found, _AT_BYTES_ACKED)[0])
 
     def _let_go(self, what: str) -> None:
-        if what == "idle":
+        if what in ("idle", "refused"):
             self.transport.close()
         else:
             self.refused[what] += 1

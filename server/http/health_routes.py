@@ -60,6 +60,8 @@ class Readiness:
             raise NotReady(f"the owner is {status.state}; the log says why")
         if status.journal_bytes >= self._journal_limit_bytes:
             raise NotReady(f"the journal is full: {status.journal_bytes:,} of {self._journal_limit_bytes:,} bytes")
+        if status.buffer_full:
+            raise NotReady(f"the buffer is full: {status.buffer_bytes:,} of {status.buffer_bytes_max:,} bytes")
         store = "up" if status.store_up else "down"
         return {"ready": True, "store": store, "flush": self.flush_state(), "owner": status.owner}
 

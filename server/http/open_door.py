@@ -9,14 +9,19 @@ itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from ipaddress import ip_address
+from typing import Any
 
+from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
 
 from clickcurve.asgi import FIELDS, Application, Scope
 from clickcurve.buckets.errors import ClickcurveError
 from server.http.auth import is_loopback
+from server.http.problems import Problems
 
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))
 _KNOWN = 100  # Host headers that are remembered as good
@@ -42,6 +47,13 @@ class ForeignPage(ClickcurveError):
 
     status = 403
     title = "origin not allowed"
+
+
+class _PageWish(ClickcurveError):
+    """A browser asks for a page whether it may call, and it may not."""
+
+    status = 400
+    title = "preflight refused"
 
 
 class OpenDoor:
@@ -112,12 +124,35 @@ class OpenDoor:
             )
 
 
-def answering_pages(app: Application, cors_origins: Sequence[str]) -> Application:
+class _Pages(CORSMiddleware):
+    """Answers what browsers ask before they call (preflights): counted, and refused as all else is."""
+
+    def __init__(self, app: Application, problems: Problems, answers: Counter[int], **allowed: Any) -> None:
+        super().__init__(app, **allowed)
+        self._problems = problems
+        self._answers = answers
+
+    def preflight_response(self, request_headers: Headers) -> Response:
+        response = super().preflight_response(request_headers)
+        if response.status_code != 200:
+            found = bytes(response.body).decode()
+            vary = response.headers["vary"]
+            response = self._problems.answer(_PageWish(found, rule="what cors_origins and the routes allow"))
+            response.headers["vary"] = vary
+        self._answers[response.status_code] += 1
+        return response
+
+
+def answering_pages(
+    app: Application, cors_origins: Sequence[str], problems: Problems, answers: Counter[int]
+) -> Application:
     """Lets pages of these origins call the application from a browser and read its answers (CORS)."""
     if not cors_origins:
         return app
-    return CORSMiddleware(
+    return _Pages(
         app,
+        problems,
+        answers,
         allow_origins=cors_origins,
         allow_methods=("GET", "HEAD", "POST", "DELETE"),
         allow_headers=("Authorization", "Content-Encoding", "Idempotency-Key"),

@@ -108,6 +108,7 @@ def open_owner(
         pace=Pace(clock.pause, clock.monotonic, settings.flush_s, served),
         place=f"{socket.gethostname()}:{journal.folder.absolute()}",
         alone=alone,
+        buffer_bytes=settings.buffer_mib * MIB,
         flushed=lambda status: _log_flush(journal.folder.name, status),
         unreadable=damaged,
     )

@@ -41,6 +41,8 @@ def of_owner(status: OwnerStatus, journal_limit_bytes: int, flush_state: str) ->
     yield Sample("clickcurve_store_up", status.store_up)
     yield Sample("clickcurve_buffered_hits", status.buffered_hits)
     yield Sample("clickcurve_buffered_entries", status.buffered_entries)
+    yield Sample("clickcurve_buffer_bytes", status.buffer_bytes)
+    yield Sample("clickcurve_buffer_limit_bytes", status.buffer_bytes_max)
     yield Sample("clickcurve_journal_bytes", status.journal_bytes)
     yield Sample("clickcurve_journal_limit_bytes", journal_limit_bytes)
     yield Sample("clickcurve_flushes_total", status.flushes)

@@ -116,7 +116,8 @@ class Worker:
             lambda: self.owner.status, journal_limit, settings.flush_s, store.rows, lambda: self.stopping
         )
         gate = Gate(data_folder.tokens_file(settings.data), clock.monotonic)
-        counting = app.Counting(IngestCounters(), Problems())
+        self.problems = Problems()
+        counting = app.Counting(IngestCounters(), self.problems)
         self.metrics = Metrics(
             self.name,
             [
@@ -368,7 +369,7 @@ def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], No
     settings = worker.settings
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     config = uvicorn.Config(
-        answering_pages(worker.front, settings.cors_origins),
+        answering_pages(worker.front, settings.cors_origins, worker.problems, worker.front.answers),
         loop="uvloop",
         http=connection_class(
             worker.connections_refused,

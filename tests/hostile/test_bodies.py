@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 
+from clickcurve.buckets.errors import BodyTooLarge
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from ingest.imports.chunk import ChunkReader
 from ingest.imports.routes import import_routes
+from ingest.reading.body import Media, read_hits
 from ingest.reading.body_room import FREE_BYTES, BodyRoom
 from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.json_hit import HIT_BYTES
-from ingest.reading.request_sums import BODY_VALUES
+from ingest.reading.request_sums import BODY_VALUES, RequestSums
 from server.http.problems import Problems
 from storage.contract import Source
 from tests.ingest.http_kit import MOMENT, NOW, MemoryIntake, is_bot, minutes_since
@@ -26,6 +30,7 @@ from tests.ingest.http_kit import MOMENT, NOW, MemoryIntake, is_bot, minutes_sin
 MIB = 1 << 20
 TODAY = fold_day(NOW) * DAY_S
 JSON, LINES = "application/json", "application/x-ndjson"
+HIT = b'{"key":"a"}'
 
 
 class Intake(MemoryIntake):
@@ -169,6 +174,68 @@ def test_a_value_of_an_import_that_is_longer_than_a_hit_may_be_is_refused_unread
         assert (answer["counted"], answer["refused"], answer["items"][0]["field"]) == (1, 1, "hit")
 
 
+@pytest.mark.parametrize(
+    ("make", "media"),
+    [
+        (lambda pad: b'["' + pad * b"x" + b'"]', JSON),
+        (lambda pad: b'["' + pad * b"x", JSON),
+        (lambda pad: b'["' + pad // 2 * b'\\"' + b'"]', JSON),
+        (lambda pad: b"[" + pad * b"1" + b"]", JSON),
+        (lambda pad: b"[" + pad * b"[" + b"]", JSON),
+        (lambda pad: b'[{"key":["' + pad // 3 * b"},{" + b'"]}]', JSON),
+        (lambda pad: b"[" + HIT + pad * b" " + b",0]", JSON),
+        (lambda pad: b"0" + pad * b" " + b"\n" + HIT, LINES),
+        (lambda pad: HIT + b"\n" + pad * b"1", LINES),
+        (lambda pad: pad * b" ", LINES),
+    ],
+    ids=[
+        "string",
+        "open string",
+        "quotes",
+        "digits",
+        "lists",
+        "cuts",
+        "spaces",
+        "line of spaces",
+        "line",
+        "blank line",
+    ],
+)
+@both
+def test_a_value_far_longer_than_a_hit_is_refused_with_413_before_it_is_walked(
+    door: str, make: Callable[[int], bytes], media: str
+) -> None:
+    doors = Doors()
+    reply = asyncio.run(doors.post(door, whole(make(8 * MIB)), media))
+    assert (reply.status, doors.intake.total, doors.counters.body_bytes) == (413, 0, 0)
+    assert "1,048,576 bytes" in json.loads(reply.body)["rule"]
+
+
+@both
+def test_no_step_of_a_body_takes_long(door: str) -> None:
+    """One step over 63 MB of a string, or of white space, held up all others for 50 to 500 ms."""
+    for body in (b'["' + b"x" * (63 * MIB) + b'"]', b"[" + b" " * (63 * MIB) + b"0]"):
+        steps: Iterator[object] = read_hits(body, Media.json)
+        if door == "import":
+            steps = ChunkReader(CLICKS).read_body(body, RequestSums(MOMENT), is_array=True)
+        begun = time.thread_time()
+        with pytest.raises(BodyTooLarge):
+            next(steps)
+        assert time.thread_time() - begun < 0.04
+
+
+@both
+def test_values_that_are_nested_for_the_most_part_are_refused_before_they_cost_seconds(door: str) -> None:
+    value = b'{"key":[' + b"[]," * 200_000 + b"[]]}"
+    body = b"[" + b",".join([value] * 20) + b"]"
+    doors = Doors()
+    reply = asyncio.run(doors.post(door, whole(body), JSON))
+    assert reply.status == 413
+    assert "4,000,000" in json.loads(reply.body)["rule"]
+    fewer = b"[" + b",".join([value] * 3) + b"]"
+    assert json.loads(asyncio.run(doors.post(door, whole(fewer), JSON)).body)["refused"] == 3
+
+
 def test_a_long_history_lets_others_run_within_one_line() -> None:
     buckets = b",".join(b"[%d,%d,1,0]" % (at * 60, at * 60 + 60) for at in range(20_000))
     line = b'{"key":"a","buckets":[' + buckets + b"]}"
@@ -191,7 +258,6 @@ def test_a_long_history_lets_others_run_within_one_line() -> None:
 
 
 # --- what clients hold ------------------------------------------------------------------------------------------------
-HIT = b'{"key":"a"}'
 PADDED = b"[" + b" " * MIB + HIT
 
 

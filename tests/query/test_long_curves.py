@@ -118,6 +118,34 @@ def test_a_piece_of_a_week_that_is_one_day_is_no_wider_than_a_day() -> None:
     assert sorted(points.values()) == [(1, False), (6, True), (7, True)]
 
 
+@pytest.mark.parametrize(
+    ("query", "wide_days"),
+    [
+        # Weeks of New York begin on Mondays at 05:00, inside a piece of a week: they end with that piece.
+        ("from=2025-05-19T05:00&to=2025-06-30T05:00&step=1w&tz=America/New_York", [13, 8]),
+        ("from=2024-01-01T05:00&to=2024-04-01T05:00&step=1mo&tz=America/New_York", [60]),
+        # Days are kept: the first bucket begins an hour before Berlin's day, and the next midnight moves to its end.
+        ("from=2025-12-20&to=2025-12-24&step=1d&tz=Europe/Berlin", [2]),
+    ],
+)
+def test_a_point_is_wide_where_its_edges_moved_apart(query: str, wide_days: list[int]) -> None:
+    assert [days for _, days in wide_points(QueriedNodes(now=NOW), query)] == wide_days
+
+
+def test_an_hour_is_wide_where_the_range_cuts_one_of_india() -> None:
+    nodes = QueriedNodes(now=NOW)
+    points = nodes.curve("k", "from=2026-02-10T10:05&to=2026-02-10T14:05&step=1h&tz=Asia/Kolkata")["points"]
+    assert [((p["end"] - p["start"]) // HOUR_S, p.get("wide", False)) for p in points] == [(2, True)] + 3 * [(1, False)]
+
+
+def test_pieces_that_a_clock_makes_longer_are_not_wide() -> None:
+    """A day of 25 hours in autumn, and the hour and a half by which Lord Howe's clock is set back."""
+    assert wide_points(QueriedNodes(now=1_761_560_000), "last=4d&step=1d&tz=Europe/Vienna") == []
+    lord_howe = QueriedNodes(now=1_775_320_000).curve("k", "last=24h&step=1h&tz=Australia/Lord_Howe")["points"]
+    assert {p["end"] - p["start"] for p in lord_howe} == {HOUR_S, HOUR_S + 1_800}
+    assert not any("wide" in p for p in lord_howe)
+
+
 def test_buckets_as_kept_and_csv_say_nothing_of_width() -> None:
     nodes = QueriedNodes(now=NOW)
     assert wide_points(nodes, "from=2024-01-01&to=2026-03-01&step=native") == []

@@ -7,11 +7,10 @@ same ones, but for the days before one was switched on. A dimension's texts are 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import accumulate, pairwise
 
-from clickcurve.buckets.breakdowns.breakdown import Tiers, ValueCounts
-from clickcurve.buckets.breakdowns.open_part import (
+from clickcurve.buckets.breakdowns.bodies import (
     deflate,
     dimension_bytes,
     inflate,
@@ -22,6 +21,7 @@ from clickcurve.buckets.breakdowns.open_part import (
     require_version,
     value_codes,
 )
+from clickcurve.buckets.breakdowns.breakdown import Tiers, ValueCounts
 from clickcurve.buckets.breakdowns.visitors import VisitorDays
 from clickcurve.buckets.breakdowns.vocabulary import VOCABULARIES, VOCABULARY
 from clickcurve.buckets.integers import put_sized_column, put_varint, sized_column, varints
@@ -130,8 +130,8 @@ def _put_numbers(out: bytearray, tier: Mapping[int, VisitorDays], starts: list[i
 
 
 @or_corrupt
-def read_closed(data: bytes, tiers: int) -> tuple[dict[str, Tiers], Numbers]:
-    """Reads the tiers after the finest of `tiers`: each dimension's, and the visitor-days.
+def read_closed(data: bytes, tiers: int, only: Container[str] | None = None) -> tuple[dict[str, Tiers], Numbers]:
+    """Reads the tiers after the finest of `tiers`: each dimension's, or only of some, and the visitor-days.
 
     Raises RowCorrupt for anything else.
     """
@@ -146,10 +146,14 @@ def read_closed(data: bytes, tiers: int) -> tuple[dict[str, Tiers], Numbers]:
     (n,), at = varints(body, at, 1)
     dimensions: dict[str, Tiers] = {}
     for _ in range(n):
-        name, found, at = _read_dimension_tiers(body, at, starts, version)
+        name, at = read_dimension(body, at, version)
         if name in dimensions:
             raise ValueError(f"{name}: twice")
-        dimensions[name] = ({}, *found)
+        if only is None or name in only:
+            found, at = _read_tiers(body, at, starts, VOCABULARIES[version].values.get(name, ()))
+            dimensions[name] = ({}, *found)
+        else:
+            at = _after_tiers(body, at, starts)
     numbers: Numbers = ({},) * (tiers - 1)
     if flags & _VISITORS:
         numbers, at = _read_numbers(body, at, starts)
@@ -181,14 +185,12 @@ def _read_starts(body: bytes, tiers: int) -> tuple[list[list[int]], int]:
     return starts, at
 
 
-def _read_dimension_tiers(
-    body: bytes, at: int, starts: list[list[int]], version: int
-) -> tuple[str, list[dict[int, ValueCounts]], int]:
-    name, at = read_dimension(body, at, version)
+def _read_tiers(
+    body: bytes, at: int, starts: list[list[int]], known: Sequence[str]
+) -> tuple[list[dict[int, ValueCounts]], int]:
     (size,), at = varints(body, at, 1)
-    if size & 1:
-        table: Sequence[str] = VOCABULARIES[version].values[name]
-    else:
+    table = known
+    if not size & 1:
         table, at = read_texts(body, at, size >> 1)
     found: list[dict[int, ValueCounts]] = []
     for of_tier in starts:
@@ -196,15 +198,34 @@ def _read_dimension_tiers(
         if of_tier:
             at = _read_tier(tier, body, at, of_tier, table)
         found.append(tier)
-    return name, found, at
+    return found, at
+
+
+def _after_tiers(body: bytes, at: int, starts: list[list[int]]) -> int:
+    """Returns where the tiers that begin here end."""
+    (size,), at = varints(body, at, 1)
+    if size > 1:
+        (length,), at = varints(body, at, 1)
+        at += length
+    for of_tier in starts:
+        sizes, at = sized_column(body, at, len(of_tier))
+        for n in _column_sizes(sizes):
+            _, at = sized_column(body, at, n)
+    return at
+
+
+def _column_sizes(sizes: Sequence[int]) -> tuple[int, int, int]:
+    """Returns how many numbers the columns of a tier have whose buckets have these sizes."""
+    values = sum([size >> 1 for size in sizes])
+    return values, values, 2 * sum([size & 1 for size in sizes])
 
 
 def _read_tier(tier: dict[int, ValueCounts], body: bytes, at: int, starts: list[int], table: Sequence[str]) -> int:
     sizes, at = sized_column(body, at, len(starts))
-    cells = sum([size >> 1 for size in sizes])
-    gaps, at = sized_column(body, at, cells)
-    counts, at = sized_column(body, at, cells)
-    others, at = sized_column(body, at, 2 * sum([size & 1 for size in sizes]))
+    n, _, others_n = _column_sizes(sizes)
+    gaps, at = sized_column(body, at, n)
+    counts, at = sized_column(body, at, n)
+    others, at = sized_column(body, at, others_n)
     if 0 in counts:
         raise ValueError("a count of 0")
     rest = iter(others)

@@ -8,14 +8,14 @@ else happens takes the way over the whole breakdown; both give the same bytes, a
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Container, Mapping
+from typing import Any, NamedTuple
 
+from clickcurve.buckets.breakdowns.bodies import or_corrupt
 from clickcurve.buckets.breakdowns.breakdown import (
     Breakdown,
     BreakdownDelta,
     CappedLadder,
-    Tiers,
     ValueCounts,
     apply_breakdown,
     halve_caps,
@@ -27,16 +27,14 @@ from clickcurve.buckets.breakdowns.breakdown import (
 from clickcurve.buckets.breakdowns.closed_part import closed_bytes, read_closed
 from clickcurve.buckets.breakdowns.open_part import (
     BreakdownHead,
-    day_bytes,
-    day_of,
+    OpenPart,
     head_of,
-    hour_bytes,
-    hour_of,
     open_bytes,
-    open_pieces,
-    or_corrupt,
+    open_bytes_beside,
+    open_part,
     read_head,
 )
+from clickcurve.buckets.breakdowns.pieces import day_bytes, day_of, hour_bytes, hour_of
 from clickcurve.buckets.breakdowns.visitors import NO_VISITORS, OpenDay
 from clickcurve.buckets.breakdowns.vocabulary import VOCABULARY
 from clickcurve.buckets.errors import RowCorrupt
@@ -94,28 +92,38 @@ def _open_since(hours: Mapping[int, object], days: Mapping[int, object]) -> int 
     return min([*hours, *days]) // DAY_S if hours or days else None
 
 
-def decode_parts(parts: Parts) -> Breakdown:
-    """Reads the breakdown. Raises RowCorrupt for damaged bytes, and for parts that do not belong together."""
-    head, hours, days = open_pieces(parts.open)
-    _require_belong(head, parts.closed)
-    version = parts.open[0] & 15
-    dimensions, visitor_days = read_closed(parts.closed, head.tiers)
+def decode_parts(parts: Parts, only: Container[str] | None = None) -> Breakdown:
+    """Reads the breakdown. Raises RowCorrupt for damaged bytes, and for parts that do not belong together.
+
+    only  the dimensions to read, for an answer about one of them: the others are skipped, at a third of the time.
+    """
+    row = decode_open(parts.open, only)
+    _require_belong(head_of(parts.open), parts.closed)
+    closed, visitor_days = read_closed(parts.closed, len(row.visitor_days) + 1, only)
+    for name, tiers in row.dimensions.items():
+        closed[name] = (tiers[0], *closed[name][1:]) if name in closed else tiers
+    return row._replace(dimensions=closed, visitor_days=visitor_days)
+
+
+def decode_open(data: bytes, only: Container[str] | None = None) -> Breakdown:
+    """Reads a breakdown from its open part alone, for answers about hours that are kept; other tiers are empty."""
+    opened = open_part(data)
+    head = opened.head
+    hours, days = opened.all_pieces()
     finest: dict[str, dict[int, ValueCounts]] = {}
     for start, piece in hours.items():
-        for name, counts in hour_of(piece, version).items():
+        for name, counts in hour_of(piece, data[0] & 15, only).items():
             finest.setdefault(name, {})[start] = counts
-    none: Tiers = ({},) * head.tiers
-    for name, tier in finest.items():
-        dimensions[name] = (tier, *dimensions.get(name, none)[1:])
+    none: tuple[dict[int, Any], ...] = ({},) * (head.tiers - 1)
     return Breakdown(
         head.fold_day,
         head.mark,
         head.erased_at,
         head.first,
         head.shift,
-        dimensions,
+        {name: (tier, *none) for name, tier in finest.items()},
         {start: day_of(piece) for start, piece in days.items()},
-        visitor_days,
+        none,
     )
 
 
@@ -147,18 +155,16 @@ def apply_parts(
     require_delta(delta)
     if stored is None:
         return _fitted(apply_breakdown(capped.empty, delta, mark, fold_day, erased_at, capped), delta, capped)
-    head, hours, days = open_pieces(stored.open)
+    opened = open_part(stored.open)
+    head = opened.head
     if head.tiers != len(capped.caps):
         raise RowCorrupt(f"a breakdown of {head.tiers} tiers does not fit a ladder of {len(capped.caps)}")
     if mark <= head.mark:
         return stored
     day = max(head.fold_day, fold_day)
     if head.erased_at >= erased_at and _is_open_only(stored, head, delta, day, capped):
-        _land_hours(hours, delta, capped, head.shift)
-        _land_days(days, delta)
-        first = _first(head.first, delta)
-        head = head._replace(mark=mark, fold_day=day, first=first, open_since=_open_since(hours, days))
-        applied = Parts(open_bytes(head, hours, days), stored.closed)
+        head = head._replace(mark=mark, fold_day=day, first=_first(head.first, delta))
+        applied = Parts(_with_delta(opened, head, delta, capped), stored.closed)
         if len(applied.open) + len(applied.closed) <= ROW_CAP or delta.oldest() is None:
             return applied
     return _fitted(apply_breakdown(decode_parts(stored), delta, mark, fold_day, erased_at, capped), delta, capped)
@@ -185,14 +191,33 @@ def _is_open_only(stored: Parts, head: BreakdownHead, delta: BreakdownDelta, day
     return (oldest is None or oldest >= cut) and stored.open[0] & 15 == VOCABULARY
 
 
-def _land_hours(hours: dict[int, bytes], delta: BreakdownDelta, capped: CappedLadder, shift: int) -> None:
-    finest, cap = capped.ladder.tiers[0], capped.caps_of(shift)[0]
+def _with_delta(opened: OpenPart, head: BreakdownHead, delta: BreakdownDelta, capped: CappedLadder) -> bytes:
+    """Returns the open part's bytes with the delta's hits, all of hours that are kept."""
+    more = _by_hour(delta, capped)
+    cap = capped.caps_of(head.shift)[0]
+    if more.keys() <= opened.hours.keys() and {*delta.visitors, *delta.unknown} <= opened.days.keys():
+        _land_hours(opened.hours, more, cap)
+        _land_days(opened.days, delta)
+        return open_bytes_beside(head, opened.older, opened.hours, opened.days)
+    hours, days = opened.all_pieces()
+    _land_hours(hours, more, cap)
+    _land_days(days, delta)
+    return open_bytes(head._replace(open_since=_open_since(hours, days)), hours, days)
+
+
+def _by_hour(delta: BreakdownDelta, capped: CappedLadder) -> dict[int, dict[str, ValueCounts]]:
+    """Turns the delta around: start of a finest bucket -> dimension -> what lands there."""
+    finest = capped.ladder.tiers[0]
     more: dict[int, dict[str, ValueCounts]] = {}
     for name, found in delta.values.items():
         for t, values in found.items():
             of_hour = more.setdefault(finest.start(t), {})
             landing = ValueCounts(values)
             of_hour[name] = sum_of_counts(of_hour[name], landing) if name in of_hour else landing
+    return more
+
+
+def _land_hours(hours: dict[int, bytes], more: Mapping[int, Mapping[str, ValueCounts]], cap: int) -> None:
     for start, landing_in in more.items():
         dimensions = hour_of(hours[start], VOCABULARY) if start in hours else {}
         for name, landing in landing_in.items():

@@ -52,12 +52,16 @@ class Series:
         total = sums[-1]
         oldest = starts[0] if starts else tick
         many = rule.ticks_s
-        last = tick if many == 1 else tick - tick % many + many - 1  # as `_gone` has it
+        last = 0  # of the second, as `_gone` has it; divisions cost most here, so only where it is needed
         tight, least = rule.reaches[0], MAX_LIMIT + 1
         for reach in rule.reaches:
             limit, _, edge, decided, _ = reach
             left = limit - total
-            gone = (tick if edge == 1 else last) - decided
+            if edge == 1:
+                gone = tick - decided
+            else:
+                last = last or tick - tick % many + many - 1
+                gone = last - decided
             if oldest <= gone:
                 left += sums[bisect_right(starts, gone)]
             if left < least:
@@ -75,9 +79,10 @@ class Series:
             if least == cost:
                 return self._last_place(rule, tick, cost)
             used, other, least, newest = used + cost, other + cost, least - cost, tick
-        resets = newest - newest % edge + decided if used else tick - tick % many
-        if many > 1:
-            resets = -(-resets // many)
+        if edge > 1:
+            newest -= newest % edge
+        resets = newest + decided if used else tick - tick % many
+        resets = resets if many == 1 else -(-resets // many)
         if other < used:
             used, other = other, used
         return new(Quota, (True, limit, window_s, least, 0.0, resets, used, other, (), (), False, 0))
@@ -106,27 +111,24 @@ class Series:
         if tick < self.latest:
             tick = self.latest
         self.latest = tick
-        start = tick - tick % rule.edge
+        start = tick if rule.edge == 1 else tick - tick % rule.edge
         starts, sums = self.starts, self.sums
         if starts and starts[-1] == start:
             sums[-1] += cost
-        else:
-            self._begin(rule, start, cost)
-        return start
-
-    def _begin(self, rule: Rule, start: int, cost: int) -> None:
-        if len(self.starts) >= self.room or self.sums[-1] > _SUM_MAX:
+            return start
+        if len(starts) >= self.room or sums[-1] > _SUM_MAX:
             self._trim(rule)
-        starts, sums = self.starts, self.sums
+            starts, sums = self.starts, self.sums
         if not starts:
             self.budget.add(BUCKET_BYTES)  # without one bucket it could not count at all
         elif not self.budget.take(BUCKET_BYTES):
             # The newest bucket's hits count as if they had come now: never too few.
             starts[-1] = start
             sums[-1] += cost
-            return
+            return start
         starts.append(start)
         sums.append(sums[-1] + cost)
+        return start
 
     def _trim(self, rule: Rule) -> None:
         """Cuts off the buckets that no window reaches, and lets the sums begin at 0 again."""

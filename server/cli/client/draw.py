@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, tzinfo
 from itertools import groupby
 from typing import Any
 
-from clickcurve.buckets.ladder import DAY_S
+from clickcurve.buckets.ladder import DAY_S, Ladder
 from clickcurve.visible import visible
 from query.steps import STEPS
 from query.zones import zone
@@ -19,12 +19,17 @@ PLAIN = "#"
 LEAST_BAR = 4
 LEAST_NAME = 16  # characters of a key that a title shows, also on a narrow terminal
 NEVER = "·"  # in place of a time
+SHORT = 0.9  # of a step: February and a day of 23 hours are longer
 SHORTEST_RUN = 3  # points of nothing that are one line
-WIDE = 1.5  # times its step: a point that is so wide is one that is kept so; an hour more in autumn is none
 
-# What is kept at a time, by the width of its buckets: the name of everything up to so many seconds.
-_KEPT = ((60, "minutes"), (300, "5 minutes"), (3_600, "hours"), (25 * 3_600, "days"), (7 * DAY_S + 3_600, "weeks"))
-_MONTHS = "months"
+# What may be kept at a time, finest first, and what people call it.
+_KEPT = tuple(
+    zip(
+        Ladder.parse("60:1,300:1,3600:1,86400:1,week:1,month").tiers,
+        ("minutes", "5 minutes", "hours", "days", "weeks", "months"),
+        strict=True,
+    )
+)
 
 
 def bar(size: float, most: float, room: int, plain: bool = False) -> str:
@@ -53,7 +58,8 @@ def curve_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
     """Draws a curve's answer as lines of at most `width` characters (longer only where the terminal is tiny).
 
     One line a point: when it begins, its bar, its count, and its state unless it is complete. A point that is wider
-    than its step says when it ends, and has a bar as high as its count per step. Runs of zeros are one line.
+    than its step, or much shorter, says when it ends, and has a bar as high as its count per step. Runs of zeros are
+    one line.
     """
     place = zone(answer["tz"]).info
     name = visible(answer.get("key") or "all links")
@@ -93,23 +99,37 @@ def _step_s(answer: Any) -> int:
     return STEPS[answer["step"]].average_s or min(widths, default=60)
 
 
+def _are_wide(answer: Any) -> list[bool]:
+    """Returns which points are wider than their step: of buckets as kept, than the narrowest."""
+    points, step_s = answer["points"], _step_s(answer)
+    if answer["step"] == "native":
+        return [point["end"] - point["start"] > step_s for point in points]
+    return [point.get("wide", False) for point in points]
+
+
+def _are_short(answer: Any) -> list[bool]:
+    """Returns which points are shorter than their step because their edges moved together, not by the range's ends."""
+    points, step_s = answer["points"], _step_s(answer)
+    return [0 < n < len(points) - 1 and p["end"] - p["start"] < SHORT * step_s for n, p in enumerate(points)]
+
+
 def _points(answer: Any, place: tzinfo) -> Iterator[DrawnPoint]:
     step_s, first = _step_s(answer), answer["first_hit"]
     points = answer["points"]
-    wide = [point["end"] - point["start"] > WIDE * step_s for point in points]
+    uneven = [is_wide or is_short for is_wide, is_short in zip(_are_wide(answer), _are_short(answer), strict=True)]
     starts = [datetime.fromtimestamp(point["start"], place) for point in points]
-    narrow = [start for start, is_wide in zip(starts, wide, strict=True) if not is_wide]
+    even = [start for start, is_uneven in zip(starts, uneven, strict=True) if not is_uneven]
     form = "%Y-%m-%d %H:%M"
     if step_s >= DAY_S:
-        form = "%a %Y-%m-%d" if all(map(_is_midnight, narrow)) else "%a %Y-%m-%d %H:%M"
-    for point, start, is_wide in zip(points, starts, wide, strict=True):
+        form = "%a %Y-%m-%d" if all(map(_is_midnight, even)) else "%a %Y-%m-%d %H:%M"
+    for point, start, is_uneven in zip(points, starts, uneven, strict=True):
         width_s = point["end"] - point["start"]
         count, state = point["count"], point["state"]
         empty = "" if count or state != "complete" else "before the first hit" if point["end"] <= first else "of 0"
         yield DrawnPoint(
-            _span(start, datetime.fromtimestamp(point["end"], place)) if is_wide else f"{start:{form}}",
+            _span(start, datetime.fromtimestamp(point["end"], place)) if is_uneven else f"{start:{form}}",
             f"{count:,}",
-            count * step_s / width_s if is_wide else count,
+            count * step_s / width_s if is_uneven else count,
             "" if state == "complete" else state,
             empty,
         )
@@ -144,33 +164,32 @@ def _total_line(answer: Any) -> str:
     if answer["exact"]:
         return f"total {answer['total']:,}"
     between = f"between {answer['at_least']:,} and {answer['at_most']:,}"
-    return f"{between}: the range cuts a bucket; partial points are whole buckets"
+    return f"{between}: partial points are whole buckets"
 
 
 def _kept_lines(answer: Any, place: tzinfo) -> Iterator[str]:
     """Says before when only wider buckets are kept than the step asks for, if they hold hits: one line or none."""
-    step_s = _step_s(answer)
     until: dict[str, int] = {}
     kept = ""
-    for point in reversed(answer["points"]):
-        width_s = point["end"] - point["start"]
-        if width_s > WIDE * step_s and point["end"] > answer["first_hit"]:
+    for point, is_wide in zip(reversed(answer["points"]), reversed(_are_wide(answer)), strict=True):
+        if is_wide and point["end"] > answer["first_hit"]:
             # A week that a month cuts may be a day long: what is older is kept no finer than what is newer.
-            kept = max((kept, _kept_name(width_s)), key=_coarseness)
+            kept = max((kept, _kept_name(point["start"], point["end"])), key=_coarseness)
             until.setdefault(kept, point["end"])
+    until.pop("", None)
     if until:
         parts = ", ".join(f"{name} before {_short_text(end, place)}" for name, end in until.items())
         per = "the narrowest point" if answer["step"] == "native" else answer["step"]
         yield f"only {parts} are kept; their bars show hits per {per}"
 
 
-def _kept_name(width_s: int) -> str:
-    return next((name for most_s, name in _KEPT if width_s <= most_s), _MONTHS)
+def _kept_name(start: int, end: int) -> str:
+    """Returns what a bucket is called; "" where a point is none: its edges moved to those of several."""
+    return next((name for tier, name in _KEPT if tier.bucket(start) == (start, end)), "")
 
 
 def _coarseness(name: str) -> int:
-    names = ["", *(each for _, each in _KEPT), _MONTHS]
-    return names.index(name)
+    return ["", *(each for _, each in _KEPT)].index(name)
 
 
 def _minute_text(at: int, place: tzinfo) -> str:
@@ -221,6 +240,8 @@ def link_lines(answer: Any, tz: str = "UTC") -> list[str]:
     for each in ("first_hit", "last_hit"):
         at = answer[each]
         lines.append(f"  {each:<10} " + (f"{NEVER:>15}" if at is None else f"{_minute_text(at, place)} {tz}"))
+    if not answer["exact"]:
+        lines.append(f"  not exact: a day of {tz} begins inside a bucket, which counts whole")
     return lines
 
 

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import click
 
+from clickcurve.times import parse_time
 from server.cli.client.api import Client
 from server.cli.main import FAILED, USAGE, Failed
 from server.cli.options import with_settings
@@ -58,7 +59,7 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
 
 
 def _hit(key: str | None, ts: str | None, count: int | None, hit_id: str | None, bot: bool, ua: str | None) -> bytes:
-    when: object = int(ts) if ts is not None and ts.isascii() and ts.isdigit() else ts
+    when = None if ts is None else parse_time("ts", ts).utc_s
     fields = {"key": key, "ts": when, "count": count, "id": hit_id, "bot": bot or None, "ua": ua}
     return json.dumps({name: value for name, value in fields.items() if value is not None}).encode()
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from random import Random
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from clickcurve.buckets.breakdowns.breakdown import (
     Breakdown,
@@ -18,6 +22,7 @@ from clickcurve.buckets.breakdowns.breakdown import (
     merge_breakdowns,
 )
 from clickcurve.buckets.breakdowns.check import check_breakdown
+from clickcurve.buckets.breakdowns.parts import Parts, apply_parts, encode_parts
 from tests.buckets.breakdowns.given_breakdowns import (
     Apply,
     Said,
@@ -39,6 +44,28 @@ class Engine:
     apply: Apply = apply_breakdown
     fold: Fold = fold_breakdown
     merge: Merge = merge_breakdowns
+
+
+def noticed(broken: Callable[..., None], drawn: st.SearchStrategy[tuple[Any, ...]]) -> bool:
+    """Whether hypothesis finds something for which the law fails."""
+
+    @settings(
+        max_examples=400,
+        phases=[Phase.generate],
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(drawn)
+    def test(arguments: tuple[Any, ...]) -> None:
+        broken(*arguments)
+
+    try:
+        test()
+    except AssertionError:
+        return True
+    return False
 
 
 def parts_are_the_total(engine: Engine, found: list[Said], days: list[int], capped: CappedLadder) -> None:
@@ -168,3 +195,18 @@ def visitors_are_sets_then_numbers(engine: Engine, found: list[Said], days: list
     assert sum(number.unknown for number in closed) + sum(day.unknown for day in row.days.values()) == sum(
         unknown.values()
     )
+
+
+def the_short_way_is_the_long_one(
+    engine: Engine, found: list[Said], days: list[int], capped: CappedLadder, erasures: list[int]
+) -> None:
+    """A flush of parts gives the bytes of the whole breakdown, whichever way it takes; repeated, the same object."""
+    parts: Parts | None = None
+    row = capped.empty
+    for mark, (hits, day) in enumerate(flushes_of(found, days, size=2), 1):
+        erased_at = erasures[mark % len(erasures)]
+        delta = delta_of_said(hits)
+        row = engine.apply(row, delta, mark, day, erased_at, capped)
+        parts = apply_parts(parts, delta, mark, day, erased_at, capped)
+        assert parts == encode_parts(row, capped)
+        assert apply_parts(parts, delta, mark, day + 1, erased_at + 1, capped) is parts

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.buckets.breakdowns.breakdown import (
@@ -181,28 +181,6 @@ def visitors_twice(
     return visitors_again(apply_breakdown(row, delta, mark, row.fold_day, erased_at, capped), day, capped)
 
 
-def noticed(broken: Callable[..., None], drawn: st.SearchStrategy[tuple[object, ...]]) -> bool:
-    """Whether hypothesis finds something for which the law fails."""
-
-    @settings(
-        max_examples=400,
-        phases=[Phase.generate],
-        deadline=None,
-        database=None,
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(drawn)
-    def test(arguments: tuple[object, ...]) -> None:
-        broken(*arguments)
-
-    try:
-        test()
-    except AssertionError:
-        return True
-    return False
-
-
 def first_four_values(counts: ValueCounts) -> ValueCounts:
     """Keeps those that came first, whatever their counts, and takes the others for none."""
     return counts._replace(values=dict(list(counts.values.items())[:4]))
@@ -234,4 +212,4 @@ MUTANTS: list[tuple[Callable[..., None], Engine, st.SearchStrategy[tuple[object,
 @pytest.mark.parametrize("mutant", range(len(MUTANTS)))
 def test_the_law_notices_its_mutant(mutant: int) -> None:
     broken, engine, drawn = MUTANTS[mutant]
-    assert noticed(lambda *arguments: broken(engine, *arguments), drawn)
+    assert laws.noticed(lambda *arguments: broken(engine, *arguments), drawn)

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Callable
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clickcurve.buckets.breakdowns import open_part as open_part_module
 from clickcurve.buckets.breakdowns import parts as program
 from clickcurve.buckets.breakdowns.breakdown import (
     BREAKDOWN,
     BreakdownDelta,
     CappedLadder,
-    apply_breakdown,
     breakdown_due,
     fold_breakdown,
+    merge_breakdowns,
 )
 from clickcurve.buckets.breakdowns.check import check_breakdown
-from clickcurve.buckets.breakdowns.open_part import head_of
+from clickcurve.buckets.breakdowns.open_part import BreakdownHead, head_of, open_bytes, open_part
 from clickcurve.buckets.breakdowns.parts import (
+    ROW_CAP,
     Parts,
     apply_parts,
+    decode_open,
     decode_parts,
     encode_parts,
     joined_parts,
     parts_due,
     separate_parts,
 )
-from clickcurve.buckets.errors import RowCorrupt
+from clickcurve.buckets.errors import CountTooLarge, RowCorrupt
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
+from clickcurve.buckets.row import MAX_COUNT
+from tests.buckets.breakdowns import laws
 from tests.buckets.breakdowns.given_breakdowns import (
     Said,
     any_capped,
@@ -61,20 +68,34 @@ def test_what_is_encoded_decodes_to_the_same_breakdown(history: History, capped:
         row = fold_breakdown(row, row.fold_day + 20, capped)
 
 
+erasures = st.lists(st.sampled_from([0, 0, 0, 3, 9]), min_size=1, max_size=5)
+
+
 @law
-@given(saids(), any_capped, st.data())
+@given(saids(), any_capped, erasures)
 def test_a_flush_of_the_open_part_gives_what_the_whole_breakdown_gives(
-    history: History, capped: CappedLadder, data: st.DataObject
+    history: History, capped: CappedLadder, erased: list[int]
 ) -> None:
-    parts: Parts | None = None
-    row = capped.empty
-    for mark, (found, day) in enumerate(flushes_of(*history), 1):
-        erased_at = data.draw(st.sampled_from([0, 0, 0, mark]))
-        delta = delta_of_said(found)
-        row = apply_breakdown(row, delta, mark, day, erased_at, capped)
-        parts = apply_parts(parts, delta, mark, day, erased_at, capped)
-        assert parts == encode_parts(row, capped)
-        assert apply_parts(parts, delta, mark, day + 1, erased_at, capped) is parts
+    laws.the_short_way_is_the_long_one(laws.Engine(), *history, capped, erased)
+
+
+@pytest.mark.parametrize(
+    ("name", "mutant"),
+    [
+        ("_is_open_only", lambda *_: True),
+        ("_first", lambda first, _: first),
+        ("trim", lambda counts, _: counts),
+        ("_land_days", lambda days, _: None),
+        ("open_bytes_beside", lambda head, _, hours, days: open_bytes(head, hours, days)),
+    ],
+)
+def test_the_law_of_the_short_way_notices_its_mutant(
+    monkeypatch: pytest.MonkeyPatch, name: str, mutant: Callable[..., object]
+) -> None:
+    monkeypatch.setattr(program, name, mutant)
+    narrowest = CappedLadder(BREAKDOWN.ladder, (1, 1, 1, 1))
+    drawn = st.tuples(saids(), st.just(narrowest), erasures).map(lambda all_: (*all_[0], all_[1], all_[2]))
+    assert laws.noticed(lambda *arguments: laws.the_short_way_is_the_long_one(laws.Engine(), *arguments), drawn)
 
 
 @law
@@ -184,7 +205,162 @@ def test_parts_that_do_not_belong_together_are_noticed() -> None:
             decode_parts(torn)
 
 
+def test_without_the_checksums_damage_is_read_as_a_breakdown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_part_module, "_require_whole", lambda _: None)
+    monkeypatch.setattr(program, "_require_belong", lambda *_: None)
+    sound, unnoticed = decode_parts(SMALL), 0
+    for damaged in (Parts(SMALL.open[:2] + b"\x07" + SMALL.open[3:], SMALL.closed), Parts(SMALL.open, b"")):
+        unnoticed += decode_parts(damaged) != sound
+    assert unnoticed == 2
+
+
 def test_a_breakdown_of_another_ladder_is_not_applied_to() -> None:
     other = CappedLadder(type(BREAKDOWN.ladder).parse("3600:3,month"), (2, 2))
     with pytest.raises(RowCorrupt, match="of 4 tiers does not fit a ladder of 2"):
         apply_parts(SMALL, NOTHING, 99, TODAY, 0, other)
+
+
+def test_a_flush_of_the_newest_hour_leaves_the_older_block_as_it_is() -> None:
+    hours = [(hits_of(ago, 30, 3, ago), TODAY) for ago in (30, 9, 2, 1)]
+    parts = encode_parts(lived_breakdown(hours, BREAKDOWN), BREAKDOWN)
+    older = open_part(parts.open).older
+    assert older.deflated
+    again = apply_parts(parts, delta_of_said(hits_of(1, 4, 2, seed=9)), 9, TODAY, 0, BREAKDOWN)
+    assert open_part(again.open).older == older
+    next_hour = apply_parts(again, delta_of_said(hits_of(0, 4, 2, seed=9)), 10, TODAY, 0, BREAKDOWN)
+    assert open_part(next_hour.open).older != older
+
+
+# --- reading in part ------------------------------------------------------------------------------------------------
+@law
+@given(saids(), any_capped, st.sets(st.sampled_from(["ref", "country", "tag.shop", "os"])))
+def test_some_dimensions_are_read_as_all_are(history: History, capped: CappedLadder, only: set[str]) -> None:
+    row = lived_breakdown(flushes_of(*history), capped)
+    parts = encode_parts(row, capped)
+    wanted = {name: tiers for name, tiers in row.dimensions.items() if name in only}
+    assert decode_parts(parts, only) == row._replace(dimensions=wanted)
+    hours = {name: (tiers[0], *({},) * (len(tiers) - 1)) for name, tiers in wanted.items() if tiers[0]}
+    assert decode_open(parts.open, only) == row._replace(dimensions=hours, visitor_days=capped.empty.visitor_days)
+
+
+# --- sizes ----------------------------------------------------------------------------------------------------------
+def flood(seed: int, hours: int = 40, dimensions: int = 3, values: int = 250) -> BreakdownDelta:
+    """Values that no deflating makes shorter, in many hours: an attack."""
+    chance = Random(seed)
+    said = {
+        f"tag.t{n}": {
+            (NOON // HOUR_S - ago) * HOUR_S: {
+                f"{chance.getrandbits(200):x}": chance.randint(1, 9) for _ in range(values)
+            }
+            for ago in range(hours)
+        }
+        for n in range(dimensions)
+    }
+    return BreakdownDelta(said)
+
+
+def test_above_the_row_cap_the_caps_are_halved_for_good() -> None:
+    parts = apply_parts(None, delta_of_said(hits_of(24 * 9, 50)), 1, TODAY, 0, BREAKDOWN)
+    deltas = [flood(1), flood(2)]
+    for mark, delta in enumerate(deltas, 2):
+        parts = apply_parts(parts, delta, mark, TODAY, 0, BREAKDOWN)
+        assert len(parts.open) + len(parts.closed) <= ROW_CAP
+    row = decode_parts(parts)
+    assert row.shift == head_of(parts.open).shift > 1
+    assert check_breakdown(row, BREAKDOWN) == []
+    for name in deltas[0].values:
+        sent = sum(sum(values.values()) for delta in deltas for values in delta.values[name].values())
+        assert sum(counts.recorded() for tier in row.dimensions[name] for counts in tier.values()) == sent
+    later = apply_parts(parts, NOTHING, 9, TODAY + 100, 0, BREAKDOWN)
+    assert len(later.open) + len(later.closed) < ROW_CAP / 3
+    assert decode_parts(later).shift == row.shift
+    assert apply_parts(later, flood(3, hours=1), 10, TODAY, 5, BREAKDOWN).open[1] & 8 == 0  # an erasure starts again
+
+
+def test_without_the_row_cap_the_same_flood_is_above_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "ROW_CAP", 1 << 40)
+    parts = apply_parts(None, flood(1), 2, TODAY, 0, BREAKDOWN)
+    assert len(parts.open) + len(parts.closed) > 2 * ROW_CAP
+
+
+def test_folds_on_the_way_do_not_change_what_the_row_cap_does() -> None:
+    first, second = flood(1, hours=12), flood(2, hours=12)
+    at_once = apply_parts(None, first, 1, TODAY, 0, BREAKDOWN)
+    folded = apply_parts(at_once, NOTHING, 2, TODAY + 3, 0, BREAKDOWN)
+    folded = apply_parts(folded, NOTHING, 3, TODAY + 40, 0, BREAKDOWN)
+    straight = apply_parts(at_once, second, 4, TODAY + 40, 0, BREAKDOWN)
+    assert apply_parts(folded, second, 4, TODAY + 40, 0, BREAKDOWN) == straight
+
+
+def test_a_flood_of_long_alike_values_is_bounded_too() -> None:
+    """They deflate to little, but what is inflated is bounded as well."""
+    values = {f"{'x' * 90}{n:06}": 1 for n in range(300)}
+    hours = {(NOON // HOUR_S - ago) * HOUR_S: values for ago in range(36)}
+    delta = BreakdownDelta({f"tag.t{n}": hours for n in range(6)})
+    parts = apply_parts(None, delta, 1, TODAY, 0, BREAKDOWN)
+    assert len(parts.open) <= ROW_CAP
+    assert decode_parts(parts).shift > 0
+
+
+# --- what is not encoded --------------------------------------------------------------------------------------------
+def test_counts_are_exact_or_refused() -> None:
+    parts = apply_parts(None, BreakdownDelta({"ref": {NOON: {"a": MAX_COUNT}}}), 1, TODAY, 0, BREAKDOWN)
+    assert decode_parts(parts).dimensions["ref"][0][NOON].values == {"a": MAX_COUNT}
+    with pytest.raises(CountTooLarge, match=r"the largest count is 2\*\*127"):
+        apply_parts(parts, BreakdownDelta({"ref": {NOON: {"a": 1}}}), 2, TODAY, 0, BREAKDOWN)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("ref", "a\0b", "a zero byte in it"),
+        ("", "a", "name of 0 bytes"),
+        ("x" * 256, "a", "name of 256 bytes"),
+        ("ref", "\ud800", "surrogates"),
+    ],
+)
+def test_what_cannot_be_a_text_is_refused(name: str, value: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        apply_parts(None, BreakdownDelta({name: {NOON: {value: 1}}}), 1, TODAY, 0, BREAKDOWN)
+
+
+def test_a_merged_breakdown_is_not_encoded() -> None:
+    rows = [lived_breakdown([(hits_of(24 * 9, 1, 1, seed), TODAY - 8), ([], TODAY)], BREAKDOWN) for seed in (1, 2)]
+    with pytest.raises(ValueError, match="a merged breakdown is not stored"):
+        encode_parts(merge_breakdowns(rows, TODAY, BREAKDOWN), BREAKDOWN)
+
+
+HEAD = BreakdownHead(4, 1, TODAY, 0, None, 0, TODAY, 0, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("hours", "days", "said"),
+    [
+        ({NOON: b"\x0c\x04\x01a\x00"}, {}, "out of range"),
+        ({NOON: b"\x02\x06\xfe\x00"}, {}, "out of range"),
+        ({NOON: b"\x01\x04\x01a\x01\x00"}, {}, "a count of 0"),
+        ({NOON: b"\x01\x08\x03a\0a\x00"}, {}, "a value or dimension twice"),
+        ({NOON: b"\x01\x08\x01a\x00"}, {}, "1 texts, not 2"),
+        ({NOON: b"\x01\x04\x09a\x00"}, {}, "texts of 9 bytes"),
+        ({NOON: b"\x01\x04\x01a\x03\x01"}, {}, "a column of 3 bytes a number"),
+        ({NOON: b"\x01\x04\x01a\x02\x01"}, {}, "a column of 2 bytes, 1 are there"),
+        ({NOON: b"\x00\x00"}, {}, "a dimension without a name"),
+        ({}, {TODAY * DAY_S: b"\x00\x02\x00"}, "1 bytes for 2 visitors"),
+    ],
+)
+def test_bytes_with_a_true_checksum_that_are_no_breakdown_are_refused(
+    hours: dict[int, bytes], days: dict[int, bytes], said: str
+) -> None:
+    with pytest.raises(RowCorrupt, match=said):
+        decode_open(open_bytes(HEAD, hours, days))
+
+
+def test_what_inflates_to_much_is_refused() -> None:
+    deflater = zlib.compressobj(9, zlib.DEFLATED, -15)
+    bomb = deflater.compress(bytes(50_000_000)) + deflater.flush()
+    honest = open_bytes(HEAD, {NOON: b"\x01\x04\x01a\x00"}, {})
+    head = bytearray(honest[: honest.index(b"\x01\x0c\x05")])
+    head[1] |= 1
+    body = bytes(head) + bomb
+    with pytest.raises(RowCorrupt, match="not one deflated body"):
+        decode_open(body + zlib.crc32(body).to_bytes(4, "little"))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.batch import Batch, Identified, WordyBatch, decode_batch, encode_batch
-from ingest.buffer import PROFILE_ENTRIES, Buffer, replay
+from ingest.buffer import PAIR_BYTES, PROFILE_BYTES, Buffer, replay
 from ingest.hit import Hit
 from ingest.journal.segment_format import Frame
 from ingest.reading.profile_table import batch_of, made_batch
@@ -144,10 +144,16 @@ def test_an_erasure_that_failed_leaves_words_as_they_were() -> None:
 
 
 def test_profiles_and_words_count_in_the_bound_on_memory() -> None:
-    buffer = Buffer(MINUTE)
-    for at, profile in enumerate([PROFILES[2], PROFILES[3], PROFILES[2]]):
-        buffer.add_batch(batch_of(Hit("a", MINUTE, 1, None, False, None, profile)), at + 1, visible=True)
-    assert buffer.entries() == 1 + 2 + 2 * PROFILE_ENTRIES
+    sizes = []
+    for profiles in ([None], [PROFILES[2]], [PROFILES[2], PROFILES[2]], [PROFILES[2], PROFILES[3]]):
+        buffer = Buffer(MINUTE)
+        for at, profile in enumerate(profiles):
+            buffer.add_batch(batch_of(Hit("a", MINUTE, 1, None, False, None, profile)), at + 1, visible=True)
+        assert buffer.entries() == 1 + len(buffer.profiles)
+        sizes.append(buffer.bytes_held())
+    assert sizes[1] - sizes[0] > PROFILE_BYTES + PAIR_BYTES
+    assert sizes[2] == sizes[1]
+    assert sizes[3] - sizes[2] > PROFILE_BYTES + PAIR_BYTES
 
 
 def test_a_batch_without_words_has_the_bytes_that_it_always_had() -> None:

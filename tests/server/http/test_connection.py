@@ -180,6 +180,61 @@ def test_requests_before_one_that_cannot_be_read_are_answered_in_order(bad: byte
     assert len(re.findall(rb"HTTP/1.1 \d", raw)) == max(1, before)
 
 
+@pytest.mark.parametrize("bad", [b"\0\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"X" * 2_000], ids=["bytes", "head", "long"])
+def test_what_follows_a_request_that_cannot_be_read_does_not_reset_its_answer(bad: bytes) -> None:
+    refused: Counter[str] = Counter()
+
+    async def main() -> None:
+        async with listening(refused, header_bytes=1_000) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(bad)
+            while not refused:
+                await asyncio.sleep(0)
+            for _ in range(50):  # no reset while the client sends on
+                writer.write(b"x" * 10_000)
+                await writer.drain()
+            assert (await asyncio.wait_for(reader.read(), 10)).startswith(b"HTTP/1.1 4")
+            writer.close()
+            await writer.wait_closed()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "bounds", [{"refused_s": 0.1, "look_s": 0.05}, {"drained_bytes": 100_000}], ids=["time", "bytes"]
+)
+def test_a_client_that_goes_on_after_such_an_answer_is_let_go_of(bounds: dict[str, float]) -> None:
+    async def main() -> None:
+        async with listening(None, echo, None, **bounds) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"\0\r\n\r\n")
+            assert (await asyncio.wait_for(reader.read(), 10)).startswith(b"HTTP/1.1 400")
+            with pytest.raises(ConnectionError):
+                while True:
+                    writer.write(b"x" * 1_000)
+                    await writer.drain()
+            writer.close()
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_an_answer_that_takes_long_is_waited_for_when_what_follows_cannot_be_read() -> None:
+    refused: Counter[str] = Counter()
+
+    async def main() -> bytes:
+        slow = Slow()
+        async with listening(refused, slow, refused_s=0.05, look_s=0.02) as port:
+            reading = asyncio.create_task(until_closed(port, GOOD % 1 + b"\0\r\n\r\n"))
+            while not refused:
+                await asyncio.sleep(0)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(reading), 0.3)
+            slow.go.set()
+            return await reading
+
+    assert asyncio.run(main()).count(b"HTTP/1.1 200") == 1
+
+
 # --- ends -------------------------------------------------------------------------------------------------------------
 def test_a_client_that_has_closed_its_side_is_answered() -> None:
     async def main() -> None:

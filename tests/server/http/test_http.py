@@ -195,6 +195,16 @@ def test_errors_are_described_as_they_are(http: httpx.Client) -> None:
     assert "security" not in document["paths"]["/healthz"]["get"]
 
 
+def test_json_escapes_what_it_must_and_leaves_other_control_characters_to_programs(http: httpx.Client) -> None:
+    key = "a\x1b]0;title\x07\n\x7f\x9b\u202e"
+    assert http.post("/v1/hits", json={"key": key}).json()["counted"] == 1
+    found = next(item for item in http.get("/v1/links?limit=1000").json()["links"] if item["key"] == key)
+    assert found["count"] == 1
+    raw = http.get("/v1/links?limit=1000").content
+    assert b"\\u001b]0;title\\u0007\\n\x7f\xc2\x9b\xe2\x80\xae" in raw
+    assert not any(byte < 0x20 for byte in raw)
+
+
 def talk(server: RunningServer, *pieces: bytes) -> bytes:
     """Sends bytes as they are; all that comes back until the server closes the connection."""
     answer = b""

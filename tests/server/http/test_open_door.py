@@ -139,7 +139,9 @@ def test_pages_of_the_setting_call_and_read(page: httpx.Client) -> None:
 def test_other_pages_do_not(page: httpx.Client) -> None:
     evil = {"Origin": "https://evil.example"}
     asked = page.options("/v1/hits", headers={**evil, "Access-Control-Request-Method": "POST"})
-    assert asked.status_code == 400
+    assert (asked.status_code, asked.headers["content-type"]) == (400, "application/problem+json")
+    assert asked.json()["title"] == "preflight refused" and "origin" in asked.json()["detail"]
+    assert 'status="400",title="preflight refused"' in page.get("/metrics").text
     for found in (asked, page.get("/v1/links", headers=evil), page.post("/v1/hits/a", headers=evil)):
         assert "access-control-allow-origin" not in found.headers
     assert page.post("/v1/hits/a", headers=evil).status_code == 403

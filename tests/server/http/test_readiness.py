@@ -26,3 +26,9 @@ def test_a_flush_is_called_stuck_after_four_intervals_and_hits_are_still_accepte
 def test_a_full_journal_is_not_ready_stuck_or_not() -> None:
     with pytest.raises(NotReady, match="the journal is full"):
         ready(replace(OPEN, lag_s=60.1, journal_bytes=1_000)).for_write()
+
+
+def test_a_full_buffer_is_not_ready() -> None:
+    full = replace(OPEN, buffer_bytes=1_000, buffer_bytes_max=900, buffer_full=True)
+    with pytest.raises(NotReady, match="the buffer is full: 1,000 of 900 bytes"):
+        ready(full).for_write()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from pathlib import Path
 
@@ -54,6 +55,42 @@ const post = (agent) => new Promise((resolve, reject) => {
     const answer = await fetch(url, {method: "POST", headers: json, body});
     console.log(answer.status + " " + await answer.text());
 })();
+"""
+
+# Go's client speaks HTTP/1.1 without TLS; a request that asks for another protocol keeps its body and its connection.
+GO_CLIENT = """
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+)
+
+func main() {
+	for _, protocol := range []string{"", "h2c", "h2c", ""} {
+		asked, err := http.NewRequest("POST", os.Args[1]+"/v1/hits", strings.NewReader(`{"key":"go"}`))
+		if err != nil {
+			panic(err)
+		}
+		asked.Header.Set("Content-Type", "application/json")
+		if protocol != "" {
+			asked.Header.Set("Connection", "Upgrade")
+			asked.Header.Set("Upgrade", protocol)
+		}
+		answer, err := http.DefaultClient.Do(asked)
+		if err != nil {
+			panic(err)
+		}
+		said, err := io.ReadAll(answer.Body)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(answer.StatusCode, string(said))
+	}
+}
 """
 
 
@@ -129,6 +166,25 @@ def test_a_tunnel_is_refused_and_the_connection_closed() -> None:
     assert raw.count(b"HTTP/1.1") == 1
 
 
+def go_client(folder: Path) -> Path:
+    """Builds the Go program, without the network; what it needs of the standard library is compiled once a user."""
+    source, program = folder / "post.go", folder / "post"
+    source.write_text(GO_CLIENT)
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "go-build"
+    offline = {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GO111MODULE": "off", "CGO_ENABLED": "0"}
+    environment = {**os.environ, **offline, "GOCACHE": str(cache)}
+    done = subprocess.run(
+        ["go", "build", "-o", program, source],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return program
+
+
 def test_clients_that_ask_for_http_2_post_hits(server: RunningServer, client: Clickcurve, tmp_path: Path) -> None:
     program = tmp_path / "Post.java"
     program.write_text(JAVA_CLIENT)
@@ -141,5 +197,7 @@ def test_clients_that_ask_for_http_2_post_hits(server: RunningServer, client: Cl
     script.write_text(NODE_CLIENT)
     done = subprocess.run(["node", str(script), server.url], capture_output=True, text=True, timeout=60, check=True)
     assert [line[:17] for line in done.stdout.splitlines()] == ['200 {"counted":1,'] * 3, done
-    assert [client.total(key)["total"] for key in ("java", "curl", "node")] == [1, 1, 3]
+    done = subprocess.run([go_client(tmp_path), server.url], capture_output=True, text=True, timeout=60, check=True)
+    assert [line[:17] for line in done.stdout.splitlines()] == ['200 {"counted":1,'] * 4, done
+    assert [client.total(key)["total"] for key in ("java", "curl", "node", "go")] == [1, 1, 3, 4]
     assert "Unsupported upgrade" not in server.output()

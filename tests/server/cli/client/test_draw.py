@@ -91,6 +91,7 @@ def widening(*widths: int, first_hit: int = NOON) -> dict[str, Any]:
     edges = [NOON + DAY * sum(widths[:n]) for n in range(len(widths) + 1)]
     points = [
         {"start": start, "end": end, "count": 10 * (end - start) // DAY, "state": "complete"}
+        | ({"wide": True} if end - start > DAY else {})
         for start, end in pairwise(edges)
     ]
     found = answer([], points=points, step="1d", first_hit=first_hit, total=10 * sum(widths))
@@ -98,14 +99,14 @@ def widening(*widths: int, first_hit: int = NOON) -> dict[str, Any]:
 
 
 def test_ten_hits_a_day_are_a_flat_curve_where_days_are_no_longer_kept() -> None:
-    lines = draw.curve_lines(widening(7, 2, 1, 1), 60)
+    lines = draw.curve_lines(widening(7, 3, 1, 1), 60)
     assert lines[1:] == [
         "21-27 Sep 2026  " + "█" * 40 + " 70",
-        "28-29 Sep 2026  " + "█" * 40 + " 20",
-        "Wed 2026-09-30  " + "█" * 40 + " 10",
+        "28-30 Sep 2026  " + "█" * 40 + " 30",
         "Thu 2026-10-01  " + "█" * 40 + " 10",
-        "total 110",
-        "only weeks before 2026-09-30 are kept; their bars show hits per 1d",
+        "Fri 2026-10-02  " + "█" * 40 + " 10",
+        "total 120",
+        "only weeks before 2026-10-01 are kept; their bars show hits per 1d",
     ]
 
 
@@ -122,6 +123,19 @@ def test_what_is_kept_is_said_from_the_newest_to_the_oldest() -> None:
     assert "are kept" not in draw.curve_lines(widening(1, 1, 1), 80)[-1]
     none_wide = widening(7, 7, 1, first_hit=NOON + 14 * DAY)
     assert "are kept" not in draw.curve_lines(none_wide, 80)[-1], "before the first hit nothing is missing"
+
+
+def test_weeks_of_a_zone_that_are_no_buckets_are_drawn_by_their_length_and_no_months_are_claimed() -> None:
+    """13 days: a week of New York that ends with the piece in which the next one begins."""
+    found = {**widening(13, 6, 2, 12, 7), "step": "1w", "tz": "UTC"}
+    for point in found["points"]:
+        point.pop("wide", None)
+    found["points"][0]["wide"] = found["points"][3]["wide"] = True
+    lines = draw.curve_lines(found, 80)
+    bars = {line[20:].strip(" 0123456789,") for line in lines[1:6]}
+    assert len(bars) == 1, "as high as their hits per week"
+    assert lines[3].startswith("10-11 Oct 2026")
+    assert lines[1].startswith("21 Sep-03 Oct 2026") and lines[-1] == "total 400"
 
 
 def test_an_hour_more_in_autumn_is_no_wider_point() -> None:
@@ -153,6 +167,7 @@ def test_a_start_that_is_no_midnight_shows_its_time() -> None:
 def test_a_span_is_written_as_people_write_it(start: str, end: str, said: str) -> None:
     first, last = (datetime.fromisoformat(each).replace(tzinfo=UTC) for each in (start, end))
     point = {"start": int(first.timestamp()), "end": int(last.timestamp()), "count": 1, "state": "complete"}
+    point["wide"] = True
     narrow = {"start": int(last.timestamp()), "end": int(last.timestamp()) + 60, "count": 1, "state": "complete"}
     lines = draw.curve_lines(answer([], points=[point, narrow], step="1m"), 100)
     assert lines[1].startswith(said + "  ")
@@ -181,7 +196,7 @@ def test_keys_of_strangers_are_shown_and_cut_to_the_width() -> None:
 
 def test_times_of_a_link_are_in_the_asked_zone_and_say_which() -> None:
     sums = {"lifetime": 5, "today": 2, "yesterday": 0, "last_7d": 2, "last_30d": 2, "bots": 0, "opening": 0}
-    found = {"key": "launch", **sums, "first_hit": 1_767_222_000, "last_hit": 1_767_222_060}
+    found = {"key": "launch", **sums, "first_hit": 1_767_222_000, "last_hit": 1_767_222_060, "exact": True}
     assert draw.link_lines(found, "Europe/Vienna")[-2:] == [
         "  first_hit  2026-01-01 00:00 Europe/Vienna",
         "  last_hit   2026-01-01 00:01 Europe/Vienna",
@@ -189,6 +204,14 @@ def test_times_of_a_link_are_in_the_asked_zone_and_say_which() -> None:
     nothing = {**found, **dict.fromkeys(sums, 0), "first_hit": None, "last_hit": None}
     assert draw.link_lines(nothing) == ["launch: no hits yet"]
     assert draw.undated_lines({**nothing, "opening": 7}) == ["launch: 7 hits without dates, and none with one"]
+
+
+def test_totals_that_are_not_exact_say_so() -> None:
+    sums = {"lifetime": 5, "today": 2, "yesterday": 0, "last_7d": 3, "last_30d": 5, "bots": 0, "opening": 0}
+    found = {"key": "launch", **sums, "first_hit": 1_767_222_000, "last_hit": 1_767_222_060, "exact": False}
+    assert draw.link_lines(found, "Asia/Kolkata")[-1] == (
+        "  not exact: a day of Asia/Kolkata begins inside a bucket, which counts whole"
+    )
 
 
 def test_a_range_that_cuts_a_bucket_gets_bounds_instead_of_a_total() -> None:

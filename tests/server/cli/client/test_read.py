@@ -93,6 +93,14 @@ def test_times_of_a_link_are_in_the_asked_zone(shared: RunningServer) -> None:
     assert "2026-01-01 23:30 UTC" in said("total", "zoned", "--url", shared.url)
 
 
+@pytest.mark.parametrize("written", ["20251001", "2025-10-01", "1759276800", "1759276800.75", "2025-10-01T02:00+02:00"])
+def test_a_time_is_sent_as_it_is_asked_for(shared: RunningServer, written: str) -> None:
+    """Eight digits are a date, here too: as a number they were a day of August 1970."""
+    key = f"sent {written}"
+    said("send", key, "--ts", written, "--url", shared.url)
+    assert said("total", key, "--from", "20251001", "--to", "2025-10-01T00:01", "--url", shared.url) == "1\n"
+
+
 def test_a_day_in_kolkata_is_not_called_the_day_before(shared: RunningServer) -> None:
     """Ten hits, ten minutes after midnight there, some days ago: in an hour that belongs to two days."""
     day = (int(clock.now()) // DAY - 5) * DAY - 19_800
