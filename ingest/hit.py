@@ -116,6 +116,9 @@ class AnyHit(Struct, eq=False):
     rejected: HitRejected | None = None  # why it is no hit, if its fields need not be looked at for that
 
 
+_WITH_WORDS = (WordyHit, AnyHit)
+
+
 class RawHits(Struct, frozen=True, eq=False):
     """Some hits as read, in the order of the body: one of the five is filled.
 
@@ -176,13 +179,13 @@ def hit_of(raw: FullHit | AnyHit, moment: Moment, is_bot: Judge, reader: Profile
     bot = bot_of(raw.bot)
     if bot is None:
         bot = is_bot(ua) if ua is not None else False
-    profile = profile_of(raw, reader)
+    profile = None if type(raw) is FullHit and not reader.wants_agents else profile_of(raw, reader)
     return Hit(key, minute_start(ts), count, id_, bot, sent_id, reader.bot(ua) if bot else profile)
 
 
 def profile_of(raw: FullHit | AnyHit, reader: ProfileReader) -> Profile | None:
     """Returns what a person's hit says of what is divided; raises HitRejected for the first broken rule of words."""
-    if not isinstance(raw, WordyHit | AnyHit):
+    if not isinstance(raw, _WITH_WORDS):
         return reader.profile(Words(ua=raw.ua)) if raw.ua is not None and reader.wants_agents else None
     if raw.visitor is not None:
         require_visitor(raw.visitor)

@@ -87,12 +87,18 @@ def _unsupported(detail: str, header: str) -> MediaTypeUnsupported:
 
 def read_one(body: bytes) -> PlainHit | FullHit | None:
     """Reads a body that is one object with fields of the right types; None for any other."""
-    for decode in (_PLAIN.decode, _FULL.decode, _WORDY.decode):
-        try:
-            return decode(body)
-        except UNREADABLE:
-            pass
-    return None
+    try:
+        return _PLAIN.decode(body)
+    except UNREADABLE:
+        pass
+    try:
+        return _FULL.decode(body)
+    except UNREADABLE:
+        pass
+    try:
+        return _WORDY.decode(body)
+    except UNREADABLE:
+        return None
 
 
 def read_hits(body: bytes, media: Media, piece_bytes: int = PIECE_BYTES, explained: int = RECEIPT_ITEMS) -> Steps:

@@ -42,7 +42,7 @@ from ingest.reading.body import Media, media_of, read_hits, read_one
 from ingest.reading.body_room import BodyRoom, ClientGone, HeldBody
 from ingest.reading.content_encoding import coding_of, too_large
 from ingest.reading.counters import IngestCounters
-from ingest.reading.profile_table import batch_of, count_ignored, ignored_fields
+from ingest.reading.profile_table import batch_of, count_ignored
 from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, Item, Receipt
 from ingest.reading.request_sums import RequestSums
 from ingest.words.profile import NO_DIMENSIONS, ProfileReader
@@ -183,8 +183,8 @@ class HitRoutes:
             return None
         if hit.count != 1 or hit.minute < moment.late_before:
             return None
-        if isinstance(raw, WordyHit):
-            count_ignored(ignored_fields([raw], self._reader), self.counters)
+        if type(raw) is WordyHit:
+            count_ignored([raw], self._reader, self.counters.ignored)
         return self.intake.accept(batch_of(hit))
 
     def _duplicate(self, ids: frozenset[str]) -> Answer:

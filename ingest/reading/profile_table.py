@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
 from ingest.batch import Batch, Counts, Identified, ProfileCounts, WordyBatch, WordyIdentified
-from ingest.hit import AnyHit, Hit, WordyHit, hour_start
-from ingest.reading.counters import IngestCounters
+from ingest.hit import AnyHit, FullHit, Hit, WordyHit, hour_start
 from ingest.words.profile import Profile, ProfileReader, Words, pairs_of
 
 # Start of an hour -> profile -> link -> count
@@ -16,6 +14,8 @@ CountsByProfile = Mapping[int, Mapping[Profile, Mapping[str, int]]]
 
 _words_of = attrgetter(*Words._fields)
 _UTM, _TAGS = Words._fields.index("utm"), Words._fields.index("tags")
+_BEFORE_UA = (None,) * Words._fields.index("ua")
+_AFTER_UA = (None,) * (len(Words._fields) - len(_BEFORE_UA) - 1)
 _COUNTED_LATER = ("visitor", "groups")
 
 
@@ -25,23 +25,30 @@ def said_by(hits: Sequence[WordyHit]) -> Sequence[tuple[object, ...]]:
     return [words if words[_UTM] is None and words[_TAGS] is None else tuple(map(pairs_of, words)) for words in found]
 
 
-def ignored_fields(hits: Sequence[WordyHit | AnyHit], reader: ProfileReader) -> Counter[str]:
-    """Counts the hits that have each field which says nothing of what is divided."""
-    names = (*reader.ignored, *_COUNTED_LATER)
-    found = {name: len(hits) - [getattr(hit, name) for hit in hits].count(None) for name in names}
-    return Counter({name: count for name, count in found.items() if count})
+def said_by_agents(hits: Sequence[FullHit]) -> Sequence[tuple[object, ...]]:
+    """Returns the words of hits that have no others than an agent."""
+    return [(*_BEFORE_UA, hit.ua, *_AFTER_UA) for hit in hits]
 
 
-def count_ignored(fields: Mapping[str, int], counters: IngestCounters) -> None:
-    for name, count in fields.items():
-        counters.ignored[name] = counters.ignored.get(name, 0) + count
+def count_ignored(hits: Sequence[WordyHit | AnyHit], reader: ProfileReader, ignored: dict[str, int]) -> None:
+    """Adds the hits that have each field which says nothing of what is divided."""
+    for name in (*reader.ignored, *_COUNTED_LATER):
+        if count := len(hits) - [getattr(hit, name) for hit in hits].count(None):
+            ignored[name] = ignored.get(name, 0) + count
 
 
 def batch_of(hit: Hit) -> Batch:
     """Returns the batch of a request that is one hit."""
-    if hit.id is not None:
-        return made_batch({}, {}, {}, None, [hit])
-    return made_batch(*_counts_of(hit), _words_of_hit(hit), None, ())
+    if hit.profile is not None:
+        return (
+            made_batch({}, {}, {}, None, [hit])
+            if hit.id
+            else made_batch(*_counts_of(hit), _words_of_hit(hit), None, ())
+        )
+    people, bots = _counts_of(hit)
+    if hit.id is None:
+        return Batch(people, bots, [], {}, None)
+    return Batch({}, {}, [Identified(hit.id, people, bots)], {}, None)
 
 
 def made_batch(people: Counts, bots: Counts, words: CountsByProfile, name: str | None, with_id: Iterable[Hit]) -> Batch:

@@ -6,7 +6,7 @@ has counted nothing.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
@@ -34,9 +34,9 @@ from ingest.hit import (
     ts_of,
 )
 from ingest.reading.counters import IngestCounters, class_of_rule, refusal_class
-from ingest.reading.profile_table import count_ignored, ignored_fields, made_batch, said_by
+from ingest.reading.profile_table import count_ignored, made_batch, said_by, said_by_agents
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt
-from ingest.words.profile import NO_DIMENSIONS, Profile, ProfileReader, Words
+from ingest.words.profile import NO_DIMENSIONS, Profile, ProfileReader
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
 IDENTIFIED_HITS = 100_000
@@ -79,7 +79,7 @@ class RequestSums:
         self._openings: dict[str, int] = {}
         self._reader = reader
         self._words: defaultdict[int, CellsByProfile] = defaultdict(_no_cells)
-        self._ignored: Counter[str] = Counter()
+        self._ignored: dict[str, int] = {}
         self._with_id: list[Hit] = []
         self._repeated: dict[int, Hit] = {}  # by index: later hits with an id that an earlier one of this request has
         self._ids: dict[str, int] = {} if name is None else {name: -1}  # the index of the first hit that has it
@@ -95,12 +95,12 @@ class RequestSums:
             self._add_plain(raw.plain)
         if raw.full:
             if self._reader.wants_agents or self._reader.wants_bots:
-                self._add_divided(raw.full, [Words(ua=hit.ua) for hit in raw.full], is_bot)
+                self._add_divided(raw.full, said_by_agents(raw.full), is_bot)
             else:
                 self._add_full(raw.full, is_bot)
         if raw.wordy:
             self._add_divided(raw.wordy, said_by(raw.wordy), is_bot)
-            self._ignored.update(ignored_fields(raw.wordy, self._reader))
+            count_ignored(raw.wordy, self._reader, self._ignored)
         for hit in raw.odd:
             self._add_odd(hit, is_bot)
         if raw.no_objects:
@@ -214,7 +214,7 @@ class RequestSums:
         except HitRejected as error:
             self.refuse(error, refused_count(raw.count))
         else:
-            self._ignored.update(ignored_fields([raw], self._reader))
+            count_ignored([raw], self._reader, self._ignored)
             self.add_hit(hit)
 
     def add_hit(self, hit: Hit) -> None:
@@ -300,6 +300,8 @@ class RequestSums:
         """Returns what the owner is to count; None if not one hit is good."""
         if not (self._people or self._bots or self._with_id or self._repeated):
             return None
+        if not (self._words or self._with_id or self._name):  # nearly always
+            return Batch(self._people, self._bots, [], {}, None)
         return made_batch(self._people, self._bots, self._words, self._name, self._with_id)
 
     def batch_with(self, step: SourceStep) -> Batch:
@@ -335,7 +337,8 @@ class RequestSums:
         counters.late += receipt.late
         for reason, count in self._refused_sums.items():
             counters.refused[reason] = counters.refused.get(reason, 0) + count
-        count_ignored(self._ignored, counters)
+        for name, count in self._ignored.items():
+            counters.ignored[name] = counters.ignored.get(name, 0) + count
 
     def _sums_without_id(self) -> tuple[int, int]:
         """Sums the counts that have no id of their own: all, and the late ones."""
