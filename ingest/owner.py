@@ -48,6 +48,7 @@ from ingest.imports.offsets import Offsets
 from ingest.journal.group_commit import GroupCommit
 from ingest.journal.journal import FlushRecord, Identity, Journal
 from ingest.owner_status import Bookkeeping, OwnerStatus
+from ingest.stamps import Stamps
 from storage.contract import Held, Source, Store
 
 ID_WINDOW_S = 48 * 3600
@@ -59,8 +60,9 @@ class Owner:
     """One journal, its buffer and its rows; see the module's text.
 
     `token` makes a random name for each claim. `place`: the journal's address in the owner's record, for people.
-    `alone`: no other owner writes this store. `flushed` is called with the status after each complete flush,
-    `unreadable` with the key of a damaged row and what is wrong with it, in the flush's thread.
+    `alone`: no other owner writes this store. `stamps` None: no other process stamps its hits. `flushed` is called with
+    the status after each complete flush, `unreadable` with the key of a damaged row and what is wrong with it, in the
+    flush's thread.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Owner:
         place: str,
         alone: bool,
         buffer_bytes: int = BUFFER_BYTES,
+        stamps: Stamps | None = None,
         flushed: Callable[[OwnerStatus], None] = lambda status: None,
         unreadable: Callable[[str, ClickcurveError], object] = lambda key, error: None,
     ) -> None:
@@ -99,21 +102,17 @@ class Owner:
         self._books = Bookkeeping()
         self._record: FlushRecord | None = journal.state.flush
         self._buffers = Buffers(journal, self._late_before(), buffer_bytes)
-        self._commit = GroupCommit(journal, clock, self._stamp, self._buffers.add, self._journal_thread)
+        self._stamps = stamps or Stamps(clock, [0])
+        self._stamps.follow(max(buffer.until_us for buffer in self._buffers.all()))
+        self._commit = GroupCommit(journal, clock, self._stamps.next, self._buffers.add, self._journal_thread)
         self._deduplication = Deduplication(
-            store, self._buffers.accepted_at, alone, ID_WINDOW_S * 1_000_000, self._stamp
+            store, self._buffers.accepted_at, alone, ID_WINDOW_S * 1_000_000, self._stamps.next
         )
         for buffer in self._buffers.all():
             self._offsets.buffered(buffer.sources)
-        self._stamp_us = max(buffer.until_us for buffer in self._buffers.all())
 
     def _late_before(self) -> int:
         return minutes_since(int(self._clock()))
-
-    def _stamp(self) -> int:
-        """Returns the next accept stamp. Stamps order hits and erasures: they rise even if the clock steps back."""
-        self._stamp_us = max(self._stamp_us + 1, int(self._clock() * 1e6))
-        return self._stamp_us
 
     # --- accepting -----------------------------------------------------------------------------------------------
     def accept_one(self, key: str) -> asyncio.Future[None]:
@@ -173,6 +172,12 @@ class Owner:
         self._books.refuse_damaged(key)
         return self._buffers.pending(self._journal.state.identity.owner, key)
 
+    @property
+    def next_flush(self) -> int:
+        """The least number that the next flush to be recorded can get; StoreUnavailable before the claim."""
+        taken, last_flush = self._buffers.taken, self._journal.state.last_flush
+        return 1 + (taken.flush if taken and taken.flush else max(last_flush, first_flush(self._holding().epoch)))
+
     def buffered_links(self) -> set[str]:
         """Returns the links with hits that may not be in the store yet."""
         return self._buffers.links() | self._books.damaged_links()
@@ -201,9 +206,13 @@ class Owner:
 
     async def erase(self, key: str) -> None:
         """Erases everything counted for this link until now, durably. Raises StoreUnavailable: nothing is erased."""
+        if not self._stamps.known():
+            raise StoreUnavailable("another worker is still reading its journal; try again in a second")
+        if self._held is None:
+            await self.claim()
         async with self._erasing:  # no id is decided between the two: what is taken back would be as it was before
             async with self._commit.exclusive():
-                at_us = self._stamp()
+                at_us = self._stamps.next()
                 before = self._buffers.erase(key, at_us)
             try:
                 await self._in_reader_thread(lambda: self._store.erase(link_key(key), at_us))
@@ -211,6 +220,12 @@ class Owner:
                 self._buffers.restore(key, before)
                 raise
         self.revisit([link_key(key)])
+
+    async def erased_elsewhere(self, key: str) -> None:
+        """Hides what is buffered of a link that another owner has erased; the flush goes by the store's stamp."""
+        async with self._commit.exclusive():
+            if self._buffers.pending(0, link_key(key)):
+                self._buffers.erase(key, self._stamps.next())
 
     # --- flushing ------------------------------------------------------------------------------------------------
     async def flush(self) -> None:
@@ -259,6 +274,7 @@ class Owner:
         def record(identity: Identity) -> None:
             asyncio.run_coroutine_threadsafe(self._record_identity(identity), loop).result()
 
+        self._stamps.follow(await self._in_store_thread(self._store.newest_erasure))
         now = int(self._clock())
         self._held = held = await self._in_store_thread(
             lambda: claim(self._journal, record, self._store, self._place, self._token, now)
@@ -278,7 +294,7 @@ class Owner:
         assert self._held is not None
         if self._buffers.filling.is_empty() and not self._revisit and not self._books.status.set_aside:
             return None
-        number = max(self._journal.state.last_flush, first_flush(self._held.epoch)) + 1
+        number = self.next_flush
         async with self._commit.exclusive():
             day = fold_day(int(self._clock()))
             self._record = await self._in_journal_thread(lambda: self._journal.record_flush(number, day))

@@ -61,18 +61,23 @@ class KeyList:
         """Returns the first `parameters.limit` links from where the parameters say. Raises StoreUnavailable."""
         prefix, wanted = parameters.prefix, parameters.limit + 1
         start = prefix if parameters.after is None else max(prefix, f"{parameters.after}\0")
-        pending = await self._all_pending(prefix, start, wanted)
-        async with self._reading:
-            found = await asyncio.to_thread(self._found, prefix, start, wanted, pending, now)
+        many = wanted
+        while True:
+            pending = await self._first_pending(prefix, start, many)
+            async with self._reading:
+                found = await asyncio.to_thread(self._found, prefix, start, wanted, pending, now)
+            if len(pending) < many or (len(found) == wanted and found[-1][0] <= max(pending)):
+                break
+            many *= 2  # some of them were erased meanwhile and count nothing, so later ones may be on the page
         links = [(key, lifetime(row, parameters.bots)) for key, row in found[: parameters.limit]]
         return KeyPage(links, links[-1][0] if len(found) == wanted else None)
 
-    async def _all_pending(self, prefix: str, start: str, wanted: int) -> dict[str, Sequence[Pending]]:
-        """Returns the pending hits of the first `wanted` links that have any: no later link can be on the page."""
+    async def _first_pending(self, prefix: str, start: str, many: int) -> dict[str, Sequence[Pending]]:
+        """Returns the pending hits of the first so many links that have any."""
         links = iter(list(self._buffered()))
         first: list[str] = []
         while some := list(islice(links, _SLICE)):
-            first = nsmallest(wanted, {*first, *(key for key in some if key >= start and key.startswith(prefix))})
+            first = nsmallest(many, {*first, *(key for key in some if key >= start and key.startswith(prefix))})
             await asyncio.sleep(0)
         return {key: self._pending(link_key(key)) for key in first}
 

@@ -1,7 +1,8 @@
-"""The current row of a key: what is stored, summed over owners, plus this owner's hits that are not stored yet.
+"""The current row of a key: what is stored, summed over owners, plus hits here that are not stored yet.
 
-The order matters. The owner's pending hits are taken first and the stored rows after that, so that a flush which ends
-in between is seen twice, never not at all; each stored row's mark then says which of the pending hits it has already.
+The order matters. Pending hits, also those of this machine's other workers, are taken first and the stored rows after
+that, so that a flush which ends in between is seen twice, never not at all; each stored row's mark then says which of
+the pending hits it has already.
 The row is folded to `now` here, in memory, so an answer depends on the hits and on `now` and on nothing else.
 """
 
@@ -88,7 +89,7 @@ class Reader:
     """Reads rows for queries.
 
     rows and ladder: the store's; pending and revisit: the owner's. A row that is found fat is asked to be folded, once
-    a fold day.
+    a fold day. elsewhere: what other owners hold that are near enough to be asked, as `pending`; None: there are none.
     """
 
     def __init__(
@@ -97,8 +98,10 @@ class Reader:
         pending: Callable[[str], Sequence[Pending]],
         revisit: Callable[[Iterable[str]], None],
         ladder: Callable[[], Ladder],
+        elsewhere: Callable[[str], Awaitable[Sequence[Pending]]] | None = None,
     ) -> None:
         self._ladder = ladder
+        self._elsewhere = elsewhere
         self._rows = rows
         self._pending = pending
         self._revisit = revisit
@@ -115,7 +118,7 @@ class Reader:
 
         Raises StoreUnavailable, RowCorrupt.
         """
-        pending = self._pending(key)
+        pending = self._pending(key) if self._elsewhere is None else await self._all_pending(key, self._elsewhere)
         link = await self._rows(key)
         try:
             found = stored(link, now, self.ladder, since=since, bots=bots)
@@ -124,6 +127,12 @@ class Reader:
         if found.fat:
             self._revisit_once(key, fold_day(now))
         return unstored(pending, found.marks, found.row, self.ladder) if pending else found.row
+
+    async def _all_pending(
+        self, key: str, elsewhere: Callable[[str], Awaitable[Sequence[Pending]]]
+    ) -> Sequence[Pending]:
+        others = await elsewhere(key)
+        return [*others, *self._pending(key)]
 
     def _revisit_once(self, key: str, day: int) -> None:
         if day != self._day or len(self._revisited) >= _MAX_REVISITED:

@@ -207,6 +207,12 @@ class Store(Protocol):
     def erase(self, key: str, at_us: int) -> None:
         """Records that all hits of this stored key before at_us are gone. The latest stamp wins. Durable."""
 
+    def newest_erasure(self) -> int:
+        """Returns the highest stamp of all erasures, 0 = none. A shared store always returns 0.
+
+        What other machines' clocks have stamped says nothing about the clock of this one.
+        """
+
     def forget_ids(self, before_us: int) -> None:
         """Forgets ids that were accepted before this. Does nothing in a store whose claims expire (`replay_us`).
 

@@ -125,6 +125,9 @@ class MemoryStore:
         with self._lock:
             self._erased[key] = max(at_us, self._erased.get(key, 0))
 
+    def newest_erasure(self) -> int:
+        return max(self._erased.values(), default=0)
+
     def forget_ids(self, before_us: int) -> None:
         with self._lock:
             for id_, claims in list(self._ids.items()):

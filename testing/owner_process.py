@@ -10,6 +10,7 @@ from ingest.flush import Pace
 from ingest.journal.disk import Disk
 from ingest.journal.journal import Journal
 from ingest.owner import Owner
+from ingest.stamps import Stamps
 from storage.contract import Store
 
 
@@ -45,8 +46,18 @@ class TrackedDisk(Disk):
 class OwnerProcess:
     """One owner process: journal folder, owner object, and the disk it uses."""
 
-    def __init__(self, folder: Path, store: Store, clock: Callable[[], float], alone: bool, disk: TrackedDisk) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        store: Store,
+        clock: Callable[[], float],
+        alone: bool,
+        disk: TrackedDisk,
+        stamps: Callable[[], Stamps] | None = None,
+    ) -> None:
+        """Starts it. `stamps` makes its stamps at each start; None: as if no other process had any."""
         self.folder, self.store, self.clock, self.alone, self.disk = folder, store, clock, alone, disk
+        self.stamps = stamps or (lambda: Stamps(clock, [0]))
         self.tokens = 0
         self.start()
 
@@ -60,6 +71,7 @@ class OwnerProcess:
             pace=Pace(lambda _: None, lambda: 0.0, 15.0, lambda: False),
             place=str(self.folder),
             alone=self.alone,
+            stamps=self.stamps(),
         )
 
     def _token(self) -> str:

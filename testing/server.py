@@ -176,7 +176,9 @@ class RunningServer:
             self._process.wait()
             self._process = None
             for end in ends:
-                select.select([end], [], [])
+                gone = select.poll()
+                gone.register(end, select.POLLIN)
+                gone.poll()
                 os.close(end)
 
     def workers(self) -> list[int]:

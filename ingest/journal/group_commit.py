@@ -169,10 +169,13 @@ class GroupCommit:
 
     def _release(self) -> None:
         self._busy = False
-        if self._idle:
-            self._busy = True  # handed on to the first that waits
-            self._idle.pop(0).set_result(None)
-        elif self._group.members():
+        while self._idle:
+            turn = self._idle.pop(0)
+            if not turn.done():  # else it was given up in this very step
+                self._busy = True
+                turn.set_result(None)
+                return
+        if self._group.members():
             self._arm()
 
     async def drain(self) -> None:
@@ -193,8 +196,8 @@ class GroupCommit:
             except asyncio.CancelledError:
                 if turn in self._idle:
                     self._idle.remove(turn)
-                else:
-                    self._release()
+                elif not turn.cancelled():
+                    self._release()  # it had come already
                 raise
         else:
             self._busy = True

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 
+from clickcurve.asgi import Application
 from clickcurve.buckets.ladder import minutes_since
 from clickcurve.limiter.http.routes import limit_routes
 from ingest.hit import Moment
@@ -33,8 +34,10 @@ from server.http.health_routes import router as server_routes
 from server.http.open_door import OpenDoor
 from server.http.openapi import describe
 from server.http.problems import Problems
+from server.http.unheard import naming_unheard
 from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics
+from server.process.siblings import Siblings
 from server.version import program_version
 from storage.contract import Store
 
@@ -67,15 +70,21 @@ def create_app(
     limit_history: Limits,
     open_door: OpenDoor,
     reader: ProfileReader,
+    siblings: Siblings | None = None,
 ) -> FrontDoor:
-    """Joins the parts into the application that uvicorn runs."""
+    """Joins the parts into the application that uvicorn runs. siblings: this machine's other workers, if any."""
     room = BodyRoom(monotonic)
     hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=reader, room=room)
 
     def moment() -> Moment:
         return Moment.at(clock(), minutes_since)
 
-    queries = _queries(owner, store, clock)
+    async def erase(key: str) -> None:
+        await owner.erase(key)
+        if siblings is not None:
+            await siblings.tell_erased(key)
+
+    queries = _queries(owner, store, clock, siblings)
     app = FastAPI(
         title="Clickcurve",
         version=program_version(),
@@ -85,13 +94,15 @@ def create_app(
         redoc_url=None,
     )
     counting.problems.install(app)
-    app.include_router(query_routes(queries, owner.erase, limit_history))
+    app.include_router(query_routes(queries, erase, limit_history))
     app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room))
     app.include_router(limit_routes(limiter.limiter, limiter.addresses, limiter.dialect))
     app.include_router(server_routes(readiness, metrics))
     describe(app)
     app.add_api_route("/docs", _docs(app), include_in_schema=False)
-    reads_first = HotQueries(queries, counting.problems.answer, made_safe(app))
+    reads_first: Application = HotQueries(queries, counting.problems.answer, made_safe(app))
+    if siblings is not None:
+        reads_first = naming_unheard(reads_first)
     return FrontDoor(gate, counting.problems, hits, reads_first, limiter, open_door)
 
 
@@ -103,8 +114,9 @@ def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
     return docs
 
 
-def _queries(owner: Owner, store: Store, clock: Callable[[], float]) -> Queries:
+def _queries(owner: Owner, store: Store, clock: Callable[[], float], siblings: Siblings | None) -> Queries:
     buffered = owner.buffered_links
     top = TopLinks(store.walk, store.rows, owner.pending, buffered, lambda: owner.status.flushes, store.ladder)
     keys = KeyList(store.in_order, owner.pending, buffered, store.ladder)
-    return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder), top, keys, clock)
+    elsewhere = None if siblings is None else siblings.pending
+    return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder, elsewhere), top, keys, clock)

@@ -22,10 +22,12 @@ from clickcurve.asgi import FIELDS, Application, Scope
 from clickcurve.buckets.errors import ClickcurveError
 from server.http.auth import is_loopback
 from server.http.problems import Problems
+from server.http.unheard import HEADER
 
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))
 _KNOWN = 100  # Host headers that are remembered as good
 _SHOWN = (
+    HEADER,
     "Retry-After",
     "RateLimit",
     "RateLimit-Policy",

@@ -28,6 +28,11 @@ def samples_folder(data: Path) -> Path:
     return data / "metrics"
 
 
+def siblings_folder(data: Path) -> Path:
+    """Returns the folder of the sockets at which workers answer each other."""
+    return data / "siblings"
+
+
 def journal_folder(data: Path, number: int) -> Path:
     """Returns the folder of journal `number`, 1 or more."""
     return data / f"{JOURNAL}{number}"

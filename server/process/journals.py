@@ -14,6 +14,7 @@ from ingest.flush import Pace
 from ingest.journal.journal import Journal
 from ingest.owner import Owner
 from ingest.owner_status import OwnerStatus
+from ingest.stamps import Stamps
 from server import clock
 from server.logs import log
 from server.process import data_folder
@@ -86,7 +87,12 @@ def holds_hits(settings: Settings, number: int) -> bool:
 
 
 def open_owner(
-    settings: Settings, journal: Journal, store: Store, alone: bool, served: Callable[[], bool] = lambda: False
+    settings: Settings,
+    journal: Journal,
+    store: Store,
+    alone: bool,
+    stamps: Stamps | None = None,
+    served: Callable[[], bool] = lambda: False,
 ) -> Owner:
     """Opens an owner over a journal, with the journal's hits in its buffer. Needs a running event loop.
 
@@ -109,6 +115,7 @@ def open_owner(
         place=f"{socket.gethostname()}:{journal.folder.absolute()}",
         alone=alone,
         buffer_bytes=settings.buffer_mib * MIB,
+        stamps=stamps,
         flushed=lambda status: _log_flush(journal.folder.name, status),
         unreadable=damaged,
     )

@@ -72,13 +72,14 @@ def of_jobs(jobs: Mapping[str, JobStatus]) -> Iterator[Sample]:
         yield Sample("clickcurve_job_seconds", job.last_s, (name,))
 
 
-def of_requests(problems: Problems, gate: Gate, answers: Counter[int]) -> Iterator[Sample]:
+def of_requests(problems: Problems, gate: Gate, answers: Counter[int], unheard: int) -> Iterator[Sample]:
     for (status, title), count in problems.refused.items():
         yield Sample("clickcurve_refused_requests_total", count, (str(status), title))
     for reason, count in gate.refused.items():
         yield Sample("clickcurve_refused_tokens_total", count, (reason,))
     for status, count in answers.items():
         yield Sample("clickcurve_answers_total", count, (str(status),))
+    yield Sample("clickcurve_unheard_answers_total", unheard)
 
 
 def of_connections(refused: Counter[str]) -> Iterator[Sample]:

@@ -8,6 +8,7 @@ notice by a pipe that closes, flush and end; the data folder stays held until th
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ingest.stamps import Slots
 from server import clock
 from server.logs import log
 from server.process import notify
@@ -33,12 +35,13 @@ _WATCHED = (*_STOP, signal.SIGHUP, signal.SIGCHLD, _LISTENS)
 class ParentProcess:
     """A worker's parent, as the worker sees it. `gone` is the end of a pipe that closes when the parent has ended.
 
-    served: all workers have listened before, so this one replaces another.
+    served: all workers have listened before, so this one replaces another. slots: for the stamps of all workers.
     """
 
     pid: int
     gone: int
     served: bool
+    slots: Slots
 
     def tell_listening(self) -> None:
         """Tells the parent that this worker listens, if the parent still is there."""
@@ -60,6 +63,7 @@ class Parent:
         self._alive: set[int] = set()
         self._listening: set[int] = set()
         self._alarm, self._alarm_end = os.pipe()
+        self._slots = memoryview(mmap.mmap(-1, 8 * count)).cast("Q")  # shared by all that are forked
         self._code = 0
         self._served = False  # all workers have listened at one time
         self._stopping = False
@@ -111,7 +115,7 @@ class Parent:
     def _fork(self) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
-        parent = ParentProcess(os.getpid(), self._alarm, self._served)
+        parent = ParentProcess(os.getpid(), self._alarm, self._served, self._slots)
         child = os.fork()
         if child:
             self._alive.add(child)

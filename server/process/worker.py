@@ -21,6 +21,7 @@ from clickcurve.buckets.ladder import fold_day
 from ingest.journal.journal import NEW, Journal
 from ingest.owner import Owner
 from ingest.reading.counters import IngestCounters
+from ingest.stamps import Slots, Stamps
 from server import clock
 from server.http import app
 from server.http.auth import Gate
@@ -33,7 +34,7 @@ from server.limiter.history import LimitHistory
 from server.limiter.limiter import ServerLimiter
 from server.logs import log
 from server.metrics import Metrics, Sample, process_samples
-from server.process import data_folder, jobs, notify, samples
+from server.process import data_folder, jobs, notify, samples, siblings
 from server.process.journals import MIB, holds_hits, new_journal, open_journal, open_owner, take_journal
 from server.process.open_files import fitting_connections
 from server.process.schedule import Schedule
@@ -98,13 +99,12 @@ def today() -> int:
 class Worker:
     """The parts of one worker, joined."""
 
-    def __init__(self, settings: Settings, number: int, journal: Journal, store: Store) -> None:
-        self.settings = settings
-        self.number = number
+    def __init__(self, settings: Settings, number: int, journal: Journal, store: Store, slots: Slots) -> None:
+        self.settings, self.number, self.store = settings, number, store
         self.name = data_folder.journal_folder(settings.data, number).name
-        self.store = store
         self.listening = self.stopping = False
-        self.owner = open_owner(settings, journal, store, self._alone(), lambda: self.listening)
+        self.stamps = Stamps(clock.now, slots, number - 1)
+        self.owner = open_owner(settings, journal, store, self._alone(), self.stamps, lambda: self.listening)
         self.limiter = ServerLimiter(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
         self.recovered = 0  # hits that were found in the journal
@@ -115,6 +115,7 @@ class Worker:
         readiness = Readiness(
             lambda: self.owner.status, journal_limit, settings.flush_s, store.rows, lambda: self.stopping
         )
+        self.siblings = siblings.Siblings(settings.data, number, settings.workers)
         gate = Gate(data_folder.tokens_file(settings.data), clock.monotonic)
         self.problems = Problems()
         counting = app.Counting(IngestCounters(), self.problems)
@@ -125,7 +126,7 @@ class Worker:
                 lambda: samples.of_owner(self.owner.status, journal_limit, readiness.flush_state()),
                 lambda: samples.of_store(store.measures()),
                 lambda: samples.of_jobs(self.schedule.status),
-                lambda: samples.of_requests(counting.problems, gate, self.front.answers),
+                lambda: samples.of_requests(counting.problems, gate, self.front.answers, self.siblings.unheard),
                 lambda: samples.of_connections(self.connections_refused),
                 self.limiter.samples,
                 lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
@@ -148,6 +149,7 @@ class Worker:
             self.limit_history,
             OpenDoor(settings.host, settings.allowed_hosts, settings.cors_origins),
             profile_reader(settings),
+            self.siblings if settings.workers > 1 else None,
         )
 
     def _limit_history(self) -> LimitHistory:
@@ -190,7 +192,7 @@ class Worker:
 
     def _former_owner(self, number: int) -> Owner:
         journal = open_journal(self.settings, number)
-        return open_owner(self.settings, journal, self.store, alone=False, served=lambda: self.listening)
+        return open_owner(self.settings, journal, self.store, False, self.stamps, lambda: self.listening)
 
     def _set_aside_former(self, number: int) -> Path:
         return data_folder.set_aside(data_folder.journal_folder(self.settings.data, number))
@@ -214,6 +216,7 @@ class Worker:
             closing.result()
         except ClickcurveError as error:
             log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
+        self.siblings.close()
         self.store.close()
         log.info("stopped", extra={"journal": self.name, "hits_left": self.owner.status.buffered_hits})
 
@@ -226,8 +229,8 @@ class Worker:
 
 
 @asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[Worker]:
-    """Runs a worker with its journal and its jobs, and flushes when the block ends.
+async def running(settings: Settings, slots: Slots) -> AsyncIterator[Worker]:
+    """Runs a worker with its journal and its jobs, and flushes when the block ends. `slots`: for all workers' stamps.
 
     Raises ClickcurveError when it must not start.
     """
@@ -239,8 +242,9 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
             "store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}
         ),
     )
-    worker = await _take_up(settings, store)
+    worker = await _take_up(settings, store, slots)
     worker.schedule.start()
+    await worker.siblings.listen(worker.owner)
     try:
         yield worker
     finally:
@@ -248,7 +252,7 @@ async def running(settings: Settings) -> AsyncIterator[Worker]:
         await worker.close()
 
 
-async def _take_up(settings: Settings, store: Store, asked: bool = False) -> Worker:
+async def _take_up(settings: Settings, store: Store, slots: Slots, asked: bool = False) -> Worker:
     """Makes a worker with the first free journal, and flushes that before the first request, if the store answers.
 
     So answers are whole from the start: a flush settles the claims of ids and the hits of erased links. A superseded
@@ -259,7 +263,7 @@ async def _take_up(settings: Settings, store: Store, asked: bool = False) -> Wor
     number, journal = take_journal(settings)
     if journal.recovered.torn_bytes:
         log.warning("journal cut", extra={"journal": str(journal.folder), "torn_bytes": journal.recovered.torn_bytes})
-    worker = Worker(settings, number, journal, store)
+    worker = Worker(settings, number, journal, store, slots)
     worker.recovered = worker.owner.status.buffered_hits
     if asked:
         return worker
@@ -268,15 +272,15 @@ async def _take_up(settings: Settings, store: Store, asked: bool = False) -> Wor
     except JournalSuperseded as error:
         jobs.log_set_aside(error, worker.recovered, data_folder.set_aside(journal.folder))
         await worker.owner.release()
-        return await _take_up(settings, store)
+        return await _take_up(settings, store, slots)
     except ClickcurveError as error:
         _first_flush_failed(error, "hits are accepted; it is tried again")
         if worker.owner.status.state == "unclaimed" and journal.recovered.identity != NEW.identity:
-            return await _give_way(worker, journal)
+            return await _give_way(worker, journal, slots)
     return worker
 
 
-async def _give_way(worker: Worker, journal: Journal) -> Worker:
+async def _give_way(worker: Worker, journal: Journal, slots: Slots) -> Worker:
     """Returns a worker with a new journal in place of this one; the same worker if no disk takes one."""
     try:
         former = new_journal(worker.settings, journal)
@@ -285,7 +289,7 @@ async def _give_way(worker: Worker, journal: Journal) -> Worker:
         return worker
     log.warning("journal gives way", extra={"hits": worker.recovered, "moved_to": str(former)})
     await worker.owner.release()
-    return await _take_up(worker.settings, worker.store, asked=True)
+    return await _take_up(worker.settings, worker.store, slots, asked=True)
 
 
 async def _first_flush(owner: Owner) -> None:
@@ -335,7 +339,7 @@ def run(settings: Settings, listener: socket.socket, parent: ParentProcess | Non
         loop = asyncio.get_running_loop()
         signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(signals.reload))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # which the command has held back
-        async with running(settings) as worker:
+        async with running(settings, [0] if parent is None else parent.slots) as worker:
             signals.limiter = worker.limiter
             # A worker that replaces another one has the settings of its parent's start; the rules may differ by now.
             if signals.to_reload or (parent is not None and settings.config is not None):

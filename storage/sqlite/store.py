@@ -169,6 +169,11 @@ class SqliteStore:
                 (key, at_us),
             )
 
+    def newest_erasure(self) -> int:
+        with self._connections.open().on_worker() as db:
+            (found,) = db.execute("SELECT coalesce(max(at_us), 0) FROM erased").fetchone()
+            return int(found)
+
     def forget_ids(self, before_us: int) -> None:
         first: str | None = ""
         while first is not None:  # in steps, so that other writers get their turn

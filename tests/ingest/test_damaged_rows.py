@@ -207,6 +207,7 @@ async def _story(folder: Path, at: int, fault: Fault, damaged: int, mended: int)
     assert await lifetime(store._store, "b") == total, (at, mended)
     report = verify(store._store, CLICKS)
     assert (report.people, report.broken) == (20 + total, []), (at, mended)
+    node.disk.kill()  # thousands of stories, each with files of its own
     return calls
 
 

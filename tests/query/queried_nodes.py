@@ -117,6 +117,10 @@ class FakeOwner:
         self.revisits.clear()
         self._store.save_own(self._held, number, rows, {})
 
+    @property
+    def is_flushing(self) -> bool:
+        return self._taken is not None
+
     def complete(self) -> None:
         self._taken = None
         self.flushes += 1

@@ -131,3 +131,19 @@ def test_all_pages_together_are_all_keys_by_their_bytes(steps: list[tuple[str, s
     quoted = "".join(f"%{byte:02x}" for byte in prefix.encode())
     begun = [key for key in expected if key.startswith(prefix)]
     assert [key for key, _ in pages(nodes, f"&prefix={quoted}", limit)] == begun
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_erased_links_whose_hits_are_still_on_their_way_hide_no_other(limit: int) -> None:
+    """The first pending links were erased: the page ended with them, and links after it were never listed."""
+    nodes = QueriedNodes(now=NOW)
+    nodes.hit("stored", NOW)
+    nodes.flush()
+    for key in ("a", "b", "c"):
+        nodes.hit(key, NOW)
+    nodes.owners[0].begin(NOW)
+    for key in ("a", "b", "c"):
+        nodes.erase(key)
+    for key in ("d", "e", "f", "g"):
+        nodes.hit(key, NOW)
+    assert [key for key, _ in pages(nodes, limit=limit)] == ["d", "e", "f", "g", "stored"]

@@ -214,7 +214,7 @@ MUTANTS = [
         flush, "apply", apply_without_mark), KILLS),
     Mutant("the mark in a cell of its own", lambda: both(
         replaced(Cluster, "_write", TwoCells.write), replaced(Cluster, "found", TwoCells.found)),
-        LOSSES, seeds=60, first=280),
+        LOSSES, seeds=60, first=340),
     Mutant("no row written again after a failure or a restart", lambda: replaced(
         owner, "Flush", flush_without_rewrite), LOSSES, first=15),
     Mutant("a flush that begins without asking", lambda: both(
@@ -227,7 +227,7 @@ MUTANTS = [
     Mutant("ids forgotten within hours", lambda: replaced(
         IdsTable, "_add_claims", add_claims_for_hours), OLD_IDS),
     Mutant("ids of any age flushed", lambda: replaced(
-        owner.Owner, "_check_replay", lambda *_: None), OLD_JOURNALS),
+        owner, "refuse_old_ids", lambda *_: None), OLD_JOURNALS),
     Mutant("every process with the same token", lambda: replaced(
         simulation, "token_of", lambda *_: lambda: "token"), COPIES),
     Mutant("a claim won by the epoch alone", lambda: replaced(

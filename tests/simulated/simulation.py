@@ -162,7 +162,7 @@ class Simulation:
         except (JournalUnknown, Stopped, asyncio.CancelledError) as error:
             self.auditor.end(one, Outcome.unknown)
             sent.lies_in(copy, surely=False)
-            sent.stamps_us.append(max(owner._stamp_us, process.clock_us()))
+            sent.stamps_us.append(max(owner._stamps.newest, process.clock_us()))
             if not isinstance(error, JournalUnknown):
                 raise
         except ClickcurveError:
@@ -171,7 +171,7 @@ class Simulation:
         else:
             self.note(process, "has taken", sent, "before" if duplicates else "")
             self.auditor.end(one, Outcome.acknowledged)
-            sent.stamps_us.append(owner._stamp_us)
+            sent.stamps_us.append(owner._stamps.newest)
             if not duplicates or sent.id in owner._buffers.filling.undecided:
                 sent.lies_in(copy, surely=True)
             self.counted["acknowledged"] += 1
@@ -235,18 +235,18 @@ class Simulation:
 
     async def erase_at(self, process: Process, link: str) -> None:
         before = self.auditor.erasing(link)
-        earliest_us = max(process.owner._stamp_us + 1, process.clock_us())
+        earliest_us = max(process.owner._stamps.newest + 1, process.clock_us())
         self.note(process, "erases", link, earliest_us)
         try:
             await process.owner.erase(link)
         except (ClickcurveError, Stopped, asyncio.CancelledError) as error:
-            self.auditor.erasure_unknown(link, max(process.owner._stamp_us, process.clock_us()))
+            self.auditor.erasure_unknown(link, max(process.owner._stamps.newest, process.clock_us()))
             if not isinstance(error, ClickcurveError):
                 raise
         else:
             self.counted["erased"] += 1
             self.note(process, "has erased", link)
-            self.auditor.erasure_done(link, (earliest_us, process.owner._stamp_us), before)
+            self.auditor.erasure_done(link, (earliest_us, process.owner._stamps.newest), before)
 
     async def read_at(self, process: Process, link: str) -> None:
         """Reads at this machine: no less than it took itself and others had flushed, no more than was sent."""

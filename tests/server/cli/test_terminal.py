@@ -64,6 +64,7 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     yield "backup", (str(folder / f"copy {HOSTILE}"), *data), b""
     yield "restore", (str(folder / f"none {HOSTILE}"), "--data", str(folder / "other")), b""
     yield "owners list", data, b""
+    yield "repair", (HOSTILE, "--drop", *data), b""  # a server holds it: the error names the folder
     yield "limits try", ("by=ip rates=1/m",), (trace + f"{HOSTILE}\n").encode()
     yield "token create", (HOSTILE, "--scope", "write", *data), b""
     yield "token list", data, b""

@@ -41,7 +41,9 @@ def test_a_first_flush_that_fails_late_is_logged_like_one_that_fails_at_once(
     monkeypatch.setattr(worker, "CLAIM_S", 0)
 
     async def start_and_stop() -> None:
-        async with worker.running(settings.read_settings({"data": str(tmp_path), "store": "memory://"}, {})) as started:
+        async with worker.running(
+            settings.read_settings({"data": str(tmp_path), "store": "memory://"}, {}), [0]
+        ) as started:
             store.answer.set()
             await started.owner.flush()  # behind the first one
 

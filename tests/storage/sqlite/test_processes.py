@@ -107,7 +107,7 @@ def test_the_wal_stays_short_while_two_processes_write(
             store.save_own(held, 1, {f"key-{key}": SavedRow(str(n).encode() * 50, None) for key in range(100)}, {})
             longest = max(longest, wal.stat().st_size)
         other.end()
-        assert longest < 5_000_000  # of some 50 MB that went through it; one save is 200 kB
+        assert longest < 8_000_000  # of some 50 MB that went through it; one save is 200 kB
     assert not wal.exists()
     assert whole(path)
 
