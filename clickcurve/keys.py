@@ -98,6 +98,11 @@ def namespace_key(namespace: str, key: str) -> str:
     return f"\0{namespace}:{key}"
 
 
+def breakdown_key(key: str) -> str:
+    """Returns the stored key of a link's breakdown; of that of all links together for ALL_LINKS."""
+    return namespace_key("by", key)
+
+
 def limit_key(event: str, outcome: str) -> str:
     """Returns the stored key of the hits of a limiter's event, by outcome: one of OUTCOMES. Events hold no colon."""
     return namespace_key("limits", f"{event}:{outcome}")

@@ -24,7 +24,7 @@ of a cluster have clocks and slots of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 
@@ -32,6 +32,8 @@ class Slots(Protocol):
     """The newest stamp of each worker: a list, or memory that processes share. 0: its journal is not read yet."""
 
     def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[int]: ...
 
     def __getitem__(self, number: int, /) -> int: ...
 
@@ -56,7 +58,7 @@ class Stamps:
     @property
     def newest(self) -> int:
         """The highest stamp of all workers so far."""
-        return max(self._slots[number] for number in range(len(self._slots)))
+        return max(self._slots)
 
     def follow(self, stamp_us: int) -> None:
         """Makes all later stamps higher than this one, which a journal or the store holds."""
@@ -64,4 +66,4 @@ class Stamps:
 
     def known(self) -> bool:
         """Returns whether every worker has filled its slot."""
-        return all(self._slots[number] for number in range(len(self._slots)))
+        return all(self._slots)

@@ -23,6 +23,9 @@ from query.zones import EPOCH, UTC_ZONE, Zone, iso, zone
 CURVE = ("from", "to", "last", "step", "tz", "bots", "format")
 TOTAL = ("from", "to", "last", "tz", "bots")
 SUMMARY = ("tz", "bots")
+BY = ("value", "from", "to", "last", "tz", "limit", "format")
+BY_CURVE = ("value", "from", "to", "last", "step", "tz", "format")
+VISITORS = ("from", "to", "last", "tz")
 LINKS = ("sort", "last", "prefix", "after", "limit", "tz", "bots", "format")
 LIMIT_CURVE = ("outcome", "caller", *CURVE)
 LIMIT_TOTAL = ("outcome", "caller", *TOTAL)
@@ -57,6 +60,7 @@ class Parameters:
     sort: str = SORTS[0]
     prefix: str = ""
     after: str | None = None
+    value: str | None = None
 
     @property
     def ranged(self) -> bool:
@@ -147,6 +151,7 @@ def parse_parameters(given: Mapping[str, str]) -> Parameters:
         sort,
         given.get("prefix", ""),
         given.get("after"),
+        given.get("value"),
     )
 
 

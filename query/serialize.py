@@ -22,7 +22,7 @@ def total_json(key: str | None, total: Total) -> bytes:
 
 
 def summary_json(key: str, summary: Summary) -> bytes:
-    return _compact(
+    return compact(
         {
             "key": key,
             "lifetime": summary.lifetime,
@@ -41,21 +41,21 @@ def summary_json(key: str, summary: Summary) -> bytes:
 
 def top_json(top: Top) -> bytes:
     links = [{"key": key, "count": count} for key, count in top.links]
-    return _compact({"from": top.start, "to": top.end, "links": links})
+    return compact({"from": top.start, "to": top.end, "links": links})
 
 
 def keys_json(page: KeyPage) -> bytes:
     """Returns a page of keys as JSON: the shape of a ranking, and the key to go on after."""
     links = [{"key": key, "count": count} for key, count in page.links]
-    return _compact({"from": None, "to": None, "links": links, "after": page.after})
+    return compact({"from": None, "to": None, "links": links, "after": page.after})
 
 
 def links_csv(links: Iterable[tuple[str, int]]) -> bytes:
     """Returns `key,count`, and a line for each link."""
-    return "".join(["key,count\n", *(f"{_csv_field(key)},{count}\n" for key, count in links)]).encode()
+    return "".join(["key,count\n", *(f"{csv_field(key)},{count}\n" for key, count in links)]).encode()
 
 
-def _csv_field(text: str) -> str:
+def csv_field(text: str) -> str:
     """Quotes one field as RFC 4180 says. The text itself is kept: a key that begins with `=` keeps it."""
     if any(sign in text for sign in ',"\r\n'):
         return '"' + text.replace('"', '""') + '"'
@@ -66,5 +66,5 @@ def _json_string(key: str | None) -> str:
     return json.dumps(key, ensure_ascii=False)
 
 
-def _compact(answer: dict[str, object]) -> bytes:
+def compact(answer: dict[str, object]) -> bytes:
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()

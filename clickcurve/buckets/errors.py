@@ -78,6 +78,13 @@ class EventUnknown(ClickcurveError):
     title = "unknown event"
 
 
+class DimensionUnknown(ClickcurveError):
+    """Hits are not divided by this dimension; `rule` names those by which they are."""
+
+    status = 404
+    title = "unknown dimension"
+
+
 class ReservationUnknown(ClickcurveError):
     """There is no such reservation, or its windows are over."""
 

@@ -15,62 +15,60 @@ from query.steps import LAST_RULE, STEPS
 
 Schema = dict[str, Any]
 
-_INTEGER: Schema = {"type": "integer"}
-_BOOLEAN: Schema = {"type": "boolean"}
-_TEXT: Schema = {"type": "string"}
-_TIME: Schema = {"type": "integer", "description": "epoch seconds"}
+INTEGER: Schema = {"type": "integer"}
+BOOLEAN: Schema = {"type": "boolean"}
+TEXT: Schema = {"type": "string"}
+TIME: Schema = {"type": "integer", "description": "epoch seconds"}
 
 
-def _or_null(schema: Schema) -> Schema:
+def or_null(schema: Schema) -> Schema:
     return {**schema, "type": [schema["type"], "null"]}
 
 
-def _shape(properties: dict[str, Schema]) -> Schema:
+def shape(properties: dict[str, Schema]) -> Schema:
     return {"type": "object", "required": list(properties), "properties": properties}
 
 
-def _parameter(name: str, description: str, schema: Schema | None = None, example: Any = None) -> Schema:
-    found: Schema = {"name": name, "in": "query", "description": description, "schema": schema or _TEXT}
+def parameter(name: str, description: str, schema: Schema | None = None, example: Any = None) -> Schema:
+    found: Schema = {"name": name, "in": "query", "description": description, "schema": schema or TEXT}
     return found if example is None else {**found, "example": example}
 
 
-_KEY: Schema = {
+KEY: Schema = {
     "name": "key",
     "in": "path",
     "required": True,
     "description": f"{KEY_RULE}, percent-encoded, slash included",
-    "schema": _TEXT,
+    "schema": TEXT,
     "example": "spring-sale",
 }
-_FROM = _parameter("from", f"Start of the range, included: {TIME_RULE}. Without an offset it is meant in `tz`.")
-_TO = _parameter("to", "End of the range, not included, as `from`. Default: the end of the minute that holds now.")
-_LAST = _parameter(
+FROM = parameter("from", f"Start of the range, included: {TIME_RULE}. Without an offset it is meant in `tz`.")
+TO = parameter("to", "End of the range, not included, as `from`. Default: the end of the minute that holds now.")
+LAST = parameter(
     "last", f"The current unit and those before it: {LAST_RULE}. Not together with `from` or `to`.", example="7d"
 )
-_TZ = _parameter(
+TZ = parameter(
     "tz", "IANA time zone in which days, weeks and months begin.", {"type": "string", "default": "UTC"}, "Europe/Berlin"
 )
-_STEP = _parameter(
+STEP = parameter(
     "step",
     "Length of a point. Where less is kept, points are as wide as what is kept. `native`: the buckets as kept.",
     {"type": "string", "enum": [*STEPS, "auto"], "default": "auto"},
 )
-_BOTS = _parameter(
+_BOTS = parameter(
     "bots",
     "Count people, people and bots, or bots.",
     {"type": "string", "enum": ["exclude", "include", "only"], "default": "exclude"},
 )
-_FORMAT = _parameter(
-    "format", "Default: what `Accept` prefers, else JSON.", {"type": "string", "enum": ["json", "csv"]}
-)
-_SORT = _parameter(
+FORMAT = parameter("format", "Default: what `Accept` prefers, else JSON.", {"type": "string", "enum": ["json", "csv"]})
+_SORT = parameter(
     "sort",
     "The order: most hits first, ties by key; or by key, as the bytes of UTF-8 are ordered.",
     {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
 )
-_PREFIX = _parameter("prefix", "With `sort=key`: only keys that begin so.")
-_AFTER = _parameter("after", "With `sort=key`: only keys after this one, the `after` of the page before.")
-_LIMIT = _parameter(
+_PREFIX = parameter("prefix", "With `sort=key`: only keys that begin so.")
+_AFTER = parameter("after", "With `sort=key`: only keys after this one, the `after` of the page before.")
+_LIMIT = parameter(
     "limit", "How many links.", {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": DEFAULT_TOP}
 )
 
@@ -79,78 +77,78 @@ _EVENT: Schema = {
     "in": "path",
     "required": True,
     "description": "An event of the limiter that has rules, or had some.",
-    "schema": _TEXT,
+    "schema": TEXT,
     "example": "login",
 }
-_OUTCOME = _parameter(
+_OUTCOME = parameter(
     "outcome",
     "All hits that were asked for, or those that were admitted; each counts its cost.",
     {"type": "string", "enum": [*OUTCOMES], "default": DEFAULT_OUTCOME},
 )
 
-_CALLER = _parameter(
+_CALLER = parameter(
     "caller",
     "Of one caller only: its features as the rule names them, `feature=value`, with blanks between several. For rules "
     'with `history = "callers"`; kept for 30 days.',
     example="ip=203.0.113.7",
 )
 
-_KEY_SHAPE: dict[str, Schema] = {
-    "key": {**_TEXT, "description": "null for all links together", "type": ["string", "null"]}
+KEY_SHAPE: dict[str, Schema] = {
+    "key": {**TEXT, "description": "null for all links together", "type": ["string", "null"]}
 }
 _BOUNDS: dict[str, Schema] = {
-    "at_least": {**_INTEGER, "description": "hits that are certainly in the range"},
-    "at_most": {**_INTEGER, "description": "the same and those in kept buckets that the range cuts"},
-    "exact": {**_BOOLEAN, "description": "do the bounds meet"},
+    "at_least": {**INTEGER, "description": "hits that are certainly in the range"},
+    "at_most": {**INTEGER, "description": "the same and those in kept buckets that the range cuts"},
+    "exact": {**BOOLEAN, "description": "do the bounds meet"},
 }
-_TOTAL_SHAPE = _shape(
-    _KEY_SHAPE
-    | {"from": _or_null(_TIME), "to": _or_null(_TIME)}
-    | {"total": {**_or_null(_INTEGER), "description": "null unless exact"}}
+_TOTAL_SHAPE = shape(
+    KEY_SHAPE
+    | {"from": or_null(TIME), "to": or_null(TIME)}
+    | {"total": {**or_null(INTEGER), "description": "null unless exact"}}
     | _BOUNDS
 )
-_POINT_SHAPE = _shape(
+_POINT_SHAPE = shape(
     {
-        "start": _TIME,
-        "end": _TIME,
-        "count": _INTEGER,
+        "start": TIME,
+        "end": TIME,
+        "count": INTEGER,
         "state": {"type": "string", "enum": ["complete", "partial", "open"]},
     }
 )
-_POINT_SHAPE["properties"]["wide"] = {**_BOOLEAN, "description": "true: wider than its step, as no finer is kept"}
-_CURVE_SHAPE = _shape(
-    _KEY_SHAPE
-    | {"from": _TIME, "to": _TIME, "step": _TEXT, "tz": _TEXT}
+_POINT_SHAPE["properties"]["wide"] = {**BOOLEAN, "description": "true: wider than its step, as no finer is kept"}
+_CURVE_SHAPE = shape(
+    KEY_SHAPE
+    | {"from": TIME, "to": TIME, "step": TEXT, "tz": TEXT}
     | {
         "first_hit": {
-            **_or_null(_TIME),
+            **or_null(TIME),
             "description": "start of the minute of the first hit; before it, zeros mean nothing yet",
         }
     }
-    | {"total": {**_INTEGER, "description": "sum of the points"}}
+    | {"total": {**INTEGER, "description": "sum of the points"}}
     | _BOUNDS
     | {"points": {"type": "array", "items": _POINT_SHAPE, "description": "tile the range: each end is the next start"}}
 )
-_SUMMARY_SHAPE = _shape(
-    {"key": _TEXT}
-    | dict.fromkeys(("lifetime", "today", "yesterday", "last_7d", "last_30d"), _INTEGER)
-    | {"bots": {**_INTEGER, "description": "lifetime count of bots, whatever `bots` says"}}
-    | {"first_hit": _or_null(_TIME), "last_hit": _or_null(_TIME)}
-    | {"opening": {**_INTEGER, "description": "imported without dates: part of the lifetime, of no curve"}}
-    | {"exact": {**_BOOLEAN, "description": "false where a day begins inside a kept bucket, which then counts whole"}}
+_SUMMARY_SHAPE = shape(
+    {"key": TEXT}
+    | dict.fromkeys(("lifetime", "today", "yesterday", "last_7d", "last_30d"), INTEGER)
+    | {"bots": {**INTEGER, "description": "lifetime count of bots, whatever `bots` says"}}
+    | {"first_hit": or_null(TIME), "last_hit": or_null(TIME)}
+    | {"opening": {**INTEGER, "description": "imported without dates: part of the lifetime, of no curve"}}
+    | {"exact": {**BOOLEAN, "description": "false where a day begins inside a kept bucket, which then counts whole"}}
 )
-_TOP_SHAPE = _shape(
-    {"from": _or_null(_TIME), "to": _or_null(_TIME)}
-    | {"links": {"type": "array", "items": _shape({"key": _TEXT, "count": _INTEGER})}}
+_TOP_SHAPE = shape(
+    {"from": or_null(TIME), "to": or_null(TIME)}
+    | {"links": {"type": "array", "items": shape({"key": TEXT, "count": INTEGER})}}
 )
 _TOP_SHAPE["properties"]["after"] = {
-    **_or_null(_TEXT),
+    **or_null(TEXT),
     "description": "with `sort=key`: the key to go on after, null at the end",
 }
-_PROBLEM_SHAPE: Schema = {
+PROBLEM_SHAPE: Schema = {
     "type": "object",
     "required": ["title", "detail"],
-    "properties": {"title": _TEXT, "detail": _TEXT, "field": _TEXT, "value": {}, "rule": _TEXT},
+    "properties": {"title": TEXT, "detail": TEXT, "field": TEXT, "value": {}, "rule": TEXT},
 }
 
 _TOTAL_EXAMPLE = {
@@ -206,12 +204,12 @@ _PROBLEM_EXAMPLE = {
 }
 
 
-def _route(
+def route(
     summary: str, parameters: list[Schema], shape: Schema, example: Any, csv: str | None = None
 ) -> dict[str, Any]:
     content: Schema = {"application/json": {"schema": shape, "example": example}}
     if csv is not None:
-        content["text/csv"] = {"schema": _TEXT, "example": csv}
+        content["text/csv"] = {"schema": TEXT, "example": csv}
     return {
         "summary": summary,
         "responses": {200: {"description": "The answer", "content": content}, **_REFUSED},
@@ -219,31 +217,33 @@ def _route(
     }
 
 
-def _of_event(route: dict[str, Any]) -> dict[str, Any]:
-    unknown = {
-        "description": "No rule is for the event, and none was",
-        "content": {MEDIA_TYPE: {"schema": _PROBLEM_SHAPE}},
-    }
-    return {**route, "responses": {**route["responses"], 404: unknown}}
+def with_unknown(found: dict[str, Any], meaning: str) -> dict[str, Any]:
+    """Returns a route that may answer 404, and what that means."""
+    unknown = {"description": meaning, "content": {MEDIA_TYPE: {"schema": PROBLEM_SHAPE}}}
+    return {**found, "responses": {**found["responses"], 404: unknown}}
+
+
+def _of_event(found: dict[str, Any]) -> dict[str, Any]:
+    return with_unknown(found, "No rule is for the event, and none was")
 
 
 _REFUSED: dict[int | str, dict[str, Any]] = {
     422: {
         "description": "A parameter is wrong, unknown or given twice",
-        "content": {MEDIA_TYPE: {"schema": _PROBLEM_SHAPE, "example": _PROBLEM_EXAMPLE}},
+        "content": {MEDIA_TYPE: {"schema": PROBLEM_SHAPE, "example": _PROBLEM_EXAMPLE}},
     },
     503: {
         "description": "The store cannot answer now",
-        "content": {MEDIA_TYPE: {"schema": _PROBLEM_SHAPE}},
+        "content": {MEDIA_TYPE: {"schema": PROBLEM_SHAPE}},
     },
 }
 _CURVE_CSV = "start,end,count,state\n1772402400,1772406000,3,complete\n1772406000,1772409600,1,open\n"
 _TOP_CSV = "key,count\nspring-sale,1042\ndocs,7\n"
-_IN_TOTAL = [_FROM, _TO, _LAST, _TZ, _BOTS]
-_IN_CURVE = [_FROM, _TO, _LAST, _STEP, _TZ, _BOTS, _FORMAT]
+_IN_TOTAL = [FROM, TO, LAST, TZ, _BOTS]
+_IN_CURVE = [FROM, TO, LAST, STEP, TZ, _BOTS, FORMAT]
 
 LIMIT_TOTAL = _of_event(
-    _route(
+    route(
         "How much was asked of the limiter's event, or admitted",
         [_EVENT, _OUTCOME, _CALLER, *_IN_TOTAL],
         _TOTAL_SHAPE,
@@ -251,7 +251,7 @@ LIMIT_TOTAL = _of_event(
     )
 )
 LIMIT_CURVE = _of_event(
-    _route(
+    route(
         "The curve of what was asked of the limiter's event, or admitted",
         [_EVENT, _OUTCOME, _CALLER, *_IN_CURVE],
         _CURVE_SHAPE,
@@ -259,10 +259,10 @@ LIMIT_CURVE = _of_event(
         _CURVE_CSV,
     )
 )
-SUMMARY = _route("A link at a glance", [_KEY, _TZ, _BOTS], _SUMMARY_SHAPE, _SUMMARY_EXAMPLE)
-LINKS = _route(
+SUMMARY = route("A link at a glance", [KEY, TZ, _BOTS], _SUMMARY_SHAPE, _SUMMARY_EXAMPLE)
+LINKS = route(
     "The links with the most hits, or all links in the order of their keys",
-    [_SORT, _LAST, _PREFIX, _AFTER, _LIMIT, _TZ, _BOTS, _FORMAT],
+    [_SORT, LAST, _PREFIX, _AFTER, _LIMIT, TZ, _BOTS, FORMAT],
     _TOP_SHAPE,
     _TOP_EXAMPLE,
     _TOP_CSV,
@@ -270,18 +270,18 @@ LINKS = _route(
 DELETE: dict[str, Any] = {
     "summary": "Erase a link: what was counted for it until now is gone",
     "responses": {204: {"description": "Gone, also if it was never there"}, **_REFUSED},
-    "openapi_extra": {"parameters": [_KEY]},
+    "openapi_extra": {"parameters": [KEY]},
 }
 
 
-def _hot(operation_id: str, route: dict[str, Any]) -> Schema:
+def _hot(operation_id: str, found: dict[str, Any]) -> Schema:
     """Returns a route as the document has it, for a path that the framework does not know."""
     operation = {
         "tags": ["reading"],
-        "summary": route["summary"],
+        "summary": found["summary"],
         "operationId": operation_id,
-        "parameters": route["openapi_extra"]["parameters"],
-        "responses": {str(status): answer for status, answer in route["responses"].items()},
+        "parameters": found["openapi_extra"]["parameters"],
+        "responses": {str(status): answer for status, answer in found["responses"].items()},
     }
     return {"get": operation}
 
@@ -290,21 +290,19 @@ def _hot(operation_id: str, route: dict[str, Any]) -> Schema:
 HOT_PATHS: dict[str, Schema] = {
     "/v1/links/{key}/total": _hot(
         "link_total_v1_links__key__total_get",
-        _route("A link's total, for a range or its life", [_KEY, *_IN_TOTAL], _TOTAL_SHAPE, _TOTAL_EXAMPLE),
+        route("A link's total, for a range or its life", [KEY, *_IN_TOTAL], _TOTAL_SHAPE, _TOTAL_EXAMPLE),
     ),
     "/v1/links/{key}/curve": _hot(
         "link_curve_v1_links__key__curve_get",
-        _route("A link's curve", [_KEY, *_IN_CURVE], _CURVE_SHAPE, _CURVE_EXAMPLE, _CURVE_CSV),
+        route("A link's curve", [KEY, *_IN_CURVE], _CURVE_SHAPE, _CURVE_EXAMPLE, _CURVE_CSV),
     ),
     "/v1/total": _hot(
         "all_total_v1_total_get",
-        _route(
-            "The total of all links, erased ones included", _IN_TOTAL, _TOTAL_SHAPE, {**_TOTAL_EXAMPLE, "key": None}
-        ),
+        route("The total of all links, erased ones included", _IN_TOTAL, _TOTAL_SHAPE, {**_TOTAL_EXAMPLE, "key": None}),
     ),
     "/v1/curve": _hot(
         "all_curve_v1_curve_get",
-        _route(
+        route(
             "The curve of all links, erased ones included",
             _IN_CURVE,
             _CURVE_SHAPE,

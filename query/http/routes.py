@@ -34,43 +34,49 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Li
 
     @router.get("/v1/links/{key}", **openapi.SUMMARY)
     async def link_summary(request: Request) -> Response:
-        return _as_response(await queries.summary(_key(request), _query(request)))
+        return as_response(await queries.summary(key_of_path(request), raw_query(request)))
 
     @router.get("/v1/links", **openapi.LINKS)
     async def list_links(request: Request) -> Response:
-        return _as_response(await queries.links(_query(request), _csv(request)))
+        return as_response(await queries.links(raw_query(request), wants_csv(request)))
 
     @router.get("/v1/limits/{event}/curve", **openapi.LIMIT_CURVE)
     async def limit_curve(request: Request) -> Response:
-        return _as_response(await queries.limit_curve(_key(request, "event"), _query(request), limits, _csv(request)))
+        return as_response(
+            await queries.limit_curve(key_of_path(request, "event"), raw_query(request), limits, wants_csv(request))
+        )
 
     @router.get("/v1/limits/{event}/total", **openapi.LIMIT_TOTAL)
     async def limit_total(request: Request) -> Response:
-        return _as_response(await queries.limit_total(_key(request, "event"), _query(request), limits))
+        return as_response(await queries.limit_total(key_of_path(request, "event"), raw_query(request), limits))
 
     @router.delete("/v1/links/{key}", status_code=204, **openapi.DELETE)
     async def erase_link(request: Request) -> Response:
-        queries.refuse_parameters(_query(request))
-        await erase(_key(request))
+        queries.refuse_parameters(raw_query(request))
+        await erase(key_of_path(request))
         queries.link_erased()
         return Response(status_code=204)
 
     return router
 
 
-def _key(request: Request, name: str = "key") -> str:
+def key_of_path(request: Request, name: str = "key") -> str:
+    """Returns the key that the path names; raises ParameterInvalid."""
     return key_in_path(str(request.path_params[name]).encode("latin-1"), ParameterInvalid)
 
 
-def _query(request: Request) -> bytes:
+def raw_query(request: Request) -> bytes:
+    """Returns the query string as it was sent."""
     query: bytes = request.scope["query_string"]
     return query
 
 
-def _csv(request: Request) -> bool:
+def wants_csv(request: Request) -> bool:
+    """Returns whether the caller prefers CSV to JSON."""
     return accepts_csv(request.scope["headers"])
 
 
-def _as_response(content: Content) -> Response:
+def as_response(content: Content) -> Response:
+    """Returns an answer as the framework sends it."""
     media, body = content
     return Response(body, headers={"content-type": media, "vary": "accept"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse
 
 from clickcurve.asgi import Application
@@ -71,8 +71,12 @@ def create_app(
     open_door: OpenDoor,
     reader: ProfileReader,
     siblings: Siblings | None = None,
+    breakdowns: APIRouter | None = None,
 ) -> FrontDoor:
-    """Joins the parts into the application that uvicorn runs. siblings: this machine's other workers, if any."""
+    """Joins the parts into the application that uvicorn runs.
+
+    siblings: this machine's other workers, if any. breakdowns: their routes; None for a server that divides no hits.
+    """
     room = BodyRoom(monotonic)
     hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=reader, room=room)
 
@@ -95,6 +99,8 @@ def create_app(
     )
     counting.problems.install(app)
     app.include_router(query_routes(queries, erase, limit_history))
+    if breakdowns is not None:
+        app.include_router(breakdowns)
     app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room))
     app.include_router(limit_routes(limiter.limiter, limiter.addresses, limiter.dialect))
     app.include_router(server_routes(readiness, metrics))

@@ -22,7 +22,7 @@ The laws, each with a property test:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -115,6 +115,20 @@ class BreakdownDelta:
         times = [min(hours) for hours in self.values.values() if hours]
         times += [min(days) for days in (self.visitors, self.unknown) if days]
         return min(times, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingBreakdown:
+    """What an owner's hits said that may not be in its stored breakdown yet; `flush` as in `row.Pending`."""
+
+    owner: int
+    flush: Callable[[], int | None]
+    delta: BreakdownDelta
+
+    def is_missing(self, mark: int) -> bool:
+        """Returns whether it is missing in a breakdown of this owner with this mark, read after it was looked up."""
+        flush = self.flush()
+        return flush is None or flush > mark
 
 
 def trim(counts: ValueCounts, cap: int) -> ValueCounts:

@@ -1,0 +1,99 @@
+"""The questions about breakdowns, from parameters as they are written to the answer's bytes. Free of HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
+from query.breakdowns.divide import curve_of_value, list_values, list_visitors, one_value
+from query.breakdowns.reader import BreakdownReader
+from query.breakdowns.rest import DividedRow
+from query.breakdowns.text import value_curve_csv, value_curve_json, values_csv, values_json, visitors_json
+from query.curve import Curves
+from query.parameters import (
+    BY,
+    BY_CURVE,
+    VISITORS,
+    Parameters,
+    parse_parameters,
+    parse_query,
+    resolve_range,
+    resolve_until,
+    resolve_window,
+)
+from query.queries import CSV, JSON, Content
+
+
+class BreakdownQueries:
+    """Answers about breakdowns for a node. `clock` is epoch seconds.
+
+    dimensions  those that hits are divided by. since: the moment since which one is; no hit at or after it was counted
+    before. `query`, `accepts_csv` and a key of None as in `query.queries`, and the same errors are raised.
+    """
+
+    def __init__(
+        self,
+        reader: BreakdownReader,
+        dimensions: Sequence[str],
+        since: Callable[[str], int],
+        clock: Callable[[], float],
+    ) -> None:
+        self._reader = reader
+        self._dimensions = dimensions
+        self._since = since
+        self._clock = clock
+        self._curves = Curves()
+
+    async def by(self, key: str | None, dimension: str, query: bytes, accepts_csv: bool = False) -> Content:
+        """Returns how the hits of a link, or of all links, divide by a dimension; raises DimensionUnknown."""
+        self._require_known(dimension)
+        parameters = parse_parameters(parse_query(query, BY))
+        now = int(self._clock())
+        found = await self._reader.read(key, now, (dimension,))
+        span, since, capped = _asked_range(parameters, now, found), self._since(dimension), self._reader.capped
+        if parameters.value is None:
+            answer = list_values(found, dimension, span, since, parameters.limit, capped)
+        else:
+            answer = one_value(found, dimension, span, since, parameters.value, capped)
+        return (CSV, values_csv(answer)) if _as_csv(parameters, accepts_csv) else (JSON, values_json(key, answer))
+
+    async def curve(self, key: str | None, dimension: str, query: bytes, accepts_csv: bool = False) -> Content:
+        """Returns one value along time; raises DimensionUnknown."""
+        self._require_known(dimension)
+        parameters = parse_parameters(parse_query(query, BY_CURVE))
+        if parameters.value is None:
+            raise ParameterInvalid(
+                "value is missing: a curve is of one value", field="value", rule="a value, perhaps empty: not given"
+            )
+        now = int(self._clock())
+        ladder = self._reader.capped.ladder
+        found = await self._reader.read(key, now, (dimension,))
+        window = resolve_window(parameters, now, ladder) or resolve_until(parameters, found.row.first)
+        grid = await self._curves.grid(window, ladder, found.row.fold_day)
+        curve = curve_of_value(found, dimension, parameters.value, self._since(dimension), grid, now)
+        if _as_csv(parameters, accepts_csv):
+            return CSV, value_curve_csv(curve)
+        return JSON, value_curve_json(key, curve)
+
+    async def visitors(self, key: str, query: bytes) -> Content:
+        """Returns the visitors of a link by days, and their sum."""
+        parameters = parse_parameters(parse_query(query, VISITORS))
+        now = int(self._clock())
+        found = await self._reader.read(key, now, ())
+        return JSON, visitors_json(key, list_visitors(found, _asked_range(parameters, now, found), self._reader.capped))
+
+    def _require_known(self, dimension: str) -> None:
+        if dimension not in self._dimensions:
+            names = ", ".join(self._dimensions)
+            raise DimensionUnknown(
+                f"hits are not divided by {dimension!r}; known: {names}", field="dimension", value=dimension, rule=names
+            )
+
+
+def _asked_range(parameters: Parameters, now: int, found: DividedRow) -> tuple[int, int] | None:
+    """Returns the range that is asked for, None for the whole life."""
+    return resolve_range(parameters, now, found.row.first) if parameters.ranged else None
+
+
+def _as_csv(parameters: Parameters, accepts_csv: bool) -> bool:
+    return parameters.format == "csv" or (accepts_csv and parameters.format is None)

@@ -1,0 +1,248 @@
+"""Nodes whose hits say something: a memory store, owners that flush counts and breakdowns into it, and every raw hit.
+
+An owner here is the least that satisfies the reader of breakdowns: a list of hits, and flushes with numbers that write
+both rows of a link at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from clickcurve.buckets.breakdowns.breakdown import (
+    BREAKDOWN,
+    BreakdownDelta,
+    CappedLadder,
+    PendingBreakdown,
+)
+from clickcurve.buckets.breakdowns.parts import apply_parts, joined_parts, parts_due, separate_parts
+from clickcurve.buckets.codec import decode, encode
+from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, Ladder, fold_day
+from clickcurve.buckets.row import EMPTY, Delta, Pending, apply, next_due
+from clickcurve.keys import ALL_LINKS, breakdown_key, link_key, link_of
+from query.breakdowns.queries import BreakdownQueries
+from query.breakdowns.reader import BreakdownReader
+from query.key_list import KeyList
+from query.queries import Queries
+from query.reader import Reader
+from query.top import TopLinks
+from storage.contract import OPEN, Held, OwnerRecord, SavedRow
+from storage.memory_store import MemoryStore
+
+
+@dataclass(frozen=True)
+class SaidHit:
+    """said: a value for each dimension that was on when it was accepted, empty if it said nothing."""
+
+    key: str
+    t: int
+    count: int = 1
+    bot: bool = False
+    said: tuple[tuple[str, str], ...] = ()
+    visitor: int | None = None
+
+    @property
+    def minute(self) -> int:
+        return self.t - self.t % 60
+
+
+@dataclass
+class Hits:
+    """What an owner accepted for one flush."""
+
+    hits: list[SaidHit] = field(default_factory=list)
+    openings: dict[str, int] = field(default_factory=dict)  # key -> a count without dates
+    flush: int | None = None
+
+    def of(self, key: str) -> list[SaidHit]:
+        return [hit for hit in self.hits if key in (hit.key, ALL_LINKS)]
+
+    def counts(self, key: str) -> Delta:
+        opening = sum(self.openings.values()) if key == ALL_LINKS else self.openings.get(key, 0)
+        return replace(counts_of(self.of(key)), opening=opening)
+
+
+def counts_of(hits: Iterable[SaidHit]) -> Delta:
+    series: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    for hit in hits:
+        minutes = series[hit.bot]
+        minutes[hit.minute] = minutes.get(hit.minute, 0) + hit.count
+    return Delta(*series)
+
+
+def words_of(hits: Iterable[SaidHit]) -> BreakdownDelta:
+    values: dict[str, dict[int, dict[str, int]]] = {}
+    visitors: dict[int, set[int]] = {}
+    unknown: dict[int, int] = {}
+    for hit in hits:
+        hour, day = hit.t // HOUR_S * HOUR_S, hit.t // DAY_S * DAY_S
+        for name, value in hit.said:
+            of_hour = values.setdefault(name, {}).setdefault(hour, {})
+            of_hour[value] = of_hour.get(value, 0) + hit.count
+        if hit.bot:
+            continue
+        if hit.said and hit.visitor is not None:
+            visitors.setdefault(day, set()).add(hit.visitor)
+        elif hit.said:
+            unknown[day] = unknown.get(day, 0) + hit.count
+    return BreakdownDelta(values, visitors, unknown)
+
+
+class WordyOwner:
+    """Accepts hits; `begin` and `complete` are the two ends of a flush."""
+
+    def __init__(self, store: MemoryStore, number: int, ladder: Ladder, capped: CappedLadder) -> None:
+        self.number = number
+        self.flushes = 0
+        self._store, self._ladder, self._capped = store, ladder, capped
+        self._held = Held(number, 1, f"holder {number}")
+        self._waiting = Hits()
+        self._taken: Hits | None = None
+        store.create_owner(OwnerRecord(number, 1, self._held.holder, f"journal {number}", "", OPEN, 0, 0))
+
+    def accept(self, hit: SaidHit) -> None:
+        self._waiting.hits.append(hit)
+
+    def opening(self, key: str, count: int) -> None:
+        self._waiting.openings[key] = count
+
+    def _buffers(self) -> list[Hits]:
+        return [self._waiting] if self._taken is None else [self._taken, self._waiting]
+
+    def pending(self, stored: str) -> list[Pending]:
+        key = stored if stored == ALL_LINKS else str(link_of(stored))
+        return [Pending(self.number, partial(getattr, each, "flush"), each.counts(key)) for each in self._buffers()]
+
+    def pending_breakdowns(self, stored: str) -> list[PendingBreakdown]:
+        key = stored.removeprefix(breakdown_key(""))
+        return [
+            PendingBreakdown(self.number, partial(getattr, each, "flush"), words_of(each.of(key)))
+            for each in self._buffers()
+        ]
+
+    def erase(self, key: str, at_us: int) -> None:
+        for each in self._buffers():  # those of all links stay
+            each.hits = [replace(hit, key="\x7ferased") if hit.key == key else hit for hit in each.hits]
+        self._store.erase(link_key(key), at_us)
+        self._store.erase(breakdown_key(key), at_us)
+
+    def begin(self, now: int, fold: Iterable[str] = ()) -> None:
+        """Take what waits and write its rows; they stay pending under the flush's number."""
+        number = self.flushes + 1
+        assert self._store.begin(self._held, self.flushes, number, now)
+        self._taken, self._waiting = self._waiting, Hits()
+        self._taken.flush = number
+        rows: dict[str, SavedRow] = {}
+        day = fold_day(now)
+        for key in {ALL_LINKS, *fold, *self._taken.openings, *(hit.key for hit in self._taken.hits)}:
+            hits = self._taken.of(key)
+            counts_key, words_key = link_key(key) if key else ALL_LINKS, breakdown_key(key)
+            own = self._store.load_own(self.number, [counts_key, words_key])
+            counts, words = own.get(counts_key), own.get(words_key)
+            row = decode(counts.data) if counts and counts.data else EMPTY
+            row = apply(row, self._taken.counts(key), number, day, counts.erased_at if counts else 0, self._ladder)
+            rows[counts_key] = SavedRow(encode(row), next_due(row, self._ladder))
+            delta = words_of(hits)
+            before = separate_parts(words.data) if words and words.data else None
+            if delta.values or (key in fold and before is not None):
+                parts = apply_parts(before, delta, number, day, words.erased_at if words else 0, self._capped)
+                rows[words_key] = SavedRow(joined_parts(parts), parts_due(parts, self._capped))
+        self._store.save_own(self._held, number, rows, {})
+
+    def complete(self) -> None:
+        self._taken = None
+        self.flushes += 1
+
+    def flush(self, now: int, fold: Iterable[str] = ()) -> None:
+        self.begin(now, fold)
+        self.complete()
+
+
+class WordyNodes:
+    """Ask owner 1's node; hits may go to any owner. `since` says when each dimension was switched on."""
+
+    def __init__(
+        self,
+        now: int,
+        since: dict[str, int],
+        owners: int = 1,
+        capped: CappedLadder = BREAKDOWN,
+        ladder: Ladder = CLICKS,
+    ) -> None:
+        self.now = now
+        self.since = since
+        self.capped = capped
+        self.store = MemoryStore(ladder)
+        self.owners = [WordyOwner(self.store, number, ladder, capped) for number in range(1, owners + 1)]
+        self.hits: list[SaidHit] = []
+        self.everything: list[SaidHit] = []  # erased ones too
+        mine = self.owners[0]
+        self.reader = BreakdownReader(self.store.rows, mine.pending, mine.pending_breakdowns, self.store.ladder, capped)
+        self.breakdowns = BreakdownQueries(self.reader, tuple(since), since.__getitem__, lambda: self.now + 0.5)
+        top = TopLinks(self.store.walk, self.store.rows, mine.pending, set, lambda: mine.flushes, self.store.ladder)
+        self.queries = Queries(
+            Reader(self.store.rows, mine.pending, lambda keys: None, self.store.ladder),
+            top,
+            KeyList(self.store.in_order, mine.pending, set, self.store.ladder),
+            lambda: self.now + 0.5,
+        )
+
+    def accept(self, hit: SaidHit, owner: int = 1) -> None:
+        self.hits.append(hit)
+        self.everything.append(hit)
+        self.owners[owner - 1].accept(hit)
+
+    def erase(self, key: str) -> None:
+        for owner in self.owners:
+            owner.erase(key, self.now * 1_000_000)
+        self.hits = [hit for hit in self.hits if hit.key != key]
+
+    # --- the truth -----------------------------------------------------------------------------------------------
+    def of(self, key: str | None, dimension: str, start: int | None, end: int | None) -> list[SaidHit]:
+        """The hits of whole minutes in [start, end) that a dimension divides; None: those of the whole life."""
+        hits = self.everything if key is None else [hit for hit in self.hits if hit.key == key]
+        low, high = (0, 2**40) if start is None or end is None else (start, end)
+        return [hit for hit in hits if low <= hit.minute < high and hit.bot == (dimension == "bot")]
+
+    def truth(self, hits: Sequence[SaidHit], dimension: str) -> tuple[Counter[str], int]:
+        """The count of each value, and how many hits are of before the dimension was on and recorded nothing."""
+        values: Counter[str] = Counter()
+        unrecorded = 0
+        for hit in hits:
+            said = dict(hit.said).get(dimension)
+            if said is None and hit.minute < self.since[dimension]:
+                unrecorded += hit.count
+            else:
+                values[said or ""] += hit.count
+        return values, unrecorded
+
+    # --- asking, as a caller does --------------------------------------------------------------------------------
+    def by(self, key: str | None, dimension: str, query: str = "") -> dict[str, Any]:
+        media, body = asyncio.run(self.breakdowns.by(key, dimension, query.encode()))
+        assert media == "application/json"
+        answer: dict[str, Any] = json.loads(body)
+        return answer
+
+    def by_csv(self, key: str | None, dimension: str, query: str = "") -> list[list[str]]:
+        media, body = asyncio.run(self.breakdowns.by(key, dimension, query.encode(), accepts_csv=True))
+        assert media.startswith("text/csv")
+        return list(csv.reader(io.StringIO(body.decode(), newline="")))
+
+    def curve(self, key: str | None, dimension: str, query: str) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(asyncio.run(self.breakdowns.curve(key, dimension, query.encode()))[1])
+        return answer
+
+    def visitors(self, key: str, query: str = "") -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(asyncio.run(self.breakdowns.visitors(key, query.encode()))[1])
+        return answer
+
+    def total(self, key: str | None, query: str = "") -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(asyncio.run(self.queries.total(key, query.encode()))[1])
+        return answer
