@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.answers import (
     Bounds,
@@ -51,49 +52,55 @@ class ValueList:
     exact: bool
 
 
+class _Divided(NamedTuple):
+    """An answer without its values; all values with the least of their hits; the most that one may have more."""
+
+    answer: ValueList
+    counts: dict[str, int]
+    slack: int
+    of_not_given: int
+
+    def bounds(self, value: str) -> Bounds:
+        at_least = self.counts.get(value, 0)
+        return Bounds(at_least, at_least + (self.of_not_given if value == NOT_GIVEN else self.slack))
+
+    def with_values(self, shown: Sequence[str]) -> ValueList:
+        """Returns the answer with these values; all others are hidden."""
+        hidden = self.counts.keys() - set(shown)
+        values = [(value, self.bounds(value)) for value in shown]
+        count = sum(self.counts.values()) - sum([bounds.at_least for _, bounds in values])
+        return replace(self.answer, values=values, hidden=len(hidden), hidden_count=count)
+
+
 def list_values(
     found: DividedRow, dimension: str, span: tuple[int, int] | None, since: int, limit: int, capped: CappedLadder
 ) -> ValueList:
     """Returns the `limit` greatest values of a range, None for the whole life, and `""` if it counts."""
-    answer, values = _all_values(found, dimension, span, since, capped)
-    ranked = sorted(values.items(), key=lambda item: (-item[1].at_least, item[0]))
-    shown, hidden = ranked[:limit], ranked[limit:]
-    for at, (value, bounds) in enumerate(hidden):
-        if value == NOT_GIVEN:
-            shown.append((value, bounds))
-            del hidden[at]
-            break
-    return _with_hidden(answer, shown, [bounds for _, bounds in hidden])
+    parts = _divided(found, dimension, span, since, capped)
+    ranked = [value for _, value in sorted([(-count, value) for value, count in parts.counts.items()])]
+    shown = ranked[:limit]
+    if NOT_GIVEN in parts.counts and NOT_GIVEN not in shown:
+        shown.append(NOT_GIVEN)
+    return parts.with_values(shown)
 
 
 def one_value(
     found: DividedRow, dimension: str, span: tuple[int, int] | None, since: int, value: str, capped: CappedLadder
 ) -> ValueList:
     """Returns one value of a range, also one that was never kept; all others are hidden."""
-    answer, values = _all_values(found, dimension, span, since, capped)
-    bounds = values.pop(value, None)
-    if bounds is None:
-        start, end = span or (0, END_OF_TIME)
-        bounds = divided(found.breakdown, dimension, start, end, capped).bounds(value)
-    return _with_hidden(answer, [(value, bounds)], list(values.values()))
+    return _divided(found, dimension, span, since, capped).with_values([value])
 
 
-def _with_hidden(answer: ValueList, shown: list[tuple[str, Bounds]], hidden: Sequence[Bounds]) -> ValueList:
-    count = sum([bounds.at_least for bounds in hidden])
-    return replace(answer, values=shown, hidden=len(hidden), hidden_count=count)
-
-
-def _all_values(
+def _divided(
     found: DividedRow, dimension: str, span: tuple[int, int] | None, since: int, capped: CappedLadder
-) -> tuple[ValueList, dict[str, Bounds]]:
-    """Returns the answer without its values, and all values by name."""
+) -> _Divided:
     start, end = (0, END_OF_TIME) if span is None else found.whole_span(*span)
     recorded = divided(found.breakdown, dimension, start, end, capped)
-    values = {value: recorded.bounds(value) for value in recorded.values}
+    counts = dict(recorded.values)
     (rest,) = found.rest(dimension, (start, end), since)
-    not_given = recorded.values.get(NOT_GIVEN, 0) + rest.not_given
+    not_given = counts.get(NOT_GIVEN, 0) + rest.not_given
     if not_given or rest.unsure:
-        values[NOT_GIVEN] = Bounds(not_given, not_given + rest.unsure)
+        counts[NOT_GIVEN] = not_given
     counted = recorded.recorded + rest.not_given + rest.unrecorded
     exact = not recorded.slack and not rest.unsure
     if span is None:
@@ -104,7 +111,7 @@ def _all_values(
     else:
         exact = exact and total(found.row, *span, series_of(dimension), found.ladder).at_least == counted
         answer = ValueList(dimension, start, end, counted, [], 0, 0, recorded.other, rest.unrecorded, exact)
-    return answer, values
+    return _Divided(answer, counts, recorded.slack, rest.unsure)
 
 
 @dataclass(frozen=True, slots=True)

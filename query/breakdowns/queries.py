@@ -49,7 +49,7 @@ class BreakdownQueries:
         self._require_known(dimension)
         parameters = parse_parameters(parse_query(query, BY))
         now = int(self._clock())
-        found = await self._reader.read(key, now, (dimension,))
+        found = await self._reader.read(key, now, (dimension,), _start(parameters, now))
         span, since, capped = _asked_range(parameters, now, found), self._since(dimension), self._reader.capped
         if parameters.value is None:
             answer = list_values(found, dimension, span, since, parameters.limit, capped)
@@ -67,8 +67,9 @@ class BreakdownQueries:
             )
         now = int(self._clock())
         ladder = self._reader.capped.ladder
-        found = await self._reader.read(key, now, (dimension,))
-        window = resolve_window(parameters, now, ladder) or resolve_until(parameters, found.row.first)
+        window = resolve_window(parameters, now, ladder)
+        found = await self._reader.read(key, now, (dimension,), None if window is None else window.start)
+        window = window or resolve_until(parameters, found.row.first)
         grid = await self._curves.grid(window, ladder, found.row.fold_day)
         curve = curve_of_value(found, dimension, parameters.value, self._since(dimension), grid, now)
         if _as_csv(parameters, accepts_csv):
@@ -79,7 +80,7 @@ class BreakdownQueries:
         """Returns the visitors of a link by days, and their sum."""
         parameters = parse_parameters(parse_query(query, VISITORS))
         now = int(self._clock())
-        found = await self._reader.read(key, now, ())
+        found = await self._reader.read(key, now, (), _start(parameters, now))
         return JSON, visitors_json(key, list_visitors(found, _asked_range(parameters, now, found), self._reader.capped))
 
     def _require_known(self, dimension: str) -> None:
@@ -88,6 +89,13 @@ class BreakdownQueries:
             raise DimensionUnknown(
                 f"hits are not divided by {dimension!r}; known: {names}", field="dimension", value=dimension, rule=names
             )
+
+
+def _start(parameters: Parameters, now: int) -> int | None:
+    """Returns where the range that is asked for begins; None: with the first hit."""
+    if parameters.start is None and parameters.last is None:
+        return None
+    return resolve_range(parameters, now, None)[0]
 
 
 def _asked_range(parameters: Parameters, now: int, found: DividedRow) -> tuple[int, int] | None:

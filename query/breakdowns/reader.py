@@ -11,8 +11,11 @@ It needs a flush to write both rows of a link at once: in one call of `save_own`
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.breakdown import (
     Breakdown,
@@ -22,20 +25,20 @@ from clickcurve.buckets.breakdowns.breakdown import (
     land,
     merge_breakdowns,
 )
-from clickcurve.buckets.breakdowns.open_part import head_of
-from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
+from clickcurve.buckets.breakdowns.check import common_span
+from clickcurve.buckets.breakdowns.open_part import BreakdownHead, head_of
+from clickcurve.buckets.breakdowns.parts import Parts, decode_open, decode_parts, separate_parts
 from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt
-from clickcurve.buckets.ladder import Ladder, fold_day
-from clickcurve.buckets.row import Pending, Row, fold
+from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.row import Pending, fold
 from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
 from query.breakdowns.rest import DividedRow
 from query.reader import naming, stored, unstored
 from storage.contract import StoredLink
 
 TRIES = 4
-
-Marks = dict[int, int]  # owner -> the last flush that its row includes
+AT_ONCE_BYTES = 30_000  # that are read and merged without leaving the event loop: up to 5 ms
 
 
 class BreakdownReader:
@@ -58,10 +61,11 @@ class BreakdownReader:
         self._ladder = ladder
         self.capped = capped
 
-    async def read(self, key: str | None, now: int, only: Container[str]) -> DividedRow:
+    async def read(self, key: str | None, now: int, only: Container[str], start: int | None = None) -> DividedRow:
         """Returns the current rows of a link, or of all links (None), with these dimensions of the breakdown.
 
-        Raises StoreUnavailable, RowCorrupt.
+        Nothing of the breakdown need be right before `start`, which may leave its older part unread. Raises
+        StoreUnavailable, RowCorrupt.
         """
         counts_key, words_key = (
             (ALL_LINKS, breakdown_key(ALL_LINKS)) if key is None else (link_key(key), breakdown_key(key))
@@ -74,51 +78,51 @@ class BreakdownReader:
             found = stored(replace(counts, erased_at=erased_at), now, ladder)
         except RowCorrupt as error:
             raise naming(error, counts_key, counts) from error
-        row = unstored(pending, found.marks, found.row, ladder)
-        breakdown = self._merged(words_key, words, said, erased_at, max(row.fold_day, fold_day(now)), only)
-        row = fold(row, breakdown.fold_day, ladder)
+        day = max([found.row.fold_day, *(each.head.fold_day for each in words.owners)])
+        row = fold(unstored(pending, found.marks, found.row, ladder), day, ladder)
+        hours_only = start is not None and self._are_hours_from(start, day, ladder)
+        merged = partial(self._merged, words, said, erased_at, day, only, hours_only)
+        breakdown = merged() if words.size() <= AT_ONCE_BYTES else await asyncio.to_thread(merged)
         return DividedRow(row, breakdown, ladder, self.capped.ladder, settled)
 
-    async def _read_both(self, counts_key: str, words_key: str) -> tuple[StoredLink, StoredLink, bool]:
+    def _are_hours_from(self, start: int, day: int, ladder: Ladder) -> bool:
+        """Returns whether all buckets from the one that holds `start` on are of the breakdown's finest tier."""
+        return common_span(start, start + 1, day, self.capped.ladder, ladder)[0] >= self.capped.ladder.cuts(day)[0]
+
+    async def _read_both(self, counts_key: str, words_key: str) -> tuple[StoredLink, _Words, bool]:
         """Returns the stored counts, the stored breakdown, and whether both are of one moment."""
-        again = await self._rows(words_key)
-        marks_again = _marks(again, words_key, _mark_of_breakdown)
+        again = _words(await self._rows(words_key), words_key)
         for _ in range(TRIES):
-            words, marks = again, marks_again
+            words = again
             counts = await self._rows(counts_key)
-            of_counts = _marks(counts, counts_key, _mark_of_counts)
-            if marks == of_counts:
+            of_counts = _marks_of_counts(counts, counts_key)
+            if words.marks == of_counts:
                 return counts, words, True
-            again = await self._rows(words_key)
-            marks_again = _marks(again, words_key, _mark_of_breakdown)
-            is_ahead = any(mark > of_counts.get(owner, 0) for owner, mark in marks.items())
-            if marks_again == marks and not is_ahead:
+            again = _words(await self._rows(words_key), words_key)
+            is_ahead = any(mark > of_counts.get(owner, 0) for owner, mark in words.marks.items())
+            if again.marks == words.marks and not is_ahead:
                 return counts, words, True
         return counts, words, False  # the breakdown is the older one: nothing that it records is missing in the counts
 
     def _merged(
         self,
-        words_key: str,
-        words: StoredLink,
+        words: _Words,
         pending: Sequence[PendingBreakdown],
         erased_at: int,
         day: int,
         only: Container[str],
+        hours_only: bool,
     ) -> Breakdown:
         """Returns the sum of the owners' breakdowns; what is pending lands in its owner's, as its flush will do it."""
         rows: dict[int, Breakdown] = {}
-        marks: Marks = {}
-        for each in words.rows:
-            try:
-                row = decode_parts(separate_parts(each.data), only)
-            except RowCorrupt as error:
-                raise _naming_breakdown(error, words_key, each.owner) from error
-            marks[each.owner] = row.mark
-            if row.erased_at >= erased_at:
-                rows[each.owner] = row
-        day = max([day, *(row.fold_day for row in rows.values())])
+        for owner, parts, head in words.owners:
+            if head.erased_at >= erased_at:
+                try:
+                    rows[owner] = decode_open(parts.open, only) if hours_only else decode_parts(parts, only)
+                except RowCorrupt as error:
+                    raise _naming_breakdown(error, words.key, owner) from error
         for waiting in pending:
-            if waiting.is_missing(marks.get(waiting.owner, 0)):
+            if waiting.is_missing(words.marks.get(waiting.owner, 0)):
                 row = fold_breakdown(rows.get(waiting.owner, self.capped.empty), day, self.capped)
                 values = {name: hours for name, hours in waiting.delta.values.items() if name in only}
                 rows[waiting.owner] = land(row, replace(waiting.delta, values=values), self.capped)
@@ -128,25 +132,43 @@ class BreakdownReader:
         return merge_breakdowns(rows.values(), day, self.capped)
 
 
-def _mark_of_counts(data: bytes) -> int:
-    row: Row = decode_header(data)
-    return row.mark
+class _OwnersWords(NamedTuple):
+    """One owner's stored breakdown, of which only the head is read."""
+
+    owner: int
+    parts: Parts
+    head: BreakdownHead
 
 
-def _mark_of_breakdown(data: bytes) -> int:
-    return head_of(separate_parts(data).open).mark
+class _Words(NamedTuple):
+    """A link's stored breakdowns. marks: owner -> the last flush that its breakdown includes."""
+
+    key: str
+    erased_at: int
+    owners: list[_OwnersWords]
+    marks: dict[int, int]
+
+    def size(self) -> int:
+        """Returns the bytes of all owners' breakdowns."""
+        return sum([len(each.parts.open) + len(each.parts.closed) for each in self.owners])
 
 
-def _marks(link: StoredLink, key: str, mark_of: Callable[[bytes], int]) -> Mapping[int, int]:
-    marks: Marks = {}
+def _words(link: StoredLink, key: str) -> _Words:
+    owners = []
     for each in link.rows:
         try:
-            marks[each.owner] = mark_of(each.data)
+            parts = separate_parts(each.data)
+            owners.append(_OwnersWords(each.owner, parts, head_of(parts.open)))
         except RowCorrupt as error:
-            if mark_of is _mark_of_breakdown:
-                raise _naming_breakdown(error, key, each.owner) from error
-            raise naming(error, key, link) from error
-    return marks
+            raise _naming_breakdown(error, key, each.owner) from error
+    return _Words(key, link.erased_at, owners, {each.owner: each.head.mark for each in owners})
+
+
+def _marks_of_counts(link: StoredLink, key: str) -> dict[int, int]:
+    try:
+        return {each.owner: decode_header(each.data).mark for each in link.rows}
+    except RowCorrupt as error:
+        raise naming(error, key, link) from error
 
 
 def _naming_breakdown(error: RowCorrupt, key: str, owner: int) -> RowCorrupt:

@@ -58,28 +58,21 @@ class DividedRow:
             ladder.kept(t, self.row.fold_day)[0] == t for ladder in (self.of_breakdown, self.ladder)
         )
 
-    def counted(self, dimension: str, edges: Sequence[int]) -> list[int]:
-        """Counts the hits that the dimension divides in each [edges[i], edges[i + 1]).
-
-        A recorded hit is a counted one. Only rows of different moments can say anything else.
-        """
-        counted = between(self.row, edges, series_of(dimension))
-        return list(map(max, counted, recorded_between(self.breakdown, dimension, edges)))
-
     def rest(self, dimension: str, edges: Sequence[int], since: int) -> list[Rest]:
         """Returns the rest of each [edges[i], edges[i + 1]), for a dimension that was switched on at `since`.
 
-        The edges ascend and cut no kept bucket; no hit at or after `since` was counted before the dimension was on.
+        The edges ascend and cut no kept bucket; no hit at or after `since` was counted before the dimension was on. A
+        recorded hit is a counted one: only rows of different moments can say anything else.
         """
         found = [Rest()] * max(0, len(edges) - 1)
         if not found or edges[0] == edges[-1]:
             return found
         parts = self._with_edges_around(since, edges)
-        counted = self.counted(dimension, parts)
+        counted = between(self.row, parts, series_of(dimension))
         recorded = recorded_between(self.breakdown, dimension, parts)
         for start, end, hits, said in zip(parts, parts[1:], counted, recorded, strict=False):
             point = bisect_right(edges, start) - 1
-            more = self._rest_of(dimension, start, end, since, hits, said)
+            more = self._rest_of(dimension, start, end, since, max(hits, said), said)
             found[point] = Rest(*map(sum, zip(found[point], more, strict=True)))
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -150,3 +151,21 @@ def test_an_erasure_of_the_counts_alone_hides_the_breakdown_too() -> None:
     nodes.store.erase("k", NOW * 1_000_000)
     assert nodes.by("k", "ref")["total"] == 0
     assert nodes.by("k", "ref")["values"] == []
+
+
+def test_large_breakdowns_are_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = nodes_with()
+    nodes.accept(SaidHit("k", NOW, 5, said=SAID))
+    asked = nodes.by("k", "ref")
+    threads: list[str] = []
+    merge = BreakdownReader._merged
+
+    def noted(*arguments: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return merge(*arguments)
+
+    monkeypatch.setattr(BreakdownReader, "_merged", noted)
+    for most in (10_000, 10):
+        monkeypatch.setattr("query.breakdowns.reader.AT_ONCE_BYTES", most)
+        assert nodes.by("k", "ref") == asked
+    assert [name == threading.main_thread().name for name in threads] == [True, False]

@@ -177,6 +177,7 @@ class WordyNodes:
         ladder: Ladder = CLICKS,
     ) -> None:
         self.now = now
+        self._stamp_us = 0
         self.since = since
         self.capped = capped
         self.store = MemoryStore(ladder)
@@ -200,8 +201,9 @@ class WordyNodes:
         self.owners[owner - 1].accept(hit)
 
     def erase(self, key: str) -> None:
+        self._stamp_us = max(self._stamp_us + 1, self.now * 1_000_000)  # two of one second are two
         for owner in self.owners:
-            owner.erase(key, self.now * 1_000_000)
+            owner.erase(key, self._stamp_us)
         self.hits = [hit for hit in self.hits if hit.key != key]
 
     # --- the truth -----------------------------------------------------------------------------------------------
