@@ -8,6 +8,7 @@ from query.http.openapi import (
     BOOLEAN,
     FORMAT,
     FROM,
+    GROUP,
     INTEGER,
     KEY,
     KEY_SHAPE,
@@ -172,3 +173,8 @@ ALL_BY_CURVE = _of_dimension(
     "One value of all links along time", _IN_CURVE, _CURVE_SHAPE, {**_CURVE_EXAMPLE, "key": None}, _CURVE_CSV
 )
 VISITORS = route("A link's visitors by day", [KEY, *_RANGE, TZ], _VISITORS_SHAPE, _VISITORS_EXAMPLE)
+GROUP_BY = _of_dimension("How a group's hits divide by a dimension", [GROUP, *_IN_BY], _BY_SHAPE, _BY_EXAMPLE, _BY_CSV)
+GROUP_BY_CURVE = _of_dimension(
+    "One value of a group along time", [GROUP, *_IN_CURVE], _CURVE_SHAPE, _CURVE_EXAMPLE, _CURVE_CSV
+)
+GROUP_VISITORS = route("A group's visitors by day", [GROUP, *_RANGE, TZ], _VISITORS_SHAPE, _VISITORS_EXAMPLE)

@@ -18,12 +18,13 @@ from ingest.reading.body_room import BodyRoom
 from ingest.reading.bots import bot_judge
 from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
+from query.http.group_routes import group_routes
 from query.http.hot_endpoint import HotQueries
 from query.http.routes import routes as query_routes
-from query.key_list import KeyList
+from query.lists.kind import GROUP, LINK
+from query.lists.lists import Lists
 from query.queries import Limits, Queries
 from query.reader import Reader
-from query.top import TopLinks
 from server.clock import monotonic
 from server.http.auth import Gate
 from server.http.docs_page import CONTENT_POLICY, docs_page
@@ -97,6 +98,7 @@ def create_app(
     )
     counting.problems.install(app)
     app.include_router(query_routes(queries, erase, limit_history))
+    app.include_router(group_routes(queries))
     if breakdowns is not None:
         app.include_router(breakdowns)
     app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room))
@@ -119,8 +121,9 @@ def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
 
 
 def _queries(owner: Owner, store: Store, clock: Callable[[], float], siblings: Siblings | None) -> Queries:
-    buffered = owner.buffered_links
-    top = TopLinks(store.walk, store.rows, owner.pending, buffered, lambda: owner.status.flushes, store.ladder)
-    keys = KeyList(store.in_order, owner.pending, buffered, store.ladder)
+    links, groups = (
+        Lists(kind, store, owner.pending, buffered, lambda: owner.status.flushes)
+        for kind, buffered in ((LINK, owner.buffered_links), (GROUP, set))
+    )
     elsewhere = None if siblings is None else siblings.pending
-    return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder, elsewhere), top, keys, clock)
+    return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder, elsewhere), links, groups, clock)
