@@ -40,6 +40,7 @@ from server.process.open_files import fitting_connections
 from server.process.schedule import Schedule
 from server.process.supervisor import ParentProcess
 from server.settings import Settings
+from server.words import profile_reader
 from storage.contract import Store
 from storage.from_uri import open_store
 
@@ -111,9 +112,7 @@ class Worker:
         self.fold = jobs.DailyFold(today)
         self.schedule = self._schedule()
         journal_limit = settings.journal_mib * MIB
-        readiness = Readiness(
-            lambda: self.owner.status, journal_limit, settings.flush_s, store.rows, lambda: self.stopping
-        )
+        ready = Readiness(lambda: self.owner.status, journal_limit, settings.flush_s, store.rows, lambda: self.stopping)
         self.siblings = siblings.Siblings(settings.data, number, settings.workers)
         gate = Gate(data_folder.tokens_file(settings.data), clock.monotonic)
         self.problems = Problems()
@@ -122,7 +121,7 @@ class Worker:
             self.name,
             [
                 lambda: samples.of_ingest(counting.ingest),
-                lambda: samples.of_owner(self.owner.status, journal_limit, readiness.flush_state()),
+                lambda: samples.of_owner(self.owner.status, journal_limit, ready.flush_state()),
                 lambda: samples.of_store(store.measures()),
                 lambda: samples.of_jobs(self.schedule.status),
                 lambda: samples.of_requests(counting.problems, gate, self.front.answers, self.siblings.unheard),
@@ -143,10 +142,11 @@ class Worker:
             gate,
             counting,
             self.metrics,
-            readiness,
+            ready,
             self.limiter,
             self.limit_history,
             OpenDoor(settings.host, settings.allowed_hosts, settings.cors_origins),
+            profile_reader(settings),
             self.siblings if settings.workers > 1 else None,
         )
 
