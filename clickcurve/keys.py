@@ -122,9 +122,22 @@ def group_of(stored: str) -> str | None:
     return stored.removeprefix(FIRST_GROUP) if stored.startswith(FIRST_GROUP) else None
 
 
-def breakdown_key(stored: str) -> str:
-    """Returns the stored key of the breakdown of a stored row of counts: of a link, a group or ALL_LINKS."""
-    return namespace_key("by", stored)
+_OF_BREAKDOWNS = namespace_key("by", "")
+
+
+def breakdown_key(key: str) -> str:
+    """Returns the stored key of a link's breakdown; of that of all links together for ALL_LINKS."""
+    return breakdown_of(link_key(key))
+
+
+def breakdown_of(stored: str) -> str:
+    """Returns the stored key of the breakdown that belongs to a row of counts."""
+    return _OF_BREAKDOWNS + stored
+
+
+def counts_key(stored: str) -> str:
+    """Returns the stored key of the row of counts of a breakdown; any other stored key as it is."""
+    return stored.removeprefix(_OF_BREAKDOWNS)
 
 
 def limit_key(event: str, outcome: str) -> str:

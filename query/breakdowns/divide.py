@@ -152,7 +152,7 @@ def _bounds_along(found: DividedRow, dimension: str, value: str, edges: Sequence
 
 
 def _certain(found: DividedRow, dimension: str, value: str, since: int, grid: Grid) -> list[int]:
-    """Returns the least of the value's hits in points, cut to the buckets whose hits are all of the asked range.
+    """Returns the least of the value's hits in points, cut to buckets with hits of the range alone.
 
     Those are the whole ones, and one that is cut where the link has no hits beyond the cut.
     """

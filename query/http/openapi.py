@@ -12,7 +12,7 @@ from clickcurve.problem import MEDIA_TYPE
 from clickcurve.times import TIME_RULE
 from query.parameters import DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP, SORTS
 from query.steps import LAST_RULE, STEPS
-from query.sums import MAX_KEYS
+from query.sums import BODY_BYTES, MAX_KEYS
 
 Schema = dict[str, Any]
 
@@ -226,20 +226,24 @@ def route(
     }
 
 
-def with_unknown(found: dict[str, Any], meaning: str) -> dict[str, Any]:
-    """Returns a route that may answer 404, and what that means."""
-    unknown = {"description": meaning, "content": {MEDIA_TYPE: {"schema": PROBLEM_SHAPE}}}
-    return {**found, "responses": {**found["responses"], 404: unknown}}
+def with_refusals(found: dict[str, Any], meanings: dict[int, str]) -> dict[str, Any]:
+    """Returns a route that may answer with further statuses, and what each means."""
+    more = {
+        status: {"description": meaning, "content": {MEDIA_TYPE: {"schema": PROBLEM_SHAPE}}}
+        for status, meaning in meanings.items()
+    }
+    return {**found, "responses": {**found["responses"], **more}}
 
 
 def with_body(found: dict[str, Any], content: Schema) -> dict[str, Any]:
     """Returns a route that reads a body of JSON."""
+    found = with_refusals(found, {400: "The body cannot be read", 413: f"More than {BODY_BYTES:,} bytes"})
     body = {"required": True, "content": {"application/json": content}}
     return {**found, "openapi_extra": {**found["openapi_extra"], "requestBody": body}}
 
 
 def _of_event(found: dict[str, Any]) -> dict[str, Any]:
-    return with_unknown(found, "No rule is for the event, and none was")
+    return with_refusals(found, {404: "No rule is for the event, and none was"})
 
 
 _REFUSED: dict[int | str, dict[str, Any]] = {

@@ -23,7 +23,7 @@ from query.http.openapi import (
     parameter,
     route,
     shape,
-    with_unknown,
+    with_refusals,
 )
 from query.parameters import DEFAULT_TOP, MAX_TOP
 
@@ -161,7 +161,7 @@ _UNKNOWN = "Hits are not divided by this dimension; `rule` names those by which 
 def _of_dimension(
     summary: str, parameters: list[Schema], answer: Schema, example: dict[str, Any], csv: str
 ) -> dict[str, Any]:
-    return with_unknown(route(summary, parameters, answer, example, csv), _UNKNOWN)
+    return with_refusals(route(summary, parameters, answer, example, csv), {404: _UNKNOWN})
 
 
 BY = _of_dimension("How a link's hits divide by a dimension", [KEY, *_IN_BY], _BY_SHAPE, _BY_EXAMPLE, _BY_CSV)

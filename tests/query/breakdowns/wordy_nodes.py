@@ -26,7 +26,7 @@ from clickcurve.buckets.breakdowns.parts import apply_parts, joined_parts, parts
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, Ladder, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, Pending, apply, next_due
-from clickcurve.keys import ALL_LINKS, breakdown_key, group_key, link_key, link_of
+from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, group_key, link_key, link_of
 from query.breakdowns.queries import ALL, BreakdownQueries, Subject
 from query.breakdowns.reader import BreakdownReader
 from query.lists.kind import GROUP, LINK
@@ -136,7 +136,7 @@ class WordyOwner:
         for each in self._buffers():  # those of all links stay
             each.hits = [replace(hit, key="\x7ferased") if hit.key == key else hit for hit in each.hits]
         self._store.erase(link_key(key), at_us)
-        self._store.erase(breakdown_key(link_key(key)), at_us)
+        self._store.erase(breakdown_key(key), at_us)
 
     def begin(self, now: int, fold: Iterable[str] = ()) -> None:
         """Take what waits and write its rows; they stay pending under the flush's number."""
@@ -149,7 +149,7 @@ class WordyOwner:
         folded = set(map(link_key, fold))
         for counts_key in folded | self._taken.rows():
             hits = self._taken.of(counts_key)
-            words_key = breakdown_key(counts_key)
+            words_key = breakdown_of(counts_key)
             own = self._store.load_own(self.number, [counts_key, words_key])
             counts, words = own.get(counts_key), own.get(words_key)
             row = decode(counts.data) if counts and counts.data else EMPTY
