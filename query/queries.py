@@ -18,9 +18,12 @@ from query.curve import Curve, Curves
 from query.lists.lists import Lists
 from query.parameters import (
     CURVE,
+    CURVE_FORMATS,
+    FORMATS,
     LIMIT_CURVE,
     LIMIT_TOTAL,
     LINKS,
+    ROWS,
     SUMMARY,
     TOTAL,
     Parameters,
@@ -93,7 +96,7 @@ class Queries:
         window, since = self._window(query, parameters, now)
         stored = [link_key(key) for key in dict.fromkeys(keys)]
         curve = await sum_of_rows(self._reader, self._curves, stored, parameters, now, window, since)
-        return self._content(None, curve, parameters.as_csv(accepts_csv))
+        return self._content(None, curve, parameters, accepts_csv)
 
     async def limit_total(self, event: str, query: bytes, limits: Limits) -> Content:
         """Returns how much was asked of the limiter's event, or admitted; or how much one caller asked for.
@@ -144,10 +147,14 @@ class Queries:
         if grid is None:
             grid = await self._curves.grid(window, self._reader.ladder, row.fold_day)
         curve = self._curves.curve(row, grid, parameters.bots, now)
-        return self._content(name, curve, parameters.as_csv(accepts_csv))
+        return self._content(name, curve, parameters, accepts_csv)
 
-    def _content(self, name: str | None, curve: Curve, as_csv: bool) -> Content:
-        return (CSV, self._curves.csv(curve)) if as_csv else (JSON, self._curves.json(name, curve))
+    def _content(self, name: str | None, curve: Curve, parameters: Parameters, accepts_csv: bool) -> Content:
+        if parameters.as_csv(accepts_csv):
+            return CSV, self._curves.csv(curve)
+        if parameters.format == ROWS:
+            return JSON, self._curves.rows(curve)
+        return JSON, self._curves.json(name, curve)
 
     async def _row(self, stored: str, now: int, *, since: int, bots: bool = True) -> Row:
         """Returns the current row, without what may not be kept any more."""
@@ -206,7 +213,7 @@ class Queries:
     def _parsed(self, query: bytes, known: tuple[str, ...]) -> Parameters:
         parameters = self._parameters.get((query, known))
         if parameters is None:
-            parameters = parse_parameters(parse_query(query, known))
+            parameters = parse_parameters(parse_query(query, known), CURVE_FORMATS if "step" in known else FORMATS)
             self._parameters.keep((query, known), parameters, 1 + len(query))
         return parameters
 

@@ -6,8 +6,9 @@ from fastapi import APIRouter, Request, Response
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import group_in_path
+from clickcurve.raw_path_routes import RawPathRoute, raw_query
 from query.http import openapi_groups as openapi
-from query.http.routes import RawPathRoute, as_response, raw_query, wants_csv
+from query.http.routes import as_response, wants_csv
 from query.queries import Queries
 
 

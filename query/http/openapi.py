@@ -10,7 +10,7 @@ from typing import Any
 from clickcurve.keys import GROUP_RULE, KEY_RULE, OUTCOMES
 from clickcurve.problem import MEDIA_TYPE
 from clickcurve.times import TIME_RULE
-from query.parameters import DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP, SORTS
+from query.parameters import CURVE_FORMATS, DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP, SORTS
 from query.steps import LAST_RULE, STEPS
 from query.sums import BODY_BYTES, MAX_KEYS
 
@@ -70,6 +70,11 @@ BOTS = parameter(
     {"type": "string", "enum": ["exclude", "include", "only"], "default": "exclude"},
 )
 FORMAT = parameter("format", "Default: what `Accept` prefers, else JSON.", {"type": "string", "enum": ["json", "csv"]})
+_CURVE_FORMAT = parameter(
+    "format",
+    "Default: what `Accept` prefers, else JSON. `rows`: flat JSON, a list of `time`, `end`, `count` and `state`.",
+    {"type": "string", "enum": [*CURVE_FORMATS]},
+)
 _SORT = parameter(
     "sort",
     "The order: most hits first, ties by key; or by key, as the bytes of UTF-8 are ordered.",
@@ -138,6 +143,12 @@ CURVE_SHAPE = shape(
     | _BOUNDS
     | {"points": {"type": "array", "items": _POINT_SHAPE, "description": "tile the range: each end is the next start"}}
 )
+_ROWS_SHAPE: Schema = {
+    "type": "array",
+    "items": shape({"time": TEXT, "end": TEXT, "count": INTEGER, "state": TEXT}),
+    "description": "with `format=rows`",
+}
+CURVE_OR_ROWS: Schema = {"oneOf": [CURVE_SHAPE, _ROWS_SHAPE]}
 SUMMARY_SHAPE = shape(
     {"key": TEXT}
     | dict.fromkeys(("lifetime", "today", "yesterday", "last_7d", "last_30d"), INTEGER)
@@ -259,7 +270,7 @@ _REFUSED: dict[int | str, dict[str, Any]] = {
 CURVE_CSV = "start,end,count,state\n1772402400,1772406000,3,complete\n1772406000,1772409600,1,open\n"
 TOP_CSV = "key,count\nspring-sale,1042\ndocs,7\n"
 IN_TOTAL = [FROM, TO, LAST, TZ, BOTS]
-IN_CURVE = [FROM, TO, LAST, STEP, TZ, BOTS, FORMAT]
+IN_CURVE = [FROM, TO, LAST, STEP, TZ, BOTS, _CURVE_FORMAT]
 
 LIMIT_TOTAL = _of_event(
     route(
@@ -273,7 +284,7 @@ LIMIT_CURVE = _of_event(
     route(
         "The curve of what was asked of the limiter's event, or admitted",
         [_EVENT, _OUTCOME, _CALLER, *IN_CURVE],
-        CURVE_SHAPE,
+        CURVE_OR_ROWS,
         {**CURVE_EXAMPLE, "key": "login"},
         CURVE_CSV,
     )
@@ -292,7 +303,7 @@ SUM = with_body(
     route(
         "The curve of a set of links",
         IN_CURVE,
-        CURVE_SHAPE,
+        CURVE_OR_ROWS,
         {**CURVE_EXAMPLE, "key": None},
         CURVE_CSV,
     ),
@@ -325,7 +336,7 @@ HOT_PATHS: dict[str, Schema] = {
     ),
     "/v1/links/{key}/curve": _hot(
         "link_curve_v1_links__key__curve_get",
-        route("A link's curve", [KEY, *IN_CURVE], CURVE_SHAPE, CURVE_EXAMPLE, CURVE_CSV),
+        route("A link's curve", [KEY, *IN_CURVE], CURVE_OR_ROWS, CURVE_EXAMPLE, CURVE_CSV),
     ),
     "/v1/total": _hot(
         "all_total_v1_total_get",
@@ -336,7 +347,7 @@ HOT_PATHS: dict[str, Schema] = {
         route(
             "The curve of all links, erased ones included",
             IN_CURVE,
-            CURVE_SHAPE,
+            CURVE_OR_ROWS,
             {**CURVE_EXAMPLE, "key": None},
             CURVE_CSV,
         ),

@@ -6,7 +6,7 @@ from query.http.openapi import (
     BOTS,
     CURVE_CSV,
     CURVE_EXAMPLE,
-    CURVE_SHAPE,
+    CURVE_OR_ROWS,
     GROUP,
     IN_CURVE,
     IN_LIST,
@@ -40,4 +40,4 @@ GROUPS = route(
 )
 SUMMARY = route("A group at a glance", [GROUP, TZ, BOTS], SUMMARY_SHAPE, {**SUMMARY_EXAMPLE, **_NAME})
 TOTAL = route("A group's total, for a range or its life", [GROUP, *IN_TOTAL], TOTAL_SHAPE, {**TOTAL_EXAMPLE, **_NAME})
-CURVE = route("A group's curve", [GROUP, *IN_CURVE], CURVE_SHAPE, {**CURVE_EXAMPLE, **_NAME}, CURVE_CSV)
+CURVE = route("A group's curve", [GROUP, *IN_CURVE], CURVE_OR_ROWS, {**CURVE_EXAMPLE, **_NAME}, CURVE_CSV)
