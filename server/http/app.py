@@ -37,6 +37,7 @@ from server.http.unheard import naming_unheard
 from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics
 from server.process.siblings import Siblings
+from server.process.unstored import Unstored
 from server.version import program_version
 from storage.contract import Store
 
@@ -68,12 +69,14 @@ def create_app(
     limiter: ServerLimiter,
     limit_history: Limits,
     open_door: OpenDoor,
+    unstored: Unstored,
     siblings: Siblings | None = None,
     breakdowns: APIRouter | None = None,
 ) -> FrontDoor:
     """Joins the parts into the application that uvicorn runs.
 
-    siblings: this machine's other workers, if any. breakdowns: their routes; None for a server that divides no hits.
+    unstored: what the worker holds that the store may lack. siblings: this machine's other workers, if any.
+    breakdowns: their routes; None for a server that divides no hits.
     """
     room = BodyRoom(monotonic)
     hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, room=room)
@@ -83,10 +86,11 @@ def create_app(
 
     async def erase(key: str) -> None:
         await owner.erase(key)
+        await unstored.erased_here(key)
         if siblings is not None:
             await siblings.tell_erased(key)
 
-    queries = _queries(owner, store, clock, siblings)
+    queries = _queries(owner, unstored, store, clock, siblings)
     app = FastAPI(
         title="Clickcurve",
         version=program_version(),
@@ -118,9 +122,11 @@ def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
     return docs
 
 
-def _queries(owner: Owner, store: Store, clock: Callable[[], float], siblings: Siblings | None) -> Queries:
-    buffered = owner.buffered_links
-    top = TopLinks(store.walk, store.rows, owner.pending, buffered, lambda: owner.status.flushes, store.ladder)
-    keys = KeyList(store.in_order, owner.pending, buffered, store.ladder)
+def _queries(
+    owner: Owner, unstored: Unstored, store: Store, clock: Callable[[], float], siblings: Siblings | None
+) -> Queries:
+    buffered = unstored.buffered_links
+    top = TopLinks(store.walk, store.rows, unstored.pending, buffered, lambda: unstored.flushes, store.ladder)
+    keys = KeyList(store.in_order, unstored.pending, buffered, store.ladder)
     elsewhere = None if siblings is None else siblings.pending
-    return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder, elsewhere), top, keys, clock)
+    return Queries(Reader(store.rows, unstored.pending, owner.revisit, store.ladder, elsewhere), top, keys, clock)
