@@ -17,7 +17,7 @@ from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, apply, forget, merge, next_due
 from clickcurve.buckets.set_aside import decode_set_aside, encode_set_aside
 from clickcurve.keys import ALL_LINKS, SET_ASIDE, kept_days, link_key, link_of
-from ingest.buffer import Buffer, MinuteCounts
+from ingest.buffer import Buffer, SlotCounts
 from storage.contract import Held, OwnRow, SavedRow, Source, Store
 
 ROWS_PER_SAVE = 500  # one short transaction each
@@ -199,7 +199,7 @@ class CountsByKey:
         return self.buffer.without_erased(link, people or NOTHING.people, bots or NOTHING.bots)
 
 
-def _by_key(counts: MinuteCounts, pause: Callable[[], None]) -> dict[str, dict[int, int]]:
+def _by_key(counts: SlotCounts[int], pause: Callable[[], None]) -> dict[str, dict[int, int]]:
     grouped: dict[str, dict[int, int]] = {}
     for piece in counts.pieces(ENTRIES_PER_PAUSE):
         for key, minute, count in piece:

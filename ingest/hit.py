@@ -3,8 +3,9 @@
 Rules. `key`: 1 to 1,024 bytes of UTF-8 without lone surrogates, kept as given. `ts`: epoch seconds (floored) or ISO
 8601, not below 0, at most 300 s ahead; 13 digits are milliseconds and refused rather than guessed. `count`: an
 integer from 1 to 1,000,000,000, not a boolean, not 1.0. `id`: 1 to 128 visible ASCII characters. `bot` beats `ua`;
-with neither it is a person. `null` in a field that may be left out is the same as leaving it out. Fields with other
-names are ignored.
+with neither it is a person. The fields of `Words`, `visitor` and `groups` say who and from where; their rules are in
+`ingest/words/`. `null` in a field that may be left out is the same as leaving it out. Fields with other names are
+ignored.
 
 The functions take values as JSON gave them and raise `HitRejected` with field, value and rule. JSON that no field can
 hold (an object, a list, a number without end) may be given as its bytes.
@@ -20,10 +21,12 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from clickcurve.buckets.errors import HitRejected
-from clickcurve.buckets.ladder import MINUTE_S
+from clickcurve.buckets.ladder import HOUR_S, MINUTE_S
 from clickcurve.keys import KEY_BYTES, is_key, require_key
 from clickcurve.problem import shown
 from clickcurve.times import iso_seconds
+from ingest.words.profile import NO_DIMENSIONS, Profile, ProfileReader, Words, pairs_of
+from ingest.words.visitor import GROUP_PATTERN, GROUPS, VISITOR_PATTERN, require_groups, require_visitor
 
 COUNT_MAX = 1_000_000_000
 ID_CHARACTERS = 128
@@ -39,6 +42,9 @@ UA_RULE = "a string"
 BOT_RULE = "true or false"
 FUTURE = "future"  # what breaks FUTURE_RULE is told apart from other times: a wrong clock
 HIT_RULE = "a JSON object with a key"
+
+# The fields that say who and from where.
+WORD_FIELDS = ("ref", "ip", "country", "lang", "source", "utm", "tags", "visitor", "groups")
 
 NO_TIME = -1
 
@@ -60,7 +66,7 @@ class PlainHit(Struct, forbid_unknown_fields=True, gc=False, eq=False):
     count: _Count = 1
 
 
-class FullHit(Struct, gc=False, eq=False):
+class FullHit(Struct, forbid_unknown_fields=True, gc=False, eq=False):
     """A hit whose fields have the right types and bounds; time and id are yet to be checked."""
 
     key: _Key
@@ -69,6 +75,23 @@ class FullHit(Struct, gc=False, eq=False):
     id: Annotated[str, Meta(min_length=1, max_length=ID_CHARACTERS)] | None = None
     ua: str | None = None
     bot: bool | None = None
+
+
+class WordyHit(FullHit, forbid_unknown_fields=False, eq=False):
+    """A hit that says who or from where, or has fields that are ignored; words are to be checked.
+
+    A class of its own, because hits without any of these fields are decoded faster without them.
+    """
+
+    ref: str | None = None
+    ip: str | None = None
+    country: str | None = None
+    lang: str | None = None
+    source: str | None = None
+    utm: dict[str, str | None] | None = None
+    tags: dict[str, str | None] | None = None
+    visitor: Annotated[str, Meta(pattern=VISITOR_PATTERN)] | None = None
+    groups: Annotated[list[Annotated[str, Meta(pattern=GROUP_PATTERN)]], Meta(max_length=GROUPS)] | None = None
 
 
 class AnyHit(Struct, eq=False):
@@ -80,18 +103,31 @@ class AnyHit(Struct, eq=False):
     id: object = None
     ua: object = None
     bot: object = None
+    ref: object = None
+    ip: object = None
+    country: object = None
+    lang: object = None
+    source: object = None
+    utm: object = None
+    tags: object = None
+    visitor: object = None
+    groups: object = None
     event: tuple[str, str] | None = None  # of a CloudEvent: the id to count under, and the one it was sent with
     rejected: HitRejected | None = None  # why it is no hit, if its fields need not be looked at for that
 
 
+_WITH_WORDS = (WordyHit, AnyHit)
+
+
 class RawHits(Struct, frozen=True, eq=False):
-    """Some hits as read, in the order of the body: one of the four is filled.
+    """Some hits as read, in the order of the body: one of the five is filled.
 
     no_objects: so many values that are no hits, when enough of those were explained.
     """
 
     plain: Sequence[PlainHit] = ()
     full: Sequence[FullHit] = ()
+    wordy: Sequence[WordyHit] = ()
     odd: Sequence[AnyHit] = ()
     no_objects: int = 0
 
@@ -122,9 +158,10 @@ class Hit(Struct, frozen=True, gc=False):
     id: str | None
     bot: bool
     sent_id: str | None = None  # the id that it was sent with, where it counts under another
+    profile: Profile | None = None  # what it says beside, of what is divided
 
 
-def hit_of(raw: FullHit | AnyHit, moment: Moment, is_bot: Judge) -> Hit:
+def hit_of(raw: FullHit | AnyHit, moment: Moment, is_bot: Judge, reader: ProfileReader = NO_DIMENSIONS) -> Hit:
     """Returns the hit that was meant; raises HitRejected for the first rule that is broken."""
     event = None
     if isinstance(raw, AnyHit):
@@ -142,20 +179,49 @@ def hit_of(raw: FullHit | AnyHit, moment: Moment, is_bot: Judge) -> Hit:
     bot = bot_of(raw.bot)
     if bot is None:
         bot = is_bot(ua) if ua is not None else False
-    return Hit(key, minute_start(ts), count, id_, bot, sent_id)
+    profile = None if type(raw) is FullHit and not reader.wants_agents else profile_of(raw, reader)
+    return Hit(key, minute_start(ts), count, id_, bot, sent_id, reader.bot(ua) if bot else profile)
 
 
-def broken_rule(raw: FullHit | AnyHit, moment: Moment) -> str | None:
+def profile_of(raw: FullHit | AnyHit, reader: ProfileReader) -> Profile | None:
+    """Returns what a person's hit says of what is divided; raises HitRejected for the first broken rule of words."""
+    if not isinstance(raw, _WITH_WORDS):
+        return reader.profile(Words(ua=raw.ua)) if raw.ua is not None and reader.wants_agents else None
+    if raw.visitor is not None:
+        require_visitor(raw.visitor)
+    if raw.groups is not None:
+        require_groups(raw.groups)
+    return reader.profile(
+        Words(
+            ip=raw.ip,
+            ref=raw.ref,
+            ua=raw.ua,
+            country=raw.country,
+            lang=raw.lang,
+            source=raw.source,
+            utm=pairs_of(raw.utm),
+            tags=pairs_of(raw.tags),
+        )
+    )
+
+
+def broken_rule(raw: FullHit | AnyHit, moment: Moment, reader: ProfileReader = NO_DIMENSIONS) -> str | None:
     """Returns the field for which `hit_of` would refuse a hit, FUTURE for its time; None for a good one.
 
-    Makes no error and no text: of a million refused hits only the first thousand are explained.
+    Makes no error and no text but for words: of a million refused hits only the first thousand are explained.
     """
-    if isinstance(raw, AnyHit):
-        if raw.rejected is not None:
-            return raw.rejected.field
-        if raw.event is not None:
-            return _broken_field(raw.key, raw.ts, raw.count, None, raw.ua, raw.bot, moment)
-    return _broken_field(raw.key, raw.ts, raw.count, raw.id, raw.ua, raw.bot, moment)
+    if isinstance(raw, AnyHit) and raw.rejected is not None:
+        return raw.rejected.field
+    id_ = None if isinstance(raw, AnyHit) and raw.event is not None else raw.id
+    return _broken_field(raw.key, raw.ts, raw.count, id_, raw.ua, raw.bot, moment) or _broken_words(raw, reader)
+
+
+def _broken_words(raw: FullHit | AnyHit, reader: ProfileReader) -> str | None:
+    try:
+        profile_of(raw, reader)
+    except HitRejected as error:
+        return error.field
+    return None
 
 
 def _broken_field(
@@ -185,6 +251,10 @@ def _broken_time(value: object, moment: Moment) -> str | None:
 
 def minute_start(ts: int) -> int:
     return ts - ts % MINUTE_S
+
+
+def hour_start(ts: int) -> int:
+    return ts - ts % HOUR_S
 
 
 def ts_of(value: object, moment: Moment) -> int:

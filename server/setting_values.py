@@ -7,10 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
+from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.limiter.http.address import addresses
+from ingest.words.dimensions import dimensions_of
 from storage.cassandra import uri
+
+CAPS = len(BREAKDOWN.caps)
+CAP_MOST = 1_000  # an hour of so many values is 20 kB
+CAPS_RULE = f"must be {CAPS} whole numbers from 1 to {CAP_MOST:,}: values a bucket keeps by hour, day, week and month"
 
 
 class Broken(ValueError):
@@ -137,3 +143,31 @@ def _listed(text: str, shape: re.Pattern[str], rule: str) -> tuple[str, ...]:
     if not all(map(shape.fullmatch, parts)):
         raise Broken(rule)
     return parts
+
+
+def dimensions(text: str) -> tuple[str, ...]:
+    """Reads names of dimensions with commas between them; none, or `off`, is none."""
+    if text.strip().lower() in ("", "off"):
+        return ()
+    try:
+        return dimensions_of([part.strip() for part in text.split(",")])
+    except SettingInvalid as error:
+        rule = f": {error.rule}" if error.rule else ""
+        raise Broken(f"must be known names, each once ({error.detail}){rule}") from None
+
+
+def caps(text: str) -> tuple[int, ...]:
+    """Reads how many values a bucket of each tier of breakdowns keeps."""
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != CAPS or not all(part.isascii() and part.isdigit() and len(part) < 5 for part in parts):
+        raise Broken(CAPS_RULE)
+    found = tuple(map(int, parts))
+    if not 1 <= min(found) <= max(found) <= CAP_MOST:
+        raise Broken(CAPS_RULE)
+    return found
+
+
+def country_data(text: str) -> str:
+    if text not in ("builtin", "off") and not file_path(text).is_file():
+        raise Broken("must be builtin, off, or a file in MaxMind's format that is there")
+    return text

@@ -4,8 +4,9 @@ A setting has one name. As a flag it is `--journal-mib`, in the environment `CLI
 `journal_mib`. A flag beats the environment, which beats the file, which beats the default. An unknown name and
 a value that breaks its rule are refused before anything is opened, in one sentence.
 
-The file may hold the limiter's rules as well, in tables `[limits.EVENT]` or `[[limits.EVENT]]`; they are no settings of
-the table, and can be given in no other way.
+In the file the settings `breakdown_...` stand in a table `[breakdown]`, without these letters. The file may hold the
+limiter's rules as well, in tables `[limits.EVENT]` or `[[limits.EVENT]]`; they are no settings of the table, and can be
+given in no other way.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.errors import RuleInvalid, SettingInvalid
 from clickcurve.buckets.ladder import LADDERS, Ladder
 from clickcurve.limiter.http.address import HEADERS
@@ -29,6 +31,9 @@ from server.http.request_head import HEAD_S
 from server.setting_values import (
     Broken,
     anything,
+    caps,
+    country_data,
+    dimensions,
     file_path,
     host_names,
     maybe_file_path,
@@ -47,6 +52,9 @@ from server.setting_values import (
 
 PREFIX = "CLICKCURVE_"
 MAX_WORKERS = 64
+BREAKDOWN_TABLE = "breakdown"
+# Off, as long as no store keeps breakdowns: "ref,country,device,source" then.
+DIMENSIONS_DIVIDED = "off"
 JOURNAL_MIB = MAX_BYTES // 1024 // 1024
 BUFFER_MIB = BUFFER_BYTES // 1024 // 1024
 
@@ -175,6 +183,29 @@ TABLE: tuple[Setting, ...] = (
         "Connections of one address to a worker, but of this machine and trusted proxies; 0: any number.",
         "N",
     ),
+    Setting(
+        "breakdown_dimensions",
+        DIMENSIONS_DIVIDED,
+        dimensions,
+        "By what hits are divided: names such as ref,country,device,source; off: by nothing.",
+        "NAMES",
+    ),
+    Setting(
+        "breakdown_caps",
+        ",".join(map(str, BREAKDOWN.caps)),
+        caps,
+        "Values that are kept in an hour, a day, a week and a month of a link's breakdown.",
+        "N,N,N,N",
+    ),
+    Setting("breakdown_own_hosts", "", host_names, "Hosts of your own: visits from there have no referrer.", "NAMES"),
+    Setting(
+        "breakdown_country_data",
+        "builtin",
+        country_data,
+        "Where the country of an address is looked up: builtin, off, or a file in MaxMind's format.",
+        "FILE",
+    ),
+    Setting("breakdown_visitors", "on", on_or_off, "Count the visitors of a day.", "on|off"),
     Setting("url", "http://127.0.0.1:8080", server_url, "The server to ask.", "URL", side="client"),
     Setting("token", "", anything, "The token to send to it.", "TOKEN", side="client", secret=True),
 )
@@ -209,6 +240,11 @@ class Settings:
     head_s: int
     slowest_bytes_s: int
     address_connections: int
+    breakdown_dimensions: tuple[str, ...]
+    breakdown_caps: tuple[int, ...]
+    breakdown_own_hosts: tuple[str, ...]
+    breakdown_country_data: str
+    breakdown_visitors: bool
     url: str
     token: str
     origins: Mapping[str, str]
@@ -226,7 +262,7 @@ class Settings:
             elif isinstance(value, bool):
                 value = "on" if value else "off"
             elif isinstance(value, tuple):
-                value = ", ".join(value)
+                value = ", ".join(map(str, value))
             rows.append((setting.name, "" if value is None else str(value), self.origins[setting.name]))
         return rows
 
@@ -277,6 +313,7 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
             f"the settings file {path} is not TOML: {error}", field="config", value=str(path)
         ) from error
     rules = _parse_rule_tables(document.pop("limits", {}), path)
+    document |= _breakdown_settings(document.pop(BREAKDOWN_TABLE, {}), path)
     found = {}
     for name, value in document.items():
         setting = _known_setting(name, f"name in {path}")
@@ -286,14 +323,26 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
     return found, rules
 
 
+def _breakdown_settings(table: object, path: Path) -> dict[str, object]:
+    """Returns the settings of the file's table of breakdowns by their names as settings."""
+    if not isinstance(table, dict):
+        raise SettingInvalid(f"{BREAKDOWN_TABLE} in {path} must be a table: [{BREAKDOWN_TABLE}]", field=BREAKDOWN_TABLE)
+    return {f"{BREAKDOWN_TABLE}_{name}": value for name, value in table.items()}
+
+
 def _as_text(name: str, value: object, path: Path) -> str:
-    """Returns a value of the file as a flag would have it; a list of texts has commas between them."""
-    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
-        return ",".join(value)
+    """Returns a value of the file as a flag would have it; lists have commas between their parts."""
+    if isinstance(value, list) and (all(isinstance(part, str) for part in value) or _are_numbers(value)):
+        return ",".join(map(str, value))
     if not isinstance(value, str | int | bool):
         what = f"{name} in {path} is a {type(value).__name__}"
-        raise SettingInvalid(f"{what}: it must be a text, a number, true or false, or a list of texts", field=name)
+        rule = "it must be a text, a number, true or false, or a list of texts or numbers"
+        raise SettingInvalid(f"{what}: {rule}", field=name)
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def _are_numbers(value: list[object]) -> bool:
+    return len(value) > 1 and all(type(part) is int for part in value)
 
 
 def _parse_rule_tables(tables: object, path: Path) -> tuple[Rule, ...]:

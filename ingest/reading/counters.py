@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from clickcurve.buckets.errors import HitRejected
-from ingest.hit import FUTURE, FUTURE_RULE
+from ingest.hit import FUTURE, FUTURE_RULE, WORD_FIELDS
 
 # Why a hit is refused: the field to blame. A time that is only too far ahead (a wrong clock) has a class of its own.
-REFUSAL_CLASSES = ("key", "ts", "future", "count", "id", "ua", "bot", "hit", "event")
+REFUSAL_CLASSES = ("key", "ts", "future", "count", "id", "ua", "bot", "hit", "event", *WORD_FIELDS)
 
 
 def refusal_class(error: HitRejected) -> str:
@@ -16,8 +16,9 @@ def refusal_class(error: HitRejected) -> str:
 
 
 def class_of_rule(broken: str | None) -> str:
-    """Returns the class of a rule that `broken_rule` names."""
-    return broken if broken in REFUSAL_CLASSES else "event"
+    """Returns the class of a rule that `broken_rule` names; of a part of an object the object's."""
+    whole = broken.partition(".")[0] if broken else ""
+    return whole if whole in REFUSAL_CLASSES else "event"
 
 
 @dataclass(slots=True)
@@ -31,6 +32,7 @@ class IngestCounters:
     duplicate: int = 0
     late: int = 0
     refused: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REFUSAL_CLASSES, 0))
+    ignored: dict[str, int] = field(default_factory=dict)  # hits with a field that says nothing of what is divided
     rejected: dict[int, int] = field(default_factory=dict)  # requests without a receipt, by status
     unanswered: int = 0  # connections closed because the outcome is unknown
     disconnected: int = 0  # clients that left in the middle of a body

@@ -24,14 +24,28 @@ from clickcurve.buckets.errors import (
 )
 from clickcurve.keys import key_in_path
 from clickcurve.problem import problem, problem_answer, shown
-from ingest.batch import Batch, Counts, Identified
-from ingest.hit import ID_RULE, NO_TIME, FullHit, Hit, Judge, Moment, PlainHit, hit_of, is_id, minute_start
+from ingest.batch import Batch
+from ingest.hit import (
+    ID_RULE,
+    NO_TIME,
+    FullHit,
+    Hit,
+    Judge,
+    Moment,
+    PlainHit,
+    WordyHit,
+    hit_of,
+    is_id,
+    minute_start,
+)
 from ingest.reading.body import Media, media_of, read_hits, read_one
 from ingest.reading.body_room import BodyRoom, ClientGone, HeldBody
 from ingest.reading.content_encoding import coding_of, too_large
 from ingest.reading.counters import IngestCounters
+from ingest.reading.profile_table import batch_of, count_ignored
 from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, Item, Receipt
 from ingest.reading.request_sums import RequestSums
+from ingest.words.profile import NO_DIMENSIONS, ProfileReader
 
 HITS = b"/v1/hits"
 HIT = b"/v1/hits/"
@@ -85,7 +99,7 @@ class HitRoutes:
     """Answers the write routes.
 
     clock gives epoch seconds; minutes_since(now) the start of the oldest day that is kept in minutes; is_bot judges a
-    user agent. The counters are plain numbers for the server to export.
+    user agent, and reader reads what hits say beside. The counters are plain numbers for the server to export.
     """
 
     def __init__(
@@ -96,6 +110,7 @@ class HitRoutes:
         is_bot: Judge,
         counters: IngestCounters | None = None,
         *,
+        reader: ProfileReader = NO_DIMENSIONS,
         room: BodyRoom | None = None,
         receipt_items: int = RECEIPT_ITEMS,
     ) -> None:
@@ -104,6 +119,7 @@ class HitRoutes:
         self._clock = clock
         self._minutes_since = minutes_since
         self._is_bot = is_bot
+        self._reader = reader
         self._room = room if room is not None else BodyRoom(clock)
         self._receipt_items = receipt_items
         self._now = Moment.at(clock(), minutes_since)
@@ -162,16 +178,14 @@ class HitRoutes:
     def _count_full(self, raw: FullHit) -> Counting | None:
         moment = self._moment()
         try:
-            hit = hit_of(raw, moment, self._is_bot)
+            hit = hit_of(raw, moment, self._is_bot, self._reader)
         except HitRejected:
             return None
         if hit.count != 1 or hit.minute < moment.late_before:
             return None
-        counts: Counts = {hit.minute: {hit.key: 1}}
-        people, bots = ({}, counts) if hit.bot else (counts, {})
-        if hit.id is None:
-            return self.intake.accept(Batch(people, bots, [], {}, None))
-        return self.intake.accept(Batch({}, {}, [Identified(hit.id, people, bots)], {}, None))
+        if type(raw) is WordyHit:
+            count_ignored([raw], self._reader, self.counters.ignored)
+        return self.intake.accept(batch_of(hit))
 
     def _duplicate(self, ids: frozenset[str]) -> Answer:
         """Returns the answer to one hit whose id was counted before."""
@@ -272,7 +286,7 @@ class HitRoutes:
         self.counters.body_bytes += len(body)
 
     def _sums(self, name: str | None) -> RequestSums:
-        return RequestSums(self._moment(), name, receipt_items=self._receipt_items)
+        return RequestSums(self._moment(), name, receipt_items=self._receipt_items, reader=self._reader)
 
     async def _settle(self, sums: RequestSums) -> Answer:
         batch = sums.batch()

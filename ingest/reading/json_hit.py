@@ -41,6 +41,18 @@ class _HitFields(Struct, gc=False, eq=False):
     id: Raw = ABSENT
     ua: Raw = ABSENT
     bot: Raw = ABSENT
+    ref: Raw = ABSENT
+    ip: Raw = ABSENT
+    country: Raw = ABSENT
+    lang: Raw = ABSENT
+    source: Raw = ABSENT
+    utm: Raw = ABSENT
+    tags: Raw = ABSENT
+    visitor: Raw = ABSENT
+    groups: Raw = ABSENT
+
+
+_OF_PARTS = ("utm", "tags", "groups")  # the fields that are objects or lists
 
 
 class _EventFields(Struct, gc=False, eq=False):
@@ -99,8 +111,20 @@ def read_event(value: bytes) -> AnyHit:
 
 
 def _any_hit(value: bytes) -> AnyHit:
-    given = object_fields(value, _HIT).get
-    return AnyHit(given("key"), given("ts"), given("count"), given("id"), given("ua"), given("bot"))
+    hit = AnyHit()
+    for name, given in object_fields(value, _HIT).items():
+        if name in _OF_PARTS and isinstance(given, bytes) and given[:1] in (b"{", b"["):
+            given = _parts(given)
+        setattr(hit, name, given)
+    return hit
+
+
+def _parts(value: bytes) -> object:
+    try:
+        text = value.decode("utf-8", "surrogateescape")
+        return json.loads(text, parse_constant=_no_constant, parse_int=_number_or_bytes, parse_float=_number_or_bytes)
+    except (ValueError, RecursionError) as error:
+        raise NotJson(str(error)) from None
 
 
 def joined_id(source: str, event_id: str) -> str:

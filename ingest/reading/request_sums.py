@@ -6,14 +6,16 @@ has counted nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
 
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
-from clickcurve.buckets.ladder import MINUTE_S
+from clickcurve.buckets.ladder import HOUR_S, MINUTE_S
 from clickcurve.times import iso_seconds
-from ingest.batch import Batch, Counts, Identified, SourceStep
+from ingest.batch import Batch, Counts, SourceStep
 from ingest.hit import (
     NO_TIME,
     AnyHit,
@@ -25,18 +27,31 @@ from ingest.hit import (
     RawHits,
     broken_rule,
     hit_of,
+    hour_start,
     is_id,
     minute_start,
     refused_count,
     ts_of,
 )
 from ingest.reading.counters import IngestCounters, class_of_rule, refusal_class
+from ingest.reading.profile_table import count_ignored, made_batch, said_by, said_by_agents
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt
+from ingest.words.profile import NO_DIMENSIONS, Profile, ProfileReader
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
 IDENTIFIED_HITS = 100_000
 # Values in one body. 4 kB of gzip can hold two million, each of which takes a microsecond and more to judge.
 BODY_VALUES = 1_000_000
+
+
+CellsByProfile = defaultdict[Profile, defaultdict[str, int]]
+
+
+def _no_cells() -> CellsByProfile:
+    return defaultdict(_no_counts)
+
+
+_no_counts: Callable[[], defaultdict[str, int]] = partial(defaultdict, int)
 
 
 class RequestSums:
@@ -52,6 +67,7 @@ class RequestSums:
         identified_hits: int = IDENTIFIED_HITS,
         receipt_items: int = RECEIPT_ITEMS,
         body_values: int = BODY_VALUES,
+        reader: ProfileReader = NO_DIMENSIONS,
     ) -> None:
         self._body_values = body_values
         self.moment = moment
@@ -61,7 +77,9 @@ class RequestSums:
         self._people: Counts = {}
         self._bots: Counts = {}
         self._openings: dict[str, int] = {}
-        self._identified: list[Identified] = []
+        self._reader = reader
+        self._words: defaultdict[int, CellsByProfile] = defaultdict(_no_cells)
+        self._ignored: dict[str, int] = {}
         self._with_id: list[Hit] = []
         self._repeated: dict[int, Hit] = {}  # by index: later hits with an id that an earlier one of this request has
         self._ids: dict[str, int] = {} if name is None else {name: -1}  # the index of the first hit that has it
@@ -76,7 +94,13 @@ class RequestSums:
         if raw.plain:
             self._add_plain(raw.plain)
         if raw.full:
-            self._add_full(raw.full, is_bot)
+            if self._reader.wants_agents or self._reader.wants_bots:
+                self._add_divided(raw.full, said_by_agents(raw.full), is_bot)
+            else:
+                self._add_full(raw.full, is_bot)
+        if raw.wordy:
+            self._add_divided(raw.wordy, said_by(raw.wordy), is_bot)
+            count_ignored(raw.wordy, self._reader, self._ignored)
         for hit in raw.odd:
             self._add_odd(hit, is_bot)
         if raw.no_objects:
@@ -141,18 +165,56 @@ class RequestSums:
             cell[hit.key] = cell.get(hit.key, 0) + (hit.count or 1)
         self._hits += len(hits)
 
+    def _add_divided(self, hits: Sequence[FullHit], words: Sequence[tuple[object, ...]], is_bot: Judge) -> None:
+        """Adds hits as `_add_full` does, and counts again those that say something."""
+        people, bots, limit = self._people, self._bots, self.moment.latest + 1
+        profile_of = self._reader.profile
+        start = end = hour = hour_end = 0
+        cells: CellsByProfile = _no_cells()
+        for index, (hit, said) in enumerate(zip(hits, words, strict=True), self._hits):
+            ts, id_ = hit.ts, hit.id
+            if ts is None:
+                ts = self.moment.now
+            elif isinstance(ts, str):
+                ts = iso_seconds(ts)
+            try:
+                profile = profile_of(said)
+            except HitRejected:
+                ts = None  # to be refused
+            if ts is None or not 0 <= ts < limit or (id_ is not None and not is_id(id_)):
+                self._refuse_full(hit, is_bot, index)
+                continue
+            if not start <= ts < end:
+                start = minute_start(int(ts))
+                end = start + MINUTE_S
+            if not hour <= start < hour_end:
+                hour = hour_start(start)
+                hour_end, cells = hour + HOUR_S, self._words[hour]
+            bot = (hit.ua is not None and is_bot(hit.ua)) if hit.bot is None else hit.bot
+            profile = self._reader.bot(hit.ua) if bot else profile
+            key, count = hit.key, hit.count or 1
+            if id_ is not None:
+                self._add_with_id(index, id_, Hit(key, start, count, id_, bot, None, profile))
+                continue
+            cell = (bots if bot else people).setdefault(start, {})
+            cell[key] = cell.get(key, 0) + count
+            if profile is not None:
+                cells[profile][key] += count
+        self._hits += len(hits)
+
     def _add_odd(self, raw: AnyHit, is_bot: Judge) -> None:
         if self.explains_no_more():
-            broken = broken_rule(raw, self.moment)
+            broken = broken_rule(raw, self.moment, self._reader)
             if broken is not None:
                 self._count_refused(class_of_rule(broken), refused_count(raw.count))
                 self._hits += 1
                 return
         try:
-            hit = hit_of(raw, self.moment, is_bot)
+            hit = hit_of(raw, self.moment, is_bot, self._reader)
         except HitRejected as error:
             self.refuse(error, refused_count(raw.count))
         else:
+            count_ignored([raw], self._reader, self._ignored)
             self.add_hit(hit)
 
     def add_hit(self, hit: Hit) -> None:
@@ -162,6 +224,8 @@ class RequestSums:
         else:
             cell = (self._bots if hit.bot else self._people).setdefault(hit.minute, {})
             cell[hit.key] = cell.get(hit.key, 0) + hit.count
+            if hit.profile is not None:
+                self._words[hour_start(hit.minute)][hit.profile][hit.key] += hit.count
         self._hits += 1
 
     def _add_with_id(self, index: int, id_: str, hit: Hit) -> None:
@@ -173,8 +237,6 @@ class RequestSums:
             raise BodyTooLarge("too many ids; an Idempotency-Key names many hits at once", field="id", rule=rule)
         self._ids[id_] = index
         self._with_id.append(hit)
-        counts: Counts = {hit.minute: {hit.key: hit.count}}
-        self._identified.append(Identified(id_, {}, counts) if hit.bot else Identified(id_, counts, {}))
 
     def add_history(self, key: str, people: Mapping[int, int], bots: Mapping[int, int], opening: int) -> None:
         """Adds what one object tells of a link's past: minute start -> count, and a count without dates."""
@@ -190,7 +252,7 @@ class RequestSums:
     def _refuse_ahead(self, hit: PlainHit, hits: Sequence[PlainHit]) -> None:
         if self.explains_no_more():
             raw = AnyHit(hit.key, hit.ts, hit.count)
-            self._count_refused(class_of_rule(broken_rule(raw, self.moment)), hit.count)
+            self._count_refused(class_of_rule(broken_rule(raw, self.moment, self._reader)), hit.count)
             return
         try:
             ts_of(hit.ts, self.moment)
@@ -199,10 +261,10 @@ class RequestSums:
 
     def _refuse_full(self, hit: FullHit, is_bot: Judge, index: int) -> None:
         if self.explains_no_more():
-            self._count_refused(class_of_rule(broken_rule(hit, self.moment)), hit.count or 1)
+            self._count_refused(class_of_rule(broken_rule(hit, self.moment, self._reader)), hit.count or 1)
             return
         try:
-            hit_of(hit, self.moment, is_bot)
+            hit_of(hit, self.moment, is_bot, self._reader)
         except HitRejected as error:
             self._note(error, hit.count or 1, index)
         else:
@@ -238,14 +300,15 @@ class RequestSums:
         """Returns what the owner is to count; None if not one hit is good."""
         if not (self._people or self._bots or self._with_id or self._repeated):
             return None
-        if self._name is None:
-            return Batch(self._people, self._bots, self._identified, {}, None)
-        whole = Identified(self._name, self._people, self._bots)
-        return Batch({}, {}, [whole, *self._identified], {}, None)
+        if not (self._words or self._with_id or self._name):  # nearly always
+            return Batch(self._people, self._bots, [], {}, None)
+        return made_batch(self._people, self._bots, self._words, self._name, self._with_id)
 
     def batch_with(self, step: SourceStep) -> Batch:
         """Returns the batch that moves an import's offset together with the hits, if any."""
-        return Batch(self._people, self._bots, self._identified, self._openings, step)
+        batch = made_batch(self._people, self._bots, self._words, None, self._with_id)
+        batch.openings, batch.source = self._openings, step
+        return batch
 
     def receipt(self, counted_before: frozenset[str] = frozenset()) -> Receipt:
         """Returns the receipt, given the ids of the batch that the owner had counted before."""
@@ -274,6 +337,8 @@ class RequestSums:
         counters.late += receipt.late
         for reason, count in self._refused_sums.items():
             counters.refused[reason] = counters.refused.get(reason, 0) + count
+        for name, count in self._ignored.items():
+            counters.ignored[name] = counters.ignored.get(name, 0) + count
 
     def _sums_without_id(self) -> tuple[int, int]:
         """Sums the counts that have no id of their own: all, and the late ones."""

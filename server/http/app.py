@@ -18,6 +18,7 @@ from ingest.reading.body_room import BodyRoom
 from ingest.reading.bots import bot_judge
 from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
+from ingest.words.profile import ProfileReader
 from query.http.hot_endpoint import HotQueries
 from query.http.routes import routes as query_routes
 from query.key_list import KeyList
@@ -70,6 +71,7 @@ def create_app(
     limit_history: Limits,
     open_door: OpenDoor,
     unstored: Unstored,
+    reader: ProfileReader,
     siblings: Siblings | None = None,
     breakdowns: APIRouter | None = None,
 ) -> FrontDoor:
@@ -79,7 +81,7 @@ def create_app(
     breakdowns: their routes; None for a server that divides no hits.
     """
     room = BodyRoom(monotonic)
-    hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, room=room)
+    hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=reader, room=room)
 
     def moment() -> Moment:
         return Moment.at(clock(), minutes_since)

@@ -14,6 +14,9 @@ from fastapi import FastAPI
 from ingest.hit import COUNT_MAX, ID_CHARACTERS
 from ingest.reading.content_encoding import BODY_BYTES
 from ingest.reading.receipt import RECEIPT_ITEMS
+from ingest.words.campaign import UTM
+from ingest.words.profile import TAGS
+from ingest.words.visitor import GROUPS, VISITOR_PATTERN
 from query.http.openapi import HOT_PATHS
 from server.http.auth import scope_of
 
@@ -73,6 +76,19 @@ _HIT: Schema = {
         "id": {"type": "string", "maxLength": ID_CHARACTERS, "description": "Counts once within 48 hours."},
         "ua": {"type": "string", "description": "The visitor's user agent, which tells bots from people."},
         "bot": {"type": "boolean", "description": "Beats `ua`. With neither it is a person."},
+        "ref": {"type": "string", "description": "Where the visitor came from: a URL or a host."},
+        "ip": {"type": "string", "description": "The visitor's address, of which only the country is kept."},
+        "country": {"type": "string", "pattern": "^[A-Za-z]{2}$", "description": "Beats `ip`."},
+        "lang": {"type": "string", "description": "A language tag or an Accept-Language."},
+        "source": {"type": "string", "minLength": 1, "description": "Where the link was put up, such as `qr`."},
+        "utm": {"type": "object", "properties": {name: {"type": "string"} for name in UTM}},
+        "tags": {"type": "object", "maxProperties": TAGS, "description": "By names that the settings know."},
+        "visitor": {
+            "type": "string",
+            "pattern": VISITOR_PATTERN.replace("\\Z", "$"),
+            "description": "Names a visitor.",
+        },
+        "groups": {"type": "array", "maxItems": GROUPS, "items": {"type": "string", "minLength": 1}},
     },
 }
 SEND_EXAMPLES: dict[str, Any] = {

@@ -25,6 +25,8 @@ def of_ingest(counters: IngestCounters) -> Iterator[Sample]:
     yield Sample("clickcurve_hits_total", sum(counters.refused.values()), ("refused",))
     for rule, count in counters.refused.items():
         yield Sample("clickcurve_refused_hits_total", count, (rule,))
+    for name, count in counters.ignored.items():
+        yield Sample("clickcurve_ignored_fields_total", count, (name,))
     yield Sample("clickcurve_writes_total", counters.singles, ("single",))
     yield Sample("clickcurve_writes_total", counters.batches, ("batch",))
     for status, count in counters.rejected.items():

@@ -43,6 +43,7 @@ from server.process.schedule import Schedule
 from server.process.supervisor import ParentProcess
 from server.process.unstored import Unstored
 from server.settings import Settings
+from server.words import profile_reader
 from storage.contract import Store
 from storage.from_uri import open_store
 
@@ -117,7 +118,7 @@ class Worker:
         self.fold = jobs.DailyFold(today)
         self.schedule = self._schedule()
         journal_limit = settings.journal_mib * MIB
-        readiness = Readiness(
+        ready = Readiness(
             lambda: self.unstored.status, journal_limit, settings.flush_s, store.rows, lambda: self.stopping
         )
         self.siblings = siblings.Siblings(settings.data, number, settings.workers)
@@ -128,7 +129,7 @@ class Worker:
             self.name,
             [
                 lambda: samples.of_ingest(counting.ingest),
-                lambda: samples.of_owner(self.unstored.status, journal_limit, readiness.flush_state()),
+                lambda: samples.of_owner(self.unstored.status, journal_limit, ready.flush_state()),
                 lambda: samples.of_store(store.measures()),
                 lambda: samples.of_jobs(self.schedule.status),
                 lambda: samples.of_requests(counting.problems, gate, self.front.answers, self.siblings.unheard),
@@ -149,11 +150,12 @@ class Worker:
             gate,
             counting,
             self.metrics,
-            readiness,
+            ready,
             self.limiter,
             self.limit_history,
             OpenDoor(settings.host, settings.allowed_hosts, settings.cors_origins),
             self.unstored,
+            profile_reader(settings),
             self.siblings if settings.workers > 1 else None,
         )
 

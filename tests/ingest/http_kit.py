@@ -21,6 +21,7 @@ from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.json_array import PIECE_BYTES
 from ingest.reading.receipt import RECEIPT_ITEMS
 from ingest.reading.request_sums import RequestSums
+from ingest.words.profile import NO_DIMENSIONS, ProfileReader
 
 NOW = 1_767_225_600 + 12 * 3600 + 34  # 2026-01-01T12:00:34Z
 DAY = 1_767_225_600  # 2026-01-01T00:00:00Z
@@ -104,11 +105,23 @@ class Reply:
 class Client:
     """Calls the routes as a server would."""
 
-    def __init__(self, room: BodyRoom | None = None, receipt_items: int = RECEIPT_ITEMS, **options: Any) -> None:
+    def __init__(
+        self,
+        room: BodyRoom | None = None,
+        receipt_items: int = RECEIPT_ITEMS,
+        reader: ProfileReader = NO_DIMENSIONS,
+        **options: Any,
+    ) -> None:
         self.intake = MemoryIntake()
         room = room or BodyRoom(lambda: 0.0, **options)
         self.routes = HitRoutes(
-            self.intake, lambda: NOW + 0.9, minutes_since, is_bot, room=room, receipt_items=receipt_items
+            self.intake,
+            lambda: NOW + 0.9,
+            minutes_since,
+            is_bot,
+            reader=reader,
+            room=room,
+            receipt_items=receipt_items,
         )
 
     def post(

@@ -6,7 +6,7 @@ import re
 import pytest
 from crawleruseragents import CRAWLER_USER_AGENTS_DATA, is_crawler
 
-from ingest.reading.bots import AGENT_CHARACTERS, bot_judge, grouped
+from ingest.reading.bots import AGENT_CHARACTERS, bot_judge, bot_name_of, bot_namer, grouped
 
 INSTANCES = [agent for entry in CRAWLER_USER_AGENTS_DATA for agent in entry.get("instances", [])]
 
@@ -63,3 +63,30 @@ def test_grouping_keeps_the_meaning_of_odd_patterns() -> None:
         "zebra",
     ):
         assert bool(one.search(text)) == any(re.search(pattern, text) for pattern in patterns), text
+
+
+def test_every_pattern_has_a_name_that_people_can_read() -> None:
+    names = {entry["pattern"]: bot_name_of(entry["pattern"]) for entry in CRAWLER_USER_AGENTS_DATA}
+    assert [pattern for pattern, name in names.items() if not name or set(name) & set("\\^$[]|*")] == []
+    assert max(map(len, names.values())) < 60
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        ("Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)", "Googlebot"),
+        ("Wget/1.21", "wget"),
+        ("curl/8.5.0", "curl"),
+        ("Mozilla/5.0 (compatible; AhrefsBot/7.0; +http://ahrefs.com/robot/)", "AhrefsBot"),
+        ("Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0", ""),
+        ("x" * AGENT_CHARACTERS + "Googlebot/2.1", ""),
+    ],
+)
+def test_a_bot_is_named_by_the_pattern_that_knows_it(agent: str, name: str) -> None:
+    assert bot_namer()(agent) == name
+
+
+def test_what_is_judged_a_bot_has_a_name() -> None:
+    is_bot, name = bot_judge(), bot_namer()
+    for agent in random.Random(2).sample(INSTANCES, 200):
+        assert bool(name(agent)) == is_bot(agent), agent

@@ -80,6 +80,22 @@ def test_the_database_lies_in_the_data_folder_unless_a_store_is_named() -> None:
         ({}, {"CLICKCURVE_FLUSH": "15"}, "flush is not a setting (variable CLICKCURVE_FLUSH); did you mean flush_s?"),
         ({}, {"CLICKCURVE_xyz": "1"}, "xyz is not a setting"),
         ({}, {"CLICKCURVE_port": "1"}, "the variable CLICKCURVE_port must be written CLICKCURVE_PORT"),
+        (
+            {"breakdown_dimensions": "ref,refs"},
+            {},
+            "it must be known names, each once (refs is not a dimension): ref, ",
+        ),
+        ({"breakdown_dimensions": "ref,ref"}, {}, "it must be known names, each once (a dimension stands twice)"),
+        ({"breakdown_caps": "1,2,3"}, {}, "it must be 4 whole numbers from 1 to 1,000"),
+        ({"breakdown_caps": "1,2,3,0"}, {}, "it must be 4 whole numbers from 1 to 1,000"),
+        ({"breakdown_caps": "1,2,3,1001"}, {}, "it must be 4 whole numbers from 1 to 1,000"),
+        ({}, {"CLICKCURVE_BREAKDOWN_OWN_HOSTS": "http://a"}, "must be names such as clicks.example.org"),
+        (
+            {},
+            {"CLICKCURVE_BREAKDOWN_COUNTRY_DATA": "/nowhere"},
+            "it must be builtin, off, or a file in MaxMind's format",
+        ),
+        ({}, {"CLICKCURVE_BREAKDOWN_VISITORS": "maybe"}, "it must be on or off"),
         ({"config": "/nowhere/at/all.toml"}, {}, "the settings file /nowhere/at/all.toml cannot be read: No such file"),
     ],
 )
@@ -100,6 +116,9 @@ def test_a_wrong_or_unknown_setting_is_refused_in_one_sentence(
         ("port = 1.5\n", "port in {file} is a float"),
         ("port =\n", "the settings file {file} is not TOML"),
         ('config = "b.toml"\n', "{file} names a further settings file"),
+        ("breakdown = 1\n", "breakdown in {file} must be a table: [breakdown]"),
+        ("[breakdown]\nrefs = 1\n", "breakdown_refs is not a setting (name in {file})"),
+        ("[breakdown]\ncaps = [1, 2.5]\n", "breakdown_caps in {file} is a list"),
         ('port = "x"\n', "port (file {file}) is 'x': it must be a whole number"),
     ],
 )
@@ -125,3 +144,24 @@ def test_a_secret_is_not_repeated_in_a_refusal(tmp_path: Path) -> None:
     with pytest.raises(SettingInvalid) as refused:
         read_settings({"config": str(config)}, {})
     assert "cc_secret" not in refused.value.detail
+
+
+def test_nothing_is_divided_until_stores_keep_breakdowns() -> None:
+    assert read_settings({}, {}).breakdown_dimensions == ()
+
+
+def test_the_table_of_breakdowns_is_read_as_flags_and_variables_are(tmp_path: Path) -> None:
+    config = tmp_path / "clickcurve.toml"
+    table = 'dimensions = ["ref", "tag.team"]\ncaps = [10, 9, 8, 7]\nown_hosts = ["a.example"]\nvisitors = false\n'
+    config.write_text(f'port = 9000\n[breakdown]\n{table}country_data = "off"\n')
+    found = read_settings({"config": str(config)}, {})
+    assert (found.port, found.breakdown_dimensions, found.breakdown_caps) == (9_000, ("ref", "tag.team"), (10, 9, 8, 7))
+    assert (found.breakdown_own_hosts, found.breakdown_visitors) == (("a.example",), False)
+    assert found.breakdown_country_data == "off"
+    assert ("breakdown_caps", "10, 9, 8, 7", f"file {config}") in found.listing()
+    both = read_settings(
+        {"breakdown_dimensions": "lang", "config": str(config)}, {"CLICKCURVE_BREAKDOWN_CAPS": "1,1,1,1"}
+    )
+    assert (both.breakdown_dimensions, both.breakdown_caps) == (("lang",), (1, 1, 1, 1))
+    config.write_text("[breakdown]\ndimensions = []\n")
+    assert read_settings({"config": str(config)}, {}).breakdown_dimensions == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import HitRejected, SettingInvalid
+from ingest.reading.bots import bot_namer
 from ingest.words.agent import NO_AGENT, AgentReader
 from ingest.words.campaign import campaign_of_query, source_of, utm_of
 from ingest.words.country import address_of, country_of_field, country_reader
+from ingest.words.dimensions import dimensions_of
 from ingest.words.language import language_of
-from ingest.words.profile import NO_WORDS, ProfileReader, Words, dimensions_of
+from ingest.words.profile import NO_WORDS, Profile, ProfileReader, Words, pairs_of
 from ingest.words.referrer import ALIASES, host_of, own_hosts_of, referrer_of
 from ingest.words.text import VALUE_BYTES, cut, text_of
 
@@ -238,8 +241,13 @@ def reader(*dimensions: str) -> ProfileReader:
     return ProfileReader(dimensions, country_reader("builtin"), own_hosts_of(["short.example"]))
 
 
+def values(profile: Profile | None) -> tuple[str, ...] | None:
+    return None if profile is None else profile.values
+
+
 def test_a_profile_has_a_value_for_each_dimension_of_people() -> None:
-    found = reader("ref", "country", "device", "source", "lang", "utm_campaign", "tag.team", "bot")
+    dimensions = ("ref", "country", "device", "source", "lang", "utm_campaign", "tag.team")
+    found = reader(*dimensions, "bot")
     words = Words(
         ref="https://www.news.example/",
         ip="193.99.144.80",
@@ -249,19 +257,24 @@ def test_a_profile_has_a_value_for_each_dimension_of_people() -> None:
         utm={"campaign": "spring", "source": "mail"},
         tags={"team": "blue", "other": "x"},
     )
-    assert found.profile(words) == ("news.example", "DE", "phone", "qr", "de", "spring", "blue")
-    assert found.profile(Words(ref="x.example")) == ("x.example", "", "", "", "", "", "")
+    for each in (words, Words(*map(pairs_of, words)), words):
+        profile = Profile(dimensions, ("news.example", "DE", "phone", "qr", "de", "spring", "blue"))
+        assert found.profile(each) == profile
+    assert values(found.profile(Words(ref="x.example"))) == ("x.example", "", "", "", "", "", "")
 
 
 def test_hits_that_say_nothing_of_the_dimensions_have_no_profile() -> None:
     found = reader("ref", "source")
     assert found.profile(NO_WORDS) is None
     assert found.profile(Words(ua=IPHONE, ip="193.99.144.80", country="FR", lang="de")) is None
-    assert found.profile(Words(ref="")) == ("", "")  # a visit without a referrer says that
+    assert values(found.profile(Words(ref=""))) == ("", "")  # a visit without a referrer says that
 
 
 def test_a_country_that_is_given_beats_the_address() -> None:
-    assert reader("country").profile(Words(ip="193.99.144.80", country="fr")) == ("FR",)
+    found = reader("country")
+    assert values(found.profile(Words(ip="193.99.144.80", country="fr"))) == ("FR",)
+    assert values(found.profile(Words(ip="193.99.144.80"))) == ("DE",)
+    assert values(found.profile(Words(ip="127.0.0.1"))) == ("",)
 
 
 def test_words_that_break_a_rule_are_refused_each_time() -> None:
@@ -273,6 +286,38 @@ def test_words_that_break_a_rule_are_refused_each_time() -> None:
             found.profile(Words(ref="x" * 2_049))
         with pytest.raises(HitRejected):
             found.profile(Words(ref="a", ip="nowhere"))
+        with pytest.raises(HitRejected):
+            found.profile(Words(ip=["193.99.144.80"]))
+        with pytest.raises(HitRejected):
+            found.profile(Words(ref={"a": 1}))
+
+
+def test_tags_are_those_that_the_settings_know_and_say_something() -> None:
+    found = reader("tag.team")
+    assert found.profile(Words(tags={"other": "x"})) is None
+    for tags in ({"team": ""}, {"team": "x" * 101}, {"team": 1}, dict.fromkeys("abcde", "x"), ["team"], "team"):
+        for written in (tags, pairs_of(tags)):
+            with pytest.raises(HitRejected, match="tag"):
+                found.profile(Words(tags=written))
+
+
+def test_a_bots_profile_is_its_name_if_bots_are_divided() -> None:
+    assert reader("ref").bot("Googlebot/2.1") is None
+    found = ProfileReader(("ref", "bot"), country_reader("off"), frozenset(), bot_namer())
+    assert found.bot("Mozilla/5.0 (compatible; Googlebot/2.1)") == Profile(("bot",), ("Googlebot",))
+    assert found.bot(None) == found.bot("Mozilla/5.0") == Profile(("bot",), ("",))
+
+
+@given(st.ip_addresses(v=4).map(str) | st.text(st.sampled_from("0123456789. :af%"), max_size=16) | st.text(max_size=5))
+def test_an_address_is_read_as_the_standard_library_does(text: str) -> None:
+    try:
+        read = ip_address(text.strip())
+    except ValueError:
+        with pytest.raises(HitRejected):
+            address_of(text)
+        return
+    mapped = read.ipv4_mapped if isinstance(read, IPv6Address) else None
+    assert address_of(text) == str(mapped or read).partition("%")[0]
 
 
 def test_referrers_are_texts_to_2048_bytes() -> None:

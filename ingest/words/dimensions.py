@@ -1,0 +1,36 @@
+"""The dimensions by which hits can be divided, and the caps of what is kept of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from clickcurve.buckets.errors import SettingInvalid
+
+BOT: Final = "bot"  # the dimension that counts bots, by the name of the pattern that knows them
+TAG: Final = "tag."
+TAG_BYTES = 100
+DIMENSIONS: Final = (
+    "ref",
+    "country",
+    "device",
+    "source",
+    "browser",
+    "os",
+    "lang",
+    "utm_source",
+    "utm_medium",
+    "utm_campaign",
+    BOT,
+)
+DIMENSION_RULE = f"{', '.join(DIMENSIONS)}, tag.NAME"
+
+
+def dimensions_of(names: Sequence[str]) -> tuple[str, ...]:
+    """Returns the dimensions of the setting; raises SettingInvalid for an unknown name or a repeated one."""
+    for name in names:
+        if name not in DIMENSIONS and not (name.startswith(TAG) and 0 < len(name.removeprefix(TAG)) <= TAG_BYTES):
+            raise SettingInvalid(f"{name} is not a dimension", field="dimensions", value=name, rule=DIMENSION_RULE)
+    if len(set(names)) < len(names):
+        raise SettingInvalid("a dimension stands twice", field="dimensions", value=", ".join(names))
+    return tuple(names)

@@ -1,0 +1,256 @@
+"""What hits say beside, from the bytes of a body into a batch: however it is read it means the same."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.batch import Batch, ProfileCounts, WordyBatch, WordyIdentified, decode_batch, encode_batch
+from ingest.hit import WORD_FIELDS
+from ingest.reading.body import Media
+from ingest.reading.bots import bot_namer
+from ingest.reading.counters import IngestCounters
+from ingest.reading.json_array import PIECE_BYTES
+from ingest.reading.request_sums import RequestSums
+from ingest.words.country import country_reader
+from ingest.words.profile import NO_DIMENSIONS, Profile, ProfileReader
+from tests.ingest.http_kit import DAY, MOMENT, NOW, Client, law, summed
+
+DIVIDED = ("ref", "country", "device", "source", "lang", "utm_campaign", "tag.t")
+READER = ProfileReader((*DIVIDED, "bot"), country_reader("builtin"), frozenset({"own.example"}), bot_namer())
+IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 Safari"
+GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1)"
+HOUR = NOW - NOW % 3_600
+
+# For each field, in the order in which they are looked at: values, and what they say; False: it is refused.
+VALUES: dict[str, list[tuple[Any, Any]]] = {
+    "visitor": [("v-1", {}), ("", False), ("x" * 129, False), ("ü", False), ("a b", False), (7, False), (["v"], False)],
+    "groups": [
+        (["g", "ü" * 32], {}),
+        (["ü" * 33], False),
+        ([""], False),
+        (["g"] * 5, False),
+        (["\x1b"], False),
+        ("g", False),
+        ({}, False),
+        ([1], False),
+    ],
+    "ip": [
+        ("193.99.144.80", {"country": "DE"}),
+        (" 127.0.0.1 ", {"country": ""}),
+        ("2001:db8::1", {"country": ""}),
+        ("here", False),
+        (1, False),
+        ([1], False),
+    ],
+    "ref": [
+        ("https://www.News.example:8080/path?secret=1", {"ref": "news.example"}),
+        ("https://own.example/", {"ref": ""}),
+        ("", {"ref": ""}),
+        ("a\x1b.example", False),
+        ("x" * 2_049, False),
+        (True, False),
+        ({}, False),
+    ],
+    "country": [("fr", {"country": "FR"}), ("FRA", False), ("", False), (4, False)],
+    "lang": [("de-AT,en;q=0.8", {"lang": "de"}), ("*", {"lang": ""}), ("x" * 1_025, False), (1.5, False)],
+    "source": [("qr", {"source": "qr"}), ("", False), ("x" * 65, False), ([], False)],
+    "utm": [
+        ({"campaign": "spring", "term": "x"}, {"utm_campaign": "spring"}),
+        ({"campaign": None}, {}),
+        ({"term": 1}, {}),
+        ({"campaign": 1}, False),
+        ({"medium": "\x1b"}, False),
+        ("spring", False),
+        ([], False),
+    ],
+    "tags": [
+        ({"t": "blue", "u": "x"}, {"tag.t": "blue"}),
+        ({"u": "x"}, {}),
+        ({"u": [1]}, {}),
+        ({"t": ""}, False),
+        ({"t": 1}, False),
+        (dict.fromkeys("abcde", "x"), False),
+        ([["t", "blue"]], False),
+    ],
+}
+choices = {name: st.sampled_from(values) for name, values in VALUES.items()}
+rare = {name: st.sampled_from([value for value in values if value[1] is not False]) for name, values in VALUES.items()}
+fields = {
+    "ts": st.sampled_from([NOW, NOW - 3_600, DAY - 1]),
+    "count": st.integers(1, 3),
+    "id": st.sampled_from("123"),
+    "ua": st.sampled_from([IPHONE, GOOGLEBOT]),
+    "bot": st.booleans(),
+}
+hits = st.tuples(
+    st.fixed_dictionaries({"key": st.sampled_from("ab")}, optional=fields),
+    st.fixed_dictionaries({}, optional=rare) | st.fixed_dictionaries({}, optional=choices),
+)
+
+
+def sent(hit: tuple[dict[str, Any], dict[str, tuple[Any, Any]]]) -> dict[str, Any]:
+    return hit[0] | {name: value for name, (value, _) in hit[1].items()}
+
+
+def divided(batch: Batch | None) -> Counter[tuple[int, Profile, str]]:
+    """Counts of a batch by hour, profile and key, those under ids too."""
+    found: Counter[tuple[int, Profile, str]] = Counter()
+    if isinstance(batch, WordyBatch):
+        table = batch.table()
+        assert len(set(table)) == len(table)
+        for words in (batch.words, *(one.words for one in batch.identified)):
+            for hour, by_profile in words.items():
+                for number, by_key in by_profile.items():
+                    found.update({(hour, table[number], key): count for key, count in by_key.items()})
+    return found
+
+
+def expected(
+    elements: list[tuple[dict[str, Any], dict[str, tuple[Any, Any]]]],
+) -> tuple[Counter[tuple[int, Profile, str]], list[tuple[int, str]]]:
+    """What a reader finds that goes hit by hit: counts, and the refused hits with the field to blame."""
+    found: Counter[tuple[int, Profile, str]] = Counter()
+    refused, ids = [], set()
+    for index, (hit, words) in enumerate(elements):
+        broken = next((name for name in VALUES if name in words and words[name][1] is False), None)
+        if broken is not None:
+            refused.append((index, broken))
+            continue
+        if hit.get("id") in ids:
+            continue
+        ids |= {hit["id"]} if "id" in hit else set()
+        ua = hit.get("ua")
+        at = hit.get("ts", NOW)
+        if hit.get("bot", ua == GOOGLEBOT):
+            profile = Profile(("bot",), ("Googlebot" if ua == GOOGLEBOT else "",))
+        else:
+            says = {"device": "phone" if ua == IPHONE else "other"} if ua else {}
+            for name in VALUES:
+                says |= words[name][1] if name in words else {}
+            if not says:
+                continue
+            profile = Profile(DIVIDED, tuple(says.get(name, "") for name in DIVIDED))
+        found[at - at % 3_600, profile, hit["key"]] += hit.get("count", 1)
+    return found, refused
+
+
+@law
+@given(st.lists(hits, max_size=10), st.sampled_from([1, 60, 300, PIECE_BYTES]), st.sampled_from(["array", "lines"]))
+def test_a_body_says_what_its_hits_say_one_by_one(elements: list[Any], piece_bytes: int, form: str) -> None:
+    values = list(map(sent, elements))
+    if form == "array":
+        body, media = json.dumps(values).encode(), Media.json
+    else:
+        body, media = "\n".join(map(json.dumps, values)).encode(), Media.lines
+    counts, refused = expected(elements)
+    sums = summed(body, media, RequestSums(MOMENT, reader=READER), piece_bytes)
+    batch, items = sums.batch(), sums.receipt().items
+    assert divided(batch) == counts
+    assert [(item.index, str(item.field).partition(".")[0]) for item in items if item.status == "refused"] == refused
+    if batch is not None:
+        assert decode_batch(encode_batch(batch)) == batch
+        named = summed(body, media, RequestSums(MOMENT, "whole", reader=READER), piece_bytes).batch()
+        assert divided(named) == counts
+        assert isinstance(named, WordyBatch) == bool(counts)
+        assert not getattr(named, "words", None)
+
+
+@law
+@given(st.lists(hits, min_size=1, max_size=6))
+def test_where_the_receipt_explains_no_more_the_same_hits_are_refused(elements: list[Any]) -> None:
+    body = json.dumps(list(map(sent, elements))).encode()
+    explained, silent = (
+        summed(body, Media.json, RequestSums(MOMENT, reader=READER, receipt_items=items)) for items in (1_000, 0)
+    )
+    assert divided(explained.batch()) == divided(silent.batch())
+    assert explained.receipt().refused == silent.receipt().refused
+    counters = [IngestCounters(), IngestCounters()]
+    for each, counter in zip((explained, silent), counters, strict=True):
+        each.count_into(counter, each.receipt())
+    assert counters[0].refused == counters[1].refused
+
+
+@law
+@given(hits)
+def test_one_hit_alone_says_what_it_says_in_an_array(hit: Any) -> None:
+    alone, array = Client(reader=READER), Client(reader=READER)
+    one, several = alone.send(sent(hit)), array.send([sent(hit)])
+    assert (one.status, one.json) == (several.status, several.json)
+    assert divided(next(iter(alone.intake.batches), None)) == divided(next(iter(array.intake.batches), None))
+    assert alone.routes.counters.ignored == array.routes.counters.ignored
+
+
+@law
+@given(st.lists(hits, max_size=10))
+def test_with_nothing_divided_the_batch_is_that_of_hits_without_words(elements: list[Any]) -> None:
+    for _, words in elements:
+        if isinstance(words.get("tags", ("",))[0], dict):
+            words["tags"] = ({}, {})  # no tag is known, so the value of none is looked at
+    values = list(map(sent, elements))
+    refused = {index for index, _ in expected(elements)[1]}
+    plain = [hit for index, (hit, _) in enumerate(elements) if index not in refused]
+    wordy = summed(json.dumps(values).encode(), Media.json, RequestSums(MOMENT))
+    bare = summed(json.dumps(plain).encode(), Media.json, RequestSums(MOMENT))
+    assert wordy.batch() == bare.batch()
+    assert type(wordy.batch()) in (Batch, type(None))
+    assert wordy.receipt().refused == sum(elements[index][0].get("count", 1) for index in refused)
+
+
+# --- one by one -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("reader", [NO_DIMENSIONS, READER])
+@pytest.mark.parametrize("name", WORD_FIELDS)
+def test_a_bad_field_refuses_its_hit_alone_and_is_named(name: str, reader: ProfileReader) -> None:
+    for value, says in VALUES[name]:
+        if says is not False or (reader is NO_DIMENSIONS and name == "tags" and isinstance(value, dict)):
+            continue
+        client = Client(reader=reader)
+        reply = client.send([{"key": "a"}, {"key": "b", name: value}])
+        assert reply.json["counted"] == 1
+        (item,) = reply.json["items"]
+        assert (item["index"], item["field"].partition(".")[0]) == (1, name)
+        assert client.routes.counters.refused[name] == 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("ip", "10.11.12.1313"), ("ip", ["10.11.12.13"]), ("visitor", "ann a")])
+def test_what_names_a_person_is_never_repeated(name: str, value: object) -> None:
+    for body in ({"key": "a", name: value}, [{"key": "a", name: value}]):
+        for reader in (NO_DIMENSIONS, READER):
+            reply = Client(reader=reader).send(body)
+            assert reply.status == 422
+            assert b"10.11" not in reply.body
+            assert b"ann" not in reply.body
+
+
+def test_fields_that_say_nothing_of_what_is_divided_are_counted() -> None:
+    said = {"ref": "a.example", "ip": "127.0.0.1", "lang": "de", "source": "qr", "visitor": "v", "groups": ["g"]}
+    for values in ([{"key": "a", **said}, {"key": "b", "lang": "en"}], {"key": "a", **said}):
+        client = Client(reader=ProfileReader(("ref", "source"), country_reader("off"), frozenset()))
+        client.send(values)
+        languages = 2 if isinstance(values, list) else 1
+        assert client.routes.counters.ignored == {"ip": 1, "lang": languages, "visitor": 1, "groups": 1}
+
+
+def test_an_event_says_what_its_data_says() -> None:
+    client = Client(reader=READER)
+    data = {"key": "a", "ref": "x.example", "utm": {"campaign": "spring"}}
+    event = {"specversion": "1.0", "source": "/s", "id": "1", "data": data}
+    client.send([event], "application/cloudevents-batch+json")
+    profile = Profile(DIVIDED, ("x.example", "", "", "", "", "spring", ""))
+    assert divided(client.intake.batches[0]) == {(HOUR, profile, "a"): 1}
+
+
+def test_under_an_idempotency_key_words_belong_to_that_id() -> None:
+    client = Client(reader=READER)
+    client.send([{"key": "a", "source": "qr"}, {"key": "a", "source": "qr", "id": "own"}], idempotency_key="all")
+    (batch,) = client.intake.batches
+    assert isinstance(batch, WordyBatch)
+    assert batch.words == {}
+    words: list[tuple[str, ProfileCounts]] = [(one.id, one.words) for one in batch.identified]
+    assert words == [("all", {HOUR: {0: {"a": 1}}}), ("own", {HOUR: {0: {"a": 1}}})]
+    assert all(isinstance(one, WordyIdentified) for one in batch.identified)
