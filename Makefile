@@ -8,7 +8,7 @@ STAMP := .venv/.installed
 CASSANDRA_SYSTEM := mvn:maven java:openjdk-17-jre-headless
 TEST_SYSTEM := nginx caddy curl node:nodejs go:golang-go faketime redis-server memcached groff:groff-base systemd-analyze:systemd $(CASSANDRA_SYSTEM)
 BENCH_SYSTEM := wrk redis-server memcached $(CASSANDRA_SYSTEM)
-SOURCES := clickcurve ingest storage query retention server testing tests bench examples
+SOURCES := clickcurve ingest storage query retention dashboard server testing tests bench examples
 ARGS ?=
 
 .PHONY: help install serve cassandra test chaos test-system cassandra-system check format bench bench-system wheel lock clean

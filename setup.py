@@ -5,7 +5,7 @@ All else stands in pyproject.toml, which cannot say this without naming each fol
 
 from setuptools import find_packages, setup
 
-PROGRAM = ("ingest", "storage", "query", "retention", "server")
+PROGRAM = ("ingest", "storage", "query", "retention", "dashboard", "server")
 
 
 def below(*tops: str) -> list[str]:

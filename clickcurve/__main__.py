@@ -1,6 +1,6 @@
 """The command `clickcurve`, also as `python -m clickcurve`: finds the program's folders and runs it.
 
-The program imports its own folders by their short names (`ingest`, `storage`, `query`, `retention`, `server`). In a
+The program imports its own folders by their short names (`ingest`, `storage`, `query`, ...). In a
 checkout they stand beside this package; a wheel packs them inside it, below `program`, so that an environment gets one
 name, `clickcurve`. Either way they go to the front of this process's path: modules of the same names that an
 application has in its working directory or on PYTHONPATH are not found by us, and ours are found by nobody else.
@@ -15,7 +15,7 @@ from pathlib import Path
 from clickcurve.visible import visible
 
 _HERE = Path(__file__).resolve().parent
-_FOLDERS = ("ingest", "storage", "query", "retention", "server")
+_FOLDERS = ("ingest", "storage", "query", "retention", "dashboard", "server")
 
 
 def main() -> None:

@@ -34,6 +34,8 @@ MAX_TOP = 1_000
 DEFAULT_TOP = 20
 DEFAULT_LAST = parse_last("24h")
 FORMATS = ("json", "csv")
+ROWS = "rows"
+CURVE_FORMATS = (*FORMATS, ROWS)
 BY_KEY = "key"
 SORTS = ("hits", BY_KEY)
 DEFAULT_OUTCOME = "asked"
@@ -118,7 +120,7 @@ def _unquoted(raw: bytes) -> str:
         ) from None
 
 
-def parse_parameters(given: Mapping[str, str]) -> Parameters:
+def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMATS) -> Parameters:
     """Checks the parameters; raises ParameterInvalid. Only names that the request may use are expected."""
     # The + of `Etc/GMT+12`, not percent-encoded, arrives as a blank, and no zone has a blank in its name.
     where = zone(given["tz"].replace(" ", "+")) if "tz" in given else UTC_ZONE
@@ -143,7 +145,7 @@ def parse_parameters(given: Mapping[str, str]) -> Parameters:
         parse_step(given.get("step", AUTO)),
         where,
         Bots(_one_of("bots", given, tuple(Bots)) or Bots.exclude),
-        _one_of("format", given, FORMATS),
+        _one_of("format", given, formats),
         _limit(given["limit"]) if "limit" in given else DEFAULT_TOP,
         _one_of("outcome", given, OUTCOMES) or DEFAULT_OUTCOME,
         given.get("caller"),

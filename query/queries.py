@@ -19,9 +19,12 @@ from query.key_list import KeyList
 from query.parameters import (
     BY_KEY,
     CURVE,
+    CURVE_FORMATS,
+    FORMATS,
     LIMIT_CURVE,
     LIMIT_TOTAL,
     LINKS,
+    ROWS,
     SUMMARY,
     TOTAL,
     Parameters,
@@ -130,6 +133,8 @@ class Queries:
         curve = self._curves.curve(row, grid, parameters.bots, now)
         if parameters.format == "csv" or (accepts_csv and parameters.format is None):
             return CSV, self._curves.csv(curve)
+        if parameters.format == ROWS:
+            return JSON, self._curves.rows(curve)
         return JSON, self._curves.json(name, curve)
 
     async def _row(self, stored: str, now: int, *, since: int, bots: bool = True) -> Row:
@@ -180,7 +185,7 @@ class Queries:
     def _parsed(self, query: bytes, known: tuple[str, ...]) -> Parameters:
         parameters = self._parameters.get((query, known))
         if parameters is None:
-            parameters = parse_parameters(parse_query(query, known))
+            parameters = parse_parameters(parse_query(query, known), CURVE_FORMATS if "step" in known else FORMATS)
             self._parameters.keep((query, known), parameters, 1 + len(query))
         return parameters
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
-PARTS = ("clickcurve", "ingest", "storage", "query", "retention", "server")
+PARTS = ("clickcurve", "ingest", "storage", "query", "retention", "dashboard", "server")
 CODE = (*PARTS, "testing", "tests", "bench", "examples")
 Nodes: TypeAlias = tuple[ast.AST, ...]
 _OF_INTEREST = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.Attribute, ast.arguments)
@@ -28,7 +28,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "clickcurve.buckets": (),
     "clickcurve": ("clickcurve.buckets",),
     "clickcurve.limiter": ("clickcurve",),
-    **dict.fromkeys(("ingest", "storage", "query", "retention"), _PROGRAM),
+    **dict.fromkeys(("ingest", "storage", "query", "retention", "dashboard"), _PROGRAM),
     "server": PARTS,
     # What measures or tests the program may import all of it; what the two share imports neither.
     "testing": PARTS,
@@ -41,6 +41,8 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "starlette": (r".+/(\w+_)?routes\.py", r"server/.+", r"clickcurve/limiter/http/dependency\.py"),
     "uvicorn": (r"server/.+",),
     "apscheduler": (r"server/process/schedule\.py",),
+    "jinja2": (r"dashboard/page/templates\.py",),
+    "PIL": (r"dashboard/pictures/png\.py",),
     "cassandra": (r"storage/cassandra/session\.py",),
     "redis": (r"clickcurve/limiter/backends/redis(_address)?\.py",),
 }
@@ -55,12 +57,13 @@ DEFAULT_CLOCKS = (
 IMPORT_NAMES: Mapping[str, str] = {
     "cassandra-driver": "cassandra",
     "crawler-user-agents": "crawleruseragents",
+    "pillow": "PIL",
     "prometheus-client": "prometheus_client",
     "ua-parser": "ua_parser",
 }
 
 _LEFTOVERS = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK", "WI" + "P")) + r")\b")
-_TEXT = {".py", ".md", ".toml", ".lua", ".sh", ".txt", ".conf", ".lock", ".svg", ""}
+_TEXT = {".py", ".md", ".toml", ".lua", ".sh", ".txt", ".conf", ".lock", ".svg", ".html", ".css", ".js", ""}
 _DOCUMENT = re.compile(r"[\w./-]*\w\.md\b")
 _HOME = re.compile(r"(?<![\w.}>-])/(?:work|root|home)/")
 _ADDRESS = re.compile(r"\b[a-z]+://([A-Za-z0-9][\w.-]*)")

@@ -73,7 +73,7 @@ def test_every_link_between_pages_leads_somewhere(page: str) -> None:
 
 
 def test_every_file_that_the_docs_name_exists() -> None:
-    tops = "clickcurve|ingest|storage|query|retention|server|deploy|testing|tests|bench|examples"
+    tops = "clickcurve|ingest|storage|query|retention|dashboard|server|deploy|testing|tests|bench|examples"
     named = set(re.findall(rf"`((?:{tops})/[\w./]*)`", docs()))
     missing = [name for name in sorted(named) if not (ROOT / name).exists()]
     assert missing == []

@@ -6,9 +6,10 @@ from urllib.parse import unquote
 
 from fastapi import APIRouter, Request, Response
 
+from clickcurve.raw_path_routes import RawPathRoute, key_of_path, raw_query
 from query.breakdowns.queries import BreakdownQueries
 from query.http import openapi_breakdowns as openapi
-from query.http.routes import RawPathRoute, as_response, key_of_path, raw_query, wants_csv
+from query.http.routes import as_response, wants_csv
 
 
 def breakdown_routes(queries: BreakdownQueries, visitors: bool) -> APIRouter:

@@ -10,7 +10,7 @@ from typing import Any
 from clickcurve.keys import KEY_RULE, OUTCOMES
 from clickcurve.problem import MEDIA_TYPE
 from clickcurve.times import TIME_RULE
-from query.parameters import DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP, SORTS
+from query.parameters import CURVE_FORMATS, DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP, SORTS
 from query.steps import LAST_RULE, STEPS
 
 Schema = dict[str, Any]
@@ -61,6 +61,11 @@ _BOTS = parameter(
     {"type": "string", "enum": ["exclude", "include", "only"], "default": "exclude"},
 )
 FORMAT = parameter("format", "Default: what `Accept` prefers, else JSON.", {"type": "string", "enum": ["json", "csv"]})
+_CURVE_FORMAT = parameter(
+    "format",
+    "Default: what `Accept` prefers, else JSON. `rows`: flat JSON, a list of `time`, `end`, `count` and `state`.",
+    {"type": "string", "enum": [*CURVE_FORMATS]},
+)
 _SORT = parameter(
     "sort",
     "The order: most hits first, ties by key; or by key, as the bytes of UTF-8 are ordered.",
@@ -129,6 +134,12 @@ _CURVE_SHAPE = shape(
     | _BOUNDS
     | {"points": {"type": "array", "items": _POINT_SHAPE, "description": "tile the range: each end is the next start"}}
 )
+_ROWS_SHAPE: Schema = {
+    "type": "array",
+    "items": shape({"time": TEXT, "end": TEXT, "count": INTEGER, "state": TEXT}),
+    "description": "with `format=rows`",
+}
+_CURVE_OR_ROWS: Schema = {"oneOf": [_CURVE_SHAPE, _ROWS_SHAPE]}
 _SUMMARY_SHAPE = shape(
     {"key": TEXT}
     | dict.fromkeys(("lifetime", "today", "yesterday", "last_7d", "last_30d"), INTEGER)
@@ -240,7 +251,7 @@ _REFUSED: dict[int | str, dict[str, Any]] = {
 _CURVE_CSV = "start,end,count,state\n1772402400,1772406000,3,complete\n1772406000,1772409600,1,open\n"
 _TOP_CSV = "key,count\nspring-sale,1042\ndocs,7\n"
 _IN_TOTAL = [FROM, TO, LAST, TZ, _BOTS]
-_IN_CURVE = [FROM, TO, LAST, STEP, TZ, _BOTS, FORMAT]
+_IN_CURVE = [FROM, TO, LAST, STEP, TZ, _BOTS, _CURVE_FORMAT]
 
 LIMIT_TOTAL = _of_event(
     route(
@@ -254,7 +265,7 @@ LIMIT_CURVE = _of_event(
     route(
         "The curve of what was asked of the limiter's event, or admitted",
         [_EVENT, _OUTCOME, _CALLER, *_IN_CURVE],
-        _CURVE_SHAPE,
+        _CURVE_OR_ROWS,
         {**_CURVE_EXAMPLE, "key": "login"},
         _CURVE_CSV,
     )
@@ -294,7 +305,7 @@ HOT_PATHS: dict[str, Schema] = {
     ),
     "/v1/links/{key}/curve": _hot(
         "link_curve_v1_links__key__curve_get",
-        route("A link's curve", [KEY, *_IN_CURVE], _CURVE_SHAPE, _CURVE_EXAMPLE, _CURVE_CSV),
+        route("A link's curve", [KEY, *_IN_CURVE], _CURVE_OR_ROWS, _CURVE_EXAMPLE, _CURVE_CSV),
     ),
     "/v1/total": _hot(
         "all_total_v1_total_get",
@@ -305,7 +316,7 @@ HOT_PATHS: dict[str, Schema] = {
         route(
             "The curve of all links, erased ones included",
             _IN_CURVE,
-            _CURVE_SHAPE,
+            _CURVE_OR_ROWS,
             {**_CURVE_EXAMPLE, "key": None},
             _CURVE_CSV,
         ),

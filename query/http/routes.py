@@ -9,23 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Request, Response
-from fastapi.routing import APIRoute
-from starlette.routing import Match
 
-from clickcurve.asgi import Scope
-from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.keys import key_in_path
+from clickcurve.raw_path_routes import RawPathRoute, key_of_path, raw_query
 from query.http import openapi
 from query.http.hot_endpoint import accepts_csv
 from query.queries import Content, Limits, Queries
-
-
-class RawPathRoute(APIRoute):
-    """A route whose path parameters are what stands between the slashes of the raw path, still percent-encoded."""
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        raw: bytes | None = scope.get("raw_path")
-        return super().matches(scope if raw is None else {**scope, "path": raw.decode("latin-1")})
 
 
 def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Limits) -> APIRouter:
@@ -58,17 +46,6 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Li
         return Response(status_code=204)
 
     return router
-
-
-def key_of_path(request: Request, name: str = "key") -> str:
-    """Returns the key that the path names; raises ParameterInvalid."""
-    return key_in_path(str(request.path_params[name]).encode("latin-1"), ParameterInvalid)
-
-
-def raw_query(request: Request) -> bytes:
-    """Returns the query string as it was sent."""
-    query: bytes = request.scope["query_string"]
-    return query
 
 
 def wants_csv(request: Request) -> bool:

@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse
 from clickcurve.asgi import Application
 from clickcurve.buckets.ladder import minutes_since
 from clickcurve.limiter.http.routes import limit_routes
+from dashboard.pictures.picture_routes import picture_routes
 from ingest.hit import Moment
 from ingest.imports.routes import import_routes
 from ingest.owner import Owner
@@ -105,6 +106,7 @@ def create_app(
     app.include_router(query_routes(queries, erase, limit_history))
     if breakdowns is not None:
         app.include_router(breakdowns)
+    app.include_router(picture_routes(queries))
     app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room))
     app.include_router(limit_routes(limiter.limiter, limiter.addresses, limiter.dialect))
     app.include_router(server_routes(readiness, metrics))

@@ -226,12 +226,14 @@ _CHUNK: Schema = {
         "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
     },
 }
+PICTURES = ("curve.svg", "curve.png", "badge.svg", "badge.json")
 # What the framework cannot know of its routes: the errors that are found within them.
 _FOUND_WITHIN: dict[tuple[str, str], tuple[int, ...]] = {
     ("get", "/v1/import/{source}"): (421, 503),
     ("post", "/v1/import/{source}"): (400, 409, 413, 415, 421, 429, 503),
     ("post", "/v1/limit/{event}"): (422,),
     ("post", "/v1/limit/{event}/{reservation}/commit"): (413, 422),
+    **{("get", f"/v1/links/{{key}}/{name}"): (422, 503) for name in PICTURES},
 }
 
 

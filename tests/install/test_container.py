@@ -40,7 +40,16 @@ def test_the_image_runs_the_server_and_not_as_root() -> None:
 def test_what_is_copied_is_what_the_wheel_is_built_of(tree: Path, tmp_path: Path) -> None:
     copied = {name for text in said("COPY") if "--from" not in text for name in text.split()[:-1]}
     assert {path.name for path in tree.iterdir() if path.name in copied} == copied
-    assert {"clickcurve", "ingest", "storage", "query", "retention", "server", "requirements.lock"} <= copied
+    assert {
+        "clickcurve",
+        "ingest",
+        "storage",
+        "query",
+        "retention",
+        "dashboard",
+        "server",
+        "requirements.lock",
+    } <= copied
 
 
 def test_the_build_takes_the_pins_of_the_lock(tree: Path) -> None:

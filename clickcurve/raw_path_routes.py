@@ -1,0 +1,30 @@
+"""Routes of the web framework whose paths are matched raw, so that a key may hold an encoded slash."""
+
+from __future__ import annotations
+
+from fastapi import Request
+from fastapi.routing import APIRoute
+from starlette.routing import Match
+
+from clickcurve.asgi import Scope
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.keys import key_in_path
+
+
+class RawPathRoute(APIRoute):
+    """A route whose path parameters are what stands between the slashes of the raw path, still percent-encoded."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        raw: bytes | None = scope.get("raw_path")
+        return super().matches(scope if raw is None else {**scope, "path": raw.decode("latin-1")})
+
+
+def key_of_path(request: Request, name: str = "key") -> str:
+    """Returns the key that the path names; raises ParameterInvalid."""
+    return key_in_path(str(request.path_params[name]).encode("latin-1"), ParameterInvalid)
+
+
+def raw_query(request: Request) -> bytes:
+    """Returns the query string as it was sent."""
+    query: bytes = request.scope["query_string"]
+    return query

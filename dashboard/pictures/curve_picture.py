@@ -1,0 +1,217 @@
+"""A curve as a picture: bars whose height is a count per time, never a count of whatever width is kept.
+
+So a week that is kept whole is as high as its days were on average, and no bucket looks like a peak because it is long.
+Points that are cut by the range, or have not ended, look different from those that are complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from clickcurve.visible import visible
+from dashboard.answers import CurveAnswer, PointAnswer
+from dashboard.pictures.axes import day_and_time, round_steps, time_marks, with_commas
+from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape
+
+HOUR_S, DAY_S = 3_600, 86_400
+_HEAD, _FOOT, _LEGEND = 46, 22, 20  # pixels above the plot, below it, and for a line that explains the bars
+_COLUMN = 2  # pixels of the narrowest bar; points that are narrower share one
+_GAP_FROM = 4  # pixels of a bar from which there is a gap to the next
+_MARK_EVERY = 90  # pixels from one time to the next, at least
+_TEXT_PX, _TITLE_PX = 6.6, 9.0  # of a letter, about
+_HEADROOM = 14  # pixels above the highest line, for its label
+
+# The seconds of a usual step, the shortest and the longest: a point of such a length is one step high.
+_STEPS: Mapping[str, tuple[int, int, int]] = {
+    "1d": (DAY_S, 22 * HOUR_S, 26 * HOUR_S),
+    "1w": (7 * DAY_S, 7 * DAY_S - 2 * HOUR_S, 7 * DAY_S + 2 * HOUR_S),
+    "1mo": (2_629_746, 28 * DAY_S - 2 * HOUR_S, 31 * DAY_S + 2 * HOUR_S),
+    "3mo": (7_889_238, 89 * DAY_S, 93 * DAY_S),
+    "1y": (31_556_952, 364 * DAY_S, 367 * DAY_S),
+}
+_UNITS = {"m": ("minute", 60), "h": ("hour", HOUR_S), "d": ("day", DAY_S), "w": ("week", 7 * DAY_S)}
+_UNITS |= {"mo": ("month", 2_629_746), "y": ("year", 31_556_952)}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One or several points beside each other. rate: their count per step."""
+
+    start: int
+    end: int
+    rate: float
+    state: str
+
+
+def draw_curve(curve: CurveAnswer, width: int, height: int, titled: bool = True) -> Picture:
+    """Draws a curve. titled: with the link's name, its total and its range above."""
+    zone = ZoneInfo(curve.tz)
+    said = curve_sentence(curve, zone)
+    shapes: list[Shape] = [Box("paper", 0, 0, 1, height)] if titled else []
+    bars = bars_of(curve, width // _COLUMN)
+    legend = legend_of(curve, bars) if titled else ""
+    top = (_HEAD if titled and height > 2 * _HEAD else 0) + _HEADROOM
+    bottom = height - _FOOT - (_LEGEND if legend and height > 120 else 0)
+    if titled and top > _HEADROOM:
+        name = "all links" if curve.key is None else visible(curve.key)
+        shapes.append(Label("title", 0, 20, _fitting(name, width, _TITLE_PX), shift=8))
+        shapes.append(Label("said", 0, 39, _fitting(said, width, _TEXT_PX), shift=8))
+    if curve.points and bottom - top >= 20:
+        shapes += _plot(curve, bars, zone, top, bottom, width)
+    if legend and bottom < height - _FOOT:
+        shapes.append(Label("label", 0, height - 6, _fitting(legend, width, _TEXT_PX), shift=8))
+    name = "" if curve.key is None else f"{visible(curve.key)}: "
+    return Picture(width, height, name + said, tuple(shapes))
+
+
+def _fitting(text: str, width: int, letter_px: float) -> str:
+    """Returns the text, cut where the picture ends."""
+    most = max(1, int((width - 16) / letter_px))
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def draw_spark(curve: CurveAnswer, width: int, height: int) -> Picture:
+    """Draws the bars alone, for a line of a table."""
+    bars = bars_of(curve, width // _COLUMN)
+    highest = max((bar.rate for bar in bars), default=0) or 1
+    boxes = _boxes(bars, _Frame(curve, 1, height - 1, highest, width))
+    return Picture(width, height, "", (Line("base", height - 0.5), *boxes))
+
+
+def bars_of(curve: CurveAnswer, most: int) -> list[Bar]:
+    """Returns the bars of a curve, about `most` at most; counts are kept: a bar of several points is their mean."""
+    points = curve.points
+    if not points:
+        return []
+    unit_s = step_s(curve)
+    shortest_s = (points[-1].end - points[0].start) / max(1, most)
+    bars: list[Bar] = []
+    several: list[PointAnswer] = []
+    for point in points:
+        several.append(point)
+        if point.end - several[0].start >= shortest_s * (1 - 1e-9):
+            bars.append(_bar(several, curve.step, unit_s))
+            several = []
+    return [*bars, _bar(several, curve.step, unit_s)] if several else bars
+
+
+def _bar(points: Sequence[PointAnswer], step: str, unit_s: int) -> Bar:
+    states = {point.state for point in points}
+    state = next((state for state in ("open", "partial") if state in states), "complete")
+    steps = sum(_steps(point.end - point.start, step, unit_s) for point in points)
+    return Bar(points[0].start, points[-1].end, sum(point.count for point in points) / steps, state)
+
+
+def _steps(width_s: int, step: str, unit_s: int) -> float:
+    """Returns how many steps long a point is. A month is one, of whatever length."""
+    _, shortest_s, longest_s = _STEPS.get(step, (0, unit_s, unit_s))
+    return 1.0 if shortest_s <= width_s <= longest_s else width_s / unit_s
+
+
+def step_s(curve: CurveAnswer) -> int:
+    """Returns the seconds of a usual step of a curve; of `native` the length of its shortest point."""
+    if curve.step == "native":
+        return min((point.end - point.start for point in curve.points), default=60)
+    if curve.step in _STEPS:
+        return _STEPS[curve.step][0]
+    number, unit = split_step(curve.step)
+    return number * _UNITS[unit][1]
+
+
+def split_step(step: str) -> tuple[int, str]:
+    """Splits `15m` into 15 and `m`."""
+    digits = step.rstrip("mohdwy")
+    return int(digits), step[len(digits) :]
+
+
+def step_words(curve: CurveAnswer) -> str:
+    """Says of what length a bar's count is: `per hour`, `per 15 minutes`."""
+    if curve.step == "native":
+        seconds = step_s(curve)
+        name, unit_s = max(((name, s) for name, s in _UNITS.values() if s <= seconds), key=lambda each: each[1])
+        number = round(seconds / unit_s)
+    else:
+        number, unit = split_step(curve.step)
+        name = _UNITS[unit][0]
+    return f"per {name}" if number == 1 else f"per {number} {name}s"
+
+
+def curve_sentence(curve: CurveAnswer, zone: ZoneInfo) -> str:
+    """Says what a curve shows: how many hits, from when to when."""
+    if not curve.points:
+        return "no hits"
+    hits = with_commas(curve.total) if curve.exact else f"{with_commas(curve.at_least)} to {with_commas(curve.at_most)}"
+    start, end = day_and_time(curve.start, zone), day_and_time(curve.end, zone)
+    where = "" if curve.tz == "UTC" else f" ({curve.tz})"
+    return f"{'no' if hits == '0' else hits} {'hit' if hits == '1' else 'hits'}, {start} to {end}{where}"
+
+
+def legend_of(curve: CurveAnswer, bars: Iterable[Bar]) -> str:
+    """Explains what is unusual about the bars that there are."""
+    states = {bar.state for bar in bars if bar.rate}
+    notes = []
+    if "open" in states:
+        notes.append("dashed: not over yet")
+    if "partial" in states:
+        notes.append("pale: partly outside the range")
+    if any(point.wide for point in curve.points):
+        notes.append(f"wide: kept whole, drawn {step_words(curve)}")
+    return "; ".join(notes)
+
+
+# --- the plot -------------------------------------------------------------------------------------------------------
+class _Frame:
+    """Turns times and rates into places."""
+
+    def __init__(self, curve: CurveAnswer, top: float, bottom: float, highest: float, width: int) -> None:
+        self.start, self.end = curve.points[0].start, curve.points[-1].end
+        self.top, self.bottom, self.highest, self.width = top, bottom, highest, width
+
+    def x(self, t: int) -> float:
+        return (min(max(t, self.start), self.end) - self.start) / (self.end - self.start)
+
+    def y(self, rate: float) -> float:
+        return self.bottom - (self.bottom - self.top) * rate / self.highest
+
+
+def _plot(
+    curve: CurveAnswer, bars: Sequence[Bar], zone: ZoneInfo, top: float, bottom: float, width: int
+) -> Iterable[Shape]:
+    highest = max(bar.rate for bar in bars)
+    whole = all(bar.rate == int(bar.rate) for bar in bars)
+    lines = round_steps(highest, max(1, int((bottom - top) // 36)), whole)
+    frame = _Frame(curve, top, bottom, lines[-1], width)
+    yield from _shades(curve, frame)
+    for line in lines:
+        yield Line("grid", frame.y(line))
+    yield from _boxes(bars, frame)
+    yield Line("base", bottom)
+    for line in lines:
+        said = f"{with_commas(line)} {step_words(curve)}" if line == lines[-1] else with_commas(line)
+        yield Label("scale", 0, frame.y(line) - 3, said, shift=2)
+    for number, (t, text) in enumerate(time_marks(frame.start, frame.end, zone, width // _MARK_EVERY)):
+        x = frame.x(t)
+        anchor = "start" if x < 0.04 else "end" if x > 0.96 else "middle"
+        yield Label("label" if number % 2 == 0 else "label odd", x, bottom + 15, text, anchor)
+
+
+def _shades(curve: CurveAnswer, frame: _Frame) -> Iterable[Shape]:
+    """Yields the ground of what lies before the first hit and of what has not ended: there a zero means nothing."""
+    early = frame.x(frame.end if curve.first_hit is None else curve.first_hit)
+    if early > 0:
+        yield Box("early", 0, frame.top, early, frame.bottom)
+    begun = next((point.start for point in curve.points if point.state == "open"), frame.end)
+    if frame.x(begun) < 1:
+        yield Box("ahead", frame.x(begun), frame.top, 1, frame.bottom)
+
+
+def _boxes(bars: Iterable[Bar], frame: _Frame) -> Iterable[Shape]:
+    for bar in bars:
+        if bar.rate:
+            left, right = frame.x(bar.start), frame.x(bar.end)
+            gap = 1 / frame.width if (right - left) * frame.width >= _GAP_FROM else 0
+            part = "bar" if bar.state == "complete" else bar.state
+            top = min(frame.y(bar.rate), frame.bottom - 1)  # one hit among a million is seen
+            yield Box(part, left, top, right - gap, frame.bottom)

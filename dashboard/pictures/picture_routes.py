@@ -1,0 +1,179 @@
+"""The routes of pictures: curves as SVG and PNG, totals as badges. Each asks what its JSON route would."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote_plus
+
+from fastapi import APIRouter, Request, Response
+
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.raw_path_routes import RawPathRoute, key_of_path, raw_query
+from dashboard.answers import READ_CURVE, READ_TOTAL, Answers, CurveAnswer
+from dashboard.pictures.badge import LABEL, badge_json, badge_svg
+from dashboard.pictures.colours import THEMES
+from dashboard.pictures.curve_picture import draw_curve
+from dashboard.pictures.svg import AUTO, CONTENT_POLICY, svg_file
+
+SVG, PNG = "image/svg+xml", "image/png"
+WIDTHS, HEIGHTS = (100, 4_000), (50, 2_000)
+USUAL = (800, 300)
+LABEL_CHARS = 64
+_AT_ONCE = 1_000  # points that are drawn without leaving the event loop: some 3 ms
+_THEMES = (AUTO, *THEMES)
+
+
+def picture_routes(answers: Answers) -> APIRouter:
+    """Makes the router."""
+    router = APIRouter(route_class=RawPathRoute, tags=["pictures"])
+
+    @router.get("/v1/links/{key}/curve.svg", **_picture("A link's curve as a picture", SVG, _OF_CURVES))
+    async def curve_svg(request: Request) -> Response:
+        """Bars of hits per time: what is kept in wide buckets is drawn at its count per step, so it is no peak."""
+        look, curve = await _curve(request, answers)
+        body = await _drawn_beside(curve, lambda: svg_file(draw_curve(curve, look.width, look.height), look.theme))
+        return Response(body, media_type=SVG, headers={"Content-Security-Policy": CONTENT_POLICY})
+
+    @router.get("/v1/links/{key}/curve.png", **_picture("The same as pixels", PNG, _OF_CURVES))
+    async def curve_png(request: Request) -> Response:
+        """Text and lines grow with the picture: twice the usual size is the usual picture for print."""
+        look, curve = await _curve(request, answers)
+        return Response(await asyncio.to_thread(_curve_png, curve, look), media_type=PNG)
+
+    @router.get("/v1/links/{key}/badge.svg", **_picture("A link's total as a badge", SVG, _OF_BADGES))
+    async def link_badge(request: Request) -> Response:
+        """The total of the range, of all time without one, in short: 12,345 hits are `12k`."""
+        own, query = split_query(raw_query(request), ("label",))
+        total = READ_TOTAL((await answers.total(key_of_path(request), query))[1])
+        headers = {"Content-Security-Policy": CONTENT_POLICY}
+        return Response(badge_svg(total, _label(own)), media_type=SVG, headers=headers)
+
+    @router.get("/v1/links/{key}/badge.json", **_picture("The same for badge services", _JSON, _OF_BADGES))
+    async def link_badge_json(request: Request) -> Response:
+        """The shape of the endpoint badge of shields.io."""
+        own, query = split_query(raw_query(request), ("label",))
+        total = READ_TOTAL((await answers.total(key_of_path(request), query))[1])
+        return Response(badge_json(total, _label(own)), media_type=_JSON)
+
+    return router
+
+
+# --- what a picture shall look like -----------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class PictureLook:
+    """Size in pixels, and theme."""
+
+    width: int
+    height: int
+    theme: str
+
+
+def split_query(query: bytes, own: tuple[str, ...]) -> tuple[Mapping[str, str], bytes]:
+    """Splits a raw query string into the parameters that are known here, decoded, and the rest as it was.
+
+    Raises ParameterInvalid for one that is given twice.
+    """
+    found: dict[str, str] = {}
+    rest = []
+    for part in query.split(b"&"):
+        name, _, value = (unquote_plus(each.decode("latin-1")) for each in part.partition(b"="))
+        if name not in own:
+            rest.append(part)
+        elif name in found:
+            raise ParameterInvalid(
+                f"parameter {name!r} is given twice", field=name, value=value, rule="each parameter at most once"
+            )
+        else:
+            found[name] = value
+    return found, b"&".join(rest)
+
+
+async def _curve(request: Request, answers: Answers) -> tuple[PictureLook, CurveAnswer]:
+    own, query = split_query(raw_query(request), ("w", "h", "theme", "format"))
+    if "format" in own:
+        raise ParameterInvalid(
+            "the path says the format", field="format", value=own["format"], rule="a picture has none"
+        )
+    theme = own.get("theme", AUTO)
+    if theme not in _THEMES:
+        names = ", ".join(_THEMES)
+        raise ParameterInvalid(f"theme {theme!r} is not known", field="theme", value=theme, rule=f"one of {names}")
+    look = PictureLook(_pixels_of("w", own, WIDTHS, USUAL[0]), _pixels_of("h", own, HEIGHTS, USUAL[1]), theme)
+    return look, READ_CURVE((await answers.curve(key_of_path(request), query))[1])
+
+
+def _pixels_of(name: str, given: Mapping[str, str], bounds: tuple[int, int], usual: int) -> int:
+    text = given.get(name)
+    if text is None:
+        return usual
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and bounds[0] <= int(text) <= bounds[1]):
+        rule = f"pixels, a whole number from {bounds[0]} to {bounds[1]:,}"
+        raise ParameterInvalid(f"{name} {text!r} is no size here", field=name, value=text, rule=rule)
+    return int(text)
+
+
+def _label(given: Mapping[str, str]) -> str:
+    label = given.get("label", LABEL)
+    if len(label) > LABEL_CHARS:
+        rule = f"{LABEL_CHARS} characters at most"
+        raise ParameterInvalid("the label is too long", field="label", value=label, rule=rule)
+    return label
+
+
+# --- drawing ----------------------------------------------------------------------------------------------------------
+async def _drawn_beside(curve: CurveAnswer, draw: Any) -> bytes:
+    """Draws beside the event loop what would hold it up."""
+    body: bytes = draw() if len(curve.points) <= _AT_ONCE else await asyncio.to_thread(draw)
+    return body
+
+
+def _curve_png(curve: CurveAnswer, look: PictureLook) -> bytes:
+    from dashboard.pictures.png import png_file  # its library takes 60 ms and 10 MB, and many a server draws no PNG
+
+    scale = max(1.0, min(look.width / USUAL[0], look.height / USUAL[1]))
+    picture = draw_curve(curve, round(look.width / scale), round(look.height / scale))
+    return png_file(picture, look.theme, scale)
+
+
+# --- what the OpenAPI page says ---------------------------------------------------------------------------------------
+_JSON = "application/json"
+
+
+def _parameter(name: str, where: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": where, "required": where == "path", "description": description, "schema": schema}
+
+
+def _size(bounds: tuple[int, int], usual: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": bounds[0], "maximum": bounds[1], "default": usual}
+
+
+_TEXT = {"type": "string"}
+_KEY = {
+    **_parameter("key", "path", "The link's key, percent-encoded, slash included.", _TEXT),
+    "example": "spring-sale",
+}
+_RANGE = [
+    _parameter("from", "query", "As of the curve, and so are `to`, `last`, `tz` and `bots`.", _TEXT),
+    *(_parameter(name, "query", "See `from`.", _TEXT) for name in ("to", "last", "tz", "bots")),
+]
+_OF_CURVES = [
+    _KEY,
+    *_RANGE,
+    _parameter("step", "query", "As of the curve.", _TEXT),
+    _parameter("w", "query", "Width in pixels.", _size(WIDTHS, USUAL[0])),
+    _parameter("h", "query", "Height in pixels.", _size(HEIGHTS, USUAL[1])),
+    _parameter("theme", "query", "`auto` follows the reader's screen.", {**_TEXT, "enum": _THEMES, "default": AUTO}),
+]
+_OF_BADGES = [_KEY, *_RANGE, _parameter("label", "query", "The text at its left.", {**_TEXT, "maxLength": LABEL_CHARS})]
+
+
+def _picture(summary: str, media: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "summary": summary,
+        "response_class": Response,
+        "responses": {200: {"description": "The picture", "content": {media: {}}}},
+        "openapi_extra": {"parameters": parameters},
+    }

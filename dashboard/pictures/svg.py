@@ -1,0 +1,73 @@
+"""Pictures as SVG: for a file of its own, with its colours in it, or for a page, whose stylesheet has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from xml.sax.saxutils import escape, quoteattr
+
+from dashboard.pictures.colours import DARK, LIGHT, THEMES, Look
+from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape
+
+AUTO = "auto"
+# Of the file alone: nothing may be fetched or run by it.
+CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors *"
+
+
+def svg_file(picture: Picture, theme: str) -> bytes:
+    """Writes a picture as an SVG file. theme: light, dark, or auto, which follows the reader's screen."""
+    width, height = picture.width, picture.height
+    style = styles(LIGHT if theme == AUTO else THEMES[theme])
+    if theme == AUTO:
+        style += f"@media(prefers-color-scheme:dark){{{styles(DARK)}}}"
+    body = "".join(_element(shape, lambda x: _px(x * width)) for shape in picture.shapes)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        f'role="img" aria-label={quoteattr(picture.said)}><title>{escape(picture.said)}</title>'
+        f"<style>text{{font:12px system-ui,sans-serif}}{style}</style>{body}</svg>"
+    ).encode()
+
+
+def svg_inline(picture: Picture, name: str) -> str:
+    """Writes a picture for a page, as wide as its place there. `name` is its class; without words it is hidden."""
+    said = f"role=img aria-label={quoteattr(picture.said)}" if picture.said else "aria-hidden=true"
+    body = "".join(_element(shape, _percent) for shape in picture.shapes)
+    return f'<svg class={name} {said} width="100%" height="{picture.height}">{body}</svg>'
+
+
+def styles(looks: Mapping[str, Look]) -> str:
+    """Writes the looks of all parts as a stylesheet."""
+    return "".join(_style(part, look) for part, look in looks.items())
+
+
+def _style(part: str, look: Look) -> str:
+    rules = [f"fill:{look.fill}"]
+    if look.edge:
+        rules.append(f"stroke:{look.edge};stroke-width:1")
+    if look.dashed:
+        rules.append("stroke-dasharray:3 2")
+    if look.halo:
+        rules.append(f"stroke:{look.halo};stroke-width:3px;paint-order:stroke;stroke-linejoin:round")
+    if look.size != 12 or look.bold:
+        rules.append(f"font-size:{look.size}px{';font-weight:600' if look.bold else ''}")
+    return f".{part}{{{';'.join(rules)}}}"
+
+
+def _element(shape: Shape, across: Callable[[float], str]) -> str:
+    match shape:
+        case Box(part, left, top, right, bottom):
+            size = f'width="{across(right - left)}" height="{_px(bottom - top)}"'
+            return f'<rect class="{part}" x="{across(left)}" y="{_px(top)}" {size}/>'
+        case Line(part, y):
+            return f'<rect class="{part}" x="0" y="{_px(y - 0.5)}" width="100%" height="1"/>'
+        case Label(part, x, y, text, anchor, shift):
+            placed = f' text-anchor="{anchor}"' if anchor != "start" else ""
+            moved = f' dx="{shift}"' if shift else ""
+            return f'<text class="{part}" x="{across(x)}" y="{_px(y)}"{moved}{placed}>{escape(text)}</text>'
+
+
+def _px(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _percent(part: float) -> str:
+    return f"{part * 100:.3f}".rstrip("0").rstrip(".") + "%"

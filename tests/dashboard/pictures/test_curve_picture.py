@@ -1,0 +1,228 @@
+"""What a picture of a curve shows: heights are counts per time, and nothing uncertain looks certain."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from io import BytesIO
+from itertools import pairwise
+from xml.etree import ElementTree
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from dashboard.answers import READ_CURVE, CurveAnswer, PointAnswer
+from dashboard.pictures.axes import round_steps, short, time_marks, with_commas
+from dashboard.pictures.colours import DARK, LIGHT
+from dashboard.pictures.curve_picture import bars_of, draw_curve, draw_spark, legend_of, step_words
+from dashboard.pictures.png import png_file
+from dashboard.pictures.shapes import Box, Label, Picture
+from dashboard.pictures.svg import svg_file, svg_inline
+from tests.query.queried_nodes import QueriedNodes, run
+
+NOW = int(datetime(2026, 3, 1, 23, 28, tzinfo=UTC).timestamp())
+DAY_S = 86_400
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def curve(points: list[PointAnswer], step: str = "1d", key: str | None = "k", first: int | None = 0) -> CurveAnswer:
+    total = sum(point.count for point in points)
+    start, end = (points[0].start, points[-1].end) if points else (0, 0)
+    return CurveAnswer(key, start, end, step, "UTC", first, total, total, total, True, points)
+
+
+def asked(nodes: QueriedNodes, query: str) -> CurveAnswer:
+    return READ_CURVE(run(nodes.queries.curve("k", query.encode()))[1])
+
+
+def boxes(picture: Picture, part: str) -> list[Box]:
+    return [shape for shape in picture.shapes if isinstance(shape, Box) and shape.part == part]
+
+
+@pytest.fixture(scope="module")
+def steady() -> QueriedNodes:
+    """A link with ten hits at noon of every day of two years."""
+    nodes = QueriedNodes(now=NOW)
+    for day in range(730):
+        nodes.hit("k", NOW - NOW % DAY_S + DAY_S // 2 - day * DAY_S, 10)
+    nodes.fold()
+    return nodes
+
+
+def test_a_wide_bucket_is_no_peak(steady: QueriedNodes) -> None:
+    """Ten hits every day are a level line, though older days are kept as weeks, and the oldest as months."""
+    found = asked(steady, "last=400d&step=1d")
+    assert any(point.wide for point in found.points) and max(point.count for point in found.points) >= 70
+    rates = [bar.rate for bar in bars_of(found, 10_000)]
+    assert all(9.9 <= rate <= 10.1 for rate in rates[1:-1])  # the outermost may hold days without hits
+    heights = {round(box.bottom - box.top) for box in boxes(draw_curve(found, 8_000, 300), "bar")[1:]}
+    assert len(heights) == 1
+    assert "wide: kept whole, drawn per day" in legend_of(found, bars_of(found, 400))
+
+
+@pytest.mark.parametrize("step", ["1d", "1w", "1mo", "native", "1h"])
+def test_points_that_share_a_bar_keep_their_sum(steady: QueriedNodes, step: str) -> None:
+    found = asked(steady, f"last=24mo&step={step}")
+    for most in (10_000, 50, 7):
+        bars = bars_of(found, most)
+        assert len(bars) <= most + 1
+        assert (bars[0].start, bars[-1].end) == (found.points[0].start, found.points[-1].end)
+        if step == "native":
+            assert sum(bar.rate * (bar.end - bar.start) / 60 for bar in bars) == pytest.approx(found.total)
+    assert sum(bar.rate for bar in bars_of(asked(steady, "last=7d&step=1d"), 100)) == 70
+
+
+def test_a_month_of_any_length_is_one_month_high() -> None:
+    starts = [int(datetime(2026, month, 1, tzinfo=UTC).timestamp()) for month in (1, 2, 3, 4)]
+    points = [PointAnswer(start, end, 100) for start, end in pairwise(starts)]
+    assert [bar.rate for bar in bars_of(curve(points, "1mo"), 100)] == [100, 100, 100]
+
+
+def test_what_is_cut_or_not_over_looks_so_and_is_explained() -> None:
+    states = ("partial", "complete", "open", "open")
+    points = [PointAnswer(n * DAY_S, (n + 1) * DAY_S, 5 if n < 3 else 0, state) for n, state in enumerate(states)]
+    picture = draw_curve(curve(points), 800, 300)
+    assert [len(boxes(picture, part)) for part in ("partial", "bar", "open")] == [1, 1, 1]
+    (ahead,) = boxes(picture, "ahead")
+    assert (ahead.left, ahead.right) == (0.5, 1)
+    texts = [shape.text for shape in picture.shapes if isinstance(shape, Label)]
+    assert "dashed: not over yet; pale: partly outside the range" in texts
+
+
+def test_before_the_first_hit_the_ground_differs() -> None:
+    points = [PointAnswer(n * DAY_S, (n + 1) * DAY_S, n // 2) for n in range(4)]
+    assert [box.right for box in boxes(draw_curve(curve(points, first=2 * DAY_S), 800, 300), "early")] == [0.5]
+    assert [box.right for box in boxes(draw_curve(curve(points, first=None), 800, 300), "early")] == [1]
+    assert boxes(draw_curve(curve(points, first=0), 800, 300), "early") == []
+
+
+def test_one_hit_among_a_million_is_seen() -> None:
+    points = [PointAnswer(0, DAY_S, 1_000_000), PointAnswer(DAY_S, 2 * DAY_S, 1), PointAnswer(2 * DAY_S, 3 * DAY_S, 0)]
+    assert [box.bottom - box.top >= 1 for box in boxes(draw_curve(curve(points), 800, 300), "bar")] == [True, True]
+
+
+@pytest.mark.parametrize("size", [(100, 50), (100, 2_000), (4_000, 50), (300, 100)])
+def test_every_size_and_every_curve_can_be_drawn(size: tuple[int, int]) -> None:
+    points = [PointAnswer(n * 60, (n + 1) * 60, n % 7) for n in range(10_000)]
+    for each in (curve(points, "1m"), curve(points[:1], "1m"), curve([], first=None), curve(points[:7], "5m")):
+        picture = draw_curve(each, *size)
+        ElementTree.fromstring(svg_file(picture, "auto"))
+        assert all(0 <= x <= 1 for box in boxes(picture, "bar") for x in (box.left, box.right))
+        assert all(0 <= y <= size[1] for box in boxes(picture, "bar") for y in (box.top, box.bottom))
+        assert len(boxes(picture, "bar")) <= size[0] // 2 + 1
+
+
+HOSTILE = [
+    "</svg><script>alert(1)</script>",
+    '" onload="alert(1)',
+    "a\x00b\x1b[2J",
+    "\ud7ff\ufffe",
+    "\u202ex",
+    "&amp;",
+    "ü漢",
+]
+
+
+@pytest.mark.parametrize("key", HOSTILE)
+def test_a_key_stays_text(key: str) -> None:
+    """Whatever a stranger calls a link, the file is well-formed and holds one element of each text."""
+    picture = draw_curve(curve([PointAnswer(0, 60, 1)], "1m", key), 800, 300)
+    for written in (svg_file(picture, "auto"), svg_file(draw_curve(curve([], key=key), 100, 50), "dark")):
+        tree = ElementTree.fromstring(written)
+        assert {element.tag.removeprefix(SVG) for element in tree.iter()} <= {"svg", "title", "style", "rect", "text"}
+        assert not any(name.startswith("on") for element in tree.iter() for name in element.attrib)
+    assert "<script" not in svg_inline(picture, "curve")
+    assert png_file(picture, "light").startswith(b"\x89PNG")
+
+
+def test_a_page_gets_places_in_parts_of_its_width_and_no_style() -> None:
+    picture = draw_curve(curve([PointAnswer(0, 60, 1), PointAnswer(60, 120, 2)], "1m"), 800, 300, titled=False)
+    written = svg_inline(picture, "curve")
+    assert 'x="50%"' in written and "style" not in written and "viewBox" not in written
+    spark = svg_inline(draw_spark(curve([PointAnswer(0, 60, 1)], "1m"), 100, 24), "spark")
+    assert "aria-hidden=true" in spark and "<text" not in spark
+
+
+def test_pixels_are_those_of_the_shapes() -> None:
+    """Two bars, the second half as high: the colours stand where the shapes are, at both scales and in both themes."""
+    points = [PointAnswer(0, DAY_S, 10), PointAnswer(DAY_S, 2 * DAY_S, 5)]
+    picture = draw_curve(curve(points), 400, 200)
+    for theme, looks in (("light", LIGHT), ("dark", DARK)):
+        for scale in (1, 3):
+            image = Image.open(BytesIO(png_file(picture, theme, scale))).convert("RGB")
+            assert image.size == (400 * scale, 200 * scale)
+            blue = tuple(bytes.fromhex(looks["bar"].fill[1:]))
+            for box in boxes(picture, "bar"):
+                middle = round((box.left + box.right) / 2 * image.width)
+                column = [image.getpixel((middle, y)) == blue for y in range(image.height)]
+                assert abs(sum(column) - (box.bottom - box.top) * scale) <= 2 * scale
+
+
+def test_letters_that_the_font_lacks_stand_as_in_an_address() -> None:
+    drawn = [png_file(draw_curve(curve([], key=key), 300, 120), "light") for key in ("ü", "%C3%BC", "ä")]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+# --- axes -----------------------------------------------------------------------------------------------------------
+@given(st.floats(0.001, 1e15), st.integers(1, 12))
+def test_marks_reach_the_highest_bar_and_no_further_than_needed(highest: float, most: int) -> None:
+    marks = round_steps(highest, most, False)
+    assert marks[-1] >= highest * (1 - 1e-6)
+    assert len(marks) <= most
+    assert len(marks) == 1 or marks[-2] < highest
+
+
+def test_marks_of_whole_counts_are_whole() -> None:
+    assert round_steps(2, 6, True) == [1, 2]
+    assert round_steps(137, 6, True) == [50, 100, 150]
+    assert round_steps(0, 6, True) == [1]
+
+
+@given(st.integers(0, 10**17))
+def test_a_short_count_never_says_more_than_it_is(count: int) -> None:
+    text = short(count)
+    size = {"k": 3, "M": 6, "G": 9, "T": 12, "P": 15}.get(text[-1], 0)
+    value = float(text.rstrip("kMGTP").replace(",", "")) * 10**size
+    assert value <= count * (1 + 1e-9)
+    assert value >= count * 0.9 - 1e-6
+    assert len(text) <= 5
+
+
+def test_counts_are_written_for_people() -> None:
+    assert [with_commas(n) for n in (0, 999, 1_234_567, 0.2, 0.05)] == ["0", "999", "1,234,567", "0.2", "0.05"]
+    assert [short(n) for n in (999, 1_000, 1_250, 12_345, 999_999, 5_600_000)] == [
+        "999",
+        "1k",
+        "1.2k",
+        "12k",
+        "999k",
+        "5.6M",
+    ]
+
+
+ZONES = ("UTC", "Europe/Vienna", "Asia/Kathmandu", "America/St_Johns", "Pacific/Apia")
+
+
+@given(st.integers(0, 253_402_300_799), st.integers(60, 40 * 366 * DAY_S), st.sampled_from(ZONES), st.integers(1, 40))
+def test_times_are_inside_and_ascend_and_are_few(start: int, length_s: int, name: str, most: int) -> None:
+    marks = list(time_marks(start, start + length_s, ZoneInfo(name), most))
+    times = [t for t, _ in marks]
+    assert all(start <= t <= start + length_s for t in times)
+    assert times == sorted(set(times))
+    assert len(marks) <= most * 2 + 2
+
+
+def test_days_begin_at_midnight_of_the_zone_also_where_a_clock_changes() -> None:
+    zone = ZoneInfo("Europe/Vienna")
+    start = int(datetime(2026, 3, 28, tzinfo=zone).timestamp())  # the night of 29 March has 23 hours of day
+    marks = list(time_marks(start, start + 3 * DAY_S, zone, 4))
+    assert [text for _, text in marks] == ["28 Mar", "29 Mar", "30 Mar", "31 Mar"]
+    assert {datetime.fromtimestamp(t, zone).hour for t, _ in marks} == {0}
+
+
+def test_a_step_is_said_in_words() -> None:
+    points = [PointAnswer(0, 3_600, 1)]
+    said = [step_words(curve(points, step)) for step in ("1m", "15m", "1h", "1d", "3mo", "1y", "native")]
+    assert said == ["per minute", "per 15 minutes", "per hour", "per day", "per 3 months", "per year", "per hour"]

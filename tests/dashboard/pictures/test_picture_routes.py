@@ -1,0 +1,152 @@
+"""The routes of pictures, and rows: what they answer, what they refuse, and that they count as their JSON does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from io import BytesIO
+from typing import Any
+from xml.etree import ElementTree
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request, Response
+from PIL import Image
+from starlette.responses import JSONResponse
+
+from clickcurve.buckets.errors import ClickcurveError
+from dashboard.pictures.picture_routes import picture_routes
+from query.http.hot_endpoint import HotQueries
+from tests.query.queried_nodes import QueriedNodes
+
+NOW = 1772407680  # 2026-03-01T23:28:00Z
+KEY = "a/b <c>"
+PATH = "/v1/links/a%2Fb%20%3Cc%3E"
+
+
+def refused(error: Exception) -> Response:
+    assert isinstance(error, ClickcurveError)
+    return JSONResponse({"field": error.field, "rule": error.rule}, error.status)
+
+
+@pytest.fixture(scope="module")
+def node() -> HotQueries:
+    nodes = QueriedNodes(now=NOW)
+    for minutes in range(0, 60 * 24 * 40, 7):
+        nodes.hit(KEY, NOW - minutes * 60, 3)
+    nodes.hit(KEY, NOW, 5, bot=True)
+    nodes.fold()
+    app = FastAPI()
+    app.include_router(picture_routes(nodes.queries))
+
+    async def on_error(request: Request, error: Exception) -> Response:
+        return refused(error)
+
+    app.add_exception_handler(ClickcurveError, on_error)
+    return HotQueries(nodes.queries, refused, app)
+
+
+def get(node: HotQueries, path: str) -> httpx.Response:
+    async def asked() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=node), base_url="http://node") as client:
+            return await client.get(path)
+
+    return asyncio.run(asked())
+
+
+@pytest.mark.parametrize("query", ["", "?last=30d&step=1h&tz=Asia/Kathmandu", "?from=0&step=1mo", "?step=1m&last=1h"])
+def test_a_curve_is_an_svg_that_says_what_the_json_says(node: HotQueries, query: str) -> None:
+    answer = get(node, f"{PATH}/curve.svg{query}")
+    assert answer.status_code == 200 and answer.headers["content-type"] == "image/svg+xml"
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    tree = ElementTree.fromstring(answer.content)
+    found = get(node, f"{PATH}/curve{query}").json()
+    hits = f"{found['total']:,}" if found["exact"] else f"{found['at_least']:,} to {found['at_most']:,}"
+    assert tree.attrib["aria-label"].startswith(f"{KEY}: {hits} hits, ")
+    assert (tree.attrib["width"], tree.attrib["height"]) == ("800", "300")
+
+
+def test_size_and_theme_are_as_asked(node: HotQueries) -> None:
+    tree = ElementTree.fromstring(get(node, f"{PATH}/curve.svg?w=500&h=200&theme=dark").content)
+    assert tree.attrib["viewBox"] == "0 0 500 200"
+    image = Image.open(BytesIO(get(node, f"{PATH}/curve.png?w=1600&h=600&theme=dark").content))
+    assert image.format == "PNG" and image.size == (1600, 600)
+    assert image.convert("RGB").getpixel((1599, 599)) == (0x15, 0x18, 0x1C)
+
+
+def test_the_largest_curve_can_be_drawn(node: HotQueries) -> None:
+    answer = get(node, f"{PATH}/curve.svg?from={NOW - 9_000 * 60 - 86_400 * 6}&step=5m&w=4000&h=2000")
+    assert answer.status_code == 200
+    assert len(answer.content) < 500_000
+    assert get(node, f"{PATH}/curve.png?w=4000&h=2000").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("w=0", "w"),
+        ("w=4001", "w"),
+        ("w=10.5", "w"),
+        ("h=-1", "h"),
+        ("w=1e3", "w"),
+        ("h=", "h"),
+        ("theme=pink", "theme"),
+        ("w=200&w=300", "w"),
+        ("format=csv", "format"),
+        ("step=1x", "step"),
+        ("colour=red", "colour"),
+        ("last=1d&from=0", "last"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_name(node: HotQueries, query: str, field: str) -> None:
+    for kind in ("svg", "png"):
+        answer = get(node, f"{PATH}/curve.{kind}?{query}")
+        assert (answer.status_code, answer.json()["field"]) == (422, field)
+
+
+def test_a_badge_has_the_total_in_short(node: HotQueries) -> None:
+    total = get(node, f"{PATH}/total").json()["total"]
+    message = f"{total // 1000}k"
+    assert get(node, f"{PATH}/badge.json").json() == {
+        "schemaVersion": 1,
+        "label": "clicks",
+        "message": message,
+        "color": "blue",
+        "cacheSeconds": 300,
+    }
+    answer = get(node, f"{PATH}/badge.svg?label=visits+of+%3Cb%3E%00")
+    assert answer.headers["content-type"] == "image/svg+xml"
+    assert ElementTree.fromstring(answer.content).attrib["aria-label"] == f"visits of <b>\\x00: {message}"
+
+
+def test_a_badge_of_a_cut_range_has_both_bounds(node: HotQueries) -> None:
+    span = f"from={NOW - 86_400 * 30 + 1_800}&to={NOW}"
+    found = get(node, f"{PATH}/total?{span}").json()
+    assert not found["exact"]
+    bounds = [f"{found[name] / 1000:.1f}k" for name in ("at_least", "at_most")]
+    message = get(node, f"{PATH}/badge.json?{span}").json()["message"]
+    assert message in ("-".join(bounds), f"{found['at_least'] // 1000}k")
+    assert get(node, f"{PATH}/badge.json?bots=only").json()["message"] == "5"
+    assert get(node, "/v1/links/unknown/badge.json").json()["message"] == "0"
+
+
+@pytest.mark.parametrize(("query", "field"), [("label=" + "x" * 65, "label"), ("step=1d", "step"), ("tz=Mars", "tz")])
+def test_a_wrong_badge_is_refused(node: HotQueries, query: str, field: str) -> None:
+    for kind in ("svg", "json"):
+        answer = get(node, f"{PATH}/badge.{kind}?{query}")
+        assert (answer.status_code, answer.json()["field"]) == (422, field)
+
+
+def test_rows_are_the_points_as_a_flat_list(node: HotQueries) -> None:
+    points: list[dict[str, Any]] = get(node, f"{PATH}/curve?last=3d&step=1d").json()["points"]
+    answer = get(node, f"{PATH}/curve?last=3d&step=1d&format=rows")
+    assert answer.headers["content-type"] == "application/json"
+    rows = json.loads(answer.content)
+    assert [set(row) for row in rows] == [{"time", "end", "count", "state"}] * 3
+    assert [(row["count"], row["state"]) for row in rows] == [(point["count"], point["state"]) for point in points]
+    assert rows[0]["time"] == "2026-02-27T00:00:00Z" and rows[-1]["end"] == "2026-03-02T00:00:00Z"
+
+
+def test_a_list_of_links_has_no_rows(node: HotQueries) -> None:
+    assert get(node, "/v1/curve?format=rows").status_code == 200
+    assert get(node, "/v1/total?format=rows").status_code == 422
