@@ -1,7 +1,7 @@
-"""Keys of links, and stored keys: under which key a store keeps a row.
+"""Keys of links, names of groups, and stored keys: under which key a store keeps a row.
 
-A link's key is what a shortener sends: 1 to 1,024 bytes of UTF-8, kept as given. A stored key names a row of a link, of
-a rule's history, or of all links together.
+A link's key is what a shortener sends: 1 to 1,024 bytes of UTF-8, kept as given. A group is named by the hits that are
+in it. A stored key names a row of a link, of a group, of a rule's history or of all links together, or a breakdown.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from clickcurve.problem import shown
 
 KEY_BYTES = 1024
 KEY_RULE = f"a string of 1 to {KEY_BYTES:,} bytes of UTF-8"
+
+GROUP_BYTES = 64
+GROUP_RULE = f"a name of 1 to {GROUP_BYTES} bytes of UTF-8"
 
 # The row of all links together. Keys have at least one byte, so the empty key is free.
 ALL_LINKS = ""
@@ -62,6 +65,14 @@ def is_key(value: object) -> bool:
         return False
 
 
+def group_in_path(raw: bytes, error: type[ClickcurveError]) -> str:
+    """Returns the group that a raw path segment names, decoded as a key; raises `error` for what is no name."""
+    name = key_in_path(raw, error)
+    if len(name.encode()) > GROUP_BYTES:
+        raise error(f"the name has {len(name.encode())} bytes", field="group", value=shown(name), rule=GROUP_RULE)
+    return name
+
+
 def key_in_path(raw: bytes, error: type[ClickcurveError]) -> str:
     """Returns the key that a raw path segment names, percent-decoded exactly once.
 
@@ -98,9 +109,35 @@ def namespace_key(namespace: str, key: str) -> str:
     return f"\0{namespace}:{key}"
 
 
+def group_key(name: str) -> str:
+    """Returns the stored key of a group's row."""
+    return namespace_key("group", name)
+
+
+FIRST_GROUP = group_key("")  # stands before the stored keys of all groups
+
+
+def group_of(stored: str) -> str | None:
+    """Returns the group that a stored key belongs to; None for all other rows."""
+    return stored.removeprefix(FIRST_GROUP) if stored.startswith(FIRST_GROUP) else None
+
+
+_OF_BREAKDOWNS = namespace_key("by", "")
+
+
 def breakdown_key(key: str) -> str:
     """Returns the stored key of a link's breakdown; of that of all links together for ALL_LINKS."""
-    return namespace_key("by", key)
+    return breakdown_of(link_key(key))
+
+
+def breakdown_of(stored: str) -> str:
+    """Returns the stored key of the breakdown that belongs to a row of counts."""
+    return _OF_BREAKDOWNS + stored
+
+
+def counts_key(stored: str) -> str:
+    """Returns the stored key of the row of counts of a breakdown; any other stored key as it is."""
+    return stored.removeprefix(_OF_BREAKDOWNS)
 
 
 def limit_key(event: str, outcome: str) -> str:

@@ -64,6 +64,10 @@ class Parameters:
     after: str | None = None
     value: str | None = None
 
+    def as_csv(self, accepts_csv: bool) -> bool:
+        """Returns whether the answer is CSV; accepts_csv: the caller would rather have that."""
+        return self.format == "csv" or (accepts_csv and self.format is None)
+
     @property
     def ranged(self) -> bool:
         """Whether it names a range at all."""

@@ -5,19 +5,18 @@ Free of HTTP: the routes, the hot callable and other shapes of the same answers 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from clickcurve.buckets.errors import EventUnknown
 from clickcurve.buckets.ladder import fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import Row, forget
-from clickcurve.keys import ALL_LINKS, OUTCOMES, caller_key, kept_days, limit_key, link_key
+from clickcurve.keys import ALL_LINKS, OUTCOMES, caller_key, group_key, kept_days, limit_key, link_key
 from query.cache import Cache
-from query.curve import Curves
-from query.key_list import KeyList
+from query.curve import Curve, Curves
+from query.lists.lists import Lists
 from query.parameters import (
-    BY_KEY,
     CURVE,
     CURVE_FORMATS,
     FORMATS,
@@ -35,9 +34,9 @@ from query.parameters import (
     resolve_window,
 )
 from query.reader import HEAD, Reader
-from query.serialize import keys_json, links_csv, summary_json, top_json, total_json
+from query.serialize import list_csv, list_json, summary_json, total_json
 from query.summary import make_summary
-from query.top import TopLinks
+from query.sums import sum_of_rows
 from query.total import make_total
 
 JSON, CSV = "application/json", "text/csv; charset=utf-8"
@@ -65,10 +64,10 @@ class Queries:
     key of None means all links together. Every question raises ParameterInvalid, StoreUnavailable and RowCorrupt.
     """
 
-    def __init__(self, reader: Reader, top_links: TopLinks, key_list: KeyList, clock: Callable[[], float]) -> None:
+    def __init__(self, reader: Reader, links: Lists, groups: Lists, clock: Callable[[], float]) -> None:
         self._reader = reader
-        self._top_links = top_links
-        self._key_list = key_list
+        self._links = links
+        self._groups = groups
         self._clock = clock
         self._curves = Curves()
         self._parameters: Cache[tuple[bytes, tuple[str, ...]], Parameters] = Cache(_CACHED_BYTES)
@@ -81,6 +80,23 @@ class Queries:
     async def curve(self, key: str | None, query: bytes, accepts_csv: bool = False) -> Content:
         parameters = self._parsed(query, CURVE)
         return await self._curve(_stored_key(key), key, query, parameters, accepts_csv)
+
+    async def group_total(self, name: str, query: bytes) -> Content:
+        parameters = self._parsed(query, TOTAL)
+        return await self._total(group_key(name), name, parameters)
+
+    async def group_curve(self, name: str, query: bytes, accepts_csv: bool = False) -> Content:
+        parameters = self._parsed(query, CURVE)
+        return await self._curve(group_key(name), name, query, parameters, accepts_csv)
+
+    async def sum(self, keys: Sequence[str], query: bytes, accepts_csv: bool = False) -> Content:
+        """Returns the curve of a set of links, each read by itself; a key that is given twice counts once."""
+        parameters = self._parsed(query, CURVE)
+        now = int(self._clock())
+        window, since = self._window(query, parameters, now)
+        stored = [link_key(key) for key in dict.fromkeys(keys)]
+        curve = await sum_of_rows(self._reader, self._curves, stored, parameters, now, window, since)
+        return self._content(None, curve, parameters, accepts_csv)
 
     async def limit_total(self, event: str, query: bytes, limits: Limits) -> Content:
         """Returns how much was asked of the limiter's event, or admitted; or how much one caller asked for.
@@ -131,7 +147,10 @@ class Queries:
         if grid is None:
             grid = await self._curves.grid(window, self._reader.ladder, row.fold_day)
         curve = self._curves.curve(row, grid, parameters.bots, now)
-        if parameters.format == "csv" or (accepts_csv and parameters.format is None):
+        return self._content(name, curve, parameters, accepts_csv)
+
+    def _content(self, name: str | None, curve: Curve, parameters: Parameters, accepts_csv: bool) -> Content:
+        if parameters.as_csv(accepts_csv):
             return CSV, self._curves.csv(curve)
         if parameters.format == ROWS:
             return JSON, self._curves.rows(curve)
@@ -145,21 +164,30 @@ class Queries:
         return forget(await self._reader.row(stored, now), fold_day(now), days)
 
     async def summary(self, key: str, query: bytes) -> Content:
-        parameters = self._parsed(query, SUMMARY)
+        return await self._summary(link_key(key), key, self._parsed(query, SUMMARY))
+
+    async def group_summary(self, name: str, query: bytes) -> Content:
+        return await self._summary(group_key(name), name, self._parsed(query, SUMMARY))
+
+    async def _summary(self, stored: str, name: str, parameters: Parameters) -> Content:
         now = int(self._clock())
-        row = await self._reader.row(_stored_key(key), now)
-        return JSON, summary_json(key, make_summary(row, parameters, now, self._reader.ladder))
+        row = await self._reader.row(stored, now)
+        return JSON, summary_json(name, make_summary(row, parameters, now, self._reader.ladder))
 
     async def links(self, query: bytes, accepts_csv: bool = False) -> Content:
         """Returns links by their hits, or a page of them in the order of their keys."""
+        return await self._list(self._links, query, accepts_csv)
+
+    async def groups(self, query: bytes, accepts_csv: bool = False) -> Content:
+        """Returns groups by their hits, or a page of them in the order of their names."""
+        return await self._list(self._groups, query, accepts_csv)
+
+    async def _list(self, lists: Lists, query: bytes, accepts_csv: bool) -> Content:
         parameters = self._parsed(query, LINKS)
-        now = int(self._clock())
-        as_csv = parameters.format == "csv" or (accepts_csv and parameters.format is None)
-        if parameters.sort == BY_KEY:
-            page = await self._key_list.page(parameters, now)
-            return (CSV, links_csv(page.links)) if as_csv else (JSON, keys_json(page))
-        top = await self._top_links.top(parameters, now)
-        return (CSV, links_csv(top.links)) if as_csv else (JSON, top_json(top))
+        found = await lists.list(parameters, int(self._clock()))
+        if parameters.as_csv(accepts_csv):
+            return CSV, list_csv(found)
+        return JSON, list_json(lists.kind.plural, found)
 
     def refuse_parameters(self, query: bytes) -> None:
         """Refuses parameters where there are none to give."""
@@ -167,7 +195,7 @@ class Queries:
 
     def link_erased(self) -> None:
         """Forgets the rankings: a link was erased, so they are out of date."""
-        self._top_links.forget_rankings()
+        self._links.top.forget_rankings()
 
     def _window(self, query: bytes, parameters: Parameters, now: int) -> tuple[Window | None, int]:
         """Returns the window that a curve's query means now, and the start of the first bucket that it needs.

@@ -16,7 +16,7 @@ from clickcurve.buckets.codec import decode, decode_header
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.row import Pending, Row, add, fold, merge
-from clickcurve.keys import ALL_LINKS, link_of
+from clickcurve.keys import ALL_LINKS, group_of, link_of
 from storage.contract import StoredLink
 
 _MAX_REVISITED = 10_000
@@ -64,9 +64,17 @@ def stored(link: StoredLink, now: int, ladder: Ladder, *, since: int = 0, bots: 
 def naming(error: RowCorrupt, key: str, link: StoredLink) -> RowCorrupt:
     """Returns the error of a damaged row with the link, and the owners whose rows are damaged."""
     owners = ", ".join(str(each.owner) for each in link.rows if _is_damaged(each.data))
-    what = "the row of all links" if key == ALL_LINKS else "this link's row"
+    what, name = what_it_is(key, "row")
     detail = f"{what}, of owner {owners}, is damaged ({error.detail}); `clickcurve repair` says more"
-    return RowCorrupt(detail, field="key", value=link_of(key))
+    return RowCorrupt(detail, field="key", value=name)
+
+
+def what_it_is(key: str, noun: str) -> tuple[str, str | None]:
+    """Returns the noun with what a stored row of counts belongs to, and its name if it has one."""
+    if key == ALL_LINKS:
+        return f"the {noun} of all links", None
+    group = group_of(key)
+    return (f"this link's {noun}", link_of(key)) if group is None else (f"this group's {noun}", group)
 
 
 def _is_damaged(data: bytes) -> bool:

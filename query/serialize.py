@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 
-from query.key_list import KeyPage
+from query.lists.key_list import KeyPage
+from query.lists.top import Top
 from query.summary import Summary
-from query.top import Top
 from query.total import Total
 
 
@@ -39,20 +38,19 @@ def summary_json(key: str, summary: Summary) -> bytes:
     )
 
 
-def top_json(top: Top) -> bytes:
-    links = [{"key": key, "count": count} for key, count in top.links]
-    return compact({"from": top.start, "to": top.end, "links": links})
+def list_json(plural: str, found: Top | KeyPage) -> bytes:
+    """Returns a ranking as JSON, or a page of keys: the same shape, and the key to go on after."""
+    start, end = (found.start, found.end) if isinstance(found, Top) else (None, None)
+    answer: dict[str, object] = {"from": start, "to": end}
+    answer[plural] = [{"key": key, "count": count} for key, count in found.links]
+    if isinstance(found, KeyPage):
+        answer["after"] = found.after
+    return compact(answer)
 
 
-def keys_json(page: KeyPage) -> bytes:
-    """Returns a page of keys as JSON: the shape of a ranking, and the key to go on after."""
-    links = [{"key": key, "count": count} for key, count in page.links]
-    return compact({"from": None, "to": None, "links": links, "after": page.after})
-
-
-def links_csv(links: Iterable[tuple[str, int]]) -> bytes:
-    """Returns `key,count`, and a line for each link."""
-    return "".join(["key,count\n", *(f"{csv_field(key)},{count}\n" for key, count in links)]).encode()
+def list_csv(found: Top | KeyPage) -> bytes:
+    """Returns `key,count`, and a line for each key."""
+    return "".join(["key,count\n", *(f"{csv_field(key)},{count}\n" for key, count in found.links)]).encode()
 
 
 def csv_field(text: str) -> str:

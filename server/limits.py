@@ -17,7 +17,7 @@ from ingest.reading import body_room, content_encoding, json_array, json_hit, re
 from query import grid, parameters
 from server import settings
 from server.http import auth, callers, connection, health_routes, request_head
-from server.process import worker
+from server.process import first_flush, worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ LIMITS: Mapping[str, Limit] = {
         "they are cut off; what was not answered may not count",
     ),
     "first_flush_s": Limit(
-        worker.FIRST_FLUSH_S,
+        first_flush.FIRST_FLUSH_S,
         "seconds for the flush at a start",
         "requests are answered; the flush goes on meanwhile",
     ),

@@ -16,10 +16,10 @@ from bench.table import Line, spread
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from ingest.batch import Batch
 from ingest.owner import Owner
-from query.key_list import KeyList
+from query.lists.kind import GROUP, LINK
+from query.lists.lists import Lists
 from query.queries import Queries
 from query.reader import Reader
-from query.top import TopLinks
 from storage.contract import Store
 from storage.from_uri import open_store
 from testing.cassandra.node import Node
@@ -121,9 +121,8 @@ async def _read_lines(store: Store, now: int, rounds: int) -> list[Line]:
 def _queries(store: Store, now: int) -> Queries:
     """What a server answers from, without a server."""
     reader = Reader(store.rows, lambda key: [], lambda keys: None, lambda: CLICKS)
-    top = TopLinks(lambda after, limit, since_day: [], store.rows, lambda key: [], set, lambda: 0, lambda: CLICKS)
-    keys = KeyList(lambda start, limit: [], lambda key: [], set, lambda: CLICKS)
-    return Queries(reader, top, keys, lambda: now)
+    links, groups = (Lists(kind, store, lambda key: [], set, lambda: 0) for kind in (LINK, GROUP))
+    return Queries(reader, links, groups, lambda: now)
 
 
 async def _timed_ms(ask: Callable[[str, bytes], Awaitable[Any]], key: str, query: bytes) -> list[float]:

@@ -16,12 +16,13 @@ from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.parts import joined_parts
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.keys import breakdown_key
-from query.breakdowns.queries import BreakdownQueries
+from query.breakdowns.queries import BreakdownQueries, Subject
 from query.breakdowns.reader import BreakdownReader
 from query.queries import Content
 from storage.contract import StoredLink, StoredRow
 
 RUNS = 200
+LINK = Subject("k", "k")
 
 
 def main() -> int:
@@ -46,11 +47,11 @@ async def answer_times(hits: int, owners: int) -> list[tuple[float, float]]:
     reader = BreakdownReader(rows, lambda key: [], lambda key: [], lambda: CLICKS, BREAKDOWN)
     queries = BreakdownQueries(reader, DIMENSIONS, lambda dimension: 0, lambda: NOW)
     return [
-        await timed(lambda: queries.by("k", "ref", b"")),
-        await timed(lambda: queries.by("k", "ref", b"last=30d")),
-        await timed(lambda: queries.by("k", "ref", b"last=24h")),
-        await timed(lambda: queries.curve("k", "ref", b"value=&last=30d&step=1d")),
-        await timed(lambda: queries.visitors("k", b"")),
+        await timed(lambda: queries.by(LINK, "ref", b"")),
+        await timed(lambda: queries.by(LINK, "ref", b"last=30d")),
+        await timed(lambda: queries.by(LINK, "ref", b"last=24h")),
+        await timed(lambda: queries.curve(LINK, "ref", b"value=&last=30d&step=1d")),
+        await timed(lambda: queries.visitors(LINK, b"")),
     ]
 
 

@@ -20,12 +20,13 @@ from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import EMPTY, Delta, add, fold
 from query.curve import Curves
 from query.grid import make_grid
-from query.key_list import KeyList
+from query.lists.kind import GROUP, LINK
+from query.lists.lists import Lists
 from query.parameters import CURVE, parse_parameters, parse_query, resolve_window
 from query.queries import Queries
 from query.reader import Reader
-from query.top import TopLinks
 from storage.contract import StoredLink, StoredRow
+from storage.memory_store import MemoryStore
 
 QUERIES = {
     "60 min": "last=60m",
@@ -73,9 +74,8 @@ def queries_over(data: bytes, now: int) -> Queries:
         return link
 
     reader = Reader(rows, lambda key: [], lambda keys: None, lambda: CLICKS)
-    top = TopLinks(lambda after, limit, since_day: [], rows, lambda key: [], set, lambda: 0, lambda: CLICKS)
-    keys = KeyList(lambda start, limit: [], lambda key: [], set, lambda: CLICKS)
-    return Queries(reader, top, keys, lambda: now)
+    links, groups = (Lists(kind, MemoryStore(CLICKS), lambda key: [], set, lambda: 0) for kind in (LINK, GROUP))
+    return Queries(reader, links, groups, lambda: now)
 
 
 def asked_lifetime(queries: Queries) -> Any:

@@ -23,7 +23,7 @@ from clickcurve.buckets.breakdowns.answers import (
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, CappedLadder
 from clickcurve.buckets.breakdowns.check import BOT
 from clickcurve.buckets.breakdowns.visitors import VisitorDays
-from clickcurve.buckets.ladder import END_OF_TIME
+from clickcurve.buckets.ladder import END_OF_TIME, MINUTE_S
 from clickcurve.buckets.ranges import total
 from query.breakdowns.rest import DividedRow, series_of
 from query.grid import Grid, PointState
@@ -152,14 +152,18 @@ def _bounds_along(found: DividedRow, dimension: str, value: str, edges: Sequence
 
 
 def _certain(found: DividedRow, dimension: str, value: str, since: int, grid: Grid) -> list[int]:
-    """Returns the least of the value's hits in points, cut to the whole buckets inside the asked range."""
+    """Returns the least of the value's hits in points, cut to buckets with hits of the range alone.
+
+    Those are the whole ones, and one that is cut where the link has no hits beyond the cut.
+    """
     if not grid.edges:
         return []
     low, high = grid.window.start, grid.window.end
+    first, last = found.row.first, found.row.last
     if not found.is_edge(low):
-        low = found.whole_span(low, low + 1)[1]
+        low = found.whole_span(low, low + 1)[first is None or first < low]
     if not found.is_edge(high):
-        high = found.whole_span(high, high + 1)[0]
+        high = found.whole_span(high, high + 1)[last is not None and last + MINUTE_S <= high]
     edges = [low, *(edge for edge in grid.edges if low < edge < high), high] if low < high else []
     return [each.at_least for each in _bounds_along(found, dimension, value, edges, since)]
 

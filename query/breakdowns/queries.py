@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
+from clickcurve.keys import ALL_LINKS
 from query.breakdowns.divide import curve_of_value, list_values, list_visitors, one_value
 from query.breakdowns.reader import BreakdownReader
 from query.breakdowns.rest import DividedRow
@@ -24,11 +26,21 @@ from query.parameters import (
 from query.queries import CSV, JSON, Content
 
 
+class Subject(NamedTuple):
+    """What is asked about: a stored row of counts, and what it is called in the answer."""
+
+    stored: str
+    name: str | None
+
+
+ALL = Subject(ALL_LINKS, None)
+
+
 class BreakdownQueries:
     """Answers about breakdowns for a node. `clock` is epoch seconds.
 
     dimensions  those that hits are divided by. since: the moment since which one is; no hit at or after it was counted
-    before. `query`, `accepts_csv` and a key of None as in `query.queries`, and the same errors are raised.
+    before. `query` and `accepts_csv` as in `query.queries`, and the same errors are raised.
     """
 
     def __init__(
@@ -44,20 +56,22 @@ class BreakdownQueries:
         self._clock = clock
         self._curves = Curves()
 
-    async def by(self, key: str | None, dimension: str, query: bytes, accepts_csv: bool = False) -> Content:
-        """Returns how the hits of a link, or of all links, divide by a dimension; raises DimensionUnknown."""
+    async def by(self, subject: Subject, dimension: str, query: bytes, accepts_csv: bool = False) -> Content:
+        """Returns how the hits of a row divide by a dimension; raises DimensionUnknown."""
         self._require_known(dimension)
         parameters = parse_parameters(parse_query(query, BY))
         now = int(self._clock())
-        found = await self._reader.read(key, now, (dimension,), _start(parameters, now))
+        found = await self._reader.read(subject.stored, now, (dimension,), _start(parameters, now))
         span, since, capped = _asked_range(parameters, now, found), self._since(dimension), self._reader.capped
         if parameters.value is None:
             answer = list_values(found, dimension, span, since, parameters.limit, capped)
         else:
             answer = one_value(found, dimension, span, since, parameters.value, capped)
-        return (CSV, values_csv(answer)) if _as_csv(parameters, accepts_csv) else (JSON, values_json(key, answer))
+        if parameters.as_csv(accepts_csv):
+            return CSV, values_csv(answer)
+        return JSON, values_json(subject.name, answer)
 
-    async def curve(self, key: str | None, dimension: str, query: bytes, accepts_csv: bool = False) -> Content:
+    async def curve(self, subject: Subject, dimension: str, query: bytes, accepts_csv: bool = False) -> Content:
         """Returns one value along time; raises DimensionUnknown."""
         self._require_known(dimension)
         parameters = parse_parameters(parse_query(query, BY_CURVE))
@@ -68,20 +82,22 @@ class BreakdownQueries:
         now = int(self._clock())
         ladder = self._reader.capped.ladder
         window = resolve_window(parameters, now, ladder)
-        found = await self._reader.read(key, now, (dimension,), None if window is None else window.start)
+        found = await self._reader.read(subject.stored, now, (dimension,), None if window is None else window.start)
         window = window or resolve_until(parameters, found.row.first)
         grid = await self._curves.grid(window, ladder, found.row.fold_day)
         curve = curve_of_value(found, dimension, parameters.value, self._since(dimension), grid, now)
-        if _as_csv(parameters, accepts_csv):
+        if parameters.as_csv(accepts_csv):
             return CSV, value_curve_csv(curve)
-        return JSON, value_curve_json(key, curve)
+        return JSON, value_curve_json(subject.name, curve)
 
-    async def visitors(self, key: str, query: bytes) -> Content:
-        """Returns the visitors of a link by days, and their sum."""
+    async def visitors(self, subject: Subject, query: bytes) -> Content:
+        """Returns the visitors of a link or a group by days, and their sum."""
         parameters = parse_parameters(parse_query(query, VISITORS))
         now = int(self._clock())
-        found = await self._reader.read(key, now, (), _start(parameters, now))
-        return JSON, visitors_json(key, list_visitors(found, _asked_range(parameters, now, found), self._reader.capped))
+        found = await self._reader.read(subject.stored, now, (), _start(parameters, now))
+        return JSON, visitors_json(
+            subject.name, list_visitors(found, _asked_range(parameters, now, found), self._reader.capped)
+        )
 
     def _require_known(self, dimension: str) -> None:
         if dimension not in self._dimensions:
@@ -101,7 +117,3 @@ def _start(parameters: Parameters, now: int) -> int | None:
 def _asked_range(parameters: Parameters, now: int, found: DividedRow) -> tuple[int, int] | None:
     """Returns the range that is asked for, None for the whole life."""
     return resolve_range(parameters, now, found.row.first) if parameters.ranged else None
-
-
-def _as_csv(parameters: Parameters, accepts_csv: bool) -> bool:
-    return parameters.format == "csv" or (accepts_csv and parameters.format is None)

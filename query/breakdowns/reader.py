@@ -32,9 +32,9 @@ from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Pending, fold
-from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
+from clickcurve.keys import breakdown_of, counts_key
 from query.breakdowns.rest import DividedRow
-from query.reader import naming, stored, unstored
+from query.reader import naming, stored, unstored, what_it_is
 from storage.contract import StoredLink
 
 TRIES = 4
@@ -61,23 +61,21 @@ class BreakdownReader:
         self._ladder = ladder
         self.capped = capped
 
-    async def read(self, key: str | None, now: int, only: Container[str], start: int | None = None) -> DividedRow:
-        """Returns the current rows of a link, or of all links (None), with these dimensions of the breakdown.
+    async def read(self, stored_key: str, now: int, only: Container[str], start: int | None = None) -> DividedRow:
+        """Returns the current row of a stored key, with these dimensions of its breakdown.
 
         Nothing of the breakdown need be right before `start`, which may leave its older part unread. Raises
         StoreUnavailable, RowCorrupt.
         """
-        counts_key, words_key = (
-            (ALL_LINKS, breakdown_key(ALL_LINKS)) if key is None else (link_key(key), breakdown_key(key))
-        )
-        pending, said = self._pending(counts_key), self._pending_breakdowns(words_key)
-        counts, words, settled = await self._read_both(counts_key, words_key)
+        words_key = breakdown_of(stored_key)
+        pending, said = self._pending(stored_key), self._pending_breakdowns(words_key)
+        counts, words, settled = await self._read_both(stored_key, words_key)
         erased_at = max(counts.erased_at, words.erased_at)
         ladder = self._ladder()
         try:
             found = stored(replace(counts, erased_at=erased_at), now, ladder)
         except RowCorrupt as error:
-            raise naming(error, counts_key, counts) from error
+            raise naming(error, stored_key, counts) from error
         day = max([found.row.fold_day, *(each.head.fold_day for each in words.owners)])
         row = fold(unstored(pending, found.marks, found.row, ladder), day, ladder)
         hours_only = start is not None and self._are_hours_from(start, day, ladder)
@@ -172,7 +170,5 @@ def _marks_of_counts(link: StoredLink, key: str) -> dict[int, int]:
 
 
 def _naming_breakdown(error: RowCorrupt, key: str, owner: int) -> RowCorrupt:
-    of_all = key == breakdown_key(ALL_LINKS)
-    what = "the breakdown of all links" if of_all else "this link's breakdown"
-    value = None if of_all else key.removeprefix(breakdown_key(ALL_LINKS))
-    return RowCorrupt(f"{what}, of owner {owner}, is damaged ({error.detail})", field="key", value=value)
+    what, name = what_it_is(counts_key(key), "breakdown")
+    return RowCorrupt(f"{what}, of owner {owner}, is damaged ({error.detail})", field="key", value=name)

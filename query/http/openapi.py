@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from clickcurve.keys import KEY_RULE, OUTCOMES
+from clickcurve.keys import GROUP_RULE, KEY_RULE, OUTCOMES
 from clickcurve.problem import MEDIA_TYPE
 from clickcurve.times import TIME_RULE
 from query.parameters import CURVE_FORMATS, DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP, SORTS
 from query.steps import LAST_RULE, STEPS
+from query.sums import BODY_BYTES, MAX_KEYS
 
 Schema = dict[str, Any]
 
@@ -42,6 +43,14 @@ KEY: Schema = {
     "schema": TEXT,
     "example": "spring-sale",
 }
+GROUP: Schema = {
+    "name": "name",
+    "in": "path",
+    "required": True,
+    "description": f"{GROUP_RULE}, percent-encoded, slash included",
+    "schema": TEXT,
+    "example": "spring",
+}
 FROM = parameter("from", f"Start of the range, included: {TIME_RULE}. Without an offset it is meant in `tz`.")
 TO = parameter("to", "End of the range, not included, as `from`. Default: the end of the minute that holds now.")
 LAST = parameter(
@@ -55,7 +64,7 @@ STEP = parameter(
     "Length of a point. Where less is kept, points are as wide as what is kept. `native`: the buckets as kept.",
     {"type": "string", "enum": [*STEPS, "auto"], "default": "auto"},
 )
-_BOTS = parameter(
+BOTS = parameter(
     "bots",
     "Count people, people and bots, or bots.",
     {"type": "string", "enum": ["exclude", "include", "only"], "default": "exclude"},
@@ -106,7 +115,7 @@ _BOUNDS: dict[str, Schema] = {
     "at_most": {**INTEGER, "description": "the same and those in kept buckets that the range cuts"},
     "exact": {**BOOLEAN, "description": "do the bounds meet"},
 }
-_TOTAL_SHAPE = shape(
+TOTAL_SHAPE = shape(
     KEY_SHAPE
     | {"from": or_null(TIME), "to": or_null(TIME)}
     | {"total": {**or_null(INTEGER), "description": "null unless exact"}}
@@ -121,7 +130,7 @@ _POINT_SHAPE = shape(
     }
 )
 _POINT_SHAPE["properties"]["wide"] = {**BOOLEAN, "description": "true: wider than its step, as no finer is kept"}
-_CURVE_SHAPE = shape(
+CURVE_SHAPE = shape(
     KEY_SHAPE
     | {"from": TIME, "to": TIME, "step": TEXT, "tz": TEXT}
     | {
@@ -139,8 +148,8 @@ _ROWS_SHAPE: Schema = {
     "items": shape({"time": TEXT, "end": TEXT, "count": INTEGER, "state": TEXT}),
     "description": "with `format=rows`",
 }
-_CURVE_OR_ROWS: Schema = {"oneOf": [_CURVE_SHAPE, _ROWS_SHAPE]}
-_SUMMARY_SHAPE = shape(
+CURVE_OR_ROWS: Schema = {"oneOf": [CURVE_SHAPE, _ROWS_SHAPE]}
+SUMMARY_SHAPE = shape(
     {"key": TEXT}
     | dict.fromkeys(("lifetime", "today", "yesterday", "last_7d", "last_30d"), INTEGER)
     | {"bots": {**INTEGER, "description": "lifetime count of bots, whatever `bots` says"}}
@@ -148,11 +157,11 @@ _SUMMARY_SHAPE = shape(
     | {"opening": {**INTEGER, "description": "imported without dates: part of the lifetime, of no curve"}}
     | {"exact": {**BOOLEAN, "description": "false where a day begins inside a kept bucket, which then counts whole"}}
 )
-_TOP_SHAPE = shape(
+TOP_SHAPE = shape(
     {"from": or_null(TIME), "to": or_null(TIME)}
     | {"links": {"type": "array", "items": shape({"key": TEXT, "count": INTEGER})}}
 )
-_TOP_SHAPE["properties"]["after"] = {
+TOP_SHAPE["properties"]["after"] = {
     **or_null(TEXT),
     "description": "with `sort=key`: the key to go on after, null at the end",
 }
@@ -162,7 +171,7 @@ PROBLEM_SHAPE: Schema = {
     "properties": {"title": TEXT, "detail": TEXT, "field": TEXT, "value": {}, "rule": TEXT},
 }
 
-_TOTAL_EXAMPLE = {
+TOTAL_EXAMPLE = {
     "key": "spring-sale",
     "from": 1772323200,
     "to": 1772409600,
@@ -175,7 +184,7 @@ _POINTS_EXAMPLE = [
     {"start": 1772402400, "end": 1772406000, "count": 3, "state": "complete"},
     {"start": 1772406000, "end": 1772409600, "count": 1, "state": "open"},
 ]
-_CURVE_EXAMPLE = {
+CURVE_EXAMPLE = {
     "key": "spring-sale",
     "from": 1772402400,
     "to": 1772409600,
@@ -188,7 +197,7 @@ _CURVE_EXAMPLE = {
     "exact": True,
     "points": _POINTS_EXAMPLE,
 }
-_SUMMARY_EXAMPLE = {
+SUMMARY_EXAMPLE = {
     "key": "spring-sale",
     "lifetime": 1042,
     "today": 4,
@@ -201,7 +210,7 @@ _SUMMARY_EXAMPLE = {
     "opening": 1000,
     "exact": True,
 }
-_TOP_EXAMPLE = {
+TOP_EXAMPLE = {
     "from": 1771804800,
     "to": 1772409600,
     "links": [{"key": "spring-sale", "count": 1042}, {"key": "docs", "count": 7}],
@@ -228,14 +237,24 @@ def route(
     }
 
 
-def with_unknown(found: dict[str, Any], meaning: str) -> dict[str, Any]:
-    """Returns a route that may answer 404, and what that means."""
-    unknown = {"description": meaning, "content": {MEDIA_TYPE: {"schema": PROBLEM_SHAPE}}}
-    return {**found, "responses": {**found["responses"], 404: unknown}}
+def with_refusals(found: dict[str, Any], meanings: dict[int, str]) -> dict[str, Any]:
+    """Returns a route that may answer with further statuses, and what each means."""
+    more = {
+        status: {"description": meaning, "content": {MEDIA_TYPE: {"schema": PROBLEM_SHAPE}}}
+        for status, meaning in meanings.items()
+    }
+    return {**found, "responses": {**found["responses"], **more}}
+
+
+def with_body(found: dict[str, Any], content: Schema) -> dict[str, Any]:
+    """Returns a route that reads a body of JSON."""
+    found = with_refusals(found, {400: "The body cannot be read", 413: f"More than {BODY_BYTES:,} bytes"})
+    body = {"required": True, "content": {"application/json": content}}
+    return {**found, "openapi_extra": {**found["openapi_extra"], "requestBody": body}}
 
 
 def _of_event(found: dict[str, Any]) -> dict[str, Any]:
-    return with_unknown(found, "No rule is for the event, and none was")
+    return with_refusals(found, {404: "No rule is for the event, and none was"})
 
 
 _REFUSED: dict[int | str, dict[str, Any]] = {
@@ -248,35 +267,47 @@ _REFUSED: dict[int | str, dict[str, Any]] = {
         "content": {MEDIA_TYPE: {"schema": PROBLEM_SHAPE}},
     },
 }
-_CURVE_CSV = "start,end,count,state\n1772402400,1772406000,3,complete\n1772406000,1772409600,1,open\n"
-_TOP_CSV = "key,count\nspring-sale,1042\ndocs,7\n"
-_IN_TOTAL = [FROM, TO, LAST, TZ, _BOTS]
-_IN_CURVE = [FROM, TO, LAST, STEP, TZ, _BOTS, _CURVE_FORMAT]
+CURVE_CSV = "start,end,count,state\n1772402400,1772406000,3,complete\n1772406000,1772409600,1,open\n"
+TOP_CSV = "key,count\nspring-sale,1042\ndocs,7\n"
+IN_TOTAL = [FROM, TO, LAST, TZ, BOTS]
+IN_CURVE = [FROM, TO, LAST, STEP, TZ, BOTS, _CURVE_FORMAT]
 
 LIMIT_TOTAL = _of_event(
     route(
         "How much was asked of the limiter's event, or admitted",
-        [_EVENT, _OUTCOME, _CALLER, *_IN_TOTAL],
-        _TOTAL_SHAPE,
-        {**_TOTAL_EXAMPLE, "key": "login"},
+        [_EVENT, _OUTCOME, _CALLER, *IN_TOTAL],
+        TOTAL_SHAPE,
+        {**TOTAL_EXAMPLE, "key": "login"},
     )
 )
 LIMIT_CURVE = _of_event(
     route(
         "The curve of what was asked of the limiter's event, or admitted",
-        [_EVENT, _OUTCOME, _CALLER, *_IN_CURVE],
-        _CURVE_OR_ROWS,
-        {**_CURVE_EXAMPLE, "key": "login"},
-        _CURVE_CSV,
+        [_EVENT, _OUTCOME, _CALLER, *IN_CURVE],
+        CURVE_OR_ROWS,
+        {**CURVE_EXAMPLE, "key": "login"},
+        CURVE_CSV,
     )
 )
-SUMMARY = route("A link at a glance", [KEY, TZ, _BOTS], _SUMMARY_SHAPE, _SUMMARY_EXAMPLE)
+SUMMARY = route("A link at a glance", [KEY, TZ, BOTS], SUMMARY_SHAPE, SUMMARY_EXAMPLE)
+IN_LIST = [_SORT, LAST, _PREFIX, _AFTER, _LIMIT, TZ, BOTS, FORMAT]
 LINKS = route(
     "The links with the most hits, or all links in the order of their keys",
-    [_SORT, LAST, _PREFIX, _AFTER, _LIMIT, TZ, _BOTS, FORMAT],
-    _TOP_SHAPE,
-    _TOP_EXAMPLE,
-    _TOP_CSV,
+    IN_LIST,
+    TOP_SHAPE,
+    TOP_EXAMPLE,
+    TOP_CSV,
+)
+_SUM_BODY = shape({"keys": {"type": "array", "items": TEXT, "maxItems": MAX_KEYS}})
+SUM = with_body(
+    route(
+        "The curve of a set of links",
+        IN_CURVE,
+        CURVE_OR_ROWS,
+        {**CURVE_EXAMPLE, "key": None},
+        CURVE_CSV,
+    ),
+    {"schema": _SUM_BODY, "example": {"keys": ["spring-sale", "docs"]}},
 )
 DELETE: dict[str, Any] = {
     "summary": "Erase a link: what was counted for it until now is gone",
@@ -301,24 +332,24 @@ def _hot(operation_id: str, found: dict[str, Any]) -> Schema:
 HOT_PATHS: dict[str, Schema] = {
     "/v1/links/{key}/total": _hot(
         "link_total_v1_links__key__total_get",
-        route("A link's total, for a range or its life", [KEY, *_IN_TOTAL], _TOTAL_SHAPE, _TOTAL_EXAMPLE),
+        route("A link's total, for a range or its life", [KEY, *IN_TOTAL], TOTAL_SHAPE, TOTAL_EXAMPLE),
     ),
     "/v1/links/{key}/curve": _hot(
         "link_curve_v1_links__key__curve_get",
-        route("A link's curve", [KEY, *_IN_CURVE], _CURVE_OR_ROWS, _CURVE_EXAMPLE, _CURVE_CSV),
+        route("A link's curve", [KEY, *IN_CURVE], CURVE_OR_ROWS, CURVE_EXAMPLE, CURVE_CSV),
     ),
     "/v1/total": _hot(
         "all_total_v1_total_get",
-        route("The total of all links, erased ones included", _IN_TOTAL, _TOTAL_SHAPE, {**_TOTAL_EXAMPLE, "key": None}),
+        route("The total of all links, erased ones included", IN_TOTAL, TOTAL_SHAPE, {**TOTAL_EXAMPLE, "key": None}),
     ),
     "/v1/curve": _hot(
         "all_curve_v1_curve_get",
         route(
             "The curve of all links, erased ones included",
-            _IN_CURVE,
-            _CURVE_OR_ROWS,
-            {**_CURVE_EXAMPLE, "key": None},
-            _CURVE_CSV,
+            IN_CURVE,
+            CURVE_OR_ROWS,
+            {**CURVE_EXAMPLE, "key": None},
+            CURVE_CSV,
         ),
     ),
 }

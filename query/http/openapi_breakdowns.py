@@ -8,6 +8,7 @@ from query.http.openapi import (
     BOOLEAN,
     FORMAT,
     FROM,
+    GROUP,
     INTEGER,
     KEY,
     KEY_SHAPE,
@@ -22,7 +23,7 @@ from query.http.openapi import (
     parameter,
     route,
     shape,
-    with_unknown,
+    with_refusals,
 )
 from query.parameters import DEFAULT_TOP, MAX_TOP
 
@@ -160,7 +161,7 @@ _UNKNOWN = "Hits are not divided by this dimension; `rule` names those by which 
 def _of_dimension(
     summary: str, parameters: list[Schema], answer: Schema, example: dict[str, Any], csv: str
 ) -> dict[str, Any]:
-    return with_unknown(route(summary, parameters, answer, example, csv), _UNKNOWN)
+    return with_refusals(route(summary, parameters, answer, example, csv), {404: _UNKNOWN})
 
 
 BY = _of_dimension("How a link's hits divide by a dimension", [KEY, *_IN_BY], _BY_SHAPE, _BY_EXAMPLE, _BY_CSV)
@@ -172,3 +173,8 @@ ALL_BY_CURVE = _of_dimension(
     "One value of all links along time", _IN_CURVE, _CURVE_SHAPE, {**_CURVE_EXAMPLE, "key": None}, _CURVE_CSV
 )
 VISITORS = route("A link's visitors by day", [KEY, *_RANGE, TZ], _VISITORS_SHAPE, _VISITORS_EXAMPLE)
+GROUP_BY = _of_dimension("How a group's hits divide by a dimension", [GROUP, *_IN_BY], _BY_SHAPE, _BY_EXAMPLE, _BY_CSV)
+GROUP_BY_CURVE = _of_dimension(
+    "One value of a group along time", [GROUP, *_IN_CURVE], _CURVE_SHAPE, _CURVE_EXAMPLE, _CURVE_CSV
+)
+GROUP_VISITORS = route("A group's visitors by day", [GROUP, *_RANGE, TZ], _VISITORS_SHAPE, _VISITORS_EXAMPLE)

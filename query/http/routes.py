@@ -1,4 +1,4 @@
-"""The read routes that the framework answers, and the one that erases a link.
+"""The read routes of links that the framework answers, and the one that erases a link.
 
 Paths are matched raw, so that a key may hold an encoded slash or be called `total`; parameters are read by
 `query.parameters`, so that a misspelt one is refused and not ignored. Totals and curves: `query.http.hot_endpoint`.
@@ -10,10 +10,12 @@ from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Request, Response
 
+from clickcurve.buckets.errors import BodyTooLarge
 from clickcurve.raw_path_routes import RawPathRoute, key_of_path, raw_query
 from query.http import openapi
 from query.http.hot_endpoint import accepts_csv
 from query.queries import Content, Limits, Queries
+from query.sums import BODY_BYTES, keys_to_sum
 
 
 def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Limits) -> APIRouter:
@@ -27,6 +29,11 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Li
     @router.get("/v1/links", **openapi.LINKS)
     async def list_links(request: Request) -> Response:
         return as_response(await queries.links(raw_query(request), wants_csv(request)))
+
+    @router.post("/v1/sum", **openapi.SUM)
+    async def sum_of_links(request: Request) -> Response:
+        keys = keys_to_sum(await _body_of(request))
+        return as_response(await queries.sum(keys, raw_query(request), wants_csv(request)))
 
     @router.get("/v1/limits/{event}/curve", **openapi.LIMIT_CURVE)
     async def limit_curve(request: Request) -> Response:
@@ -46,6 +53,17 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Li
         return Response(status_code=204)
 
     return router
+
+
+async def _body_of(request: Request) -> bytes:
+    pieces: list[bytes] = []
+    room = BODY_BYTES
+    async for piece in request.stream():
+        room -= len(piece)
+        if room < 0:
+            raise BodyTooLarge(f"the body has more than {BODY_BYTES:,} bytes", rule=f"at most {BODY_BYTES:,} bytes")
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def wants_csv(request: Request) -> bool:

@@ -20,12 +20,13 @@ from ingest.reading.bots import bot_judge
 from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.words.profile import ProfileReader
+from query.http.group_routes import group_routes
 from query.http.hot_endpoint import HotQueries
 from query.http.routes import routes as query_routes
-from query.key_list import KeyList
+from query.lists.kind import GROUP, LINK
+from query.lists.lists import Lists
 from query.queries import Limits, Queries
 from query.reader import Reader
-from query.top import TopLinks
 from server.clock import monotonic
 from server.http.auth import Gate
 from server.http.docs_page import CONTENT_POLICY, docs_page
@@ -39,6 +40,7 @@ from server.http.unheard import naming_unheard
 from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics
 from server.process.siblings import Siblings
+from server.process.unstored import Unstored
 from server.version import program_version
 from storage.contract import Store
 
@@ -70,13 +72,15 @@ def create_app(
     limiter: ServerLimiter,
     limit_history: Limits,
     open_door: OpenDoor,
+    unstored: Unstored,
     reader: ProfileReader,
     siblings: Siblings | None = None,
     breakdowns: APIRouter | None = None,
 ) -> FrontDoor:
     """Joins the parts into the application that uvicorn runs.
 
-    siblings: this machine's other workers, if any. breakdowns: their routes; None for a server that divides no hits.
+    unstored: what the worker holds that the store may lack. siblings: this machine's other workers, if any.
+    breakdowns: their routes; None for a server that divides no hits.
     """
     room = BodyRoom(monotonic)
     hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=reader, room=room)
@@ -86,10 +90,11 @@ def create_app(
 
     async def erase(key: str) -> None:
         await owner.erase(key)
+        await unstored.erased_here(key)
         if siblings is not None:
             await siblings.tell_erased(key)
 
-    queries = _queries(owner, store, clock, siblings)
+    queries = _queries(owner, unstored, store, clock, siblings)
     app = FastAPI(
         title="Clickcurve",
         version=program_version(),
@@ -100,6 +105,7 @@ def create_app(
     )
     counting.problems.install(app)
     app.include_router(query_routes(queries, erase, limit_history))
+    app.include_router(group_routes(queries))
     if breakdowns is not None:
         app.include_router(breakdowns)
     app.include_router(picture_routes(queries))
@@ -122,9 +128,12 @@ def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
     return docs
 
 
-def _queries(owner: Owner, store: Store, clock: Callable[[], float], siblings: Siblings | None) -> Queries:
-    buffered = owner.buffered_links
-    top = TopLinks(store.walk, store.rows, owner.pending, buffered, lambda: owner.status.flushes, store.ladder)
-    keys = KeyList(store.in_order, owner.pending, buffered, store.ladder)
+def _queries(
+    owner: Owner, unstored: Unstored, store: Store, clock: Callable[[], float], siblings: Siblings | None
+) -> Queries:
+    links, groups = (
+        Lists(kind, store, unstored.pending, buffered, lambda: unstored.flushes)
+        for kind, buffered in ((LINK, unstored.buffered_links), (GROUP, set))
+    )
     elsewhere = None if siblings is None else siblings.pending
-    return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder, elsewhere), top, keys, clock)
+    return Queries(Reader(store.rows, unstored.pending, owner.revisit, store.ladder, elsewhere), links, groups, clock)

@@ -49,8 +49,8 @@ def draft_of(journal: Path) -> Path:
     return journal.with_name(f"draft-of-{journal.name}")
 
 
-def give_way(journal: Path, workers: int) -> Path:
-    """Renames a journal's folder to that of a former one, beyond those of the workers; returns its new path.
+def give_way(journal: Path, workers: int) -> int:
+    """Renames a journal's folder to that of a former one, beyond those of the workers; returns its new number.
 
     The process that holds the journal calls it, so that no other can take it meanwhile.
     """
@@ -58,7 +58,8 @@ def give_way(journal: Path, workers: int) -> Path:
     while True:
         number = max(number, *journal_numbers(journal.parent)) + 1
         with suppress(OSError):  # another worker's journal got the number first
-            return journal.rename(journal_folder(journal.parent, number))
+            journal.rename(journal_folder(journal.parent, number))
+            return number
 
 
 def set_aside(journal: Path) -> Path:

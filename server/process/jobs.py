@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 
-from clickcurve.buckets.errors import JournalDamaged, JournalHeld, JournalSuperseded, StoreUnavailable
+from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import GRACE_S, HOUR_S
 from ingest.owner import ID_WINDOW_S, Owner
 from retention.run import run_pass
@@ -20,13 +19,13 @@ HAND_OVER_S = 1
 FOLD_AT_S = GRACE_S + 30
 
 
-async def forget_ids(store: Store, owner: Owner, clock: Callable[[], float]) -> None:
+async def forget_ids(store: Store, lag_s: float, clock: Callable[[], float]) -> None:
     """Deletes ids that no repeat can meet any more.
 
-    Twice the window is kept, counted back from the oldest hit that is not in the store, because every attempt of an
-    unfinished flush must judge its ids in the same way.
+    Twice the window is kept, counted back from the oldest hit that is not in the store (it came lag_s ago), because
+    every attempt of an unfinished flush must judge its ids in the same way.
     """
-    horizon_s = clock() - owner.status.lag_s - 2 * ID_WINDOW_S
+    horizon_s = clock() - lag_s - 2 * ID_WINDOW_S
     await asyncio.to_thread(store.forget_ids, int(horizon_s * 1e6))
 
 
@@ -53,57 +52,6 @@ class DailyFold:
             raise StoreUnavailable(f"the retention pass stopped after {report.rows} rows: {report.stopped}")
         log.info("fold", extra={"owner": owner.status.owner, "fold_day": day, "rows": report.rows})
         return True
-
-
-class FormerJournals:
-    """Flushes journals left by workers that no longer exist or gave way, and folds their rows, once a day.
-
-    `open_owner` returns an owner for journal n, or raises JournalHeld or JournalDamaged; `set_aside` renames the folder
-    of journal n. A journal that cannot be emptied does not hold up the others: it is logged, once a day.
-    """
-
-    def __init__(
-        self,
-        numbers: Callable[[], list[int]],
-        open_owner: Callable[[int], Owner],
-        set_aside: Callable[[int], Path],
-        fold_day: Callable[[], int],
-    ) -> None:
-        self._numbers = numbers
-        self._open_owner = open_owner
-        self._set_aside = set_aside
-        self._fold_day = fold_day
-        self._done: dict[int, int] = {}  # journal -> fold day of its last visit
-
-    async def visit(self) -> None:
-        today, numbers = self._fold_day(), self._numbers()
-        self._done = {number: day for number, day in self._done.items() if number in numbers}
-        for number in numbers:
-            if self._done.get(number) == today:
-                continue
-            try:
-                owner = self._open_owner(number)
-            except JournalHeld:
-                continue
-            except JournalDamaged as error:
-                log.error("former journal damaged", extra={"journal": number, "reason": error.detail})
-                self._done[number] = today
-                continue
-            try:
-                await owner.flush()
-                await DailyFold(self._fold_day).visit(owner)
-            except JournalSuperseded as error:
-                log_set_aside(error, owner.status.buffered_hits, self._set_aside(number))
-                continue
-            finally:
-                await owner.close()
-            self._done[number] = today
-            log.info("former journal emptied", extra={"journal": number, "owner": owner.status.owner})
-
-
-def log_set_aside(error: JournalSuperseded, hits: int, moved_to: Path) -> None:
-    """Logs that a journal was set aside, with how many hits that it showed."""
-    log.error("journal set aside", extra={"reason": error.detail, "hits": hits, "moved_to": str(moved_to)})
 
 
 def job_table(

@@ -37,8 +37,8 @@ def take_journal(settings: Settings) -> tuple[int, Journal]:
     raise JournalHeld(f"all {settings.workers} journals in {settings.data} are held by other processes")
 
 
-def new_journal(settings: Settings, journal: Journal) -> Path:
-    """Puts a new journal in the place of this one, a former one from then on; returns its new folder.
+def new_journal(settings: Settings, journal: Journal) -> int:
+    """Puts a new journal in the place of this one, a former one from then on; returns its new number.
 
     Raises JournalFull or JournalBroken, and changes nothing, if the disk does not take a new one.
     """

@@ -34,12 +34,9 @@ LENGTH_BYTES = 4
 
 
 class Asked(Protocol):
-    """What a worker's owner is asked for."""
+    """What a worker is asked for: `Unstored` says what its answers mean."""
 
-    @property
-    def next_flush(self) -> int: ...
-
-    def pending(self, key: str) -> Sequence[Pending]: ...
+    def numbered(self, key: str) -> Sequence[tuple[Pending, int]]: ...
 
     async def erased_elsewhere(self, key: str) -> None: ...
 
@@ -73,12 +70,12 @@ _questions = msgspec.msgpack.Decoder(Wanted)
 _answers = msgspec.msgpack.Decoder(list[Said])
 
 
-def answer_of(owner: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
-    """Returns what the owner says of each key, packed."""
+def answer_of(asked: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
+    """Returns what the worker says of each key, packed."""
     said = []
     room = MINUTES_MOST
     for key in keys:
-        parts = _said(owner, key)
+        parts = _said(asked, key)
         if isinstance(parts, list):
             room -= sum(len(part.people) + len(part.bots) for part in parts)
         try:
@@ -88,10 +85,9 @@ def answer_of(owner: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
     return said
 
 
-def _said(owner: Asked, key: str) -> Said:
+def _said(asked: Asked, key: str) -> Said:
     try:
-        pending = owner.pending(key)
-        return [_part(each, each.flush() or owner.next_flush) for each in pending]
+        return [_part(pending, flush) for pending, flush in asked.numbered(key)]
     except RowCorrupt as error:
         return error.detail
     except StoreUnavailable:
@@ -142,9 +138,9 @@ class Framed(asyncio.Protocol):
 class Answering(Framed):
     """The end that is asked. Questions are answered in their order: the other end asks one at a time."""
 
-    def __init__(self, owner: Asked, open_ones: set[Answering]) -> None:
+    def __init__(self, asked: Asked, open_ones: set[Answering]) -> None:
         super().__init__()
-        self._owner = owner
+        self._asked = asked
         self._open_ones = open_ones
         self._erasing: asyncio.Task[None] | None = None
 
@@ -161,12 +157,12 @@ class Answering(Framed):
         if question.erased:
             self._erasing = asyncio.ensure_future(self._erase(question))
         else:
-            self.send(answer_of(self._owner, question.keys))
+            self.send(answer_of(self._asked, question.keys))
 
     async def _erase(self, question: Wanted) -> None:
         for link in question.erased:
-            await self._owner.erased_elsewhere(link)
-        self.send(answer_of(self._owner, question.keys))
+            await self._asked.erased_elsewhere(link)
+        self.send(answer_of(self._asked, question.keys))
 
 
 class Waiter:
@@ -334,7 +330,7 @@ class Siblings:
         self._handle = -1  # of the folder, while it listens
         self.unheard = 0  # questions for which some worker was not heard
 
-    async def listen(self, owner: Asked) -> None:
+    async def listen(self, asked: Asked) -> None:
         """Answers the other workers from now on, and can ask them."""
         if self._workers == 1:
             return
@@ -348,7 +344,7 @@ class Siblings:
         own = Path(self._path(self._number))
         own.unlink(missing_ok=True)  # of a worker that was killed: the journal's lock lets one live at a time
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(lambda: Answering(owner, self._answering), str(own))
+        self._server = await loop.create_unix_server(lambda: Answering(asked, self._answering), str(own))
         own.chmod(0o600)
 
     def _path(self, number: int) -> str:

@@ -9,14 +9,14 @@ import os
 import signal
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import uvicorn
 import uvloop
 
-from clickcurve.buckets.errors import ClickcurveError, JournalDamaged, JournalError, JournalSuperseded, OwnerFenced
+from clickcurve.buckets.errors import ClickcurveError, JournalDamaged, JournalError, JournalSuperseded
 from clickcurve.buckets.ladder import fold_day
 from ingest.journal.journal import NEW, Journal
 from ingest.owner import Owner
@@ -35,18 +35,19 @@ from server.limiter.limiter import ServerLimiter
 from server.logs import log
 from server.metrics import Metrics, Sample, process_samples
 from server.process import data_folder, jobs, notify, samples, siblings
+from server.process.first_flush import begin_first_flush, first_flush_failed
+from server.process.former_journals import FormerJournals, log_set_aside
 from server.process.journals import MIB, holds_hits, new_journal, open_journal, open_owner, take_journal
 from server.process.open_files import fitting_connections
 from server.process.schedule import Schedule
 from server.process.supervisor import ParentProcess
+from server.process.unstored import Unstored
 from server.settings import Settings
 from server.words import profile_reader
 from storage.contract import Store
 from storage.from_uri import open_store
 
 BACKLOG = 2_048  # connections that wait to be accepted
-CLAIM_S = 20  # at a start, for a store that neither answers nor fails; longer than any store of ours takes for that
-FIRST_FLUSH_S = 3  # after the claim; then requests are answered
 LAST_FLUSH_S = 10  # at a stop
 LATER = "the next start flushes the journal"
 
@@ -99,12 +100,17 @@ def today() -> int:
 class Worker:
     """The parts of one worker, joined."""
 
-    def __init__(self, settings: Settings, number: int, journal: Journal, store: Store, slots: Slots) -> None:
-        self.settings, self.number, self.store = settings, number, store
+    def __init__(
+        self, settings: Settings, number: int, journal: Journal, store: Store, slots: Slots, gave_way: int | None
+    ) -> None:
+        """Joins the parts. `gave_way`: the number of the journal whose place this one took at the start."""
+        self.settings, self.number, self.store, self._gave_way = settings, number, store, gave_way
         self.name = data_folder.journal_folder(settings.data, number).name
         self.listening = self.stopping = False
         self.stamps = Stamps(clock.now, slots, number - 1)
         self.owner = open_owner(settings, journal, store, self._alone(), self.stamps, lambda: self.listening)
+        self.former = FormerJournals(self._former_journals, self._former_owner, self._set_aside_former, today)
+        self.unstored = Unstored(self.owner, self.former)
         self.limiter = ServerLimiter(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
         self.recovered = 0  # hits that were found in the journal
@@ -112,7 +118,9 @@ class Worker:
         self.fold = jobs.DailyFold(today)
         self.schedule = self._schedule()
         journal_limit = settings.journal_mib * MIB
-        ready = Readiness(lambda: self.owner.status, journal_limit, settings.flush_s, store.rows, lambda: self.stopping)
+        ready = Readiness(
+            lambda: self.unstored.status, journal_limit, settings.flush_s, store.rows, lambda: self.stopping
+        )
         self.siblings = siblings.Siblings(settings.data, number, settings.workers)
         gate = Gate(data_folder.tokens_file(settings.data), clock.monotonic)
         self.problems = Problems()
@@ -121,7 +129,7 @@ class Worker:
             self.name,
             [
                 lambda: samples.of_ingest(counting.ingest),
-                lambda: samples.of_owner(self.owner.status, journal_limit, ready.flush_state()),
+                lambda: samples.of_owner(self.unstored.status, journal_limit, ready.flush_state()),
                 lambda: samples.of_store(store.measures()),
                 lambda: samples.of_jobs(self.schedule.status),
                 lambda: samples.of_requests(counting.problems, gate, self.front.answers, self.siblings.unheard),
@@ -146,6 +154,7 @@ class Worker:
             self.limiter,
             self.limit_history,
             OpenDoor(settings.host, settings.allowed_hosts, settings.cors_origins),
+            self.unstored,
             profile_reader(settings),
             self.siblings if settings.workers > 1 else None,
         )
@@ -170,19 +179,19 @@ class Worker:
             return False  # nobody knows what it holds; the job that empties them names it
 
     def _former_journals(self) -> list[int]:
-        return [number for number in data_folder.journal_numbers(self.settings.data) if number > self.settings.workers]
+        """Lists those that this worker empties: the first worker all, another one that which gave way to its own."""
+        numbers = [n for n in data_folder.journal_numbers(self.settings.data) if n > self.settings.workers]
+        return numbers if self.number == 1 else [n for n in numbers if n == self._gave_way]
 
     def _schedule(self) -> Schedule:
         functions: dict[str, Callable[[], Awaitable[None]]] = {
             "flush": self.owner.flush,
             "fold": lambda: self.fold.visit(self.owner),
-            "forget_ids": lambda: jobs.forget_ids(self.store, self.owner, clock.now),
+            "forget_ids": lambda: jobs.forget_ids(self.store, self.unstored.status.lag_s, clock.now),
             "limit_history": self.limit_history.hand_over,
         }
-        if self.number == 1:
-            functions["former_journals"] = jobs.FormerJournals(
-                self._former_journals, self._former_owner, self._set_aside_former, today
-            ).visit
+        if self.number == 1 or self._gave_way is not None:
+            functions["former_journals"] = self.former.visit
         if self.settings.workers > 1:
             functions["publish_metrics"] = self._publish
         phase = (self.number - 1) / self.settings.workers
@@ -223,6 +232,7 @@ class Worker:
             await self.limit_history.hand_over()
         except ClickcurveError as error:
             log.warning("limiter's last counts lost", extra={"reason": error.detail})
+        await self.former.release()
         await self.owner.close()
 
 
@@ -241,8 +251,9 @@ async def running(settings: Settings, slots: Slots) -> AsyncIterator[Worker]:
         ),
     )
     worker = await _take_up(settings, store, slots)
+    worker.former.take_up()
     worker.schedule.start()
-    await worker.siblings.listen(worker.owner)
+    await worker.siblings.listen(worker.unstored)
     try:
         yield worker
     finally:
@@ -250,29 +261,29 @@ async def running(settings: Settings, slots: Slots) -> AsyncIterator[Worker]:
         await worker.close()
 
 
-async def _take_up(settings: Settings, store: Store, slots: Slots, asked: bool = False) -> Worker:
+async def _take_up(settings: Settings, store: Store, slots: Slots, gave_way: int | None = None) -> Worker:
     """Makes a worker with the first free journal, and flushes that before the first request, if the store answers.
 
     So answers are whole from the start: a flush settles the claims of ids and the hits of erased links. A superseded
     journal is set aside for a person to judge. One that the store cannot judge now gives way to a new one, because what
     is accepted from now on is certainly not counted yet, and must not lie in a journal that may be set aside later.
-    `asked`: the store has just failed to answer, so it is not asked again.
+    `gave_way`: that one's number; the store has just failed to answer, so it is not asked again.
     """
     number, journal = take_journal(settings)
     if journal.recovered.torn_bytes:
         log.warning("journal cut", extra={"journal": str(journal.folder), "torn_bytes": journal.recovered.torn_bytes})
-    worker = Worker(settings, number, journal, store, slots)
+    worker = Worker(settings, number, journal, store, slots, gave_way)
     worker.recovered = worker.owner.status.buffered_hits
-    if asked:
+    if gave_way is not None:
         return worker
     try:
-        await _first_flush(worker.owner)
+        await begin_first_flush(worker.owner)
     except JournalSuperseded as error:
-        jobs.log_set_aside(error, worker.recovered, data_folder.set_aside(journal.folder))
+        log_set_aside(error, worker.recovered, data_folder.set_aside(journal.folder))
         await worker.owner.release()
         return await _take_up(settings, store, slots)
     except ClickcurveError as error:
-        _first_flush_failed(error, "hits are accepted; it is tried again")
+        first_flush_failed(error, "hits are accepted; it is tried again")
         if worker.owner.status.state == "unclaimed" and journal.recovered.identity != NEW.identity:
             return await _give_way(worker, journal, slots)
     return worker
@@ -285,44 +296,10 @@ async def _give_way(worker: Worker, journal: Journal, slots: Slots) -> Worker:
     except JournalError as error:
         log.warning("journal goes on unclaimed", extra={"reason": error.detail})
         return worker
-    log.warning("journal gives way", extra={"hits": worker.recovered, "moved_to": str(former)})
+    moved_to = data_folder.journal_folder(worker.settings.data, former)
+    log.warning("journal gives way", extra={"hits": worker.recovered, "moved_to": str(moved_to)})
     await worker.owner.release()
-    return await _take_up(worker.settings, worker.store, slots, asked=True)
-
-
-async def _first_flush(owner: Owner) -> None:
-    if await _ended(owner.claim(), CLAIM_S):
-        await _ended(owner.flush(), FIRST_FLUSH_S)
-
-
-async def _ended(part: Coroutine[None, None, None], patience_s: float) -> bool:
-    """Waits until this part of a first flush has ended, and returns True; False: it goes on meanwhile."""
-    under_way = asyncio.ensure_future(part)
-    await asyncio.wait({under_way}, timeout=patience_s)
-    if under_way.done():
-        under_way.result()
-        return True
-    log.warning("first flush unfinished", extra={"after_s": patience_s, "then": "it goes on"})
-    under_way.add_done_callback(_ended_late)
-    return False
-
-
-def _first_flush_failed(error: ClickcurveError, then: str) -> None:
-    log.warning("first flush failed", extra={"reason": error.detail, "then": then})
-
-
-def _ended_late(flushing: asyncio.Future[None]) -> None:
-    """Logs how a first flush ended that went on after requests were answered."""
-    if flushing.cancelled():
-        return
-    try:
-        flushing.result()
-    except (JournalSuperseded, OwnerFenced) as error:
-        _first_flush_failed(error, "nothing is accepted; a restart sets the journal aside")
-    except ClickcurveError as error:
-        _first_flush_failed(error, "it is tried again")
-    except Exception:
-        log.exception("first flush failed")
+    return await _take_up(worker.settings, worker.store, slots, former)
 
 
 def run(settings: Settings, listener: socket.socket, parent: ParentProcess | None = None) -> int:

@@ -52,6 +52,7 @@ class Plan:
     least_dropped: int = 2_000
     least_dropped_conditional: int = 200
     least_reads: int = 0
+    least_certain: int = 0  # hits that reads had to show
 
     def settings(self) -> dict[str, str]:
         """The settings of the owners, as environment variables."""
@@ -191,8 +192,11 @@ class Campaign:
         """Let the faults go on for as long as planned, and until enough answers were dropped and enough was read."""
         await asyncio.sleep(self._plan.seconds)
         late = time.monotonic() + self._plan.seconds
-        while (self._too_few_dropped() or readers.reads < self._plan.least_reads) and time.monotonic() < late:
+        while (self._too_few_dropped() or self._too_few_read(readers)) and time.monotonic() < late:
             await asyncio.sleep(1.0)
+
+    def _too_few_read(self, readers: Readers) -> bool:
+        return readers.reads < self._plan.least_reads or readers.certain < self._plan.least_certain
 
     def _too_few_dropped(self) -> list[str]:
         """A sentence for each number that a ring's faults must reach and have not."""

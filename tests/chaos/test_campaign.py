@@ -37,6 +37,7 @@ SHORT = Plan(
     least_dropped=10,
     least_dropped_conditional=3,
     least_reads=250,
+    least_certain=1_000,
 )
 # On a ring of one node that nothing happens to: only owners die.
 ONE_NODE = Plan(seconds=8.0, rates=Rates(owner_kill_every_s=2.5, owner_pause_every_s=NEVER), open_keys=20)
@@ -66,7 +67,7 @@ def test_nothing_is_lost_or_doubled_on_a_ring_that_breaks(
         print(said)
     assert found.wrong() == [], said
     assert found.auditor.sums()[Outcome.acknowledged] > 500, "too little was posted to show anything"
-    assert found.readers.reads > 200 and found.readers.certain > 1000, "too little was read to show anything"
+    assert found.readers.reads > 100 and found.readers.certain > 500, "too little was read to show anything"
     assert found.writers.sent_to_two > 50
     done = found.faults
     assert done.answers_dropped > done.conditional_answers_dropped > 0

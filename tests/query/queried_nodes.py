@@ -17,11 +17,11 @@ from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import CLICKS, Ladder, fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import EMPTY, Delta, Pending, apply, next_due
-from clickcurve.keys import ALL_LINKS, link_key, link_of
-from query.key_list import KeyList
+from clickcurve.keys import ALL_LINKS, group_key, link_key
+from query.lists.kind import GROUP, LINK, Kind
+from query.lists.lists import Lists
 from query.queries import Queries
 from query.reader import Reader
-from query.top import TopLinks
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow
 from storage.memory_store import MemoryStore
 
@@ -34,6 +34,7 @@ class Hit:
     t: int
     count: int = 1
     bot: bool = False
+    groups: tuple[str, ...] = ()
 
 
 @dataclass
@@ -73,7 +74,7 @@ class FakeOwner:
 
     def hit(self, hit: Hit) -> None:
         minute = hit.t - hit.t % 60
-        for key in (link_key(hit.key), ALL_LINKS):
+        for key in (link_key(hit.key), ALL_LINKS, *map(group_key, hit.groups)):
             self._buffer.add(key, minute, hit.count, hit.bot)
 
     def other(self, stored: str, t: int, count: int) -> None:
@@ -88,9 +89,9 @@ class FakeOwner:
         buffers = [self._buffer] if self._taken is None else [self._taken, self._buffer]
         return [Pending(self.number, partial(getattr, b, "flush"), b.delta(key)) for b in buffers if b.has(key)]
 
-    def buffered_links(self) -> set[str]:
+    def buffered(self, kind: Kind) -> set[str]:
         keys = self._buffer.keys() | (self._taken.keys() if self._taken else set())
-        return {link for key in keys if (link := link_of(key)) is not None}
+        return {name for key in keys if (name := kind.name_of(key)) is not None}
 
     def revisit(self, keys: Iterable[str]) -> None:
         self.revisits.update(keys)
@@ -143,14 +144,16 @@ class QueriedNodes:
         self.everything: list[Hit] = []  # erased ones too
         mine = self.owners[0]
         self.reader = Reader(self.store.rows, mine.pending, mine.revisit, self.store.ladder)
-        self.top_links = TopLinks(
-            self.store.walk, self.store.rows, mine.pending, mine.buffered_links, lambda: mine.flushes, self.store.ladder
+        self.links, self.groups = (
+            Lists(kind, self.store, mine.pending, partial(mine.buffered, kind), lambda: mine.flushes)
+            for kind in (LINK, GROUP)
         )
-        self.key_list = KeyList(self.store.in_order, mine.pending, mine.buffered_links, self.store.ladder)
-        self.queries = Queries(self.reader, self.top_links, self.key_list, lambda: self.now + 0.5)
+        self.queries = Queries(self.reader, self.links, self.groups, lambda: self.now + 0.5)
 
-    def hit(self, key: str, t: int, count: int = 1, bot: bool = False, owner: int = 1) -> None:
-        hit = Hit(key, t, count, bot)
+    def hit(
+        self, key: str, t: int, count: int = 1, bot: bool = False, owner: int = 1, groups: tuple[str, ...] = ()
+    ) -> None:
+        hit = Hit(key, t, count, bot, groups)
         self.hits.append(hit)
         self.everything.append(hit)
         self.owners[owner - 1].hit(hit)
@@ -174,7 +177,16 @@ class QueriedNodes:
 
     def counted(self, key: str | None, start: int, end: int, bots: Bots = Bots.exclude) -> int:
         """The truth: hits of whole minutes in [start, end)."""
-        hits = self.everything if key is None else [hit for hit in self.hits if hit.key == key]
+        return self._sum(
+            self.everything if key is None else [hit for hit in self.hits if hit.key == key], start, end, bots
+        )
+
+    def grouped(self, name: str, start: int, end: int, bots: Bots = Bots.exclude) -> int:
+        """The truth of a group, which no erasure reduces."""
+        return self._sum([hit for hit in self.everything if name in hit.groups], start, end, bots)
+
+    @staticmethod
+    def _sum(hits: Iterable[Hit], start: int, end: int, bots: Bots) -> int:
         wanted = {Bots.exclude: (False,), Bots.only: (True,), Bots.include: (False, True)}[bots]
         return sum(hit.count for hit in hits if start <= hit.t - hit.t % 60 < end and hit.bot in wanted)
 
@@ -190,6 +202,16 @@ class QueriedNodes:
 
     def top(self, query: str = "") -> dict[str, Any]:
         return _decoded(self.queries.links(query.encode()))
+
+    def top_groups(self, query: str = "") -> dict[str, Any]:
+        return _decoded(self.queries.groups(query.encode()))
+
+    def group(self, name: str, question: str = "", query: str = "") -> dict[str, Any]:
+        ask = {"": self.queries.group_summary, "total": self.queries.group_total, "curve": self.queries.group_curve}
+        return _decoded(ask[question](name, query.encode()))
+
+    def sum(self, keys: list[str], query: str = "") -> dict[str, Any]:
+        return _decoded(self.queries.sum(keys, query.encode()))
 
 
 class Limits:

@@ -80,7 +80,7 @@ def test_a_page_asks_the_store_for_no_more_than_it_shows(nodes: QueriedNodes) ->
         asked.append((start, limit))
         return real(start, limit)
 
-    nodes.key_list._in_order = counted
+    nodes.links.keys._in_order = counted
     for n in range(100):
         nodes.hit(f"k{n:03}", NOW)
     nodes.flush()

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse
 
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
 from clickcurve.keys import limit_key
+from query.http.group_routes import group_routes
 from query.http.hot_endpoint import HotQueries, accepts_csv
 from query.http.openapi import HOT_PATHS
 from query.http.routes import routes
@@ -43,6 +44,7 @@ class Node:
         self.nodes = nodes
         self.app = FastAPI()
         self.app.include_router(routes(nodes.queries, self._erase, Limits()))
+        self.app.include_router(group_routes(nodes.queries))
 
         async def on_error(request: Request, error: Exception) -> Response:
             return refuse(error)
@@ -261,6 +263,11 @@ def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_desc
         ("get", "/v1/links"),
         ("get", "/v1/limits/{event}/total"),
         ("get", "/v1/limits/{event}/curve"),
+        ("get", "/v1/groups"),
+        ("get", "/v1/groups/{name}"),
+        ("get", "/v1/groups/{name}/total"),
+        ("get", "/v1/groups/{name}/curve"),
+        ("post", "/v1/sum"),
         ("delete", "/v1/links/{key}"),
     }
     answers = {
@@ -270,6 +277,10 @@ def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_desc
         "/v1/links": node.get("/v1/links"),
         "/v1/total": node.get("/v1/total"),
         "/v1/curve": node.get("/v1/curve"),
+        "/v1/groups": node.get("/v1/groups"),
+        "/v1/groups/{name}": node.get("/v1/groups/g"),
+        "/v1/groups/{name}/total": node.get("/v1/groups/g/total"),
+        "/v1/groups/{name}/curve": node.get("/v1/groups/g/curve"),
     }
     node.nodes.owners[0].other(limit_key("k", "asked"), NOW, 1)
     answers |= {f"/v1/limits/{{event}}/{what}": node.get(f"/v1/limits/k/{what}") for what in ("total", "curve")}
@@ -280,5 +291,6 @@ def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_desc
         assert list(described_answer["example"]) == list(answer.json())
         names = [each["name"] for each in paths[path]["get"]["parameters"]]
         refused = node.get(answer.request.url.path + "?nonsense=1").json()["rule"]
-        assert [name for name in names if name not in ("key", "event")] == refused.removeprefix("one of ").split(", ")
+        known = refused.removeprefix("one of ").split(", ")
+        assert [name for name in names if name not in ("key", "name", "event")] == known
     json.dumps(paths)

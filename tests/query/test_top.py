@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from query import top
+from query.lists import top
+from query.lists.kind import LINK
 from query.parameters import Parameters
 from storage.contract import StoredLink
 from tests.query.queried_nodes import QueriedNodes, run
@@ -69,8 +70,8 @@ def test_every_ranking_agrees_with_the_raw_hits(seed: int, spare: int, limit: in
     drawn = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(top, "_KEPT", limit + spare)
-        patch.setattr(top, "_PAGE", 3)
         nodes = QueriedNodes(now=NOW)
+        patch.setattr(nodes.links.top, "_kind", LINK._replace(page=3))
         since = NOW // DAY_S * DAY_S - DAY_S if span else None
         for _ in range(30):
             match drawn.choice(["hit", "hit", "hit", "ask", "ask", "begin", "complete", "erase"]):
@@ -101,7 +102,7 @@ def counted_walks(nodes: QueriedNodes) -> list[str | None]:
         walks.append(after)
         return walk(after, limit, since_day)
 
-    nodes.top_links._walk = counting
+    nodes.links.top._walk = counting
     return walks
 
 
@@ -136,7 +137,7 @@ def test_questions_at_the_same_time_share_one_walk() -> None:
     walks = counted_walks(nodes)
 
     async def ask_many() -> list[top.Top]:
-        return await asyncio.gather(*(nodes.top_links.top(Parameters(), NOW) for _ in range(10)))
+        return await asyncio.gather(*(nodes.links.top.top(Parameters(), NOW) for _ in range(10)))
 
     assert {tuple(found.links) for found in run(ask_many())} == {(("a", 1),)}
     assert len(walks) == 1
@@ -159,10 +160,10 @@ def test_what_happens_during_a_walk_is_not_forgotten(what: str) -> None:
             nodes.flush() if what == "flush" else nodes.erase("b")
         return found
 
-    nodes.top_links._walk = meanwhile
-    assert run(nodes.top_links.top(Parameters(), NOW)).links[0] == ("a", 11)
+    nodes.links.top._walk = meanwhile
+    assert run(nodes.links.top.top(Parameters(), NOW)).links[0] == ("a", 11)
     expected = [("a", 11), ("b", 1), ("c", 1)] if what == "flush" else [("a", 11), ("c", 1)]
-    assert run(nodes.top_links.top(Parameters(), NOW)).links == expected
+    assert run(nodes.links.top.top(Parameters(), NOW)).links == expected
 
 
 def test_a_flush_while_the_pending_hits_are_gathered_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +177,7 @@ def test_a_flush_while_the_pending_hits_are_gathered_loses_none(monkeypatch: pyt
     async def asked() -> top.Top:
         nodes.hit("a", NOW)
         nodes.hit("b", NOW)
-        asking = asyncio.create_task(nodes.top_links.top(Parameters(), NOW))
+        asking = asyncio.create_task(nodes.links.top.top(Parameters(), NOW))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         nodes.flush()

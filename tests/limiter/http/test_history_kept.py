@@ -19,10 +19,10 @@ from clickcurve.buckets.ladder import CLICKS
 from clickcurve.keys import OUTCOMES
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
-from query.key_list import KeyList
+from query.lists.kind import GROUP, LINK
+from query.lists.lists import Lists
 from query.queries import Queries
 from query.reader import Reader
-from query.top import TopLinks
 from server.limiter.history import LimitHistory
 from storage.contract import Store
 from storage.memory_store import MemoryStore
@@ -102,9 +102,8 @@ class RecordedLimiter:
     def queries(self) -> Queries:
         owner = self.node.owner
         store, buffered = self.store, owner.buffered_links
-        top = TopLinks(store.walk, store.rows, owner.pending, buffered, lambda: 0, store.ladder)
-        keys = KeyList(store.in_order, owner.pending, buffered, store.ladder)
-        return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder), top, keys, lambda: self.now)
+        links, groups = (Lists(kind, store, owner.pending, buffered, lambda: 0) for kind in (LINK, GROUP))
+        return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder), links, groups, lambda: self.now)
 
     async def check(self) -> None:
         queries = self.queries()

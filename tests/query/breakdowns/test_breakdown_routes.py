@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from clickcurve.asgi import Receive, Scope, Send
 from ingest.reading.hit_endpoint import HitRoutes
 from query.http.breakdown_routes import breakdown_routes
+from query.http.group_routes import group_routes
 from query.http.hot_endpoint import HotQueries
 from query.http.routes import routes
 from server.http.auth import Gate, add_token
@@ -45,6 +46,7 @@ class Served:
         self.app = FastAPI()
         problems.install(self.app)
         self.app.include_router(routes(nodes.queries, self._erase, Limits()))
+        self.app.include_router(group_routes(nodes.queries))
         self.app.include_router(breakdown_routes(nodes.breakdowns, visitors))
         reads_first = HotQueries(nodes.queries, problems.answer, made_safe(self.app))
         self.door = FrontDoor(Gate(tokens, lambda: 0.0), problems, cast(HitRoutes, NoHits()), reads_first)
@@ -69,7 +71,8 @@ def nodes() -> WordyNodes:
     """Seven hits of a link with a slash in its key: four from two referrers, one without, two that said nothing."""
     nodes = WordyNodes(NOW, {"ref": 0, "bot": 0, "tag.a/b": 0})
     for ref, count in (("news.example", 3), ('a,"b"', 1), ("", 1)):
-        nodes.accept(SaidHit("a/b", NOW, count, said=(("ref", ref), ("tag.a/b", "x")), visitor=count))
+        said = (("ref", ref), ("tag.a/b", "x"))
+        nodes.accept(SaidHit("a/b", NOW, count, said=said, visitor=count, groups=("g/h",) if count == 3 else ()))
     nodes.accept(SaidHit("a/b", NOW, 2))
     nodes.accept(SaidHit("a/b", NOW, 4, bot=True, said=(("bot", "Crawler"),)))
     nodes.owners[0].flush(NOW)
@@ -109,6 +112,18 @@ def test_values_of_a_link_have_the_documented_members(served: Served) -> None:
     assert whole == {**BY_REF, "from": None, "to": None}
     assert served.get("/v1/by/ref").json() == {**whole, "key": None}
     assert served.get("/v1/links/a%2Fb/by/bot").json()["values"] == [{"value": "Crawler", "at_least": 4, "at_most": 4}]
+
+
+def test_a_group_is_divided_as_a_link_is(served: Served) -> None:
+    mine = {"value": "news.example", "at_least": 3, "at_most": 3}
+    expected = {**BY_REF, "key": "g/h", "total": 3, "values": [mine], "shown": 1}
+    assert served.get("/v1/groups/g%2Fh/by/ref?last=1h").json() == expected
+    curve = served.get("/v1/groups/g%2Fh/by/ref/curve?value=news.example&last=1h").json()
+    assert (curve["key"], curve["at_least"], curve["exact"]) == ("g/h", 3, True)
+    assert served.get("/v1/groups/g%2Fh/visitors").json()["visitor_days"] == 1
+    assert served.get("/v1/groups/nosuch/by/ref").json()["total"] == 0
+    assert served.get("/v1/groups/g%2Fh/by/weather").status_code == 404
+    assert served.get(f"/v1/groups/{'g' * 65}/by/ref").json()["field"] == "group"
 
 
 def test_a_limit_hides_values_but_never_those_without(served: Served) -> None:
@@ -233,10 +248,19 @@ def test_a_token_needs_the_scope_to_read(nodes: WordyNodes, tmp_path: Path) -> N
     reads = add_token(tokens, "reads", (Allowed.read,), 0)
     writes = add_token(tokens, "writes", (Allowed.write,), 0)
     served = Served(nodes, tokens)
-    for path in ("/v1/links/k/by/ref", "/v1/by/ref", "/v1/by/ref/curve?value=", "/v1/links/k/visitors"):
+    for path in (
+        "/v1/links/k/by/ref",
+        "/v1/by/ref",
+        "/v1/by/ref/curve?value=",
+        "/v1/links/k/visitors",
+        "/v1/groups/g/by/ref",
+    ):
         assert served.get(path).status_code == 401
         assert served.get(path, headers={"authorization": f"Bearer {writes}"}).status_code == 403
         assert served.get(path, headers={"authorization": f"Bearer {reads}"}).status_code == 200
+    for token, status in ((writes, 403), (reads, 200)):
+        headers = {"authorization": f"Bearer {token}"}
+        assert served.ask("POST", "/v1/sum", json={"keys": ["a/b"]}, headers=headers).status_code == status
 
 
 def test_the_page_of_routes_has_them_with_their_problems(served: Served) -> None:

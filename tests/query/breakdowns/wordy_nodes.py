@@ -26,13 +26,13 @@ from clickcurve.buckets.breakdowns.parts import apply_parts, joined_parts, parts
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, Ladder, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, Pending, apply, next_due
-from clickcurve.keys import ALL_LINKS, breakdown_key, link_key, link_of
-from query.breakdowns.queries import BreakdownQueries
+from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, group_key, link_key, link_of
+from query.breakdowns.queries import ALL, BreakdownQueries, Subject
 from query.breakdowns.reader import BreakdownReader
-from query.key_list import KeyList
+from query.lists.kind import GROUP, LINK
+from query.lists.lists import Lists
 from query.queries import Queries
 from query.reader import Reader
-from query.top import TopLinks
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow
 from storage.memory_store import MemoryStore
 
@@ -47,6 +47,7 @@ class SaidHit:
     bot: bool = False
     said: tuple[tuple[str, str], ...] = ()
     visitor: int | None = None
+    groups: tuple[str, ...] = ()
 
     @property
     def minute(self) -> int:
@@ -61,12 +62,17 @@ class Hits:
     openings: dict[str, int] = field(default_factory=dict)  # key -> a count without dates
     flush: int | None = None
 
-    def of(self, key: str) -> list[SaidHit]:
-        return [hit for hit in self.hits if key in (hit.key, ALL_LINKS)]
+    def of(self, stored: str) -> list[SaidHit]:
+        return [hit for hit in self.hits if stored in (link_key(hit.key), ALL_LINKS, *map(group_key, hit.groups))]
 
-    def counts(self, key: str) -> Delta:
-        opening = sum(self.openings.values()) if key == ALL_LINKS else self.openings.get(key, 0)
-        return replace(counts_of(self.of(key)), opening=opening)
+    def counts(self, stored: str) -> Delta:
+        opening = sum(self.openings.values()) if stored == ALL_LINKS else self.openings.get(link_of(stored) or "", 0)
+        return replace(counts_of(self.of(stored)), opening=opening)
+
+    def rows(self) -> set[str]:
+        return {ALL_LINKS, *map(link_key, self.openings)}.union(
+            *((link_key(hit.key), *map(group_key, hit.groups)) for hit in self.hits)
+        )
 
 
 def counts_of(hits: Iterable[SaidHit]) -> Delta:
@@ -117,13 +123,12 @@ class WordyOwner:
         return [self._waiting] if self._taken is None else [self._taken, self._waiting]
 
     def pending(self, stored: str) -> list[Pending]:
-        key = stored if stored == ALL_LINKS else str(link_of(stored))
-        return [Pending(self.number, partial(getattr, each, "flush"), each.counts(key)) for each in self._buffers()]
+        return [Pending(self.number, partial(getattr, each, "flush"), each.counts(stored)) for each in self._buffers()]
 
     def pending_breakdowns(self, stored: str) -> list[PendingBreakdown]:
-        key = stored.removeprefix(breakdown_key(""))
+        counts_key = stored.removeprefix(breakdown_key(""))
         return [
-            PendingBreakdown(self.number, partial(getattr, each, "flush"), words_of(each.of(key)))
+            PendingBreakdown(self.number, partial(getattr, each, "flush"), words_of(each.of(counts_key)))
             for each in self._buffers()
         ]
 
@@ -141,17 +146,20 @@ class WordyOwner:
         self._taken.flush = number
         rows: dict[str, SavedRow] = {}
         day = fold_day(now)
-        for key in {ALL_LINKS, *fold, *self._taken.openings, *(hit.key for hit in self._taken.hits)}:
-            hits = self._taken.of(key)
-            counts_key, words_key = link_key(key) if key else ALL_LINKS, breakdown_key(key)
+        folded = set(map(link_key, fold))
+        for counts_key in folded | self._taken.rows():
+            hits = self._taken.of(counts_key)
+            words_key = breakdown_of(counts_key)
             own = self._store.load_own(self.number, [counts_key, words_key])
             counts, words = own.get(counts_key), own.get(words_key)
             row = decode(counts.data) if counts and counts.data else EMPTY
-            row = apply(row, self._taken.counts(key), number, day, counts.erased_at if counts else 0, self._ladder)
+            row = apply(
+                row, self._taken.counts(counts_key), number, day, counts.erased_at if counts else 0, self._ladder
+            )
             rows[counts_key] = SavedRow(encode(row), next_due(row, self._ladder))
             delta = words_of(hits)
             before = separate_parts(words.data) if words and words.data else None
-            if delta.values or (key in fold and before is not None):
+            if delta.values or (counts_key in folded and before is not None):
                 parts = apply_parts(before, delta, number, day, words.erased_at if words else 0, self._capped)
                 rows[words_key] = SavedRow(joined_parts(parts), parts_due(parts, self._capped))
         self._store.save_own(self._held, number, rows, {})
@@ -163,6 +171,11 @@ class WordyOwner:
     def flush(self, now: int, fold: Iterable[str] = ()) -> None:
         self.begin(now, fold)
         self.complete()
+
+
+def subject(key: str | None) -> Subject:
+    """The row of a link, or of all links (None)."""
+    return ALL if key is None else Subject(link_key(key), key)
 
 
 class WordyNodes:
@@ -187,13 +200,9 @@ class WordyNodes:
         mine = self.owners[0]
         self.reader = BreakdownReader(self.store.rows, mine.pending, mine.pending_breakdowns, self.store.ladder, capped)
         self.breakdowns = BreakdownQueries(self.reader, tuple(since), since.__getitem__, lambda: self.now + 0.5)
-        top = TopLinks(self.store.walk, self.store.rows, mine.pending, set, lambda: mine.flushes, self.store.ladder)
-        self.queries = Queries(
-            Reader(self.store.rows, mine.pending, lambda keys: None, self.store.ladder),
-            top,
-            KeyList(self.store.in_order, mine.pending, set, self.store.ladder),
-            lambda: self.now + 0.5,
-        )
+        links, groups = (Lists(kind, self.store, mine.pending, set, lambda: mine.flushes) for kind in (LINK, GROUP))
+        reader = Reader(self.store.rows, mine.pending, lambda keys: None, self.store.ladder)
+        self.queries = Queries(reader, links, groups, lambda: self.now + 0.5)
 
     def accept(self, hit: SaidHit, owner: int = 1) -> None:
         self.hits.append(hit)
@@ -227,22 +236,29 @@ class WordyNodes:
 
     # --- asking, as a caller does --------------------------------------------------------------------------------
     def by(self, key: str | None, dimension: str, query: str = "") -> dict[str, Any]:
-        media, body = asyncio.run(self.breakdowns.by(key, dimension, query.encode()))
+        media, body = asyncio.run(self.breakdowns.by(subject(key), dimension, query.encode()))
         assert media == "application/json"
         answer: dict[str, Any] = json.loads(body)
         return answer
 
     def by_csv(self, key: str | None, dimension: str, query: str = "") -> list[list[str]]:
-        media, body = asyncio.run(self.breakdowns.by(key, dimension, query.encode(), accepts_csv=True))
+        media, body = asyncio.run(self.breakdowns.by(subject(key), dimension, query.encode(), accepts_csv=True))
         assert media.startswith("text/csv")
         return list(csv.reader(io.StringIO(body.decode(), newline="")))
 
     def curve(self, key: str | None, dimension: str, query: str) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(asyncio.run(self.breakdowns.curve(key, dimension, query.encode()))[1])
+        answer: dict[str, Any] = json.loads(
+            asyncio.run(self.breakdowns.curve(subject(key), dimension, query.encode()))[1]
+        )
         return answer
 
     def visitors(self, key: str, query: str = "") -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(asyncio.run(self.breakdowns.visitors(key, query.encode()))[1])
+        answer: dict[str, Any] = json.loads(asyncio.run(self.breakdowns.visitors(subject(key), query.encode()))[1])
+        return answer
+
+    def group_by(self, name: str, dimension: str, query: str = "") -> dict[str, Any]:
+        group = Subject(group_key(name), name)
+        answer: dict[str, Any] = json.loads(asyncio.run(self.breakdowns.by(group, dimension, query.encode()))[1])
         return answer
 
     def total(self, key: str | None, query: str = "") -> dict[str, Any]:

@@ -12,6 +12,7 @@ from clickcurve.buckets.errors import JournalDamaged, JournalHeld, JournalSupers
 from ingest.owner import ID_WINDOW_S, Owner
 from ingest.owner_status import OwnerStatus
 from server.process import jobs
+from server.process.former_journals import FormerJournals
 from storage.contract import Store
 
 DAY_US = 86_400 * 1_000_000
@@ -93,7 +94,7 @@ def test_a_fold_that_was_stopped_goes_on_at_its_next_run() -> None:
 
 def test_ids_are_kept_twice_their_window_before_the_oldest_hit_that_is_not_stored() -> None:
     store = FakeStore()
-    asyncio.run(jobs.forget_ids(as_store(store), as_owner(FakeOwner(lag_s=3_600)), lambda: 1_000_000.0))
+    asyncio.run(jobs.forget_ids(as_store(store), 3_600, lambda: 1_000_000.0))
     assert store.forgotten_before == int((1_000_000 - 3_600 - 2 * ID_WINDOW_S) * 1e6)
 
 
@@ -112,22 +113,22 @@ def test_former_journals_are_emptied_once_a_day_and_let_go_of() -> None:
         opened.append(number)
         return open_owner(number)
 
-    former = jobs.FormerJournals(lambda: [2, 3], counted, never_set_aside, lambda: 20_000)
+    former = FormerJournals(lambda: [2, 3], counted, never_set_aside, lambda: 20_000)
     for _ in range(2):
         asyncio.run(former.visit())
     assert opened == [2, 3, 3]
     assert owners[2].closed and owners[2].flushes >= 1 and owners[2].revisited == ["a"]
 
 
-def test_a_former_journal_is_let_go_of_when_the_store_is_down_and_tried_again() -> None:
+def test_a_former_journal_is_held_and_shown_while_the_store_is_down() -> None:
     owner = FakeOwner(2)
     owner.fails = [StoreUnavailable("down")]
-    former = jobs.FormerJournals(lambda: [2], lambda _: as_owner(owner), never_set_aside, lambda: 20_000)
+    former = FormerJournals(lambda: [2], lambda _: as_owner(owner), never_set_aside, lambda: 20_000)
     with pytest.raises(StoreUnavailable):
         asyncio.run(former.visit())
-    assert owner.closed
+    assert not owner.closed and list(former.owners) == [as_owner(owner)]
     asyncio.run(former.visit())
-    assert owner.flushes >= 1
+    assert owner.flushes >= 1 and owner.closed and not former.owners
 
 
 def test_a_former_journal_that_is_damaged_or_superseded_does_not_hold_up_the_others(
@@ -146,7 +147,7 @@ def test_a_former_journal_that_is_damaged_or_superseded_does_not_hold_up_the_oth
         numbers.remove(number)
         return Path(f"set-aside-1-journal-{number}")
 
-    former = jobs.FormerJournals(lambda: list(numbers), open_owner, set_aside, lambda: 20_000)
+    former = FormerJournals(lambda: list(numbers), open_owner, set_aside, lambda: 20_000)
     for _ in range(2):
         asyncio.run(former.visit())
     assert (good.flushes > 0, good.closed, superseded.closed, numbers) == (True, True, True, [3, 5])

@@ -78,6 +78,8 @@ def test_what_a_journal_holds_that_gave_way_is_counted_when_the_store_is_back(se
             busy.execute("ROLLBACK")
             wait_until(lambda: len(events(second, "former journal emptied")) == 1)
             wait_until(lambda: client.total("launch")["total"] == 6)
+            client.erase("launch")
+            assert client.total("launch")["total"] == 0
 
 
 def test_hits_with_ids_show_at_once_after_kill_nine(serve: Serve, data: Path) -> None:

@@ -43,16 +43,13 @@ class Neighbour:
         self.damaged = False
         self.erased: list[str] = []
 
-    @property
-    def next_flush(self) -> int:
-        if not self.claimed:
-            raise StoreUnavailable("not reached yet")
-        return self.owner.flushes + 1 + self.owner.is_flushing
-
-    def pending(self, key: str) -> Sequence[Pending]:
+    def numbered(self, key: str) -> Sequence[tuple[Pending, int]]:
         if self.damaged:
             raise RowCorrupt("this link's row is damaged")
-        return self.owner.pending(key)
+        pending = self.owner.pending(key)
+        if pending and not self.claimed:
+            raise StoreUnavailable("not reached yet")
+        return [(each, each.flush() or self.owner.flushes + 1 + self.owner.is_flushing) for each in pending]
 
     async def erased_elsewhere(self, key: str) -> None:
         self.erased.append(key)
@@ -119,10 +116,10 @@ def test_an_owner_says_why_it_cannot_answer() -> None:
 
 def test_an_answer_is_bounded() -> None:
     class Large(Neighbour):
-        def pending(self, key: str) -> Sequence[Pending]:
+        def numbered(self, key: str) -> Sequence[tuple[Pending, int]]:
             opening = 2**70 if key == "opening" else 0
             minutes = MINUTES_MOST if key == "minutes" else 1
-            return [Pending(1, lambda: 7, Delta(dict.fromkeys(range(0, 60 * minutes, 60), 1), {}, opening))]
+            return [(Pending(1, lambda: 7, Delta(dict.fromkeys(range(0, 60 * minutes, 60), 1), {}, opening)), 7)]
 
     owner = Large(QueriedNodes(now=NOW).owners[0])
     assert [answer is None for answer in said(owner, "one", "opening", "two", "minutes", "three")] == [

@@ -1,4 +1,4 @@
-"""Top links: the keys with the most hits, over their life or a range.
+"""Top links, or groups: the keys with the most hits, over their life or a range.
 
 The stored counts come from a walk over the whole store, a page at a time in a worker thread; the best of them are
 cached with each row's marks until the owner's next flush, or for some seconds, because other owners flush too.
@@ -21,7 +21,7 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Delta, Pending, Row
-from clickcurve.keys import link_key, link_of
+from query.lists.kind import Kind
 from query.parameters import Parameters, resolve_range
 from query.reader import HEAD, naming, stored
 from query.total import lifetime
@@ -30,7 +30,6 @@ from storage.contract import StoredLink
 Walk: TypeAlias = Callable[[str | None, int, int | None], list[tuple[str, StoredLink]]]
 Counts: TypeAlias = dict[str, tuple[int, Mapping[int, int]]]  # stored key -> its stored count, its rows' marks
 
-_PAGE = 100  # links a page: about a millisecond of a thread that shares the interpreter with the event loop
 _KEPT = 10_000  # links that a ranking keeps; at least as many as may be asked for
 _RANKINGS = 8  # rankings kept
 _FRESH_S = 15  # other owners' flushes show after this long at the latest
@@ -101,7 +100,7 @@ class _Ranking:
 
 
 class TopLinks:
-    """Answers `GET /v1/links`.
+    """Answers `GET /v1/links`, or the same of groups.
 
     walk, rows and ladder are the store's. pending is the owner's, of a stored key; buffered the links for which it has
     any; flushes a number that rises whenever a flush is complete.
@@ -109,6 +108,7 @@ class TopLinks:
 
     def __init__(
         self,
+        kind: Kind,
         walk: Walk,
         rows: Callable[[str], Awaitable[StoredLink]],
         pending: Callable[[str], Sequence[Pending]],
@@ -116,6 +116,7 @@ class TopLinks:
         flushes: Callable[[], int],
         ladder: Callable[[], Ladder],
     ) -> None:
+        self._kind = kind
         self._walk = walk
         self._rows = rows
         self._pending = pending
@@ -148,7 +149,7 @@ class TopLinks:
             else:
                 count, marks = known or (0, {})
                 counts[key] = count + counter.pending(several, marks)
-        best = _best(counts, parameters.limit)
+        best = self._best(counts, parameters.limit)
         threshold = best[-1][1] if len(best) == parameters.limit else 1
         for at, key in enumerate(beyond):
             if ranking.others_most + counter.pending(pending[key], {}) >= threshold:
@@ -157,7 +158,7 @@ class TopLinks:
             if at % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
         start, end = span or (None, None)
-        return Top(start, end, [(link_of(key) or "", count) for key, count in _best(counts, parameters.limit)])
+        return Top(start, end, [(self._name(key), count) for key, count in self._best(counts, parameters.limit)])
 
     def _kept_span(self, span: tuple[int, int] | None, now: int) -> tuple[int, int] | None:
         """Returns the kept buckets that a range touches: one that it cuts counts whole, as in a summary."""
@@ -171,7 +172,7 @@ class TopLinks:
         """Returns the pending hits of every link that has any."""
         pending: dict[str, Sequence[Pending]] = {}
         for at, link in enumerate(list(self._buffered())):
-            key = link_key(link)
+            key = self._kind.stored_of(link)
             if several := self._pending(key):
                 pending[key] = several
             if at % _SLICE == _SLICE - 1:
@@ -203,7 +204,7 @@ class TopLinks:
             after, found = await asyncio.to_thread(self._page, after, counter)
             counts.update(found)
             if after is None or len(counts) >= 2 * _KEPT:
-                counts, left_out = _pruned(counts)
+                counts, left_out = self._pruned(counts)
                 others_most = max(others_most, left_out)
             if after is None:
                 return counts, others_most
@@ -212,26 +213,27 @@ class TopLinks:
         """Returns the counts of one page, and the key to go on after; None at the end. Runs in a thread."""
         # A hit of the range was accepted in it or later, or up to five minutes before it: a day is more than enough.
         since_day = fold_day(counter.span[0]) - 1 if counter.span else None
-        links = self._walk(after, _PAGE, since_day)
+        links = self._walk(after, self._kind.page, since_day)
         counts = {}
         for key, link in links:
-            if link_of(key) is not None:
+            if self._kind.name_of(key) is not None:
                 try:
                     counts[key] = counter.link(link)
                 except RowCorrupt as error:
                     raise naming(error, key, link) from error
-        return (links[-1][0] if len(links) == _PAGE else None), counts
+        return (links[-1][0] if len(links) == self._kind.page else None), counts
 
+    def _name(self, key: str) -> str:
+        return self._kind.name_of(key) or ""
 
-def _best(counts: Mapping[str, int], limit: int) -> list[tuple[str, int]]:
-    """Returns the greatest counts above 0, ties by key."""
-    some = [(key, count) for key, count in counts.items() if count > 0]
-    some.sort(key=lambda each: (-each[1], link_of(each[0])))
-    return some[:limit]
+    def _best(self, counts: Mapping[str, int], limit: int) -> list[tuple[str, int]]:
+        """Returns the greatest counts above 0, ties by key."""
+        some = [(key, count) for key, count in counts.items() if count > 0]
+        some.sort(key=lambda each: (-each[1], self._name(each[0])))
+        return some[:limit]
 
-
-def _pruned(counts: Counts) -> tuple[Counts, int]:
-    """Returns the best of the counts, best first, and the greatest that was left out."""
-    order = sorted(counts, key=lambda key: (-counts[key][0], link_of(key)))
-    left_out = counts[order[_KEPT]][0] if len(order) > _KEPT else 0
-    return {key: counts[key] for key in order[:_KEPT]}, left_out
+    def _pruned(self, counts: Counts) -> tuple[Counts, int]:
+        """Returns the best of the counts, best first, and the greatest that was left out."""
+        order = sorted(counts, key=lambda key: (-counts[key][0], self._name(key)))
+        left_out = counts[order[_KEPT]][0] if len(order) > _KEPT else 0
+        return {key: counts[key] for key in order[:_KEPT]}, left_out

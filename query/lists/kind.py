@@ -1,0 +1,34 @@
+"""What can be listed: links, and groups. Which stored keys are theirs, and where those stand among all stored keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from clickcurve.keys import FIRST_GROUP, group_key, group_of, link_key, link_of
+
+# Stored keys of links that begin with NUL come first, then rows that are no link's, then all other links.
+_FIRST_LINKS, _AFTER_OTHERS = "\0\0", "\x01"
+
+
+class Kind(NamedTuple):
+    """Rows that have names.
+
+    plural  what they are called in answers. stored_of: name -> stored key. name_of: stored key -> name, None for other
+    rows. starts: from each of these on, in order, stored keys of the kind stand side by side. page: rows read at once.
+    """
+
+    plural: str
+    stored_of: Callable[[str], str]
+    name_of: Callable[[str], str | None]
+    starts: tuple[str, ...]
+    page: int
+
+    def start_after(self, stored: str) -> str | None:
+        """Returns where stored keys of the kind may stand after one of another kind; None: nowhere."""
+        return next((start for start in self.starts if start > stored), None)
+
+
+LINK = Kind("links", link_key, link_of, (_FIRST_LINKS, _AFTER_OTHERS), 100)
+# There are few, and a store that has no order goes through all of its keys for each page.
+GROUP = Kind("groups", group_key, group_of, (FIRST_GROUP,), 1_000)

@@ -1,0 +1,50 @@
+"""The two lists of one kind of rows, over one store and one owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
+
+from clickcurve.buckets.row import Pending
+from query.lists.key_list import KeyList, KeyPage
+from query.lists.kind import GROUP, Kind
+from query.lists.top import Top, TopLinks
+from query.parameters import BY_KEY, Parameters
+from storage.contract import Store, StoredLink
+
+
+class Lists:
+    """Answers `GET /v1/links`, or `GET /v1/groups`.
+
+    pending is the owner's, of a stored key; buffered the names for which it has any; flushes a number that rises
+    whenever a flush is complete.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        store: Store,
+        pending: Callable[[str], Sequence[Pending]],
+        buffered: Callable[[], Iterable[str]],
+        flushes: Callable[[], int],
+    ) -> None:
+        self.kind = kind
+        walk = _walk_of_groups(store) if kind is GROUP else store.walk
+        self.top = TopLinks(kind, walk, store.rows, pending, buffered, flushes, store.ladder)
+        self.keys = KeyList(kind, store.in_order, pending, buffered, store.ladder)
+
+    async def list(self, parameters: Parameters, now: int) -> Top | KeyPage:
+        """Returns names by their hits, or a page of them in their order, as the parameters say."""
+        if parameters.sort == BY_KEY:
+            return await self.keys.page(parameters, now)
+        return await self.top.top(parameters, now)
+
+
+def _walk_of_groups(store: Store) -> Callable[[str | None, int, int | None], list[tuple[str, StoredLink]]]:
+    """Returns a walk over the rows of groups alone: those of links are many more."""
+
+    def walk(after: str | None, limit: int, since_day: int | None) -> list[tuple[str, StoredLink]]:
+        found = store.in_order(GROUP.starts[0] if after is None else f"{after}\0", limit)
+        return list(takewhile(lambda each: GROUP.name_of(each[0]) is not None, found))
+
+    return walk

@@ -1,0 +1,127 @@
+"""Former journals beside the own one: each accepted hit shows once, before, during and after its flush."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from clickcurve.buckets.errors import StoreUnavailable
+from clickcurve.buckets.ladder import CLICKS, fold_day
+from clickcurve.keys import link_key
+from ingest.owner import Owner
+from query.reader import Reader
+from server.process.former_journals import FormerJournals
+from server.process.unstored import Unstored
+from storage.contract import Held, OwnerRecord
+from storage.memory_store import MemoryStore
+from testing.owner_process import OwnerProcess
+from tests.ingest.claim_kit import NOW, die, hit, start
+
+DAY = fold_day(int(NOW))
+
+
+class Readable(MemoryStore):
+    """A store that can be read; owners can be claimed and flushes begun while it is `up`."""
+
+    up = True
+
+    def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+        if not self.up:
+            raise StoreUnavailable("no quorum")
+        return super().claim(before, after)
+
+    def begin(self, held: Held, previous: int, flush: int, now: int) -> bool:
+        if not self.up:
+            raise StoreUnavailable("no quorum")
+        return super().begin(held, previous, flush, now)
+
+
+def never_set_aside(number: int) -> Path:
+    raise AssertionError(f"journal {number} was set aside")
+
+
+def former_of(nodes: dict[int, OwnerProcess], folder: Path, store: Readable) -> FormerJournals:
+    def open_owner(number: int) -> Owner:
+        nodes[number] = start(folder / f"journal-{number}", store)
+        return nodes[number].owner
+
+    return FormerJournals(lambda: [2], open_owner, never_set_aside, lambda: DAY)
+
+
+async def killed_with_hits(folder: Path, store: Readable) -> None:
+    """Leaves journal-2 with three hits in the store, and five that are not."""
+    node = start(folder / "journal-2", store)
+    await hit(node, 3)
+    await node.owner.flush()
+    await hit(node, 5)
+    die(node)
+
+
+def test_hits_of_a_former_journal_show_until_they_are_in_the_store(tmp_path: Path) -> None:
+    async def played() -> list[int]:
+        store = Readable()
+        await killed_with_hits(tmp_path, store)
+        store.up = False
+        own = start(tmp_path / "journal-1", store)
+        former = former_of({}, tmp_path, store)
+        former.take_up()
+        unstored = Unstored(own.owner, former)
+        reader = Reader(store.rows, unstored.pending, own.owner.revisit, lambda: CLICKS)
+
+        async def total() -> int:
+            return (await reader.row(link_key("a"), int(NOW))).lifetime
+
+        seen = [await total()]
+        with pytest.raises(StoreUnavailable):
+            await former.visit()
+        await hit(own, 1)
+        seen.append(await total())
+        assert (unstored.status.buffered_hits, unstored.buffered_links()) == (6, {"a"})
+        store.up = True
+        before = unstored.flushes
+        await former.visit()
+        assert not former.owners and unstored.flushes > before
+        seen.append(await total())
+        await own.owner.flush()
+        seen.append(await total())
+        await former.visit()
+        seen.append(await total())
+        return seen
+
+    assert asyncio.run(played()) == [8, 9, 9, 9, 9]
+
+
+def test_a_link_that_is_erased_here_goes_from_former_journals_too(tmp_path: Path) -> None:
+    async def played() -> list[int]:
+        store = Readable()
+        await killed_with_hits(tmp_path, store)
+        own = start(tmp_path / "journal-1", store)
+        former = former_of({}, tmp_path, store)
+        former.take_up()
+        unstored = Unstored(own.owner, former)
+        reader = Reader(store.rows, unstored.pending, own.owner.revisit, lambda: CLICKS)
+        await own.owner.erase("a")
+        await unstored.erased_here("a")
+        seen = [(await reader.row(link_key("a"), int(NOW))).lifetime]
+        await former.visit()
+        seen.append((await reader.row(link_key("a"), int(NOW))).lifetime)
+        return seen
+
+    assert asyncio.run(played()) == [0, 0]
+
+
+def test_the_next_start_takes_up_what_a_stop_has_released(tmp_path: Path) -> None:
+    async def played() -> list[int]:
+        store = Readable()
+        await killed_with_hits(tmp_path, store)
+        seen = []
+        for _ in range(2):
+            former = former_of({}, tmp_path, store)
+            former.take_up()
+            seen.append(sum(owner.status.buffered_hits for owner in former.owners))
+            await former.release()
+        return seen
+
+    assert asyncio.run(played()) == [5, 5]
