@@ -5,8 +5,9 @@ So a picture shows what a program would be told, and this part needs nothing of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import msgspec
 
@@ -24,6 +25,32 @@ class Answers(Protocol):
     async def summary(self, key: str, query: bytes) -> tuple[str, bytes]: ...
 
     async def links(self, query: bytes, accepts_csv: bool = False) -> tuple[str, bytes]: ...
+
+    async def group_curve(self, name: str, query: bytes, accepts_csv: bool = False) -> tuple[str, bytes]: ...
+
+    async def group_total(self, name: str, query: bytes) -> tuple[str, bytes]: ...
+
+    async def group_summary(self, name: str, query: bytes) -> tuple[str, bytes]: ...
+
+    async def groups(self, query: bytes, accepts_csv: bool = False) -> tuple[str, bytes]: ...
+
+
+class Divisions(Protocol):
+    """The questions about what hits say. A subject is a stored key and a name."""
+
+    async def by(self, subject: Any, dimension: str, query: bytes, accepts_csv: bool = False) -> tuple[str, bytes]: ...
+
+    async def visitors(self, subject: Any, query: bytes) -> tuple[str, bytes]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """A server that divides hits: by which dimensions, whether it keeps days of visitors, and what makes a subject."""
+
+    queries: Divisions
+    dimensions: Sequence[str]
+    visitors: bool
+    subject: Callable[[str, str], object]
 
 
 class PointAnswer(msgspec.Struct, frozen=True, gc=False):
@@ -71,7 +98,6 @@ READ_TOTAL = msgspec.json.Decoder(TotalAnswer).decode
 class LinkAnswer(msgspec.Struct, frozen=True):
     """A link at a glance."""
 
-    key: str
     lifetime: int
     today: int
     yesterday: int
@@ -126,19 +152,6 @@ class VisitorsAnswer(msgspec.Struct, frozen=True):
     at_most: int
     days: list[VisitorDay]
     unknown: int
-
-
-class Divisions(Protocol):
-    """The questions about what hits say, of a server that divides them."""
-
-    @property
-    def dimensions(self) -> Sequence[str]: ...
-
-    async def by(
-        self, key: str | None, dimension: str, query: bytes, accepts_csv: bool = False
-    ) -> tuple[str, bytes]: ...
-
-    async def visitors(self, key: str, query: bytes) -> tuple[str, bytes]: ...
 
 
 READ_LINK = msgspec.json.Decoder(LinkAnswer).decode

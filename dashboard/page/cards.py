@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from dashboard.answers import READ_TOTAL, Answers, TotalAnswer
-from dashboard.page.view import View
+from dashboard.answers import TotalAnswer
+from dashboard.page.subject import PageSubject
+from dashboard.page.view import PageView
 from dashboard.pictures.axes import wall, with_commas
 
 # What is asked, what it is called, and the days, months or hours from it to the span before.
 _SPANS = (
-    ("60m", "Now", "the last 60 minutes", "the 60 minutes before", ("hours", 1)),
-    ("1d", "Today", "since midnight", "yesterday until this time", ("days", 1)),
-    ("7d", "7 days", "today and six days", "the 7 days before", ("days", 7)),
-    ("30d", "30 days", "today and 29 days", "the 30 days before", ("days", 30)),
-    ("12mo", "12 months", "this month and eleven", "the year before", ("years", 1)),
+    ("60m", "Now", "the last 60 minutes", "the 60 before", ("hours", 1)),
+    ("1d", "Today", "since midnight", "yesterday by now", ("days", 1)),
+    ("7d", "7 days", "today and six days", "the 7 before", ("days", 7)),
+    ("30d", "30 days", "today and 29 days", "the 30 before", ("days", 30)),
+    ("12mo", "12 months", "this month and eleven", "a year before", ("years", 1)),
 )
 
 
@@ -37,15 +38,15 @@ class Card:
     change: str
 
 
-async def cards(answers: Answers, key: str | None, view: View, now: int) -> list[Card]:
-    """Asks for the totals of a link, or of all links. Raises what the question raises."""
-    spans = await asyncio.gather(*(_total(answers, key, view.total_of(last=span)) for span, *_ in _SPANS))
+async def cards(subject: PageSubject, view: PageView, now: int) -> list[Card]:
+    """Asks for the totals of a subject. Raises what the questions raise."""
+    spans = await asyncio.gather(*(subject.total(view.total_of(last=span)) for span, *_ in _SPANS))
     zone = ZoneInfo(view.tz or "UTC")  # the questions have judged it
     asked = []
     for (_, _, _, _, back), found in zip(_SPANS, spans, strict=True):
         assert found.start is not None
         start, end = moved(found.start, back, zone), moved(now, back, zone)
-        asked.append(_total(answers, key, view.total_of(from_=max(0, start), to=max(1, end))))
+        asked.append(subject.total(view.total_of(from_=max(0, start), to=max(1, end))))
     befores = await asyncio.gather(*asked)
     return [
         Card(name, note, span, bounds(found), bounds(before), said, change(found, before))
@@ -53,12 +54,8 @@ async def cards(answers: Answers, key: str | None, view: View, now: int) -> list
     ]
 
 
-async def _total(answers: Answers, key: str | None, query: bytes) -> TotalAnswer:
-    return READ_TOTAL((await answers.total(key, query))[1])
-
-
 def moved(t: int, back: tuple[str, int], zone: ZoneInfo) -> int:
-    """Returns the moment so many hours before t, or when clocks of the zone showed the same so many days or years ago."""
+    """Returns the moment so many hours before t; or when the zone's clocks showed the same, days or years ago."""
     unit, n = back
     if unit == "hours":
         return t - 3_600 * n
@@ -82,13 +79,13 @@ def bounds(total: TotalAnswer) -> str:
 
 
 def change(now: TotalAnswer, before: TotalAnswer) -> str:
-    """Says by what part a total has changed; of uncertain totals from the least to the most that it may be."""
+    """Says by what part a total has changed: of uncertain totals from the least to the most."""
     if before.at_least == 0:
         return ""
-    least = _percent(now.at_least, before.at_most)
-    most = _percent(now.at_most, before.at_least)
+    least = _change_text(now.at_least, before.at_most)
+    most = _change_text(now.at_most, before.at_least)
     return f"{least} %" if least == most else f"{least} to {most} %"
 
 
-def _percent(now: int, before: int) -> str:
+def _change_text(now: int, before: int) -> str:
     return f"{round((now - before) * 100 / before):+,}"

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from dashboard.answers import CurveAnswer
-from dashboard.page.view import View
+from dashboard.page.view import PageView
 from dashboard.pictures.axes import day_and_time, wall, with_commas
 from dashboard.pictures.curve_picture import bars_of, curve_sentence, draw_curve, draw_spark, legend_of
 from dashboard.pictures.svg import svg_inline
@@ -46,7 +46,7 @@ class Chart:
     end_text: str
 
 
-def make_chart(curve: CurveAnswer, view: View, now: int, height: int = HEIGHT) -> Chart:
+def make_chart(curve: CurveAnswer, view: PageView, now: int, height: int = HEIGHT) -> Chart:
     """Makes a curve's picture and its numbers."""
     zone = ZoneInfo(curve.tz)
     few = curve.points if len(curve.points) <= MOST_ROWS else []
@@ -58,7 +58,7 @@ def make_chart(curve: CurveAnswer, view: View, now: int, height: int = HEIGHT) -
         start=curve.points[0].start if curve.points else curve.start,
         end=curve.points[-1].end if curve.points else curve.end,
         rows=[
-            PointRow(each.start, each.end, _when(each.start, each.end, zone), with_commas(each.count), each.state)
+            PointRow(each.start, each.end, _span_words(each.start, each.end, zone), with_commas(each.count), each.state)
             for each in few
         ],
         points=len(curve.points),
@@ -75,12 +75,12 @@ def spark(curve: CurveAnswer) -> str:
     return svg_inline(draw_spark(curve, *SPARK), "spark") if curve.points else ""
 
 
-def link_path(key: str) -> str:
-    """Returns a link's key as it stands in a path."""
-    return quote(key, safe="")
+def in_path(name: str) -> str:
+    """Returns a key, or the name of a group, as it stands in a path."""
+    return quote(name, safe="")
 
 
-def _when(start: int, end: int, zone: ZoneInfo) -> str:
+def _span_words(start: int, end: int, zone: ZoneInfo) -> str:
     """Writes a span: `3 Mar 2026 14:00 to 15:00`, `3 Mar 2026`, `3 Mar 2026 to 10 Mar 2026`."""
     first, last = wall(start, zone), wall(end, zone)
     if first.date() == last.date():
@@ -89,8 +89,8 @@ def _when(start: int, end: int, zone: ZoneInfo) -> str:
     return day_and_time(start, zone) if is_a_day else f"{day_and_time(start, zone)} to {day_and_time(end, zone)}"
 
 
-def _neighbours(curve: CurveAnswer, view: View, now: int) -> tuple[str, str, str]:
-    """Returns the views of the span before, of the one after (empty if that is ahead), and of one that is wider."""
+def _neighbours(curve: CurveAnswer, view: PageView, now: int) -> tuple[str, str, str]:
+    """Returns three views: the span before, the one after (empty if that is ahead), and a wider one."""
     length = max(60, curve.end - curve.start)
     before = max(0, curve.start - length)
     earlier = view.address(start=str(before), end=str(curve.start), step="") if curve.start else ""

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from clickcurve.buckets.errors import BodyTooLarge, ClickcurveError
 from dashboard.page.page_routes import html, page_route
 from dashboard.page.templates import Templates
-from dashboard.page.view import View
+from dashboard.page.view import PageView
 
 COOKIE = "clickcurve"
 KEPT_S = 30 * 86_400
@@ -18,22 +18,30 @@ _FORM_BYTES = 8_192
 _IN_ADDRESSES = "/?&=%+,:@!$'()*;~-._"
 
 
-def login_routes(templates: Templates, check: Callable[[str], None]) -> APIRouter:
-    """Makes the router. check: passes a token that may read, and raises ClickcurveError for any other text."""
+def login_routes(templates: Templates, check: Callable[[str], None], needed: Callable[[], bool]) -> APIRouter:
+    """Makes the router.
+
+    check: passes a token that may read, and raises ClickcurveError for any other text. needed: whether the server asks
+    for tokens at all.
+    """
     router = APIRouter(route_class=page_route(templates))
 
     def form(request: Request, following: str, refusal: str = "", status: int = 200) -> Response:
-        values = {"view": View(), "signed_in": False, "shared": True, "root": ""}
+        values = {"view": PageView(), "signed_in": False, "shared": True, "root": ""}
         return html(request, templates.render("login.html", next=following, refusal=refusal, **values), status)
 
     @router.get("/login", include_in_schema=False)
     async def ask(request: Request) -> Response:
+        if not needed():
+            return Response(status_code=303, headers={"Location": within("")})
         return form(request, request.query_params.get("next", ""))
 
     @router.post("/login", include_in_schema=False)
     async def sign_in(request: Request) -> Response:
         fields = await _fields(request)
         following, token = fields.get("next", ""), fields.get("token", "").strip()
+        if not needed():
+            return Response(status_code=303, headers={"Location": within(following)})
         try:
             check(token)
         except ClickcurveError as error:

@@ -20,7 +20,7 @@ _HEADERS = {
 _WORTH_BYTES = 1_000
 
 
-def encoded(body: bytes, accepted: str, headers: dict[str, str] | None = None) -> tuple[bytes, dict[str, str]]:
+def as_sent(body: bytes, accepted: str, headers: dict[str, str] | None = None) -> tuple[bytes, dict[str, str]]:
     """Returns a body, compressed if the reader takes that, and its headers."""
     found = {**_HEADERS, **(headers or {})}
     if len(body) >= _WORTH_BYTES and "gzip" in accepted:

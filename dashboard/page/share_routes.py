@@ -1,4 +1,4 @@
-"""One link for anybody who has the address, read only, until the day in it."""
+"""One link or group for anybody who has the address, read only, until the day in it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ class NotShared(ClickcurveError):
     title = "not shared"
 
 
-def share_routes(pages: Pages, templates: Templates, clock: Clock, shared_key: Callable[[str], str | None]) -> APIRouter:
-    """Makes the router. shared_key: the link that a signed text shares; None for a text that is not good now."""
+def share_routes(
+    pages: Pages, templates: Templates, clock: Clock, shared: Callable[[str], tuple[str, str] | None]
+) -> APIRouter:
+    """Makes the router. shared: the kind and name that a signed text shares; None for one that is not good now."""
     router = APIRouter(route_class=page_route(templates))
 
     @router.get("/share/{signed}", include_in_schema=False)
     async def share(request: Request) -> Response:
-        key = shared_key(str(request.path_params["signed"]))
-        if key is None:
+        found = shared(str(request.path_params["signed"]))
+        if found is None:
             raise NotShared("this address is not good: its time has ended, it was revoked, or it is incomplete")
         view = view_of(raw_query(request))
-        values = await pages.link(key, view, int(clock()))
-        text = templates.render("link.html", root="../", view=view, signed_in=False, shared=True, **values)
+        values = await pages.one(*found, view, int(clock()))
+        text = templates.render("one.html", root="../", view=view, signed_in=False, shared=True, **values)
         return html(request, text)
 
     return router

@@ -37,6 +37,6 @@ class Templates:
             version=sha256(joined).hexdigest()[:12], spans=SPANS, steps=STEPS, bots_choices=BOTS
         )
 
-    def render(self, name: str, **values: object) -> str:
+    def render(self, template: str, /, **values: object) -> str:
         """Renders a template."""
-        return self._environment.get_template(name).render(**values)
+        return self._environment.get_template(template).render(**values)

@@ -1,4 +1,4 @@
-"""What hits said, as tables for a page: values with their bounds, and what is of no value, so that parts are the total."""
+"""What hits said, as tables for a page: values with their bounds, and the rest, so that parts are the total."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import asyncio
 from dataclasses import dataclass
 
 from clickcurve.visible import visible
-from dashboard.answers import READ_VALUES, READ_VISITORS, CurveAnswer, Divisions, PointAnswer, ValuesAnswer
+from dashboard.answers import READ_VALUES, READ_VISITORS, CurveAnswer, Divided, PointAnswer, ValuesAnswer
 from dashboard.page.chart import LOW, Chart, make_chart
-from dashboard.page.view import View
+from dashboard.page.subject import PageSubject
+from dashboard.page.view import PageView
 from dashboard.pictures.axes import with_commas
 
 SHOWN = 10
@@ -58,10 +59,11 @@ class Visits:
     chart: Chart | None
 
 
-async def value_tables(divisions: Divisions, key: str | None, view: View) -> list[ValueTable]:
-    """Asks for each dimension in turn of settings. Raises what the questions raise."""
+async def value_tables(divided: Divided, subject: PageSubject, view: PageView) -> list[ValueTable]:
+    """Asks for each dimension, in the order of the settings. Raises what the questions raise."""
     query = view.total_query + b"&limit=%d" % SHOWN
-    answers = await asyncio.gather(*(divisions.by(key, each, query) for each in divisions.dimensions))
+    about = divided.subject(subject.stored, subject.name)
+    answers = await asyncio.gather(*(divided.queries.by(about, each, query) for each in divided.dimensions))
     return [value_table(READ_VALUES(body)) for _, body in answers]
 
 
@@ -70,7 +72,7 @@ def value_table(answer: ValuesAnswer) -> ValueTable:
     most = max((each.at_most for each in answer.values), default=1) or 1
     not_given = _NOT_GIVEN.get(answer.dimension, "(not given)")
     rows = [
-        ValueRow(visible(each.value) or not_given, _bounds(each.at_least, each.at_most), each.at_least * 100 / most)
+        ValueRow(visible(each.value) or not_given, _span_text(each.at_least, each.at_most), each.at_least * 100 / most)
         for each in answer.values
     ]
     rest = (
@@ -83,11 +85,14 @@ def value_table(answer: ValuesAnswer) -> ValueTable:
     return ValueTable(answer.dimension, title, rows, any(each.value for each in answer.values) or bool(answer.other))
 
 
-async def visits(divisions: Divisions, key: str, view: View, now: int) -> Visits:
+async def visits(divided: Divided, subject: PageSubject, view: PageView, now: int) -> Visits:
     """Asks for the visitors of the view's range."""
-    answer = READ_VISITORS((await divisions.visitors(key, view.total_query))[1])
+    about = divided.subject(subject.stored, subject.name)
+    answer = READ_VISITORS((await divided.queries.visitors(about, view.total_query))[1])
     points = [
-        PointAnswer(day.start, day.end, day.at_least, "open" if day.end > now else "complete", day.end - day.start > _DAY_S)
+        PointAnswer(
+            day.start, day.end, day.at_least, "open" if day.end > now else "complete", day.end - day.start > _DAY_S
+        )
         for day in answer.days
     ]
     chart = None
@@ -95,9 +100,9 @@ async def visits(divisions: Divisions, key: str, view: View, now: int) -> Visits
         start, end, least, most = points[0].start, points[-1].end, answer.at_least, answer.at_most
         days = CurveAnswer(None, start, end, "1d", "UTC", start, least, least, most, least == most, points)
         chart = make_chart(days, view, now, LOW)
-    count = _bounds(answer.at_least, answer.at_most)
+    count = _span_text(answer.at_least, answer.at_most)
     return Visits(count, with_commas(answer.unknown) if answer.unknown else "", chart)
 
 
-def _bounds(least: int, most: int) -> str:
+def _span_text(least: int, most: int) -> str:
     return with_commas(least) if least == most else f"{with_commas(least)} to {with_commas(most)}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import unquote_plus, urlencode
 
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.visible import visible
 
 NAMES = ("last", "from", "to", "step", "tz", "bots", "q", "after")
 USUAL = "30d"
@@ -19,7 +20,7 @@ BOTS = (("exclude", "people"), ("include", "people and bots"), ("only", "bots"))
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PageView:
     """The texts as they were given, empty where they were not. What they mean is for the query code to judge."""
 
     last: str = ""
@@ -37,6 +38,11 @@ class View:
         return self.last or ("" if self.start or self.end else USUAL)
 
     @property
+    def q_shown(self) -> str:
+        """What is searched for, as text that a page can hold."""
+        return visible(self.q)
+
+    @property
     def curve_query(self) -> bytes:
         """What to ask for the curve of the view."""
         range_ = {"last": self.span, "from": self.start, "to": self.end}
@@ -46,6 +52,18 @@ class View:
     def total_query(self) -> bytes:
         """What to ask for the range as a whole, of breakdowns too."""
         return _encoded({"last": self.span, "from": self.start, "to": self.end, "tz": self.tz})
+
+    def ranking_query(self, limit: int) -> bytes:
+        """Returns what to ask for a ranking; of a range between two moments that of all time."""
+        return _encoded({"last": self.span, "limit": str(limit), "tz": self.tz, "bots": self.bots})
+
+    def search_query(self, limit: int) -> bytes:
+        """Returns what to ask for the links that begin as the view searches."""
+        asked = {"sort": "key", "prefix": self.q, "after": self.after, "limit": str(limit), "bots": self.bots}
+        return _encoded(asked)
+
+    def with_bots(self, bots: str) -> PageView:
+        return replace(self, bots=bots)
 
     def total_of(self, **range_: object) -> bytes:
         """Returns what to ask for the total of another range in the same zone, of the same hits."""
@@ -62,7 +80,7 @@ class View:
         return "?" + _encoded(dict(zip(NAMES, (*values, changed.after), strict=True))).decode()
 
 
-def view_of(query: bytes) -> View:
+def view_of(query: bytes) -> PageView:
     """Reads a raw query string; raises ParameterInvalid for a name that is unknown or given twice."""
     found: dict[str, str] = {}
     for part in filter(None, query.split(b"&")):
@@ -72,8 +90,10 @@ def view_of(query: bytes) -> View:
             rule = f"one of {', '.join(NAMES)}, each at most once"
             raise ParameterInvalid(f"parameter {name!r} {why}", field=name, value=value, rule=rule)
         found[name] = value.strip() if name not in ("q", "after") else value
+    if found.get("from") or found.get("to"):
+        found.pop("last", None)  # the form of the page has both: a range that somebody typed is meant
     names = {"from": "start", "to": "end"}
-    return View(**{names.get(name, name): value for name, value in found.items()})
+    return PageView(**{names.get(name, name): value for name, value in found.items()})
 
 
 def _encoded(values: Mapping[str, str]) -> bytes:

@@ -1,6 +1,6 @@
-"""Addresses that show one link to anybody who has them: `/share/{id}.{day}.{signature}`.
+"""Addresses that show one link or group to anybody who has them: `/share/{id}.{day}.{signature}`.
 
-The day is the last one (UTC) on which it is good. The signature covers the id, the day and the link, by a secret that
+The day is the last one (UTC) on which it is good. The signature covers the id, the day and the name, by a secret that
 never leaves the data folder, so no part of an address can be made up or changed; and the folder's list says which are
 not revoked. A running server notices changes at the next request.
 """
@@ -28,10 +28,11 @@ _SIGNATURE_CHARS = 32  # of base64: 192 bits
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What an address shows. until: the last day, as 20261222; created_at in epoch seconds."""
+    """What an address shows. kind: link or group; until: the last day, as 20261222; created_at in epoch seconds."""
 
     id: str
-    key: str
+    kind: str
+    name: str
     until: str
     created_at: int
 
@@ -45,7 +46,7 @@ class ShareList:
 
     def sign(self, share: Share) -> str:
         """Returns the signed text of a share, the last part of its address."""
-        text = json.dumps([share.id, share.until, share.key]).encode()
+        text = json.dumps([share.id, share.until, share.kind, share.name]).encode()
         digest = hmac.digest(bytes.fromhex(self.secret), text, hashlib.sha256)
         signature = base64.urlsafe_b64encode(digest).decode()[:_SIGNATURE_CHARS]
         return f"{share.id}.{share.until}.{signature}"
@@ -59,7 +60,7 @@ def load_shares(path: Path) -> ShareList:
         if len(bytes.fromhex(secret)) < 32:
             raise ValueError("the secret is too short")
         shares = tuple(
-            Share(str(each["id"]), str(each["key"]), str(each["until"]), int(each["created_at"]))
+            Share(str(each["id"]), str(each["kind"]), str(each["name"]), str(each["until"]), int(each["created_at"]))
             for each in document["shares"]
         )
         return ShareList(secret, shares)
@@ -70,14 +71,14 @@ def load_shares(path: Path) -> ShareList:
         raise SettingInvalid(reason, field="data", value=str(path)) from error
 
 
-def add_share(path: Path, key: str, days: int, now: int) -> str:
+def add_share(path: Path, kind: str, name: str, days: int, now: int) -> str:
     """Adds a share to the file and returns its signed text. Those that have ended are dropped."""
     found = load_shares(path)
     today = _day(now)
     kept = tuple(share for share in found.shares if share.until >= today)
     if len(kept) >= MAX_SHARES:
         raise SettingInvalid(f"there are {len(kept)} shares already, {MAX_SHARES} at most", field="share")
-    share = Share(secrets.token_hex(6), key, _day(now + days * DAY_S), now)
+    share = Share(secrets.token_hex(6), kind, name, _day(now + days * DAY_S), now)
     fresh = ShareList(found.secret, (*kept, share))
     _save(path, fresh)
     return fresh.sign(share)
@@ -110,8 +111,8 @@ class Shares:
         self._seen: tuple[int, int, int] | None = None
         self._found = ShareList("", ())
 
-    def shared_key(self, signed: str, now: int) -> str | None:
-        """Returns the link that the text shares now, None if it is made up, ended or revoked."""
+    def shared(self, signed: str, now: int) -> tuple[str, str] | None:
+        """Returns the kind and name that the text shares now, None if it is made up, ended or revoked."""
         self._reread()
         share_id, _, rest = signed.partition(".")
         until, _, _ = rest.partition(".")
@@ -119,7 +120,7 @@ class Shares:
         if share is None or share.until < _day(now):
             return None
         is_good = hmac.compare_digest(self._found.sign(share).encode(), signed.encode("utf-8", "replace"))
-        return share.key if is_good else None
+        return (share.kind, share.name) if is_good else None
 
     def _reread(self) -> None:
         try:

@@ -85,7 +85,7 @@ function prepare(figure) {
     tip.hidden = false;
     mark(x(starts[n]), x(end(n)), "at");
     const left = x(starts[n]) * svg.clientWidth;
-    tip.style.left = Math.max(0, Math.min(left, svg.clientWidth - tip.offsetWidth)) + "px";
+    tip.style.left = plot.clientWidth - svg.clientWidth + Math.max(0, Math.min(left, svg.clientWidth - tip.offsetWidth)) + "px";
     if (aloud) said.textContent = tip.textContent;
   };
   const leave = () => { tip.hidden = true; box.remove(); at = -1; picked = null; pressed = false; };
