@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 # What the tests run for real beside Python packages, and what the benches drive the server with.
 # For real Cassandra nodes Maven fetches the jars and Java runs them; faketime puts the clock of one wrong.
 CASSANDRA_SYSTEM := mvn:maven java:openjdk-17-jre-headless
-TEST_SYSTEM := nginx caddy curl node:nodejs go:golang-go faketime redis-server memcached groff:groff-base systemd-analyze:systemd $(CASSANDRA_SYSTEM)
+TEST_SYSTEM := nginx caddy curl node:nodejs npm chromium go:golang-go faketime redis-server memcached groff:groff-base systemd-analyze:systemd $(CASSANDRA_SYSTEM)
 BENCH_SYSTEM := wrk redis-server memcached $(CASSANDRA_SYSTEM)
 SOURCES := clickcurve ingest storage query retention dashboard server testing tests bench examples
 ARGS ?=

@@ -78,6 +78,7 @@ class Pages:
         limit_curve: Callable[[str, bytes], Awaitable[tuple[str, bytes]]],
         rules: Callable[[], Mapping[str, Sequence[Rule]]],
         node: Callable[[], NodeFacts],
+        clock: Callable[[], float],
         divided: Divided | None = None,
     ) -> None:
         self._answers = answers
@@ -85,8 +86,8 @@ class Pages:
         self._rules = rules
         self._node = node
         self._divided = divided
-        self._links = Rankings(answers.links)
-        self._groups = Rankings(answers.groups)
+        self._links = Rankings(answers.links, clock)
+        self._groups = Rankings(answers.groups, clock)
 
     async def overview(self, view: PageView, now: int) -> Values:
         """Returns all links together, and a list: the links with the most hits, or those that begin as searched for."""

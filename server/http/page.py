@@ -18,6 +18,7 @@ from dashboard.page.pages import NodeFacts, Pages
 from dashboard.page.share_routes import share_routes
 from dashboard.page.templates import Templates
 from query.queries import Limits, Queries
+from server.clock import monotonic
 from server.http import auth
 from server.http.shares import Shares
 from server.metrics import Metrics
@@ -62,7 +63,7 @@ def include_page(
     def shared(signed: str) -> tuple[str, str] | None:
         return sources.shares.shared(signed, int(clock()))
 
-    pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), sources.divided)
+    pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, sources.divided)
     app.include_router(page_routes(pages, templates, clock, signed_in))
     app.include_router(share_routes(pages, templates, clock, shared))
     app.include_router(login_routes(templates, check, gate.needs_tokens))
