@@ -216,7 +216,7 @@ def forget(row: Row, fold_day: int, days: int) -> Row:
 
 
 def next_due(row: Row, ladder: Ladder, days: int | None = None) -> int | None:
-    """Returns the first fold day on which folding this row changes one of its buckets; None = never.
+    """Returns the first fold day on which folding moves one of this row's buckets to another tier; None = never.
 
     With `days` also the first on which it has a bucket to `forget`, as a row that is kept for so many days.
     """

@@ -18,7 +18,8 @@ from ingest.words.campaign import UTM
 from ingest.words.profile import TAGS
 from ingest.words.visitor import GROUPS, VISITOR_PATTERN
 from query.http.openapi import HOT_PATHS
-from server.http.auth import scope_of
+from server.http.auth import Scope, scope_of
+from server.http.unheard import HEADER
 
 Schema = dict[str, Any]
 
@@ -153,6 +154,11 @@ _NAMED: Schema = {
     "description": "Makes a retry safe: what is sent under it counts once within 48 hours.",
     "schema": {"type": "string", "maxLength": ID_CHARACTERS},
 }
+_UNHEARD: Schema = {
+    "description": "Journals of workers that were not heard: what they have not flushed may be missing here.",
+    "schema": {"type": "string"},
+    "example": "journal-2",
+}
 _NONE_GOOD = {"description": "Not one hit was good; the body is the receipt."}
 _HIT_PATHS: dict[str, Schema] = {
     "/v1/hits": {
@@ -266,6 +272,8 @@ def _completed(document: Schema) -> Schema:
             responses.update(_error_answers(*_FOUND_WITHIN.get((method, path), ())))
             if "HTTPValidationError" in json.dumps(responses.get("422")):
                 responses.update(_error_answers(422))
+            if method == "get" and scope is Scope.read:
+                responses["200"].setdefault("headers", {})[HEADER] = _UNHEARD
             if scope is not None:
                 operation["security"] = [{"token": []}]
                 operation["x-scope"] = scope.value

@@ -22,12 +22,23 @@ LONGEST_WAIT_S = 30.0
 
 def link_path(key: str | None, question: str = "") -> str:
     """Returns the path of a question about one link, or (key None) about all links together."""
-    if key is None:
-        return "/v1/" + question
-    segment = quote(key, safe="")
-    if not segment.strip("."):
-        segment = segment.replace(".", "%2E")  # `.` and `..` alone are steps in a path, which clients take
-    path = "/v1/links/" + segment
+    return "/v1/" + question if key is None else _path("links", key, question)
+
+
+def group_path(name: str, question: str = "") -> str:
+    """Returns the path of a question about a group."""
+    return _path("groups", name, question)
+
+
+def segment_of(text: str) -> str:
+    """Returns a text as one segment of a path."""
+    segment = quote(text, safe="")
+    # `.` and `..` alone are steps in a path, which clients take.
+    return segment if segment.strip(".") else segment.replace(".", "%2E")
+
+
+def _path(kind: str, name: str, question: str) -> str:
+    path = f"/v1/{kind}/{segment_of(name)}"
     return f"{path}/{question}" if question else path
 
 

@@ -214,12 +214,12 @@ def top_lines(links: Sequence[Any], width: int, plain: bool = False) -> list[str
         return []
     names = [visible(link["key"]) for link in links]
     # A key of 1,024 bytes takes a line of its own, and the others stay aligned.
-    left = min(max(map(_columns_of, names)), max(LEAST_BAR, width // 2))
+    left = min(max(map(columns_of, names)), max(LEAST_BAR, width // 2))
     right = max(len(f"{link['count']:,}") for link in links)
     room = max(LEAST_BAR, width - left - right - 4)
     most = max(link["count"] for link in links)
     return [
-        f"{name}{' ' * (left - _columns_of(name))}  {count:>{right},}  {bar(count, most, room, plain)}".rstrip()
+        f"{name}{' ' * (left - columns_of(name))}  {count:>{right},}  {bar(count, most, room, plain)}".rstrip()
         for name, count in zip(names, (link["count"] for link in links), strict=True)
     ]
 
@@ -245,7 +245,7 @@ def link_lines(answer: Any, tz: str = "UTC") -> list[str]:
     return lines
 
 
-def _columns_of(text: str) -> int:
+def columns_of(text: str) -> int:
     """Returns how many columns of a terminal a text takes: letters of East Asia two, marks above a letter none."""
     if text.isascii():
         return len(text)

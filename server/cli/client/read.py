@@ -1,21 +1,21 @@
-"""`clickcurve total | curve | top`: questions to a running server."""
+"""`clickcurve total | curve | top | groups`: questions to a running server."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
 from server.cli.client import draw
-from server.cli.client.api import Client, link_path
+from server.cli.client.api import Client, group_path, link_path
 from server.cli.main import USAGE, Failed
 from server.cli.options import Command, with_settings
 from server.cli.output import Result, lacks_unicode, reports, screen, wants_json
 from server.settings import Settings
 
 
-def _with_parameters(*names: str) -> Callable[[Command], Command]:
+def with_parameters(*names: str) -> Callable[[Command], Command]:
     """Adds flags that are passed on to the server as they are."""
     table = {
         "from": "Start: epoch seconds or ISO 8601 in --tz.",
@@ -24,7 +24,9 @@ def _with_parameters(*names: str) -> Callable[[Command], Command]:
         "step": "Width of a point: auto, native, or like 5m 1h 1d 1w 1mo.",
         "tz": "Time zone of days, weeks and months, like Europe/Vienna.",
         "bots": "exclude (default), include or only.",
-        "limit": "How many links.",
+        "limit": "How many are listed: 20 without it, at most 1000.",
+        "value": "This value alone; '' is hits that gave none.",
+        "group": "Ask about this group in place of a link.",
     }
 
     def decorate(command: Command) -> Command:
@@ -35,40 +37,52 @@ def _with_parameters(*names: str) -> Callable[[Command], Command]:
     return decorate
 
 
-def _parameters(flags: dict[str, Any]) -> dict[str, Any]:
+def parameters_of(flags: dict[str, Any]) -> dict[str, Any]:
+    """Returns flags under the names that the server knows."""
     return {name.rstrip("_"): value for name, value in flags.items()}
+
+
+def subject_path(key: str | None, group: str | None, question: str = "") -> str:
+    """Returns the path of a question about a link, a group, or (neither given) all links together."""
+    if group is None:
+        return link_path(key, question)
+    if key is not None:
+        raise Failed("a question is about one KEY or one --group, not both", USAGE)
+    return group_path(group, question)
 
 
 @reports("total")
 @click.argument("key", required=False)
-@_with_parameters("from", "to", "last", "tz", "bots")
+@with_parameters("from", "to", "last", "tz", "bots", "group")
 @with_settings("url", "token", "config")
 def total_command(settings: Settings, key: str | None, **flags: Any) -> Result:
-    """Print how often the link KEY was hit; without KEY, all links together.
+    """Print how often the link KEY was hit, or a group; without either, all links together.
 
     Without a range: the link's summary. With one: its total, or the bounds where the range cuts a bucket.
 
     \b
     Examples:
       clickcurve total launch
+      clickcurve total --group spring
       clickcurve total launch --last 7d --tz Europe/Vienna
       clickcurve total --from 2026-01-01 --to 2026-02-01
     """
-    query = _parameters(flags)
+    query = parameters_of(flags)
+    group = query.pop("group")
     ranged = any(query[name] is not None for name in ("from", "to", "last"))
-    summary = key is not None and not ranged
+    summary = (key is not None or group is not None) and not ranged
     with Client(settings) as client:
-        found = client.ask(link_path(key, "" if summary else "total"), query)
+        found = client.ask(subject_path(key, group, "" if summary else "total"), query)
     return Result(draw.link_lines(found, query["tz"] or "UTC") if summary else draw.total_lines(found), [found])
 
 
 @reports("curve")
 @click.argument("key", required=False)
-@_with_parameters("last", "from", "to", "step", "tz", "bots")
+@with_parameters("last", "from", "to", "step", "tz", "bots", "group")
 @click.option("--csv", "as_csv", is_flag=True, help="start,end,count,state")
 @with_settings("url", "token", "config")
 def curve_command(settings: Settings, key: str | None, as_csv: bool, **flags: Any) -> Result:
-    """Draw the hits of the link KEY over time; without KEY, of all links together.
+    """Draw the hits of the link KEY, or of a group, over time; without either, of all links together.
 
     A point that is `open` still grows; one that is `partial` is a whole bucket that the range cuts. Where only wider
     buckets are kept, a point says when it ends, and its bar shows its hits per step. Without --step it is the finest
@@ -80,22 +94,23 @@ def curve_command(settings: Settings, key: str | None, as_csv: bool, **flags: An
       clickcurve curve launch --last 30d --tz Asia/Kolkata
       clickcurve curve --from 2026-01-01 --step 1w --csv
     """
-    query = _parameters(flags)
+    query = parameters_of(flags)
+    group = query.pop("group")
     if as_csv and wants_json():
         raise Failed("a curve is printed as JSON or as CSV: give one of --json and --csv", USAGE)
     with Client(settings) as client:
         if as_csv:
-            lines = client.get(link_path(key, "curve"), query, "text/csv").text.splitlines()
+            lines = client.get(subject_path(key, group, "curve"), query, "text/csv").text.splitlines()
             return Result(lines, ())
-        found = client.ask(link_path(key, "curve"), query)
+        found = client.ask(subject_path(key, group, "curve"), query)
         if wants_json():
             return Result((), [found])
-        if key is not None and found["first_hit"] is None:
-            return Result(draw.undated_lines(client.ask(link_path(key), {})), ())
+        if found["key"] is not None and found["first_hit"] is None:
+            return Result(draw.undated_lines(client.ask(subject_path(key, group), {})), ())
         lines = _drawn(found)
         step = draw.step_that_fits(found, screen().lines) if query["step"] is None else None
         if step is not None and len(lines) >= screen().lines:
-            lines = _drawn(client.ask(link_path(key, "curve"), {**query, "step": step}))
+            lines = _drawn(client.ask(subject_path(key, group, "curve"), {**query, "step": step}))
     return Result(lines, ())
 
 
@@ -104,7 +119,7 @@ def _drawn(found: Any) -> list[str]:
 
 
 @reports("top")
-@_with_parameters("last", "limit", "tz", "bots")
+@with_parameters("last", "limit", "tz", "bots")
 @with_settings("url", "token", "config")
 def top_command(settings: Settings, **flags: Any) -> Result:
     """List the links with the most hits.
@@ -115,6 +130,28 @@ def top_command(settings: Settings, **flags: Any) -> Result:
       clickcurve top --last 7d --limit 100
     """
     with Client(settings) as client:
-        found = client.ask("/v1/links", {"sort": "hits", **_parameters(flags)})
-    lines = draw.top_lines(found["links"], screen().columns, lacks_unicode())
+        found = client.ask("/v1/links", {"sort": "hits", **parameters_of(flags)})
+    return _ranking_of(found, found["links"], flags)
+
+
+@reports("groups")
+@with_parameters("last", "limit", "tz", "bots")
+@with_settings("url", "token", "config")
+def groups_command(settings: Settings, **flags: Any) -> Result:
+    """List the groups with the most hits.
+
+    A group is a name that hits give for links that belong together: see `clickcurve total --group NAME`.
+
+    \b
+    Examples:
+      clickcurve groups
+      clickcurve groups --last 7d
+    """
+    with Client(settings) as client:
+        found = client.ask("/v1/groups", {"sort": "hits", **parameters_of(flags)})
+    return _ranking_of(found, found["groups"], flags)
+
+
+def _ranking_of(found: Any, names: Sequence[Any], flags: dict[str, Any]) -> Result:
+    lines = draw.top_lines(names, screen().columns, lacks_unicode())
     return Result(lines or ["no hits in this range" if flags["last_"] else "no hits yet"], [found])

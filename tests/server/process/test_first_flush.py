@@ -12,7 +12,7 @@ import pytest
 
 from clickcurve.buckets.errors import StoreUnavailable
 from server import settings
-from server.process import worker
+from server.process import first_flush, worker
 from storage.contract import OwnerRecord
 from storage.memory_store import MemoryStore
 
@@ -38,7 +38,7 @@ def test_a_first_flush_that_fails_late_is_logged_like_one_that_fails_at_once(
 ) -> None:
     store = SlowAtFirst()
     monkeypatch.setattr(worker, "open_store", lambda *_, **__: store)
-    monkeypatch.setattr(worker, "CLAIM_S", 0)
+    monkeypatch.setattr(first_flush, "CLAIM_S", 0)
 
     async def start_and_stop() -> None:
         async with worker.running(

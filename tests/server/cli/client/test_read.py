@@ -112,3 +112,17 @@ def test_a_day_in_kolkata_is_not_called_the_day_before(shared: RunningServer) ->
     midnights = all((point["start"] + 19_800) % DAY == 0 for point in found["points"])
     (drawn,) = [line for line in lines if " 10" in line.partition("█")[2]]
     assert (":" in drawn) is not midnights, "a start that is no midnight shows its time"
+
+
+def test_a_question_is_about_a_link_or_a_group(shared: RunningServer) -> None:
+    url = ("--url", shared.url)
+    assert said("total", "--group", "nosuch", *url) == "nosuch: no hits yet\n"
+    assert said("curve", "--group", "nosuch", *url) == "nosuch: no hits yet\n"
+    assert said("total", "--group", "nosuch", "--last", "7d", *url) == "0\n"
+    assert said("groups", *url) == "no hits yet\n"
+    assert json.loads(said("groups", "--json", *url))["groups"] == []
+    for command in ("total", "curve", "visitors"):
+        assert "not both" in said(command, "launch", "--group", "spring", *url, code=2)
+    assert "takes a KEY" in said("visitors", *url, code=2)
+    assert "3 names were given" in said("by", "a", "b", "c", *url, code=2)
+    assert "give one of" in said("by", "a", "ref", "--csv", "--json", *url, code=2)

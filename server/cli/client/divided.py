@@ -1,0 +1,72 @@
+"""`clickcurve by | visitors`: questions to a running server about who hit a link and from where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from server.cli.client import draw_divided
+from server.cli.client.api import Client, segment_of
+from server.cli.client.read import parameters_of, subject_path, with_parameters
+from server.cli.main import USAGE, Failed
+from server.cli.options import with_settings
+from server.cli.output import Result, lacks_unicode, reports, screen, wants_json
+from server.settings import Settings
+
+
+@reports("by")
+@click.argument("names", nargs=-1, required=True, metavar="[KEY] DIMENSION")
+@with_parameters("last", "from", "to", "tz", "limit", "value", "group")
+@click.option("--csv", "as_csv", is_flag=True, help="value,at_least,at_most")
+@with_settings("url", "token", "config")
+def by_command(settings: Settings, names: tuple[str, ...], as_csv: bool, **flags: Any) -> Result:
+    """List how the hits of the link KEY, of a group or of all links divide by DIMENSION.
+
+    Dimensions are those that the server's settings name: ref, country, device, source and others. Of a value that a
+    full bucket could not keep for a while, two bounds are printed.
+
+    \b
+    Examples:
+      clickcurve by launch ref
+      clickcurve by launch country --last 30d --limit 100
+      clickcurve by launch ref --value news.example
+      clickcurve by --group spring device
+      clickcurve by ref --csv
+    """
+    if len(names) > 2:
+        raise Failed(f"by takes a KEY and a DIMENSION, and {len(names)} names were given", USAGE)
+    *keys, dimension = names
+    query = parameters_of(flags)
+    group = query.pop("group")
+    if as_csv and wants_json():
+        raise Failed("values are printed as JSON or as CSV: give one of --json and --csv", USAGE)
+    path = subject_path(keys[0] if keys else None, group, f"by/{segment_of(dimension)}")
+    with Client(settings) as client:
+        if as_csv:
+            return Result(client.get(path, query, "text/csv").text.splitlines(), ())
+        found = client.ask(path, query)
+    return Result(draw_divided.value_lines(found, screen().columns, lacks_unicode()), [found])
+
+
+@reports("visitors")
+@click.argument("key", required=False)
+@with_parameters("last", "from", "to", "tz", "group")
+@with_settings("url", "token", "config")
+def visitors_command(settings: Settings, key: str | None, **flags: Any) -> Result:
+    """Print the visitors of the link KEY, or of a group, by UTC days, and their sum.
+
+    A visitor of two days is two visitor-days: nobody is known again on another day.
+
+    \b
+    Examples:
+      clickcurve visitors launch --last 30d
+      clickcurve visitors --group spring
+    """
+    query = parameters_of(flags)
+    group = query.pop("group")
+    if key is None and group is None:
+        raise Failed("visitors takes a KEY or a --group: those of all links together are not counted", USAGE)
+    with Client(settings) as client:
+        found = client.ask(subject_path(key, group, "visitors"), query)
+    return Result(draw_divided.visitor_lines(found, screen().columns, lacks_unicode()), [found])

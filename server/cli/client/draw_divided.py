@@ -1,0 +1,79 @@
+"""Values and visitors as text: pure functions from an answer of the server and a width to lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from clickcurve.visible import visible
+from server.cli.client.draw import LEAST_BAR, bar, columns_of
+
+NOT_GIVEN = "(not given)"
+
+
+class DrawnCount(NamedTuple):
+    """One line: a name, what is known of its count, and what is said after the bar."""
+
+    name: str
+    at_least: int
+    at_most: int
+    note: str = ""
+
+    @property
+    def number(self) -> str:
+        if self.at_least == self.at_most:
+            return f"{self.at_most:,}"
+        return f"{self.at_least:,} to {self.at_most:,}"
+
+
+def value_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
+    """Lists values with their counts, one a line, then what is of no value that is shown, and the total."""
+    hidden = answer["not_shown"]
+    rest = (
+        (f"({hidden['values']:,} more values)", hidden["count"]),
+        ("(other)", answer["other"]),
+        ("(unrecorded)", answer["unrecorded"]),
+    )
+    drawn = [
+        DrawnCount(visible(each["value"]) or NOT_GIVEN, each["at_least"], each["at_most"]) for each in answer["values"]
+    ]
+    drawn += [DrawnCount(name, count, count) for name, count in rest if count]
+    return [*_lines(drawn, width, plain), f"total {answer['total']:,}"]
+
+
+def visitor_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
+    """Lists the days with their visitors, one a line, and the sum."""
+    drawn = [
+        DrawnCount(_days(day["start"], day["end"]), day["at_least"], day["at_most"], _note(day))
+        for day in answer["days"]
+    ]
+    whole = DrawnCount("visitor-days", answer["at_least"], answer["at_most"], _note(answer))
+    unknown = [f"unknown {answer['unknown']:,}"] if answer["unknown"] else []
+    return [*_lines(drawn, width, plain), f"{whole.name} {whole.number} {whole.note}".rstrip(), *unknown]
+
+
+def _note(answer: Any) -> str:
+    """Returns what is said of a number that is neither counted nor given by its bounds."""
+    return "estimated" if answer["at_least"] == answer["at_most"] and not answer["exact"] else ""
+
+
+def _days(start: int, end: int) -> str:
+    first, last = (datetime.fromtimestamp(at, UTC) for at in (start, end - 1))
+    return f"{first:%Y-%m-%d}" if first.date() == last.date() else f"{first:%Y-%m-%d} to {last:%Y-%m-%d}"
+
+
+def _lines(drawn: Sequence[DrawnCount], width: int, plain: bool) -> list[str]:
+    if not drawn:
+        return []
+    # A value of 100 bytes takes a line of its own, and the others stay aligned.
+    left = min(max(columns_of(each.name) for each in drawn), max(LEAST_BAR, width // 2))
+    right = max(len(each.number) for each in drawn)
+    notes = max(len(each.note) for each in drawn)
+    room = max(LEAST_BAR, width - left - right - notes - 5)
+    most = max(each.at_most for each in drawn)
+    return [
+        f"{each.name}{' ' * (left - columns_of(each.name))}  {each.number:>{right}}  "
+        f"{bar(each.at_most, most, room, plain):<{room}} {each.note}".rstrip()
+        for each in drawn
+    ]
