@@ -27,7 +27,12 @@ def pages(server: RunningServer, workload: Workload, rounds: int) -> list[Line]:
         ranked_s = perf_counter() - begun
         lines = [Line("page of all links, first", f"{first_ms:.0f} ms", f"ranked after {ranked_s:.1f} s", _aim())]
         key = workload.draw(1, seed=3)[0]
-        views = {"all links": "/", "search": "/?q=a", "a link": f"/links/{key}", "a link, 48 h": f"/links/{key}?last=48h"}
+        views = {
+            "all links": "/",
+            "search": "/?q=a",
+            "a link": f"/links/{key}",
+            "a link, 48 h": f"/links/{key}?last=48h",
+        }
         files = sum(_sent(http.get(path)) for path in _FILES)
         for what, path in views.items():
             found = [_asked(http, path) for _ in range(20 * rounds)]

@@ -17,6 +17,7 @@ BUDGETS_S: Mapping[str, float] = {
     "cassandra": 480.0,
     "chaos": 600.0,
     "crash": 360.0,
+    "dashboard": 180.0,
     "examples": 240.0,
     "hostile": 300.0,
     "ingest": 480.0,

@@ -19,7 +19,7 @@ class Templates:
 
     def __init__(self) -> None:
         self._environment = Environment(
-            loader=FileSystemLoader(_HERE / "templates"),
+            loader=FileSystemLoader(_HERE / "html"),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
