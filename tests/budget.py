@@ -16,6 +16,7 @@ BUDGETS_S: Mapping[str, float] = {
     "buckets": 240.0,
     "cassandra": 480.0,
     "chaos": 600.0,
+    "clients": 180.0,
     "crash": 360.0,
     "dashboard": 180.0,
     "examples": 240.0,
