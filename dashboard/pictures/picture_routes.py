@@ -58,7 +58,7 @@ def picture_routes(answers: Answers) -> APIRouter:
 
 # --- pictures as answers ----------------------------------------------------------------------------------------------
 async def svg_of_curve(query: bytes, ask: Question) -> Response:
-    """Returns the picture of a curve, with what the query says of its look taken out before it is asked for."""
+    """Returns the picture of a curve; what the query says of its look is not asked for."""
     look, curve = await _curve(query, ask)
     body = await _drawn_beside(curve, lambda: svg_file(draw_curve(curve, look.width, look.height), look.theme))
     return Response(body, media_type=SVG, headers={"Content-Security-Policy": CONTENT_POLICY})

@@ -53,7 +53,7 @@ def test_a_span_is_beside_the_same_part_of_the_span_before() -> None:
     for ago_s, count in ((60, 1), (HOUR_S + 60, 10), (DAY_S + 5 * HOUR_S, 1_000), (DAY_S - 8 * HOUR_S, 109)):
         nodes.hit("k", NOW - ago_s, count)
     found = {card.name: card for card in run(cards(all_links(nodes.queries), PageView(), NOW))}
-    assert (found["Now"].count, found["Now"].before, found["Now"].change) == ("1", "10", "-90 %")
+    assert (found["Now"].count, found["Now"].before, found["Now"].change) == ("1", "10", "-90\u00a0%")
     assert found["Today"].count == "11"
     assert found["Today"].before == "1,000", "yesterday until this time, so without the evening"
     assert (found["7 days"].count, found["7 days"].before, found["7 days"].change) == ("1,120", "0", "")
@@ -75,10 +75,10 @@ def total(at_least: int, at_most: int) -> TotalAnswer:
 
 
 def test_a_change_of_what_is_uncertain_is_said_with_both_bounds() -> None:
-    assert change(total(110, 110), total(100, 100)) == "+10 %"
-    assert change(total(110, 110), total(100, 120)) == "-8 to +10 %"
+    assert change(total(110, 110), total(100, 100)) == "+10\u00a0%"
+    assert change(total(110, 110), total(100, 120)) == "-8 to +10\u00a0%"
     assert change(total(5, 5), total(0, 3)) == change(total(5, 5), total(0, 0)) == ""
-    assert change(total(0, 0), total(4, 4)) == "-100 %"
+    assert change(total(0, 0), total(4, 4)) == "-100\u00a0%"
 
 
 # --- rankings -------------------------------------------------------------------------------------------------------
