@@ -4,9 +4,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 # What the tests run for real beside Python packages, and what the benches drive the server with.
-# For real Cassandra nodes Maven fetches the jars and Java runs them; faketime puts the clock of one wrong.
+# For real Cassandra nodes Maven fetches the jars and Java runs them; faketime puts the clock of one wrong. What the clients
+# and their middleware work with: PHP, TypeScript's compiler, Express, Flask and Django.
 CASSANDRA_SYSTEM := mvn:maven java:openjdk-17-jre-headless
-TEST_SYSTEM := nginx caddy curl node:nodejs go:golang-go faketime redis-server memcached groff:groff-base systemd-analyze:systemd $(CASSANDRA_SYSTEM)
+DEBIAN_PYTHON := /usr/lib/python3/dist-packages
+CLIENTS_SYSTEM := php:php-cli tsc:node-typescript /usr/share/nodejs/express:node-express $(DEBIAN_PYTHON)/flask:python3-flask $(DEBIAN_PYTHON)/django:python3-django
+TEST_SYSTEM := nginx caddy curl node:nodejs npm chromium go:golang-go faketime redis-server memcached groff:groff-base systemd-analyze:systemd $(CASSANDRA_SYSTEM) $(CLIENTS_SYSTEM)
 BENCH_SYSTEM := wrk redis-server memcached $(CASSANDRA_SYSTEM)
 SOURCES := clickcurve ingest storage query retention dashboard server testing tests bench examples
 ARGS ?=

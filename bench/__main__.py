@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from time import time
 
-from bench import ingest, reads, rows, servers
+from bench import ingest, page, reads, rows, servers
 from bench.cassandra import parts as cassandra
 from bench.limiter import parts as limiter
 from bench.table import Line, render
@@ -63,6 +63,7 @@ def _reads(folder: Path, workload: Workload, rounds: int, seconds: int) -> list[
     data = folder / "reads"
     shutil.copytree(cached, data)
     with servers.clickcurve(data) as server:
+        lines += page.pages(server, workload, min(rounds, 3))
         lines += reads.quiet(folder, server, workload, min(rounds, 3), seconds)
         lines += reads.during_flush(server, workload, min(rounds, 3))
     return lines

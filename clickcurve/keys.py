@@ -123,6 +123,7 @@ def group_of(stored: str) -> str | None:
 
 
 _OF_BREAKDOWNS = namespace_key("by", "")
+BREAKDOWN_KEYS = _OF_BREAKDOWNS, f"{_OF_BREAKDOWNS[:-1]};"  # they lie from the first on, and before the second
 
 
 def breakdown_key(key: str) -> str:
@@ -133,6 +134,11 @@ def breakdown_key(key: str) -> str:
 def breakdown_of(stored: str) -> str:
     """Returns the stored key of the breakdown that belongs to a row of counts."""
     return _OF_BREAKDOWNS + stored
+
+
+def is_breakdown(stored: str) -> bool:
+    """Tells whether a stored key is that of a breakdown."""
+    return stored.startswith(_OF_BREAKDOWNS)
 
 
 def counts_key(stored: str) -> str:

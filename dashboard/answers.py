@@ -5,7 +5,9 @@ So a picture shows what a program would be told, and this part needs nothing of 
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import msgspec
 
@@ -23,6 +25,32 @@ class Answers(Protocol):
     async def summary(self, key: str, query: bytes) -> tuple[str, bytes]: ...
 
     async def links(self, query: bytes, accepts_csv: bool = False) -> tuple[str, bytes]: ...
+
+    async def group_curve(self, name: str, query: bytes, accepts_csv: bool = False) -> tuple[str, bytes]: ...
+
+    async def group_total(self, name: str, query: bytes) -> tuple[str, bytes]: ...
+
+    async def group_summary(self, name: str, query: bytes) -> tuple[str, bytes]: ...
+
+    async def groups(self, query: bytes, accepts_csv: bool = False) -> tuple[str, bytes]: ...
+
+
+class Divisions(Protocol):
+    """The questions about what hits say. A subject is a stored key and a name."""
+
+    async def by(self, subject: Any, dimension: str, query: bytes, accepts_csv: bool = False) -> tuple[str, bytes]: ...
+
+    async def visitors(self, subject: Any, query: bytes) -> tuple[str, bytes]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """A server that divides hits: by which dimensions, whether it keeps days of visitors, and what makes a subject."""
+
+    queries: Divisions
+    dimensions: Sequence[str]
+    visitors: bool
+    subject: Callable[[str, str], object]
 
 
 class PointAnswer(msgspec.Struct, frozen=True, gc=False):
@@ -65,3 +93,67 @@ class TotalAnswer(msgspec.Struct, frozen=True, rename={"start": "from", "end": "
 
 READ_CURVE = msgspec.json.Decoder(CurveAnswer).decode
 READ_TOTAL = msgspec.json.Decoder(TotalAnswer).decode
+
+
+class LinkAnswer(msgspec.Struct, frozen=True):
+    """A link at a glance."""
+
+    lifetime: int
+    today: int
+    yesterday: int
+    last_7d: int
+    last_30d: int
+    bots: int
+    first_hit: int | None
+    last_hit: int | None
+    opening: int
+    exact: bool
+
+
+class ValueAnswer(msgspec.Struct, frozen=True):
+    """One value of a dimension, empty for what was not given."""
+
+    value: str
+    at_least: int
+    at_most: int
+
+
+class RestAnswer(msgspec.Struct, frozen=True):
+    """Values that an answer does not show."""
+
+    values: int
+    count: int
+
+
+class ValuesAnswer(msgspec.Struct, frozen=True):
+    """How hits divide by a dimension. Parts and `other` and `unrecorded` are the total."""
+
+    dimension: str
+    total: int
+    values: list[ValueAnswer]
+    not_shown: RestAnswer
+    other: int
+    unrecorded: int
+
+
+class VisitorDay(msgspec.Struct, frozen=True):
+    """The visitors of one UTC day, or visitor-days of the days that are kept together."""
+
+    start: int
+    end: int
+    at_least: int
+    at_most: int
+
+
+class VisitorsAnswer(msgspec.Struct, frozen=True):
+    """Visitors by days; unknown: hits that said too little."""
+
+    at_least: int
+    at_most: int
+    days: list[VisitorDay]
+    unknown: int
+
+
+READ_LINK = msgspec.json.Decoder(LinkAnswer).decode
+READ_VALUES = msgspec.json.Decoder(ValuesAnswer).decode
+READ_VISITORS = msgspec.json.Decoder(VisitorsAnswer).decode

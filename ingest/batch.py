@@ -16,6 +16,8 @@ from ingest.words.profile import Profile
 Counts = dict[int, dict[str, int]]  # minute start -> link (or stored key) -> count
 # What hits say beside: start of an hour -> number of a profile in its batch's table -> link -> count
 ProfileCounts = dict[int, dict[int, dict[str, int]]]
+# Who they were by: start of a UTC day -> link -> a hash for each hit of a known visitor, of that day and link alone
+Visitors = dict[int, dict[str, list[int]]]
 
 
 class Identified(msgspec.Struct, array_like=True):
@@ -30,6 +32,7 @@ class WordyIdentified(Identified, array_like=True):
     """The hits of one id, some of which said something. `words`: by the profiles of their batch."""
 
     words: ProfileCounts = msgspec.field(default_factory=dict)
+    visitors: Visitors = msgspec.field(default_factory=dict)
 
 
 class SourceStep(msgspec.Struct, array_like=True, frozen=True):
@@ -62,17 +65,19 @@ class WordyBatch(Batch, array_like=True):
     """The hits of one request, some of which said something of what is divided: those are counted in `words` as well.
 
     A class of its own: batches without words have the bytes that they always had, and are written as fast.
-    `dimensions`: the names that profiles share. `profiles`: the place of its names in there, and its values.
+    `dimensions`: the names that profiles share. `profiles`: the place of its names in there, its values, and whether
+    its visitors are unknown.
     """
 
     identified: Sequence[WordyIdentified] = msgspec.field(default_factory=list)
     dimensions: list[tuple[str, ...]] = msgspec.field(default_factory=list)
-    profiles: list[tuple[int, tuple[str, ...]]] = msgspec.field(default_factory=list)
+    profiles: list[tuple[int, tuple[str, ...], bool]] = msgspec.field(default_factory=list)
     words: ProfileCounts = msgspec.field(default_factory=dict)
+    visitors: Visitors = msgspec.field(default_factory=dict)
 
     def table(self) -> list[Profile]:
         """Returns the profiles that `words` numbers, in order."""
-        return [Profile(self.dimensions[place], values) for place, values in self.profiles]
+        return [Profile(self.dimensions[place], values, unknown) for place, values, unknown in self.profiles]
 
 
 class _Singles(msgspec.Struct, array_like=True):

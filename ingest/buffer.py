@@ -3,151 +3,25 @@
 A buffer holds what one flush will move. The event loop fills it. Once a flush has taken it nothing is added, so the
 flush thread may read it while the loop answers queries from it. What is decided meanwhile (an id that another owner or
 flush has claimed, a link that is erased) is applied by the loop between two steps of the flush.
-
-Hits of today are kept by minute (a dict of keys for each minute), late ones by key, so that reading one key does not
-walk the million minutes of an imported history of a thousand days.
-
-What a buffer takes is counted as it grows, in bytes, together with the copy by key that its flush will make. Hits of
-keys that a minute knows already cost nothing, to hold and to count.
-
-What hits say beside is counted in the same way, by hour and profile in place of the minute. A profile of a batch gets
-the number that it has in the buffer, where it stands once, however many batches bring it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from sys import getsizeof
-from typing import Generic, TypeVar
 
-from clickcurve.buckets.ladder import MINUTE_S
+from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
 from clickcurve.buckets.row import Delta
-from clickcurve.keys import ALL_LINKS, link_of
-from ingest.batch import (
-    Batch,
-    Identified,
-    ProfileCounts,
-    SourceStep,
-    WordyBatch,
-    WordyIdentified,
-    decode_batch,
-    keys_of,
-)
+from clickcurve.keys import ALL_LINKS, counts_key, is_breakdown, link_of
+from ingest.batch import Batch, Identified, SourceStep, WordyBatch, WordyIdentified, decode_batch, keys_of
+from ingest.buffered_words import NO_DELTA, NOTHING_SAID, BufferedWords, NumberedWords, Said
 from ingest.journal.segment_format import Frame
-from ingest.words.profile import Profile
+from ingest.slot_counts import PAIR_BYTES, SlotCounts, minute_counts, of_key, sum_of_slots
 
-Slot = tuple[int, ...]  # the start of an hour, and the number of a profile
-SlotT = TypeVar("SlotT", int, Slot)  # or the start of a minute
-# What a buffer adds to a breakdown: dimension -> start of an hour -> value -> count
-ValueCountsByHour = dict[str, dict[int, dict[str, int]]]
-
-# What CPython takes, beside the bytes of each key: measured as growth of a process, with the flush's copy.
-PAIR_BYTES = 100  # a key in a minute: its place in two tables
-KEY_BYTES = 320  # more for a key that the minute before did not know: its dict in the copy, and its stored key
-LATE_KEY_BYTES = 200  # more for a key that is kept with its late minutes
-ID_BYTES = 600  # an id whose claim is not decided, with a hit; PAIR_BYTES for each key of it
-PROFILE_BYTES = 400  # a profile, beside its values
-PROFILE_HOUR_BYTES = 500  # an hour of a profile, beside its keys
-
-
-class SlotCounts(Generic[SlotT]):
-    """Counts of many keys by slot in one series: people, bots, rows that belong to no link, or profiles.
-
-    `before` gives the slot whose keys the flush's copy has already; without it each key costs as much as a new one.
-    """
-
-    __slots__ = ("_before", "bytes_held", "entries", "late", "slots", "sums")
-
-    def __init__(self, before: Callable[[SlotT], SlotT] | None = None) -> None:
-        self._before: Callable[[SlotT], SlotT] | None = before
-        self.slots: dict[SlotT, Counter[str]] = {}
-        self.late: dict[str, dict[SlotT, int]] = {}
-        self.sums: Counter[SlotT] = Counter()  # slot -> all keys together
-        self.entries = 0  # (key, slot) pairs
-        self.bytes_held = 0
-
-    def add_singles(self, slot: SlotT, keys: Sequence[str]) -> bool:
-        """Counts a hit of each key; returns whether more is held than before, since a key is new."""
-        by_key = self.slots.get(slot)
-        if by_key is None:
-            by_key = self.slots[slot] = Counter()
-        before = len(by_key)
-        by_key.update(keys)
-        self.sums[slot] += len(keys)
-        growth = len(by_key) - before
-        if growth:
-            self._grown(slot, by_key, growth)
-        return growth > 0
-
-    def _grown(self, slot: SlotT, by_key: Counter[str], growth: int) -> None:
-        """Counts the last `growth` keys of a slot, which are new to it: a dict keeps the order of their coming."""
-        self.entries += growth
-        self.bytes_held += growth * PAIR_BYTES + sum(map(getsizeof, islice(reversed(by_key), growth)))
-        before = None if self._before is None else self.slots.get(self._before(slot))
-        known = 0 if before is None else sum(map(before.__contains__, islice(reversed(by_key), growth)))
-        self.bytes_held += (growth - known) * KEY_BYTES
-
-    def add(self, counts: Mapping[SlotT, Mapping[str, int]], late_before: SlotT, sign: int = 1) -> None:
-        """Adds counts; with sign -1 takes back counts added before."""
-        for slot, by_key in counts.items():
-            self.sums[slot] += sign * sum(by_key.values())
-            if slot < late_before:
-                self._add_late(slot, by_key, sign)
-                continue
-            mine = self.slots.get(slot)
-            if mine is None:
-                mine = self.slots[slot] = Counter()
-            before = len(mine)
-            if sign == 1:
-                mine.update(by_key)
-            else:
-                mine.subtract(by_key)
-            if len(mine) != before:
-                self._grown(slot, mine, len(mine) - before)
-
-    def _add_late(self, slot: SlotT, by_key: Mapping[str, int], sign: int) -> None:
-        for key, count in by_key.items():
-            slots = self.late.get(key)
-            if slots is None:
-                slots = self.late[key] = {}
-                self.bytes_held += LATE_KEY_BYTES + KEY_BYTES + getsizeof(key)
-            if slot not in slots:
-                self.entries += 1
-                self.bytes_held += PAIR_BYTES
-            slots[slot] = slots.get(slot, 0) + sign * count
-
-    def of(self, key: str) -> dict[SlotT, int]:
-        """Returns slot -> count of one key, without zeros."""
-        found = {slot: by_key[key] for slot, by_key in self.slots.items() if key in by_key}
-        for slot, count in self.late.get(key, {}).items():
-            found[slot] = found.get(slot, 0) + count
-        return {slot: count for slot, count in found.items() if count}
-
-    def all_links(self) -> dict[SlotT, int]:
-        return {slot: count for slot, count in self.sums.items() if count}
-
-    def pieces(self, size: int) -> Iterator[list[tuple[str, SlotT, int]]]:
-        """Yields all (key, slot, count) in lists of about `size`, so that a reader can pause in between."""
-        piece: list[tuple[str, SlotT, int]] = []
-        for slot, by_key in self.slots.items():
-            for key, count in by_key.items():
-                piece.append((key, slot, count))
-                if len(piece) >= size:
-                    yield piece
-                    piece = []
-        for key, slots in self.late.items():
-            piece.extend((key, slot, count) for slot, count in slots.items())
-            if len(piece) >= size:
-                yield piece
-                piece = []
-        yield piece
-
-
-def minute_counts() -> SlotCounts[int]:
-    return SlotCounts(lambda minute: minute - MINUTE_S)
+ID_BYTES = 600  # what CPython takes of an id whose claim is not decided, with a hit; PAIR_BYTES for each key of it
 
 
 @dataclass(slots=True)
@@ -171,7 +45,7 @@ class ErasedCounts:
     people: Mapping[int, int]
     bots: Mapping[int, int]
     opening: int
-    words: Mapping[Slot, int] = field(default_factory=dict)
+    said: Said = NOTHING_SAID
 
 
 @dataclass(slots=True)
@@ -182,8 +56,7 @@ class Buffer:
     people: SlotCounts[int] = field(default_factory=minute_counts)
     bots: SlotCounts[int] = field(default_factory=minute_counts)
     others: SlotCounts[int] = field(default_factory=minute_counts)  # by stored key, not in the sums of links
-    words: SlotCounts[Slot] = field(default_factory=SlotCounts)
-    profiles: dict[Profile, int] = field(default_factory=dict)  # their numbers
+    words: BufferedWords = field(default_factory=BufferedWords)
     openings: Counter[str] = field(default_factory=Counter)
     undecided: dict[str, UndecidedId] = field(default_factory=dict)  # by id
     sources: dict[str, SourceStep] = field(default_factory=dict)  # the last piece of each
@@ -197,10 +70,10 @@ class Buffer:
     def bytes_held(self) -> int:
         """Returns what this buffer takes in memory, with what its flush will."""
         counts = self.people.bytes_held + self.bots.bytes_held + self.others.bytes_held
-        return counts + self.words.bytes_held + len(self.words.sums) * PROFILE_HOUR_BYTES + self.more_bytes
+        return counts + self.words.bytes_held() + self.more_bytes
 
     def entries(self) -> int:
-        pairs = self.people.entries + self.bots.entries + self.others.entries + self.words.entries
+        pairs = self.people.entries + self.bots.entries + self.others.entries + self.words.counts.entries
         return pairs + len(self.undecided) + len(self.openings)
 
     def is_empty(self) -> bool:
@@ -232,8 +105,8 @@ class Buffer:
             self.more_bytes += growth * PAIR_BYTES + sum(map(getsizeof, islice(reversed(self.openings), growth)))
         numbers: Sequence[int] = ()
         if type(batch) is WordyBatch:
-            numbers = self._numbers(batch.table())
-            self._count_words(batch.words, numbers, 1)
+            numbers = self.words.numbers(batch.table())
+            self.words.add(NumberedWords.of(batch.words, batch.visitors, numbers), self.late_before)
         for identified in batch.identified:
             self.undecided[identified.id] = UndecidedId(identified, accepted_us, visible, numbers)
             pairs = sum(map(len, identified.people.values())) + sum(map(len, identified.bots.values()))
@@ -245,22 +118,11 @@ class Buffer:
         if batch.source is not None:
             self.sources[batch.source.source] = batch.source
 
-    def _numbers(self, profiles: Sequence[Profile]) -> list[int]:
-        """Returns the numbers of a batch's profiles, which stand in the buffer from then on."""
-        for profile in profiles:
-            if profile not in self.profiles:
-                self.profiles[profile] = len(self.profiles)
-                self.more_bytes += PROFILE_BYTES + sum(map(getsizeof, profile.values))
-        return [self.profiles[profile] for profile in profiles]
-
     def _count(self, identified: Identified, numbers: Sequence[int], sign: int) -> None:
         self.people.add(identified.people, self.late_before, sign)
         self.bots.add(identified.bots, self.late_before, sign)
         if type(identified) is WordyIdentified:
-            self._count_words(identified.words, numbers, sign)
-
-    def _count_words(self, words: ProfileCounts, numbers: Sequence[int], sign: int) -> None:
-        self.words.add(_slots(words, numbers), (self.late_before,), sign)
+            self.words.add(_words_of(identified, numbers), self.late_before, sign)
 
     def decide(self, refused: Iterable[str]) -> None:
         """Leaves out the ids in `refused`, which others have claimed, and counts all other undecided ids."""
@@ -279,20 +141,20 @@ class Buffer:
         """Counts the hits under an id (sign -1: takes them back), also among what was erased after they came."""
         identified = undecided.identified
         self._count(identified, undecided.numbers, sign)
-        words = _slots(identified.words, undecided.numbers) if type(identified) is WordyIdentified else {}
+        words = _words_of(identified, undecided.numbers)
         for key in keys_of(identified.people, identified.bots) & self.erased.keys():
             erased = self.erased[key]
             if undecided.accepted_us < erased.at_us:
-                people = _sum(erased.people, _of(identified.people, key), sign)
-                bots = _sum(erased.bots, _of(identified.bots, key), sign)
-                said = _sum(erased.words, _of(words, key), sign)
+                people = sum_of_slots(erased.people, of_key(identified.people, key), sign)
+                bots = sum_of_slots(erased.bots, of_key(identified.bots, key), sign)
+                said = erased.said.plus(words.said_of(key), sign)
                 self.erased[key] = ErasedCounts(erased.at_us, people, bots, erased.opening, said)
 
     def erase(self, key: str, at_us: int) -> ErasedCounts | None:
         """Erases what is buffered of a link; returns what `restore` needs to take this back."""
         before = self.erased.get(key)
-        people, bots, words = self.people.of(key), self.bots.of(key), self.words.of(key)
-        self.erased[key] = ErasedCounts(at_us, people, bots, self.openings.get(key, 0), words)
+        people, bots, said = self.people.of(key), self.bots.of(key), self.words.of(key).plus(NOTHING_SAID)
+        self.erased[key] = ErasedCounts(at_us, people, bots, self.openings.get(key, 0), said)
         return before
 
     def restore(self, key: str, before: ErasedCounts | None) -> None:
@@ -318,31 +180,25 @@ class Buffer:
         if erased is None:
             return Delta(people, bots, opening)
         return Delta(
-            _sum(people, erased.people, -1),
-            _sum(bots, erased.bots, -1),
+            sum_of_slots(people, erased.people, -1),
+            sum_of_slots(bots, erased.bots, -1),
             opening - erased.opening,
             erased=sum(erased.people.values()) + erased.opening,
             erased_bots=sum(erased.bots.values()),
         )
 
-    def values(self, key: str) -> ValueCountsByHour:
-        """Returns what this buffer adds to one link's breakdown."""
-        words = self.words.of(key)
-        erased = self.erased.get(key)
-        return self._values(words if erased is None else _sum(words, erased.words, -1))
+    def delta_of_breakdown(self, stored: str) -> BreakdownDelta:
+        """Returns what this buffer adds to the breakdown of this stored key."""
+        assert is_breakdown(stored), stored
+        counts = counts_key(stored)
+        if counts == ALL_LINKS:
+            return self.words.delta_of_all()
+        link = link_of(counts)
+        return NO_DELTA if link is None else self.words.delta(self.said_without_erased(link, self.words.of(link)))
 
-    def all_values(self) -> ValueCountsByHour:
-        """Returns what this buffer adds to the breakdown of all links, erased ones included."""
-        return self._values(self.words.all_links())
-
-    def _values(self, words: Mapping[Slot, int]) -> ValueCountsByHour:
-        values: ValueCountsByHour = {}
-        profiles = list(self.profiles) if words else []
-        for (hour, number), count in words.items():
-            for dimension, value in zip(*profiles[number], strict=True):
-                counts = values.setdefault(dimension, {}).setdefault(hour, {})
-                counts[value] = counts.get(value, 0) + count
-        return values
+    def said_without_erased(self, link: str, said: Said) -> Said:
+        erased = self.erased.get(link)
+        return said if erased is None else said.plus(erased.said, -1)
 
     def links(self) -> set[str]:
         """Returns the links that were counted here, erased ones included."""
@@ -355,22 +211,10 @@ class Buffer:
         return Delta(self.people.all_links(), self.bots.all_links(), self.openings.total())
 
 
-def _slots(words: ProfileCounts, numbers: Sequence[int]) -> dict[Slot, dict[str, int]]:
-    """Returns counts of a batch's profiles as the buffer numbers them. No two profiles of a batch are the same."""
-    return {
-        (hour, numbers[place]): by_key for hour, by_profile in words.items() for place, by_key in by_profile.items()
-    }
-
-
-def _of(counts: Mapping[SlotT, Mapping[str, int]], key: str) -> dict[SlotT, int]:
-    return {slot: by_key[key] for slot, by_key in counts.items() if key in by_key}
-
-
-def _sum(some: Mapping[SlotT, int], others: Mapping[SlotT, int], sign: int = 1) -> dict[SlotT, int]:
-    added = dict(some)
-    for slot, count in others.items():
-        added[slot] = added.get(slot, 0) + sign * count
-    return {slot: count for slot, count in added.items() if count}
+def _words_of(identified: Identified, numbers: Sequence[int]) -> NumberedWords:
+    if type(identified) is WordyIdentified:
+        return NumberedWords.of(identified.words, identified.visitors, numbers)
+    return NumberedWords({}, {})
 
 
 def replay(frames: Iterable[Frame], erasures: Mapping[str, int], late_before: int) -> Buffer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
 from clickcurve.buckets.row import Pending
 from ingest.buffer import Buffer, ErasedCounts, replay
 from ingest.journal.group_commit import Group
@@ -21,6 +22,7 @@ class Buffers:
     def __init__(self, journal: Journal, late_before: int, bytes_max: int = BUFFER_BYTES) -> None:
         """Rebuilds them from the journal's frames: one for the unfinished flush, one for all later hits."""
         self.bytes_max = bytes_max
+        self._journal = journal
         self.taken: Buffer | None = None
         record = journal.state.flush
         if record is not None:
@@ -60,12 +62,22 @@ class Buffers:
         """Returns the accept stamp of an id whose claim is not decided, None if it is not here."""
         return next((each.undecided[id_].accepted_us for each in self.all() if id_ in each.undecided), None)
 
-    def pending(self, owner: int, key: str) -> list[Pending]:
+    def pending(self, key: str) -> list[Pending]:
         """Returns what may not be in the owner's stored row of `key` (a stored key) yet."""
+        owner = self._journal.state.identity.owner
         return [
             Pending(owner, partial(getattr, each, "flush"), delta)
             for each in self.all()
             if (delta := each.delta_of_row(key)).adds_anything()
+        ]
+
+    def pending_breakdowns(self, key: str) -> list[PendingBreakdown]:
+        """Returns what may not be in the owner's stored breakdown of `key` (its stored key) yet."""
+        owner = self._journal.state.identity.owner
+        return [
+            PendingBreakdown(owner, partial(getattr, each, "flush"), delta)
+            for each in self.all()
+            if (delta := each.delta_of_breakdown(key)).oldest() is not None
         ]
 
     def links(self) -> set[str]:

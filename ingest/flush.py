@@ -9,27 +9,32 @@ event loop gets the processor.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from clickcurve.buckets import codec
+from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, CappedLadder
+from clickcurve.buckets.breakdowns.parts import head_of_joined
 from clickcurve.buckets.errors import ClickcurveError, CountTooLarge, RowCorrupt
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, apply, forget, merge, next_due
-from clickcurve.buckets.set_aside import decode_set_aside, encode_set_aside
-from clickcurve.keys import ALL_LINKS, SET_ASIDE, kept_days, link_key, link_of
-from ingest.buffer import Buffer, SlotCounts
+from clickcurve.buckets.row import Delta
+from clickcurve.buckets.set_aside import AnyRow, decode_set_aside, encode_set_aside
+from clickcurve.keys import ALL_LINKS, SET_ASIDE, breakdown_of, counts_key, is_breakdown, link_key, link_of
+from ingest.buffer import Buffer
+from ingest.buffered_words import NO_DELTA, Said
+from ingest.flushed_rows import NOTHING, D, FlushedBreakdowns, FlushedCounts, FlushedRows, R
+from ingest.slot_counts import Slot, SlotCounts, SlotT
 from storage.contract import Held, OwnRow, SavedRow, Source, Store
 
 ROWS_PER_SAVE = 500  # one short transaction each
 ROWS_PER_PAUSE = 8  # some 0.2 ms of work: single POSTs wait for it
 ENTRIES_PER_PAUSE = 500
 
-NOTHING = Delta({}, {})
-
 
 @dataclass(frozen=True, slots=True)
 class Flush:
     """One recorded flush with the buffer that it took.
+
+    A breakdown is written together with its row of counts, so that both have one mark: that is how a reader knows that
+    they are of one moment.
 
     `set_aside`, empty at first, is what is set aside after `write`; damaged rows in `given_up` begin anew.
     `again` rebuilds the taken buffer from the journal with these links erased at these moments (epoch us): needed
@@ -43,28 +48,40 @@ class Flush:
     rewrite: bool
     taken: Buffer
     revisit: frozenset[str]
-    set_aside: dict[str, Row]
+    set_aside: dict[str, AnyRow]
     given_up: frozenset[str]
     again: Callable[[Mapping[str, int]], Buffer]
     store: Store
     ladder: Ladder
+    capped: CappedLadder  # of breakdowns
     pause: Callable[[], None]
     unreadable: Callable[[str, ClickcurveError], object]  # called for each row that is set aside
+    counts: FlushedCounts = field(init=False)
+    breakdowns: FlushedBreakdowns = field(init=False)
+
+    def __post_init__(self) -> None:
+        counts = FlushedCounts(self.number, self.fold_day, self.rewrite, self.ladder)
+        breakdowns = FlushedBreakdowns(self.number, self.fold_day, self.rewrite, self.capped)
+        object.__setattr__(self, "counts", counts)
+        object.__setattr__(self, "breakdowns", breakdowns)
 
     def write(self) -> int:
         """Reads, adds to, folds and writes back every row; returns how many were written."""
         kept = self._load_set_aside()
         self.set_aside.update(kept or {})
-        counts = CountsByKey.of(self.taken, self.pause)
-        keys = {*self.revisit, *self.set_aside, *map(link_key, counts.links()), *counts.others} - {ALL_LINKS}
+        deltas = DeltasByKey.of(self.taken, self.pause)
+        asked = {*self.revisit, *self.set_aside}
+        divided = {counts_key(key) for key in asked if is_breakdown(key)} | set(map(link_key, deltas.words))
+        keys = {*map(counts_key, asked), *map(link_key, deltas.links()), *deltas.others}
         written = 0
-        for some in _chunks(sorted(keys), ROWS_PER_SAVE):
-            saved = self._apply(some, counts.delta)
+        for some in _chunks(sorted(keys - {ALL_LINKS}), ROWS_PER_SAVE):
+            saved = self._apply(some, [breakdown_of(key) for key in some if key in divided], deltas)
             if saved:
                 self.store.save_own(self.held, self.number, saved, {})
             written += len(saved)
         # The row of all links goes last, in every flush: its mark says that all other rows have this flush too.
-        saved = self._apply([ALL_LINKS], lambda _: self.taken.all_links())
+        of_all = [breakdown_of(ALL_LINKS)] if deltas.words or ALL_LINKS in divided else []
+        saved = self._apply([ALL_LINKS], of_all, deltas)
         if self.set_aside != (kept or {}) or (self.rewrite and kept is not None):
             row = SavedRow(encode_set_aside(self.set_aside), None)
             self.store.save_own(self.held, self.number, {SET_ASIDE: row}, {})
@@ -72,7 +89,7 @@ class Flush:
         self.store.save_own(self.held, self.number, saved, sources)
         return written + len(saved)
 
-    def _load_set_aside(self) -> dict[str, Row] | None:
+    def _load_set_aside(self) -> dict[str, AnyRow] | None:
         """Returns what earlier flushes, or earlier tries of this one, set aside; None: nothing, or damaged too."""
         stored = self.store.load_own(self.held.owner, [SET_ASIDE]).get(SET_ASIDE)
         try:
@@ -81,97 +98,115 @@ class Flush:
             self.unreadable(SET_ASIDE, error)
             return None
 
-    def _apply(self, keys: list[str], delta_of: Callable[[str], Delta]) -> dict[str, SavedRow]:
-        own = self.store.load_own(self.held.owner, keys)
-        cut = self._cut_by_erasure(own)
+    def _apply(self, keys: list[str], divided: list[str], deltas: DeltasByKey) -> dict[str, SavedRow]:
+        """Returns these rows of counts and breakdowns with the flush in them, as far as that changes them."""
+        own = self.store.load_own(self.held.owner, [*keys, *divided])
+        divided = divided + self._emptied(keys, divided, own)
+        erased = self._buffers_of_erased(own)
         saved: dict[str, SavedRow] = {}
-        for n, key in enumerate(keys, 1):
+        for n, key in enumerate([*keys, *divided], 1):
             if n % ROWS_PER_PAUSE == 0:
                 self.pause()
-            stored = own.get(key)
-            delta = cut[key] if key in cut else delta_of(key)
-            if (stored is None or stored.data is None) and delta is NOTHING and key not in self.set_aside:
-                continue  # to be folded, but this owner has no such row
-            row = self._row(key, stored or OwnRow(None, 0), delta, void=key in cut)
+            row, stored, buffer = None, own.get(key), erased.get(counts_key(key))
+            if is_breakdown(key):
+                words = deltas.words_delta(key) if buffer is None else buffer.delta_of_breakdown(key)
+                row = self._row(self.breakdowns, key, stored, words, void=buffer is not None)
+            else:
+                delta = deltas.delta(key) if buffer is None else buffer.delta_of_row(key)
+                row = self._row(self.counts, key, stored, delta, void=buffer is not None)
             if row is not None:
                 saved[key] = row
         return saved
 
-    def _row(self, key: str, own: OwnRow, delta: Delta, *, void: bool) -> SavedRow | None:
-        """Returns the row with this flush in it; None if it has that already, or is set aside.
+    def _emptied(self, keys: list[str], divided: list[str], own: dict[str, OwnRow]) -> list[str]:
+        """Returns the breakdowns, read into `own`, that do not know yet that their link was erased."""
+        erased = {breakdown_of(key) for key in keys if key in own and own[key].erased_at} - set(divided)
+        if not erased:
+            return []
+        found = self.store.load_own(self.held.owner, sorted(erased))
+        late = {key: row for key, row in found.items() if row.data is not None and _is_behind(row.data, row.erased_at)}
+        own.update(late)
+        return sorted(late)
+
+    def _row(self, rows: FlushedRows[R, D], key: str, own: OwnRow | None, delta: D, *, void: bool) -> SavedRow | None:
+        """Returns the row with this flush in it; None if it has that already, is set aside, or is none.
 
         void: the link was erased since the flush's first hit, so nothing that the row held counts.
         """
-        aside = self.set_aside.get(key)
+        aside: R | None = self.set_aside.get(key)  # type: ignore[assignment]  # of the kind that its key says
+        data, erased_at = (None, 0) if own is None else (own.data, own.erased_at)
+        if data is None and delta is rows.nothing and aside is None:
+            return None  # to be folded, but this owner has no such row
+        before: R | None = None
         try:
-            before = EMPTY if own.data is None else codec.decode(own.data)
+            before = None if data is None else rows.read(data)
             if aside is None:
-                return self._saved(key, before, self._applied(before, delta, own), delta)
-            found = self._saved(key, before, self._joined(before, aside, delta, own), delta)
+                return rows.saved(key, before, rows.applied(before, delta, erased_at), delta)
+            found = rows.saved(key, before, self._joined(rows, data, before, aside, delta, erased_at), delta)
         except (RowCorrupt, CountTooLarge) as error:
-            if _includes(own.data, self.number) and aside is None:
+            if aside is None and self._includes(rows, data):
                 return None  # it was damaged after an earlier try of this flush had written it
-            after = self._applied(aside or EMPTY, delta, own)
-            if not (void or key in self.given_up or self._knows_erasure(key, own, aside)):
+            after = rows.applied(aside, delta, erased_at)
+            if not (void or key in self.given_up or self._knows_erasure(rows, key, erased_at, aside)):
                 self.set_aside[key] = after
                 self.unreadable(key, error)
                 return None
-            found = self._saved(key, EMPTY, after, delta)
+            found = rows.saved(key, None, after, delta)
         self.set_aside.pop(key, None)
         return found
 
-    def _joined(self, before: Row, aside: Row, delta: Delta, own: OwnRow) -> Row:
+    def _joined(
+        self, rows: FlushedRows[R, D], data: bytes | None, before: R | None, aside: R, delta: D, erased_at: int
+    ) -> R:
         """Returns the row with this flush and all that was set aside, which an earlier try may have added."""
-        if before.mark >= self.number:
+        if before is not None and self._includes(rows, data):
             return before
-        both = self._applied(before, NOTHING, own), self._applied(aside, delta, own)
-        whole = merge(both, self.ladder)._replace(mark=self.number)
-        if max(whole.lifetime, whole.bots) > MAX_COUNT:
-            raise CountTooLarge("with what is set aside the row's sum is too large", value=whole.lifetime)
-        return whole
+        whole = None if before is None else rows.applied(before, rows.nothing, erased_at)
+        return rows.joined(whole, rows.applied(aside, delta, erased_at))
 
-    def _knows_erasure(self, key: str, own: OwnRow, aside: Row | None) -> bool:
+    def _includes(self, rows: FlushedRows[R, D], data: bytes | None) -> bool:
+        """Returns whether the head of a row can be read and says that the row includes this flush."""
+        try:
+            return data is not None and rows.mark_in(data) >= self.number
+        except RowCorrupt:
+            return False
+
+    def _knows_erasure(self, rows: FlushedRows[R, D], key: str, erased_at: int, aside: R | None) -> bool:
         """Returns whether the link was erased after its row was found to be damaged."""
-        erased = self.taken.erased.get(link_of(key) or "")
-        return (erased is not None and erased.at_us == own.erased_at) or (
-            aside is not None and aside.erased_at < own.erased_at
+        erased = self.taken.erased.get(link_of(counts_key(key)) or "")
+        return (erased is not None and erased.at_us == erased_at) or (
+            aside is not None and rows.erased_at(aside) < erased_at
         )
 
-    def _applied(self, before: Row, delta: Delta, own: OwnRow) -> Row:
-        return apply(before, delta, self.number, self.fold_day, own.erased_at, self.ladder)
-
-    def _saved(self, key: str, before: Row, after: Row, delta: Delta) -> SavedRow | None:
-        """Returns the row as it is saved; None if it is stored like this already."""
-        days = kept_days(key)
-        if days is not None and after is not before:
-            after = forget(after, self.fold_day, days)
-        if after is before and (before is EMPTY or not self.rewrite):
-            return None
-        touched_day = None if delta is NOTHING or link_of(key) is None else self.fold_day
-        return SavedRow(codec.encode(after), next_due(after, self.ladder, days), touched_day)
-
-    def _cut_by_erasure(self, own: Mapping[str, OwnRow]) -> dict[str, Delta]:
-        """Returns the deltas of links that were erased since this flush's first hit, by stored key."""
+    def _buffers_of_erased(self, own: Mapping[str, OwnRow]) -> dict[str, Buffer]:
+        """Returns where to take what this flush adds to links that were erased since its first hit, by stored key."""
         since_us = self.taken.since_us
         if since_us is None:
             return {}
-        erased = {key: row.erased_at for key, row in own.items() if row.erased_at >= since_us}
-        links = {link: at_us for key, at_us in erased.items() if (link := link_of(key)) is not None}
+        links: dict[str, int] = {}
+        for key, row in own.items():
+            link = link_of(counts_key(key))
+            if link is not None and row.erased_at >= since_us:
+                links[link] = max(row.erased_at, links.get(link, 0))
         known = {
             link
             for link, at_us in links.items()
             if link in self.taken.erased and self.taken.erased[link].at_us == at_us
         }
-        deltas = {link_key(link): self.taken.delta(link) for link in known}
-        if len(known) < len(links):
-            buffer = self.again(links)
-            deltas.update((link_key(link), buffer.delta(link)) for link in links.keys() - known)
-        return deltas
+        again = self.again(links) if len(known) < len(links) else self.taken
+        return {link_key(link): self.taken if link in known else again for link in links}
+
+
+def _is_behind(breakdown: bytes, erased_at: int) -> bool:
+    try:
+        return head_of_joined(breakdown).erased_at < erased_at
+    except RowCorrupt:
+        return True
 
 
 @dataclass(frozen=True, slots=True)
-class CountsByKey:
-    """A taken buffer turned around: link -> minute -> count, and `others` by stored key.
+class DeltasByKey:
+    """A taken buffer turned around: link -> minute -> count, `others` by stored key, and words by link.
 
     Made in small steps with pauses, so that no step keeps the event loop waiting.
     """
@@ -180,10 +215,12 @@ class CountsByKey:
     people: Mapping[str, Mapping[int, int]]
     bots: Mapping[str, Mapping[int, int]]
     others: Mapping[str, Mapping[int, int]]
+    words: Mapping[str, Mapping[Slot, int]]
 
     @classmethod
-    def of(cls, buffer: Buffer, pause: Callable[[], None]) -> CountsByKey:
-        return cls(buffer, *(_by_key(counts, pause) for counts in (buffer.people, buffer.bots, buffer.others)))
+    def of(cls, buffer: Buffer, pause: Callable[[], None]) -> DeltasByKey:
+        people, bots, others = (_by_key(each, pause) for each in (buffer.people, buffer.bots, buffer.others))
+        return cls(buffer, people, bots, others, _by_key(buffer.words.counts, pause))
 
     def links(self) -> set[str]:
         return {*self.people, *self.bots, *self.buffer.openings, *self.buffer.erased}
@@ -192,34 +229,37 @@ class CountsByKey:
         """Returns what the buffer adds to the row of this stored key; NOTHING if that is nothing."""
         link = link_of(key)
         if link is None:
-            return Delta(self.others[key], {}) if key in self.others else NOTHING
+            return self.buffer.delta_of_row(key) if key == ALL_LINKS or key in self.others else NOTHING
         people, bots = self.people.get(link), self.bots.get(link)
         if people is None and bots is None and link not in self.buffer.openings and link not in self.buffer.erased:
             return NOTHING
         return self.buffer.without_erased(link, people or NOTHING.people, bots or NOTHING.bots)
 
+    def words_delta(self, key: str) -> BreakdownDelta:
+        """Returns what the buffer adds to the breakdown of this stored key; NO_DELTA if that is nothing."""
+        counts = counts_key(key)
+        if counts == ALL_LINKS:
+            return self.buffer.words.delta_of_all()
+        link = link_of(counts)
+        if link is None or link not in self.words:
+            return NO_DELTA
+        said = Said(self.words[link], self.buffer.words.visitors.get(link, {}))
+        return self.buffer.words.delta(self.buffer.said_without_erased(link, said))
 
-def _by_key(counts: SlotCounts[int], pause: Callable[[], None]) -> dict[str, dict[int, int]]:
-    grouped: dict[str, dict[int, int]] = {}
+
+def _by_key(counts: SlotCounts[SlotT], pause: Callable[[], None]) -> dict[str, dict[SlotT, int]]:
+    grouped: dict[str, dict[SlotT, int]] = {}
     for piece in counts.pieces(ENTRIES_PER_PAUSE):
-        for key, minute, count in piece:
+        for key, slot, count in piece:
             if not count:
                 continue  # taken back: another owner or flush has claimed its id
-            minutes = grouped.get(key)
-            if minutes is None:
-                grouped[key] = {minute: count}
+            slots = grouped.get(key)
+            if slots is None:
+                grouped[key] = {slot: count}
             else:
-                minutes[minute] = minutes.get(minute, 0) + count
+                slots[slot] = slots.get(slot, 0) + count
         pause()
     return grouped
-
-
-def _includes(data: bytes | None, flush: int) -> bool:
-    """Returns whether the head of a row can be read and says that the row includes this flush."""
-    try:
-        return data is not None and codec.decode_header(data).mark >= flush
-    except RowCorrupt:
-        return False
 
 
 def _chunks(keys: list[str], size: int) -> Iterator[list[str]]:

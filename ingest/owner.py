@@ -24,6 +24,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CappedLadder, PendingBreakdown
 from clickcurve.buckets.errors import (
     ClickcurveError,
     JournalBehind,
@@ -31,13 +32,11 @@ from clickcurve.buckets.errors import (
     JournalError,
     JournalSuperseded,
     OwnerFenced,
-    RowCorrupt,
     StoreUnavailable,
 )
 from clickcurve.buckets.ladder import fold_day, minutes_since
 from clickcurve.buckets.row import Pending
-from clickcurve.buckets.set_aside import decode_set_aside
-from clickcurve.keys import SET_ASIDE, link_key
+from clickcurve.keys import SET_ASIDE, breakdown_key, link_key
 from ingest.batch import Batch
 from ingest.buffer import Buffer, replay
 from ingest.buffers import BUFFER_BYTES, Buffers
@@ -76,6 +75,7 @@ class Owner:
         alone: bool,
         buffer_bytes: int = BUFFER_BYTES,
         stamps: Stamps | None = None,
+        capped: CappedLadder = BREAKDOWN,
         flushed: Callable[[OwnerStatus], None] = lambda status: None,
         unreadable: Callable[[str, ClickcurveError], object] = lambda key, error: None,
     ) -> None:
@@ -87,6 +87,7 @@ class Owner:
         self._place = place
         self._flushed = flushed
         self._unreadable = unreadable
+        self._capped = capped
         self._held: Held | None = None
         # A write that failed may have reached only one replica: its mark can be read, and the row can still be lost.
         # So the flush after a failure, and the first one after a claim, write every row again.
@@ -167,10 +168,11 @@ class Owner:
         Call it before reading the row: its mark then tells which of these it lacks. Raises RowCorrupt where hits are
         set aside.
         """
-        if self._books.status.state == "fenced":
-            return []  # another process holds this owner, and what is left here counts for nothing
-        self._books.refuse_damaged(key)
-        return self._buffers.pending(self._journal.state.identity.owner, key)
+        return [] if self._books.hides(key) else self._buffers.pending(key)
+
+    def pending_breakdowns(self, key: str) -> list[PendingBreakdown]:
+        """Returns what may not be in this owner's stored breakdown of `key` (its stored key) yet, as `pending` does."""
+        return [] if self._books.hides(key) else self._buffers.pending_breakdowns(key)
 
     @property
     def next_flush(self) -> int:
@@ -219,12 +221,12 @@ class Owner:
             except Exception:
                 self._buffers.restore(key, before)
                 raise
-        self.revisit([link_key(key)])
+        self.revisit([link_key(key), breakdown_key(key)])
 
     async def erased_elsewhere(self, key: str) -> None:
         """Hides what is buffered of a link that another owner has erased; the flush goes by the store's stamp."""
         async with self._commit.exclusive():
-            if self._buffers.pending(0, link_key(key)):
+            if self._buffers.pending(link_key(key)):
                 self._buffers.erase(key, self._stamps.next())
 
     # --- flushing ------------------------------------------------------------------------------------------------
@@ -282,8 +284,7 @@ class Owner:
         self._rewrite = True
         self._books.claimed(held)
         stored = await self._in_store_thread(lambda: self._store.load_own(held.owner, [SET_ASIDE]))
-        with suppress(KeyError, RowCorrupt):  # nothing is set aside; or it is damaged, and the next flush says so
-            self._books.set_aside(decode_set_aside(stored[SET_ASIDE].data or b""))
+        self._books.found_set_aside(stored.get(SET_ASIDE))
 
     async def _record_identity(self, identity: Identity) -> None:
         async with self._commit.exclusive():
@@ -327,6 +328,7 @@ class Owner:
             again=partial(self._replay_taken, taken.refused),
             store=store,
             ladder=store.ladder(),
+            capped=self._capped,
             unreadable=self._unreadable,
             pause=self._pace.over(taken.entries() + len(revisit)) if self._closed is None else lambda: None,
         )

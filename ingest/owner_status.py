@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from clickcurve.buckets.errors import JournalSuperseded, OwnerFenced, RowCorrupt, StoreUnavailable
-from clickcurve.buckets.row import Row
-from clickcurve.keys import ALL_LINKS, link_of
+from clickcurve.buckets.set_aside import AnyRow, decode_set_aside, hits_set_aside
+from clickcurve.keys import ALL_LINKS, counts_key, is_breakdown, link_of
 from ingest.buffers import Buffers
-from storage.contract import Held
+from storage.contract import Held, OwnRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +63,31 @@ class Bookkeeping:
             last_flush_hits=hits,
         )
 
-    def set_aside(self, rows: Mapping[str, Row]) -> None:
-        self.status = replace(self.status, set_aside={key: row.lifetime + row.bots for key, row in rows.items()})
+    def set_aside(self, rows: Mapping[str, AnyRow]) -> None:
+        self.status = replace(self.status, set_aside={key: sum(hits_set_aside(row)) for key, row in rows.items()})
+
+    def found_set_aside(self, stored: OwnRow | None) -> None:
+        """Notes what the store says is set aside; if that is damaged, the next flush says so."""
+        with suppress(RowCorrupt):
+            self.set_aside(decode_set_aside(stored.data) if stored is not None and stored.data is not None else {})
 
     def damaged_links(self) -> set[str]:
         return {link for key in self.status.set_aside if (link := link_of(key)) is not None}
 
-    def refuse_damaged(self, key: str) -> None:
-        """Raises RowCorrupt if hits of this stored key are set aside."""
+    def hides(self, key: str) -> bool:
+        """Returns whether another process holds this owner, so that what is left here counts for nothing.
+
+        Raises RowCorrupt if hits of this stored key are set aside.
+        """
+        if self.status.state == "fenced":
+            return True
         hits = self.status.set_aside.get(key)
         if hits is not None:
-            what = "the row of all links" if key == ALL_LINKS else "this link's row"
+            whose = "of all links" if counts_key(key) == ALL_LINKS else "of this link"
+            what = f"the {'breakdown' if is_breakdown(key) else 'row'} {whose}"
             detail = f"{what}, of owner {self.status.owner}, is damaged, and {hits:,} hits wait until it is mended"
-            raise RowCorrupt(f"{detail}; `clickcurve repair` says more", field="key", value=link_of(key))
+            raise RowCorrupt(f"{detail}; `clickcurve repair` says more", field="key", value=link_of(counts_key(key)))
+        return False
 
     def with_buffers(self, buffers: Buffers, journal_bytes: int, now: float) -> OwnerStatus:
         """Returns the status with what is buffered now."""

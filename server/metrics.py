@@ -176,7 +176,8 @@ class Metrics:
             fresh.write_text(json.dumps(self._own()), "utf-8")
             fresh.replace(self._shared / f"{self._journal}.json")
 
-    def _all_workers(self) -> dict[str, list[Sample]]:
+    def by_journal(self) -> dict[str, list[Sample]]:
+        """Returns the samples of every worker, this one's as of now."""
         if self._shared is None:
             return {self._journal: self._own()}
         self.publish()
@@ -190,7 +191,7 @@ class Metrics:
         """Returns (body, content type) for a scraper whose Accept header is `accept`."""
         encode, content_type = choose_encoder(_with_versions(accept))
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collector(self._all_workers()))
+        registry.register(_Collector(self.by_journal()))
         return encode(registry), content_type
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CAP_MOST
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.limiter.http.address import addresses
@@ -15,7 +15,6 @@ from ingest.words.dimensions import dimensions_of
 from storage.cassandra import uri
 
 CAPS = len(BREAKDOWN.caps)
-CAP_MOST = 1_000  # an hour of so many values is 20 kB
 CAPS_RULE = f"must be {CAPS} whole numbers from 1 to {CAP_MOST:,}: values a bucket keeps by hour, day, week and month"
 
 

@@ -11,6 +11,10 @@ Two sides use a store:
   failure: the same call with the same arguments leaves the same state, and a call that has succeeded succeeds again.
 - Readers await `rows` and `claimed`, which must never block the event loop for long.
 
+A breakdown is a row beside that of its link's counts, under a stored key of its own (`clickcurve.keys`). The erasure of
+a link is that of its breakdown: it is recorded once, under either key, and found under both. Rows that one `save_own`
+brings of one link, its counts and its breakdown, are there both or neither.
+
 Walks and lists of due rows come in pages. The order is the store's own and stays the same; `after` is the last key of
 the page before.
 
@@ -109,9 +113,22 @@ class OwnRow:
 
 @dataclass(frozen=True, slots=True)
 class SavedRow:
+    """A row as a flush saves it: the bytes `data`, and after them `closed`, which seldom change.
+
+    due_day: the fold day on which folding next changes this row; None = never. touched_day: the fold day of the flush,
+    if the flush brought new hits of the link. closed_stays: the row is stored with this `closed` already, for certain.
+    """
+
     data: bytes
-    due_day: int | None  # the fold day on which folding next changes this row; None = never
-    touched_day: int | None = None  # the fold day of the flush, if the flush brought new hits of the link
+    due_day: int | None
+    touched_day: int | None = None
+    closed: bytes = b""
+    closed_stays: bool = False
+
+    @property
+    def whole(self) -> bytes:
+        """All bytes of the row, as a reader gets them."""
+        return self.data + self.closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +151,13 @@ class View(Protocol):
     def owners(self) -> list[OwnerRecord]: ...
 
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
-        """Returns up to `limit` keys after `after` (None: from the first), each with all its rows."""
+        """Returns up to `limit` keys after `after` (None: from the first), of breakdowns too, each with all rows."""
+
+    def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
+        """Returns everything stored of these keys, without those that have neither rows nor an erasure."""
+
+    def notes(self) -> dict[str, str]:
+        """Returns all notes by name."""
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         """Returns up to `limit` claimed ids after `after`, each with the newest accept stamp of its claims."""
@@ -219,6 +242,18 @@ class Store(Protocol):
         The caller must keep the ids that an unfinished flush may still claim: its claims come out the same each time.
         """
 
+    def note(self, name: str, value: str, kept_s: int | None = None) -> str:
+        """Notes a value under a name, unless the name has one; returns the one that it has then. Durable.
+
+        All processes get the same one. kept_s: it is gone by itself after so many seconds, or by `drop_notes`.
+        """
+
+    def drop_notes(self, names: Sequence[str]) -> None:
+        """Forgets what is noted under these names, for good."""
+
+    def notes(self) -> dict[str, str]:
+        """Returns all notes by name."""
+
     def source(self, source: str) -> Source | None: ...
 
     def claim_source(self, source: str, held: Held, before: Source | None) -> bool:
@@ -251,15 +286,15 @@ class Store(Protocol):
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
         """Returns up to `limit` keys after `after` (None: from the first), each with all its rows as of one moment.
 
-        Keys that have an erasure and no rows are left out. With `since_day`, keys that were not saved with a
-        touched_day of that day or later may be left out.
+        Keys of breakdowns are left out, and those that have an erasure and no rows. With `since_day`, keys that were
+        not saved with a touched_day of that day or later may be left out.
         """
 
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         """Returns up to `limit` keys from `start` on, in the order of their characters, each with all its rows.
 
-        That is the order of their bytes in UTF-8 too. Keys that have an erasure and no rows are left out. A store whose
-        own order is another one goes through all of its keys each time, but keeps no more than `limit` of them.
+        That is the order of their bytes in UTF-8 too. What `walk` leaves out is left out. A store whose own order is
+        another one goes through all of its keys each time, but keeps no more than `limit` of them.
         """
 
     def view(self) -> AbstractContextManager[View]:

@@ -5,7 +5,7 @@ Everything is a dict under one lock. It is held for microseconds, but longer by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from heapq import nsmallest
@@ -13,6 +13,7 @@ from threading import RLock
 from uuid import uuid4
 
 from clickcurve.buckets.ladder import CLICKS, Ladder
+from clickcurve.keys import counts_key, is_breakdown
 from storage.contract import (
     CLOSED,
     FINAL,
@@ -42,6 +43,7 @@ class MemoryStore:
         self._erased: dict[str, int] = {}
         self._ids: dict[str, dict[tuple[int, int], int]] = {}  # id -> (owner, flush) -> accepted_us
         self._sources: dict[str, Source] = {}
+        self._notes: dict[str, str] = {}
 
     def uuid(self) -> str:
         return self._uuid
@@ -105,9 +107,9 @@ class MemoryStore:
         with self._lock:
             found = {}
             for key in keys:
-                row, erased_at = self._rows.get(key, {}).get(owner), self._erased.get(key, 0)
+                row, erased_at = self._rows.get(key, {}).get(owner), self._erased.get(counts_key(key), 0)
                 if row is not None or erased_at:
-                    found[key] = OwnRow(row.data if row is not None else None, erased_at)
+                    found[key] = OwnRow(row.whole if row is not None else None, erased_at)
             return found
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
@@ -122,6 +124,7 @@ class MemoryStore:
 
     # --- erasing, ids, sources ------------------------------------------------------------------------------------
     def erase(self, key: str, at_us: int) -> None:
+        key = counts_key(key)
         with self._lock:
             self._erased[key] = max(at_us, self._erased.get(key, 0))
 
@@ -134,6 +137,19 @@ class MemoryStore:
                 self._ids[id_] = {whose: stamp for whose, stamp in claims.items() if stamp >= before_us}
                 if not self._ids[id_]:
                     del self._ids[id_]
+
+    def note(self, name: str, value: str, kept_s: int | None = None) -> str:
+        with self._lock:
+            return self._notes.setdefault(name, value)
+
+    def drop_notes(self, names: Sequence[str]) -> None:
+        with self._lock:
+            for name in names:
+                self._notes.pop(name, None)
+
+    def notes(self) -> dict[str, str]:
+        with self._lock:
+            return dict(self._notes)
 
     def source(self, source: str) -> Source | None:
         return self._sources.get(source)
@@ -166,30 +182,26 @@ class MemoryStore:
 
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
         with self._lock:
-            keys = sorted(key for key in self._rows if after is None or key > after)
-            return [(key, self._link(key)) for key in keys[:limit]]
+            return self._page(after, limit, [key for key in self._rows if not is_breakdown(key)])
 
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         with self._lock:
-            return [(key, self._link(key)) for key in nsmallest(limit, (key for key in self._rows if key >= start))]
+            keys = nsmallest(limit, (key for key in self._rows if key >= start and not is_breakdown(key)))
+            return [(key, self._link(key)) for key in keys]
+
+    def _page(self, after: str | None, limit: int, keys: Iterable[str]) -> list[tuple[str, StoredLink]]:
+        some = sorted(key for key in keys if after is None or key > after)[:limit]
+        return [(key, self._link(key)) for key in some]
 
     @contextmanager
-    def view(self) -> Iterator[MemoryStore]:
-        seen = MemoryStore()
+    def view(self) -> Iterator[MemoryView]:
+        seen = MemoryView()
         with self._lock:
+            seen._notes = dict(self._notes)
             seen._owners, seen._erased, seen._sources = dict(self._owners), dict(self._erased), dict(self._sources)
             seen._ids = {id_: dict(claims) for id_, claims in self._ids.items()}
             seen._rows = {key: dict(rows) for key, rows in self._rows.items()}
         yield seen
-
-    def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
-        """Returns a page of ids, for a view."""
-        some = sorted(id_ for id_ in self._ids if after is None or id_ > after)[:limit]
-        return [(id_, max(self._ids[id_].values())) for id_ in some]
-
-    def sources(self) -> dict[str, Source]:
-        """Returns all sources, for a view."""
-        return dict(self._sources)
 
     def measures(self) -> Mapping[str, float]:
         return {}
@@ -199,4 +211,24 @@ class MemoryStore:
 
     def _link(self, key: str) -> StoredLink:
         rows = sorted(self._rows.get(key, {}).items())
-        return StoredLink(self._erased.get(key, 0), tuple(StoredRow(owner, row.data) for owner, row in rows))
+        return StoredLink(
+            self._erased.get(counts_key(key), 0), tuple(StoredRow(owner, row.whole) for owner, row in rows)
+        )
+
+
+class MemoryView(MemoryStore):
+    """A copy of the store as of one moment, with what only a view shows."""
+
+    def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
+        return self._page(after, limit, self._rows)
+
+    def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
+        found = ((key, self._link(key)) for key in keys)
+        return {key: link for key, link in found if link.rows or link.erased_at}
+
+    def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
+        some = sorted(id_ for id_ in self._ids if after is None or id_ > after)[:limit]
+        return [(id_, max(self._ids[id_].values())) for id_ in some]
+
+    def sources(self) -> dict[str, Source]:
+        return dict(self._sources)

@@ -4,7 +4,10 @@
 PATH="$PATH:/usr/sbin:/sbin"
 missing=""
 for program in "$@"; do
-    command -v "${program%%:*}" >/dev/null 2>&1 || missing="$missing ${program#*:}"
+    case "$program" in
+        /*) [ -e "${program%%:*}" ] || missing="$missing ${program#*:}" ;;
+        *) command -v "${program%%:*}" >/dev/null 2>&1 || missing="$missing ${program#*:}" ;;
+    esac
 done
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

@@ -28,6 +28,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "clickcurve.buckets": (),
     "clickcurve": ("clickcurve.buckets",),
     "clickcurve.limiter": ("clickcurve",),
+    "clickcurve.client": ("clickcurve",),
     **dict.fromkeys(("ingest", "storage", "query", "retention", "dashboard"), _PROGRAM),
     "server": PARTS,
     # What measures or tests the program may import all of it; what the two share imports neither.
@@ -52,6 +53,7 @@ DEFAULT_CLOCKS = (
     "clickcurve/limiter/limiter.py",
     "clickcurve/limiter/async_limiter.py",
     "clickcurve/limiter/backends/guard.py",
+    "clickcurve/client/client.py",
 )
 # A distribution whose import name differs.
 IMPORT_NAMES: Mapping[str, str] = {

@@ -36,8 +36,9 @@ def with_commas(count: float) -> str:
     return f"{count:,.{max(0, -floor(log10(count)))}f}"
 
 
-def short(count: int) -> str:
+def short(count: float) -> str:
     """Writes a count in at most five characters and never more than it is, as `1.2k`, `34k` or `5.6M`."""
+    count = int(count)
     size = 1
     for unit in ("", "k", "M", "G", "T", "P"):
         if count < 1_000 * size or unit == "P":

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """fill and edge are colours, or empty; dashed: the edge is; halo: of text, so that bars do not hide it."""
+    """fill and edge are colours, or empty; dashed: the edge is; size and bold are of text."""
 
     fill: str = ""
     edge: str = ""
     dashed: bool = False
-    halo: str = ""
     size: int = 12
     bold: bool = False
 
@@ -28,7 +27,6 @@ LIGHT: Mapping[str, Look] = {
     "partial": Look("#bcd2f3", "#2563c9"),
     "open": Look("#e6effb", "#2563c9", dashed=True),
     "label": Look("#59626d"),
-    "scale": Look("#59626d", halo="#ffffff"),
     "title": Look("#1b1f24", size=16, bold=True),
     "said": Look("#59626d", size=13),
 }
@@ -42,7 +40,6 @@ DARK: Mapping[str, Look] = {
     "partial": Look("#27446e", "#6aa5f8"),
     "open": Look("#1d2d45", "#6aa5f8", dashed=True),
     "label": Look("#a3adb8"),
-    "scale": Look("#a3adb8", halo="#15181c"),
     "title": Look("#eef1f4", size=16, bold=True),
     "said": Look("#a3adb8", size=13),
 }

@@ -12,16 +12,18 @@ from zoneinfo import ZoneInfo
 
 from clickcurve.visible import visible
 from dashboard.answers import CurveAnswer, PointAnswer
-from dashboard.pictures.axes import day_and_time, round_steps, time_marks, with_commas
+from dashboard.pictures.axes import day_and_time, round_steps, short, time_marks, with_commas
 from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape
 
 HOUR_S, DAY_S = 3_600, 86_400
+GUTTER = 44  # pixels left of the plot, for counts
 _HEAD, _FOOT, _LEGEND = 46, 22, 20  # pixels above the plot, below it, and for a line that explains the bars
 _COLUMN = 2  # pixels of the narrowest bar; points that are narrower share one
 _GAP_FROM = 4  # pixels of a bar from which there is a gap to the next
 _MARK_EVERY = 90  # pixels from one time to the next, at least
 _TEXT_PX, _TITLE_PX = 6.6, 9.0  # of a letter, about
-_HEADROOM = 14  # pixels above the highest line, for its label
+_MOST_LINES = 8
+_HEADROOM = 18  # pixels above the highest line, for its label
 
 # The seconds of a usual step, the shortest and the longest: a point of such a length is one step high.
 _STEPS: Mapping[str, tuple[int, int, int]] = {
@@ -49,21 +51,21 @@ def draw_curve(curve: CurveAnswer, width: int, height: int, titled: bool = True)
     """Draws a curve. titled: with the link's name, its total and its range above."""
     zone = ZoneInfo(curve.tz)
     said = curve_sentence(curve, zone)
-    shapes: list[Shape] = [Box("paper", 0, 0, 1, height)] if titled else []
-    bars = bars_of(curve, width // _COLUMN)
+    shapes: list[Shape] = []
+    bars = bars_of(curve, (width - GUTTER) // _COLUMN)
     legend = legend_of(curve, bars) if titled else ""
     top = (_HEAD if titled and height > 2 * _HEAD else 0) + _HEADROOM
     bottom = height - _FOOT - (_LEGEND if legend and height > 120 else 0)
     if titled and top > _HEADROOM:
         name = "all links" if curve.key is None else visible(curve.key)
-        shapes.append(Label("title", 0, 20, _fitting(name, width, _TITLE_PX), shift=8))
-        shapes.append(Label("said", 0, 39, _fitting(said, width, _TEXT_PX), shift=8))
+        shapes.append(Label("title", 0, 20, _fitting(name, width, _TITLE_PX), shift=8 - GUTTER))
+        shapes.append(Label("said", 0, 39, _fitting(said, width, _TEXT_PX), shift=8 - GUTTER))
     if curve.points and bottom - top >= 20:
-        shapes += _plot(curve, bars, zone, top, bottom, width)
+        shapes += _plot(curve, bars, zone, top, bottom, width - GUTTER)
     if legend and bottom < height - _FOOT:
-        shapes.append(Label("label", 0, height - 6, _fitting(legend, width, _TEXT_PX), shift=8))
+        shapes.append(Label("label", 0, height - 6, _fitting(legend, width, _TEXT_PX), shift=8 - GUTTER))
     name = "" if curve.key is None else f"{visible(curve.key)}: "
-    return Picture(width, height, name + said, tuple(shapes))
+    return Picture(width, height, name + said, tuple(shapes), GUTTER)
 
 
 def _fitting(text: str, width: int, letter_px: float) -> str:
@@ -181,7 +183,7 @@ def _plot(
 ) -> Iterable[Shape]:
     highest = max(bar.rate for bar in bars)
     whole = all(bar.rate == int(bar.rate) for bar in bars)
-    lines = round_steps(highest, max(1, int((bottom - top) // 36)), whole)
+    lines = round_steps(highest, min(_MOST_LINES, max(1, int((bottom - top) // 36))), whole)
     frame = _Frame(curve, top, bottom, lines[-1], width)
     yield from _shades(curve, frame)
     for line in lines:
@@ -189,8 +191,8 @@ def _plot(
     yield from _boxes(bars, frame)
     yield Line("base", bottom)
     for line in lines:
-        said = f"{with_commas(line)} {step_words(curve)}" if line == lines[-1] else with_commas(line)
-        yield Label("scale", 0, frame.y(line) - 3, said, shift=2)
+        yield Label("label", 0, frame.y(line) + 4, short(line) if line == int(line) else with_commas(line), "end", -6)
+    yield Label("label", 0, top - 5, step_words(curve))
     for number, (t, text) in enumerate(time_marks(frame.start, frame.end, zone, width // _MARK_EVERY)):
         x = frame.x(t)
         anchor = "start" if x < 0.04 else "end" if x > 0.96 else "middle"

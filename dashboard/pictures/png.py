@@ -27,7 +27,7 @@ def png_file(picture: Picture, theme: str, scale: float = 1.0) -> bytes:
     looks = THEMES.get(theme, LIGHT)
     size = round(picture.width * scale), round(picture.height * scale)
     image = Image.new("RGB", size, looks["paper"].fill)
-    pen = _Pen(ImageDraw.Draw(image), looks, scale, size[0])
+    pen = _Pen(ImageDraw.Draw(image), looks, scale, round(picture.gutter * scale), size[0])
     for shape in picture.shapes:
         pen.draw(shape)
     found = BytesIO()
@@ -38,8 +38,10 @@ def png_file(picture: Picture, theme: str, scale: float = 1.0) -> bytes:
 class _Pen:
     """Draws shapes on an image."""
 
-    def __init__(self, draw: ImageDraw.ImageDraw, looks: Mapping[str, Look], scale: float, width: int) -> None:
-        self._draw, self._looks, self._scale, self._width = draw, looks, scale, width
+    def __init__(
+        self, draw: ImageDraw.ImageDraw, looks: Mapping[str, Look], scale: float, gutter: int, width: int
+    ) -> None:
+        self._draw, self._looks, self._scale, self._gutter, self._width = draw, looks, scale, gutter, width
 
     def draw(self, shape: Box | Line | Label) -> None:
         look = self._looks[shape.part.partition(" ")[0]]
@@ -48,14 +50,12 @@ class _Pen:
                 self._box(look, self._across(left), self._down(top), self._across(right), self._down(bottom))
             case Line(_, y):
                 at = self._down(y)
-                self._draw.rectangle((0, at, self._width, at + max(0, round(self._scale) - 1)), look.fill)
+                self._draw.rectangle((self._gutter, at, self._width, at + max(0, round(self._scale) - 1)), look.fill)
             case Label(_, x, y, text, anchor, shift):
                 place = (self._across(x) + shift * self._scale, self._down(y))
-                halo = round(1.5 * self._scale) if look.halo else 0
                 font = _font(look.size * self._scale)
-                edge = look.halo or None
                 written = "".join(sign if sign in _LETTERS else quote(sign) for sign in text)
-                self._draw.text(place, written, look.fill, font, _ANCHORS[anchor], stroke_width=halo, stroke_fill=edge)
+                self._draw.text(place, written, look.fill, font, _ANCHORS[anchor])
 
     def _box(self, look: Look, left: int, top: int, right: int, bottom: int) -> None:
         # The last row and column that are filled: a box of no width is one pixel wide.
@@ -70,7 +70,7 @@ class _Pen:
             self._draw.line(dash, look.edge)
 
     def _across(self, part: float) -> int:
-        return round(part * self._width)
+        return self._gutter + round(part * (self._width - self._gutter))
 
     def _down(self, pixels: float) -> int:
         return round(pixels * self._scale)

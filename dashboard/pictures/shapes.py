@@ -1,7 +1,7 @@
 """The shapes that a picture is made of. Each names its part, which says how it looks in any theme.
 
-Across, places are parts of the picture's width, 0 to 1; down, they are pixels. So one picture fills whatever width a
-page has, and its text keeps its size.
+Across, places are parts of the plot's width, 0 to 1, right of a gutter in pixels; down, they are pixels. So one picture
+fills whatever width a page has, and its text keeps its size.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ Shape: TypeAlias = Box | Line | Label
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Shapes from back to front. said: what the picture shows, in a sentence."""
+    """Shapes from back to front. said: what the picture shows, in a sentence; gutter: pixels left of the plot."""
 
     width: int
     height: int
     said: str
     shapes: tuple[Shape, ...]
+    gutter: int = 0

@@ -19,11 +19,14 @@ def svg_file(picture: Picture, theme: str) -> bytes:
     style = styles(LIGHT if theme == AUTO else THEMES[theme])
     if theme == AUTO:
         style += f"@media(prefers-color-scheme:dark){{{styles(DARK)}}}"
-    body = "".join(_element(shape, lambda x: _px(x * width)) for shape in picture.shapes)
+    plot = width - picture.gutter
+    body = "".join(_element(shape, lambda x: _px(x * plot)) for shape in picture.shapes)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         f'role="img" aria-label={quoteattr(picture.said)}><title>{escape(picture.said)}</title>'
-        f"<style>text{{font:12px system-ui,sans-serif}}{style}</style>{body}</svg>"
+        f"<style>text{{font:12px system-ui,sans-serif}}{style}</style>"
+        f'<rect class="paper" width="{width}" height="{height}"/>'
+        f'<g transform="translate({picture.gutter})">{body}</g></svg>'
     ).encode()
 
 
@@ -45,8 +48,6 @@ def _style(part: str, look: Look) -> str:
         rules.append(f"stroke:{look.edge};stroke-width:1")
     if look.dashed:
         rules.append("stroke-dasharray:3 2")
-    if look.halo:
-        rules.append(f"stroke:{look.halo};stroke-width:3px;paint-order:stroke;stroke-linejoin:round")
     if look.size != 12 or look.bold:
         rules.append(f"font-size:{look.size}px{';font-weight:600' if look.bold else ''}")
     return f".{part}{{{';'.join(rules)}}}"
@@ -58,7 +59,7 @@ def _element(shape: Shape, across: Callable[[float], str]) -> str:
             size = f'width="{across(right - left)}" height="{_px(bottom - top)}"'
             return f'<rect class="{part}" x="{across(left)}" y="{_px(top)}" {size}/>'
         case Line(part, y):
-            return f'<rect class="{part}" x="0" y="{_px(y - 0.5)}" width="100%" height="1"/>'
+            return f'<rect class="{part}" x="0" y="{_px(y - 0.5)}" width="{across(1)}" height="1"/>'
         case Label(part, x, y, text, anchor, shift):
             placed = f' text-anchor="{anchor}"' if anchor != "start" else ""
             moved = f' dx="{shift}"' if shift else ""

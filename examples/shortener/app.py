@@ -11,7 +11,7 @@ What is worth copying:
 - The limiter stands in front of the application: a refused request costs nothing but the decision.
 - A user counts as one only with the right secret. A request with an invented one counts by its address, so inventing
   names brings no fresh limit.
-- Redirects are not limited, and carry no headers of the limiter.
+- Redirects are not limited, and carry no headers of the limiter. Middleware counts them: the routes know nothing of it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import AnyHttpUrl, BaseModel
 
 from clickcurve.asgi import Scope
+from clickcurve.client import AsyncClient, RedirectCounter
+from clickcurve.client.asgi import ClickMiddleware
 from clickcurve.limiter import AsyncLimiter, parse_rules
 from clickcurve.limiter.http.address import addresses
 from clickcurve.limiter.http.middleware import RateLimit
-from examples.redirector.app import Reporter
+from examples.redirector.app import client_from_environment
 
 HERE = Path(__file__).parent
 MAX_LINKS = 100_000
@@ -56,17 +57,17 @@ class Users:
         return {"user": self._names.get(shown.removeprefix("Bearer "), "")}
 
 
-def make(clickcurve: httpx.AsyncClient, limiter: AsyncLimiter, users: Users, trusted_proxies: str) -> FastAPI:
-    """Makes the application. clickcurve: the client that reports hits."""
+def make(clicks: AsyncClient, limiter: AsyncLimiter, users: Users, trusted_proxies: str) -> FastAPI:
+    """Makes the application. clicks: the client that reports hits."""
     links: dict[str, str] = {}
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        app.state.reporter = Reporter(clickcurve)
         yield
-        await app.state.reporter.close()
+        await clicks.close()
 
     app = FastAPI(lifespan=life)
+    app.add_middleware(ClickMiddleware, counter=RedirectCounter(clicks, trusted_proxies=trusted_proxies))
     app.add_middleware(
         RateLimit,
         limiter=limiter,
@@ -84,10 +85,9 @@ def make(clickcurve: httpx.AsyncClient, limiter: AsyncLimiter, users: Users, tru
         return {"key": key, "short": str(request.url_for("follow", key=key))}
 
     @app.get("/{key}")
-    async def follow(key: str, request: Request) -> Response:
+    async def follow(key: str) -> Response:
         if key not in links:
             raise HTTPException(404, "no such link")
-        request.app.state.reporter.hit(key, request.headers.get("user-agent", ""))
         return RedirectResponse(links[key], 302, {"Cache-Control": "no-store"})
 
     return app
@@ -97,14 +97,8 @@ def from_environment() -> FastAPI:
     """Makes the application that the environment describes."""
     rules = tomllib.loads(Path(os.environ.get("LIMITS", HERE / "limits.toml")).read_text())["limits"]
     users = json.loads(Path(os.environ["USERS"]).read_text()) if "USERS" in os.environ else {}
-    token = os.environ.get("CLICKCURVE_TOKEN")
-    client = httpx.AsyncClient(
-        base_url=os.environ.get("CLICKCURVE_URL", "http://127.0.0.1:8080"),
-        headers={"Authorization": f"Bearer {token}"} if token else {},
-        timeout=10.0,
-    )
     limiter = AsyncLimiter(parse_rules(rules))
-    return make(client, limiter, Users(users), os.environ.get("TRUSTED_PROXIES", ""))
+    return make(client_from_environment(), limiter, Users(users), os.environ.get("TRUSTED_PROXIES", ""))
 
 
 app = from_environment()

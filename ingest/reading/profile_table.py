@@ -65,7 +65,7 @@ def made_batch(people: Counts, bots: Counts, words: CountsByProfile, name: str |
     if not numbers:
         return Batch(people, bots, ids, {}, None)
     places: dict[tuple[str, ...], int] = {}
-    profiles = [(places.setdefault(names, len(places)), values) for names, values in numbers]
+    profiles = [(places.setdefault(names, len(places)), values, unknown) for names, values, unknown in numbers]
     wordy = [one if type(one) is WordyIdentified else WordyIdentified(one.id, one.people, one.bots) for one in ids]
     return WordyBatch(people, bots, wordy, {}, None, {}, list(places), profiles, numbered)
 

@@ -34,10 +34,12 @@ class Profile(NamedTuple):
     """A value for each dimension that was counted when the hit came.
 
     "" where none is given. It names them itself, because they may be others after a restart, when the journal is read.
+    unknown: visitors are counted, and the hit does not say enough to tell its visitor from others.
     """
 
     dimensions: tuple[str, ...]
     values: tuple[str, ...]
+    unknown: bool = False
 
 
 class Words(NamedTuple):

@@ -35,6 +35,7 @@ from server.http.health_routes import Readiness
 from server.http.health_routes import router as server_routes
 from server.http.open_door import OpenDoor
 from server.http.openapi import describe
+from server.http.page import PageSources, include_page
 from server.http.problems import Problems
 from server.http.unheard import naming_unheard
 from server.limiter.limiter import ServerLimiter
@@ -74,13 +75,14 @@ def create_app(
     open_door: OpenDoor,
     unstored: Unstored,
     reader: ProfileReader,
+    page: PageSources,
     siblings: Siblings | None = None,
     breakdowns: APIRouter | None = None,
 ) -> FrontDoor:
     """Joins the parts into the application that uvicorn runs.
 
-    unstored: what the worker holds that the store may lack. siblings: this machine's other workers, if any.
-    breakdowns: their routes; None for a server that divides no hits.
+    unstored: what the worker holds that the store may lack. page: what the page shows beside answers. siblings: this
+    machine's other workers, if any. breakdowns: their routes; None for a server that divides no hits.
     """
     room = BodyRoom(monotonic)
     hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=reader, room=room)
@@ -109,6 +111,7 @@ def create_app(
     if breakdowns is not None:
         app.include_router(breakdowns)
     app.include_router(picture_routes(queries))
+    include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock)
     app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room))
     app.include_router(limit_routes(limiter.limiter, limiter.addresses, limiter.dialect))
     app.include_router(server_routes(readiness, metrics))

@@ -53,7 +53,9 @@ class Token:
 
 IMPORTS = "/v1/import/"
 SUM = "/v1/sum"  # a question, with more keys than a path holds
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"})
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json", "/login"})
+OPEN_BELOW = ("/static/", "/share/")  # what pages load; and addresses that are signed
+OPEN_FORMS = frozenset({"/login", "/logout"})
 
 
 def scope_of(method: str, path: str) -> Scope | None:
@@ -61,7 +63,9 @@ def scope_of(method: str, path: str) -> Scope | None:
     if method in ("GET", "HEAD"):
         if path.startswith(IMPORTS):
             return Scope.write  # an import asks how far it has come
-        return None if path in OPEN_PATHS else Scope.read
+        return None if path in OPEN_PATHS or path.startswith(OPEN_BELOW) else Scope.read
+    if method == "POST" and path in OPEN_FORMS:
+        return None
     if method in ("POST", "PUT", "PATCH"):
         return Scope.read if path == SUM and method == "POST" else Scope.write
     return Scope.admin

@@ -10,11 +10,12 @@ from collections import Counter
 from contextlib import suppress
 
 from clickcurve.asgi import SAFE, Application, Message, Receive, Scope, Send, close_unanswered
-from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
+from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, NotAllowed, NotAuthenticated
 from clickcurve.limiter.http.middleware import WRITES, send_refusal
 from ingest.reading.hit_endpoint import HitRoutes
 from server.http.auth import SUM, Gate, scope_of
 from server.http.open_door import OpenDoor
+from server.http.page import cookie_of, is_page, to_login
 from server.http.problems import Problems
 from server.limiter.limiter import ServerLimiter
 
@@ -71,11 +72,19 @@ class FrontDoor:
 
     def _check_token(self, scope: Scope) -> None:
         needed = scope_of(scope["method"], scope["path"])
-        if needed is not None:
-            self._gate.check(needed, _authorization(scope))
+        if needed is None:
+            if scope["method"] == "POST":  # a form of the page, which signs in or out
+                self._open_door.check_page(dict(scope["headers"]))
+            return
+        shown = _authorization(scope)
+        if shown is None and scope["method"] == "GET":
+            shown = cookie_of(scope)  # for reading alone, so that no other site can write by it
+        self._gate.check(needed, shown)
 
     async def _refuse(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
         response = self._problems.answer(error)
+        if isinstance(error, NotAuthenticated | NotAllowed) and is_page(scope):
+            response = to_login(scope)
         if scope["method"] != "GET":
             response.headers["Connection"] = "close"  # its body is not read
         self.answers[response.status_code] += 1

@@ -10,7 +10,7 @@ itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
 
@@ -79,7 +79,7 @@ class OpenDoor:
         if host not in self._known:
             self._check_host(host)
         if (b"origin" in headers or b"sec-fetch-site" in headers) and scope["method"] not in _READS:
-            self._check_page(headers)
+            self.check_page(headers)
 
     def _check_host(self, host: bytes) -> None:
         shown = host.decode("latin-1")
@@ -108,7 +108,8 @@ class OpenDoor:
         except ValueError:
             return False
 
-    def _check_page(self, headers: dict[bytes, bytes]) -> None:
+    def check_page(self, headers: Mapping[bytes, bytes]) -> None:
+        """Raises ForeignPage if a page of another site sends this, as far as its headers tell."""
         origin = headers.get(b"origin")
         if origin is None:
             is_ours = headers.get(b"sec-fetch-site") != b"cross-site"
@@ -118,8 +119,8 @@ class OpenDoor:
             is_ours = b"*" in self._origins or origin in (b"http://" + host, b"https://" + host, *self._origins)
         if not is_ours:
             raise ForeignPage(
-                "a page of another site may not write to a server without tokens: list the site in the setting "
-                "cors_origins, or make a token with `clickcurve token create`",
+                "a page of another site may not write without a token: list the site in the setting cors_origins, or "
+                "make a token with `clickcurve token create`",
                 field="Origin" if origin is not None else "Sec-Fetch-Site",
                 value=origin if origin is not None else headers.get(b"sec-fetch-site"),
                 rule="the server's own origin, or one in cors_origins",

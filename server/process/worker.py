@@ -29,7 +29,9 @@ from server.http.callers import Callers
 from server.http.connection import DRAIN_S, connection_class
 from server.http.health_routes import Readiness
 from server.http.open_door import OpenDoor, answering_pages
+from server.http.page import PageSources
 from server.http.problems import Problems
+from server.http.shares import Shares
 from server.limiter.history import LimitHistory
 from server.limiter.limiter import ServerLimiter
 from server.logs import log
@@ -156,8 +158,13 @@ class Worker:
             OpenDoor(settings.host, settings.allowed_hosts, settings.cors_origins),
             self.unstored,
             profile_reader(settings),
+            self._page(gate),
             self.siblings if settings.workers > 1 else None,
         )
+
+    def _page(self, gate: Gate) -> PageSources:
+        shares = Shares(data_folder.shares_file(self.settings.data))
+        return PageSources(gate, shares, self.metrics, self.settings.store.partition(":")[0])
 
     def _limit_history(self) -> LimitHistory:
         """Makes a history that hears every decision of the limiter, and knows its events and names of callers."""
@@ -370,7 +377,7 @@ def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], No
 
     def started() -> None:
         worker.listening = True
-        log.info("listening", extra={"url": url, "journal": worker.name, "hits_recovered": hits})
+        log.info("listening", extra={"url": url, "page": f"{url}/", "journal": worker.name, "hits_recovered": hits})
         listening()
 
     return Uvicorn(config, started)

@@ -1,16 +1,19 @@
-"""Keys as partitions have them, and a walk through a whole table in the cluster's own order.
+"""Keys and rows as partitions have them, and a walk through a whole table in the cluster's own order.
 
 That order is by the token of the key, then by the key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain, groupby
 from operator import itemgetter
 from zlib import crc32
 
-from storage.cassandra.cql import Cql, Rows, Statement
+from clickcurve.keys import breakdown_of, counts_key
+from storage.cassandra.cql import Cql, Rows, Statement, Values
+from storage.cassandra.statements import SAVE, SAVE_BOTH, SAVE_BY, SAVE_OPEN
+from storage.contract import SavedRow, StoredLink, StoredRow
 
 SHARDS = 16  # of a day in due and touched
 
@@ -20,6 +23,11 @@ _EMPTY = "\0"  # not a stored key: links' keys begin with two NULs or none, name
 def partition_key(key: str) -> str:
     """Returns a stored key as tables have it: the empty one, of the row of all links, cannot be a partition key."""
     return key or _EMPTY
+
+
+def partition_of(key: str) -> str:
+    """Returns the partition that holds the row of a stored key: a breakdown is in that of its counts."""
+    return partition_key(counts_key(key))
 
 
 def stored_key_of(partition: str) -> str:
@@ -49,3 +57,48 @@ def _keys_after(found: list[tuple[str, Rows]], after: str) -> list[tuple[str, Ro
     """Returns those after `after` of the keys with the first token that was read; all if `after` is gone."""
     keys = [key for key, _ in found]
     return found[keys.index(after) + 1 :] if after in keys else found
+
+
+# --- what a partition of `rows` holds ---------------------------------------------------------------------------------
+def link_of_rows(rows: Rows) -> StoredLink:
+    """Returns a partition's rows (owner, data, erased_at) as a link, in their order, without empty ones."""
+    erased_at = next((at for owner, _, at in rows if owner == 0 and at is not None), 0)
+    return StoredLink(erased_at, tuple([StoredRow(owner, data) for owner, data, _ in rows if data is not None]))
+
+
+def as_they_are(rows: Rows) -> Rows:
+    return rows
+
+
+def joined(rows: Rows) -> Rows:
+    """Turns rows (owner, by_open, by_closed, erased_at) into what `link_of_rows` takes."""
+    return [(owner, None if opened is None else opened + (closed or b""), at) for owner, opened, closed, at in rows]
+
+
+def counts_in(rows: Rows) -> Rows:
+    """Takes the counts out of rows (owner, data, by_open, by_closed, erased_at)."""
+    return [(owner, data, at) for owner, data, _, _, at in rows]
+
+
+def breakdowns_in(rows: Rows) -> Rows:
+    """Takes the breakdowns out of such rows."""
+    return joined([(owner, opened, closed, at) for owner, _, opened, closed, at in rows])
+
+
+def writes_of(rows: Mapping[str, SavedRow], stamp: int, owner: int) -> Iterator[tuple[Statement, list[Values]]]:
+    """Yields the writes of these rows by their statements: one write for all that is saved of a link."""
+    writes: dict[Statement, list[Values]] = {}
+    for key in sorted({counts_key(key) for key in rows}):
+        values: Values
+        counts, divided = rows.get(key), rows.get(breakdown_of(key))
+        if divided is None:
+            assert counts is not None
+            statement, values = SAVE, (counts.data,)
+        elif counts is None:
+            statement, values = SAVE_BY, (divided.data, divided.closed)
+        elif divided.closed_stays:
+            statement, values = SAVE_OPEN, (counts.data, divided.data)
+        else:
+            statement, values = SAVE_BOTH, (counts.data, divided.data, divided.closed)
+        writes.setdefault(statement, []).append((stamp, *values, partition_key(key), owner))
+    yield from writes.items()

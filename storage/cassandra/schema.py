@@ -1,8 +1,11 @@
 """The tables of a Clickcurve keyspace: made, checked, and shown as text.
 
-A partition of `rows` holds one link: a packed row for each owner, each in one cell. A cell is written whole, with a
-pinned stamp. So any version of it is a whole row as of its mark, repeats change nothing, and a newer epoch wins over
-any late write of an older one. Nothing in `rows` is ever deleted or expires: it has no tombstones.
+A partition of `rows` holds one link: a packed row for each owner, each in one cell, and its breakdown in two. A cell is
+written whole, with a pinned stamp. So any version of it is a whole row as of its mark, repeats change nothing, and a
+newer epoch wins over any late write of an older one. Nothing in `rows` is deleted or expires: it has no tombstones.
+
+Of a breakdown most flushes write the open part only. That the closed part beside it belongs to it is sure: the first
+flush of an epoch, and any that follows a failed one, write both parts of all rows that a late write can be of.
 
 No table has gc_grace_seconds = 0: for that long replicas keep what they promised in rounds of conditional updates.
 """
@@ -60,6 +63,14 @@ class Table:
     def alter(self, keyspace: str) -> str:
         return f"ALTER TABLE {keyspace}.{self.name} WITH {self._options()}"
 
+    def add(self, keyspace: str, columns: Iterable[str]) -> str:
+        added = ", ".join(f"{name} {self.columns[name]}" for name in columns)
+        return f"ALTER TABLE {keyspace}.{self.name} ADD {added}"
+
+    def lacks(self, columns: Mapping[str, str]) -> list[str]:
+        """Returns which columns an older program's table lacks; [] if it has all, or others."""
+        return [name for name in self.columns if name not in columns] if columns.items() <= self.columns.items() else []
+
     def _options(self) -> str:
         return (
             f"compaction = {_map(self.compaction)}\n    AND gc_grace_seconds = {self.gc_grace_s}"
@@ -73,7 +84,14 @@ TABLES = (
     Table(
         "rows",
         "one packed row per link and owner, where owner 0 says when the link was erased",
-        {"short_key": "text", "owner": "int", "data": "blob", "erased_at": "bigint"},
+        {
+            "short_key": "text",
+            "owner": "int",
+            "data": "blob",
+            "erased_at": "bigint",
+            "by_open": "blob",
+            "by_closed": "blob",
+        },
         "(short_key), owner",
     ),
     Table(
@@ -189,7 +207,12 @@ def apply_schema(cluster: Administered, ladder: Ladder | None, replication: int 
         if table.name not in columns:
             cluster.define(table.create(keyspace))
             done.append(f"table {table.name} made")
-        elif columns[table.name] == table.columns and table.name in wrong:
+            continue
+        if lacking := table.lacks(columns[table.name]):
+            cluster.define(table.add(keyspace, lacking))
+            done.append(f"table {table.name}: {', '.join(lacking)} added")
+            columns[table.name] = dict(table.columns)
+        if columns[table.name] == table.columns and table.name in wrong:
             cluster.define(table.alter(keyspace))
             done.append(f"table {table.name}: {', '.join(wrong[table.name])} set")
     done += _write_notes(cluster, ladder or CLICKS)
@@ -230,6 +253,9 @@ def _findings(cluster: Administered, ladder: Ladder | None) -> Iterator[Finding]
     for table in TABLES:
         if table.name not in columns:
             yield Finding(f"keyspace {keyspace} has no table {table.name}: {mend}", fatal=True)
+            return
+        if lacking := table.lacks(columns[table.name]):
+            yield Finding(f"table {keyspace}.{table.name} lacks {', '.join(lacking)}: {mend}", fatal=True)
             return
         if columns[table.name] != table.columns:
             yield Finding(

@@ -17,13 +17,44 @@ LINK = Statement("LINK", "SELECT owner, data, erased_at FROM rows WHERE short_ke
 LOAD_OWN = Statement(
     "LOAD_OWN", "SELECT owner, data, erased_at FROM rows WHERE short_key = ? AND owner IN (0, ?)", READ
 )
+# A breakdown has two cells beside that of its counts. Whatever a flush brings of a link is one write of one partition.
+LINK_BY = Statement("LINK_BY", "SELECT owner, by_open, by_closed, erased_at FROM rows WHERE short_key = ?", READ)
+LOAD_OWN_BY = Statement(
+    "LOAD_OWN_BY",
+    "SELECT owner, data, by_open, by_closed, erased_at FROM rows WHERE short_key = ? AND owner IN (0, ?)",
+    READ,
+)
 SAVE = Statement("SAVE", "UPDATE rows USING TIMESTAMP ? SET data = ? WHERE short_key = ? AND owner = ?", WRITE)
+SAVE_OPEN = Statement(
+    "SAVE_OPEN", "UPDATE rows USING TIMESTAMP ? SET data = ?, by_open = ? WHERE short_key = ? AND owner = ?", WRITE
+)
+SAVE_BOTH = Statement(
+    "SAVE_BOTH",
+    "UPDATE rows USING TIMESTAMP ? SET data = ?, by_open = ?, by_closed = ? WHERE short_key = ? AND owner = ?",
+    WRITE,
+)
+SAVE_BY = Statement(
+    "SAVE_BY", "UPDATE rows USING TIMESTAMP ? SET by_open = ?, by_closed = ? WHERE short_key = ? AND owner = ?", WRITE
+)
 ERASE = Statement("ERASE", "UPDATE rows USING TIMESTAMP ? SET erased_at = ? WHERE short_key = ? AND owner = 0", WRITE)
 WALK_FIRST = Statement("WALK_FIRST", "SELECT token(short_key), short_key, owner, data, erased_at FROM rows", READ)
 KEYS = Statement("KEYS", "SELECT DISTINCT short_key FROM rows", READ)
 WALK_FROM = Statement(
     "WALK_FROM",
     "SELECT token(short_key), short_key, owner, data, erased_at FROM rows WHERE token(short_key) >= token(?)",
+    READ,
+)
+
+WALK_BY_FIRST = Statement(
+    "WALK_BY_FIRST", "SELECT token(short_key), short_key, owner, data, by_open, by_closed, erased_at FROM rows", READ
+)
+WALK_BY_ONE = Statement(
+    "WALK_BY_ONE", "SELECT owner, data, by_open, by_closed, erased_at FROM rows WHERE short_key = ?", READ
+)
+WALK_BY_FROM = Statement(
+    "WALK_BY_FROM",
+    "SELECT token(short_key), short_key, owner, data, by_open, by_closed, erased_at FROM rows"
+    " WHERE token(short_key) >= token(?)",
     READ,
 )
 
@@ -111,6 +142,9 @@ ERASURES = Statement("ERASURES", "SELECT short_key FROM erasures WHERE hour = ? 
 # --- meta and the cluster's clock -----------------------------------------------------------------------------------
 META = Statement("META", "SELECT name, value FROM meta", READ)
 NOTE = Statement("NOTE", "INSERT INTO meta (name, value) VALUES (?, ?) IF NOT EXISTS", CONDITION)
+NOTE_FOR = Statement("NOTE_FOR", "INSERT INTO meta (name, value) VALUES (?, ?) IF NOT EXISTS USING TTL ?", CONDITION)
+NOTED = Statement("NOTED", "SELECT value FROM meta WHERE name = ?", SERIAL_READ)
+DROP_NOTE = Statement("DROP_NOTE", "DELETE FROM meta WHERE name = ? IF EXISTS", CONDITION)
 NOW_MS = Statement("NOW_MS", "SELECT toUnixTimestamp(now()) FROM system.local", READ)
 
 STATEMENTS = {each.name: each for each in list(globals().values()) if isinstance(each, Statement)}

@@ -15,21 +15,51 @@ from threading import Lock
 
 from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
-from clickcurve.keys import ALL_LINKS
-from storage.cassandra.cql import Cql, Rows
+from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown
+from storage.cassandra.cql import Cql
 from storage.cassandra.day_index import DayIndex, KeyOnDay
 from storage.cassandra.erasures import Erasures
 from storage.cassandra.ids import REPLAY_US, IdsTable
 from storage.cassandra.owners import OwnersTable
-from storage.cassandra.partitions import partition_key, partitions, stored_key_of
+from storage.cassandra.partitions import (
+    as_they_are,
+    breakdowns_in,
+    counts_in,
+    joined,
+    link_of_rows,
+    partition_key,
+    partition_of,
+    partitions,
+    stored_key_of,
+    writes_of,
+)
 from storage.cassandra.row_cache import CachedRow, RowCache
 from storage.cassandra.sources import SourcesTable
-from storage.cassandra.statements import KEYS, LINK, LOAD_OWN, META, SAVE, WALK_FIRST, WALK_FROM
-from storage.contract import Held, OwnerRecord, OwnRow, SavedRow, Source, StoredLink, StoredRow
+from storage.cassandra.statements import (
+    DROP_NOTE,
+    KEYS,
+    LINK,
+    LINK_BY,
+    LOAD_OWN,
+    LOAD_OWN_BY,
+    META,
+    NOTE,
+    NOTE_FOR,
+    NOTED,
+    WALK_BY_FIRST,
+    WALK_BY_FROM,
+    WALK_BY_ONE,
+    WALK_FIRST,
+    WALK_FROM,
+)
+from storage.contract import Held, OwnerRecord, OwnRow, SavedRow, Source, StoredLink
 
 CACHE_BYTES = 64 * 1024 * 1024
 IDS_PER_FENCE = 1_000
 KEYS_PER_PAGE = 5_000
+NOTE_ATTEMPTS = 3
+_NOTE = "note:"  # before the name of each note in meta
+_KEYS_OF_ALL = ALL_LINKS, breakdown_of(ALL_LINKS)
 
 _writes = count(1)  # of the process, over all stores that it opens: an epoch belongs to a process
 
@@ -112,9 +142,7 @@ class CassandraStore:
                 missing.append(key)
             else:
                 found[key] = OwnRow(kept.data, kept.erased_at)
-        partitions_read = self._cql.run_each(LOAD_OWN, [(partition_key(key), owner) for key in missing])
-        for key, rows in zip(missing, partitions_read, strict=True):
-            link = _link(rows)
+        for key, link in self._read_own(owner, missing):
             erased_at[key] = link.erased_at
             if link.rows:
                 self._cache.put(owner, key, CachedRow(link.rows[0].data, link.erased_at))
@@ -123,6 +151,19 @@ class CassandraStore:
                 found[key] = OwnRow(None, link.erased_at)
         self._erased_at[owner] = erased_at
         return found
+
+    def _read_own(self, owner: int, keys: Sequence[str]) -> Iterator[tuple[str, StoredLink]]:
+        """Yields these rows of an owner. A breakdown is read together with its row of counts."""
+        wanted = frozenset(keys)
+        divided = [key for key in keys if is_breakdown(key)]
+        plain = [key for key in keys if not is_breakdown(key) and breakdown_of(key) not in wanted]
+        found = self._cql.run_each(LOAD_OWN, [(partition_of(key), owner) for key in plain]) if plain else []
+        yield from zip(plain, map(link_of_rows, found), strict=True)
+        found = self._cql.run_each(LOAD_OWN_BY, [(partition_of(key), owner) for key in divided]) if divided else []
+        for key, rows in zip(divided, found, strict=True):
+            yield key, link_of_rows(breakdowns_in(rows))
+            if counts_key(key) in wanted:
+                yield counts_key(key), link_of_rows(counts_in(rows))
 
     def _look_for_erasures(self, owner: int) -> None:
         """Drops cached rows of links that were erased; once in each flush, before its first row."""
@@ -133,7 +174,7 @@ class CassandraStore:
             if erased is None:
                 self._cache.clear()
             for key in erased or ():
-                self._cache.drop_link(stored_key_of(key))
+                self._drop_from_cache(stored_key_of(key))
             self._looked.add(owner)
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
@@ -144,15 +185,15 @@ class CassandraStore:
         due, touched = _to_list(rows, before)
         self._days.note_due(held.owner, held.epoch, stamp, due)
         self._days.note_touched(touched)
-        values = [(stamp, row.data, partition_key(key), held.owner) for key, row in sorted(rows.items())]
-        self._cql.run_each(SAVE, values)
+        for statement, values in writes_of(rows, stamp, held.owner):
+            self._cql.run_each(statement, values)
         for name, source in sources.items():
             self._sources.move(name, held, source)
         for key, row in rows.items():
             kept = before[key]
             if kept is not None:
                 days = row.due_day, row.touched_day if row.touched_day is not None else kept.touched_day
-                self._cache.put(held.owner, key, CachedRow(row.data, kept.erased_at, *days))
+                self._cache.put(held.owner, key, CachedRow(row.whole, kept.erased_at, *days))
 
     def _take_from_cache(self, owner: int, key: str) -> CachedRow | None:
         """Takes a row out of the cache. None if the erasure of its link is not known."""
@@ -172,11 +213,15 @@ class CassandraStore:
     # --- erasing, ids, sources ------------------------------------------------------------------------------------
     def erase(self, key: str, at_us: int) -> None:
         try:
-            self._erasures.erase(partition_key(key), at_us)
+            self._erasures.erase(partition_of(key), at_us)
         finally:
-            self._cache.drop_link(key)
+            self._drop_from_cache(counts_key(key))
+
+    def _drop_from_cache(self, key: str) -> None:
+        for row in (key, breakdown_of(key)):
+            self._cache.drop_link(row)
             for erased_at in list(self._erased_at.values()):
-                erased_at.pop(key, None)
+                erased_at.pop(row, None)
 
     def newest_erasure(self) -> int:
         """Returns 0: erasures come from the clocks of several machines."""
@@ -184,6 +229,23 @@ class CassandraStore:
 
     def forget_ids(self, before_us: int) -> None:
         """Returns at once: claims expire."""
+
+    def note(self, name: str, value: str, kept_s: int | None = None) -> str:
+        for _ in range(NOTE_ATTEMPTS):
+            if kept_s is None:
+                self._cql.apply_if(NOTE, (_NOTE + name, value))
+            else:
+                self._cql.apply_if(NOTE_FOR, (_NOTE + name, value, kept_s))
+            for (noted,) in self._cql.run(NOTED, (_NOTE + name,)):
+                return str(noted)
+        raise StoreUnavailable(f"it is not known whether {name} was noted")
+
+    def drop_notes(self, names: Sequence[str]) -> None:
+        self._cql.apply_each_if(DROP_NOTE, [(_NOTE + name,) for name in names])
+
+    def notes(self) -> dict[str, str]:
+        noted: dict[str, str] = dict(self._cql.run(META))
+        return {name.removeprefix(_NOTE): value for name, value in noted.items() if name.startswith(_NOTE)}
 
     def source(self, source: str) -> Source | None:
         return self._sources.get(source)
@@ -193,7 +255,9 @@ class CassandraStore:
 
     # --- reading --------------------------------------------------------------------------------------------------
     async def rows(self, key: str) -> StoredLink:
-        return _link(await self._cql.ask(LINK, (partition_key(key),)))
+        if is_breakdown(key):
+            return link_of_rows(joined(await self._cql.ask(LINK_BY, (partition_of(key),))))
+        return link_of_rows(await self._cql.ask(LINK, (partition_key(key),)))
 
     async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
         return await self._ids.claimed(ids, since_us)
@@ -210,22 +274,31 @@ class CassandraStore:
             return list(islice(self._walk(after, limit + 1), limit))
         found: list[tuple[str, StoredLink]] = []
         while len(found) < limit and (keys := self._days.touched(days, after, limit - len(found))):
-            links = map(_link, self._cql.run_each(LINK, [(key,) for key in keys]))
+            links = map(link_of_rows, self._cql.run_each(LINK, [(key,) for key in keys]))
             found += [(stored_key_of(key), link) for key, link in zip(keys, links, strict=True) if link.rows]
             after = stored_key_of(keys[-1])
         return found
 
+    def _walk_all(self, after: str | None, size: int) -> Iterator[list[tuple[str, StoredLink]]]:
+        """Yields of each partition after that of `after` its rows of counts and its breakdowns, if it has some."""
+        last = None if after is None else partition_of(after)
+        for key, rows in partitions(self._cql, WALK_BY_FIRST, WALK_BY_FROM, last, size):
+            some = [row[2:] for row in rows]
+            stored = stored_key_of(key)
+            both = (stored, link_of_rows(counts_in(some))), (breakdown_of(stored), link_of_rows(breakdowns_in(some)))
+            yield [(each, link) for each, link in both if link.rows]
+
     def _walk(self, after: str | None, size: int) -> Iterator[tuple[str, StoredLink]]:
         last = None if after is None else partition_key(after)
         for key, rows in partitions(self._cql, WALK_FIRST, WALK_FROM, last, size):
-            link = _link([row[2:] for row in rows])
+            link = link_of_rows([row[2:] for row in rows])
             if link.rows:
                 yield stored_key_of(key), link
 
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         found: list[tuple[str, StoredLink]] = []
         while len(found) < limit and (keys := self._smallest_keys(start, limit - len(found))):
-            links = map(_link, self._cql.run_each(LINK, [(partition_key(key),) for key in keys]))
+            links = map(link_of_rows, self._cql.run_each(LINK, [(partition_key(key),) for key in keys]))
             found += [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
             start = f"{keys[-1]}\0"  # the next one that there can be
         return found
@@ -238,7 +311,9 @@ class CassandraStore:
 
     @contextmanager
     def view(self) -> Iterator[CassandraView]:
-        yield CassandraView(self, _link(self._cql.run(LINK, (partition_key(ALL_LINKS),))))
+        rows = self._cql.run(WALK_BY_ONE, (partition_key(ALL_LINKS),))
+        both = (ALL_LINKS, link_of_rows(counts_in(rows))), (breakdown_of(ALL_LINKS), link_of_rows(breakdowns_in(rows)))
+        yield CassandraView(self, [(key, link) for key, link in both if link.rows])
 
     def measures(self) -> Mapping[str, float]:
         return {
@@ -253,32 +328,43 @@ class CassandraStore:
 
 
 class CassandraView:
-    """The store as it goes on, except the ALL_LINKS rows: those are from before the view."""
+    """The store as it goes on, except the rows of all links: those are from before the view."""
 
-    def __init__(self, store: CassandraStore, all_links: StoredLink) -> None:
+    def __init__(self, store: CassandraStore, all_links: list[tuple[str, StoredLink]]) -> None:
         self._store = store
-        self._all_links = [(ALL_LINKS, all_links)] if all_links.rows else []
+        self._all_links = all_links
 
     def owners(self) -> list[OwnerRecord]:
         return self._store.owners()
 
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
-        found = self._all_links[:limit] if after is None else []
-        rest = self._store._walk(None if after == ALL_LINKS else after, limit + 1)
-        found += islice((each for each in rest if each[0] != ALL_LINKS), limit - len(found))
+        """Returns a page. Both rows of a link come in one, which may be one longer than `limit` for that."""
+        found = list(self._all_links) if after is None else []
+        for both in self._store._walk_all(None if after in _KEYS_OF_ALL else after, limit + 1):
+            if len(found) >= limit:
+                break
+            found += [each for each in both if each[0] not in _KEYS_OF_ALL]
         return found
+
+    def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
+        """Returns what is stored of these keys now, however long ago the view began."""
+        found: dict[str, StoredLink] = {}
+        for statement, of, some in (
+            (LINK, as_they_are, [key for key in keys if not is_breakdown(key)]),
+            (LINK_BY, joined, [key for key in keys if is_breakdown(key)]),
+        ):
+            read = self._store._cql.run_each(statement, [(partition_of(key),) for key in some])
+            found |= {key: link_of_rows(of(rows)) for key, rows in zip(some, read, strict=True)}
+        return {key: link for key, link in found.items() if link.rows or link.erased_at}
+
+    def notes(self) -> dict[str, str]:
+        return self._store.notes()
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         return self._store._ids.page(after, limit)
 
     def sources(self) -> dict[str, Source]:
         return self._store._sources.all()
-
-
-def _link(rows: Rows) -> StoredLink:
-    """Returns a partition's rows (owner, data, erased_at) as a link, in their order, without empty ones."""
-    erased_at = next((at for owner, _, at in rows if owner == 0 and at is not None), 0)
-    return StoredLink(erased_at, tuple([StoredRow(owner, data) for owner, data, _ in rows if data is not None]))
 
 
 def _to_list(

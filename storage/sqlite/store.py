@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.keys import BREAKDOWN_KEYS, counts_key, is_breakdown
 from storage.contract import (
     CLOSED,
     FINAL,
@@ -33,18 +34,24 @@ from storage.sqlite.connections import BUSY_S, Connections
 from storage.sqlite.file import translate_errors, unavailable
 
 KEYS_PER_QUERY = 500
+_NOTE = "note:"  # before the name of each note in meta
 IDS_PER_TRANSACTION = 1_000
 IDS_PER_FORGETTING = 5_000
 
 _MANY = f"({','.join('?' * KEYS_PER_QUERY)})"
 _OWN = f"SELECT key, data FROM rows WHERE key IN {_MANY} AND owner = ?"
 _ERASED = f"SELECT key, at_us FROM erased WHERE key IN {_MANY}"
+_ROWS = f"SELECT key, owner, data FROM rows WHERE key IN {_MANY} ORDER BY key, owner"
 _CLAIMS = f"SELECT id, owner, flush, at_us FROM ids WHERE id IN {_MANY}"
 _CLAIMED = f"SELECT DISTINCT id FROM ids WHERE id IN {_MANY} AND at_us >= ?"
 
 # One statement, so that rows and erasure come from one view; no owner has the number -1.
-_LINK = "SELECT owner, data FROM rows WHERE key = ?1 UNION ALL SELECT -1, at_us FROM erased WHERE key = ?1"
-_WALK = "SELECT key, owner, data, at_us FROM rows LEFT JOIN erased USING (key) WHERE key {after} ? ORDER BY key, owner"
+_LINK = "SELECT owner, data FROM rows WHERE key = ?1 UNION ALL SELECT -1, at_us FROM erased WHERE key = ?2"
+_WALK = (
+    "SELECT key, owner, data, at_us FROM rows LEFT JOIN erased USING (key)"
+    " WHERE key {after} ? AND key < ? ORDER BY key, owner"
+)
+_END = b""  # any text is less than any blob
 _DUE = "SELECT key FROM rows WHERE key {after} ? AND owner = ? AND due_day <= ? ORDER BY key LIMIT ?"
 _IDS = "SELECT id, max(at_us) FROM ids WHERE id {after} ? GROUP BY id ORDER BY id LIMIT ?"
 _OWNERS = "SELECT owner, epoch, holder, journal, place, state, begun, begun_at FROM owners"
@@ -142,7 +149,7 @@ class SqliteStore:
     def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
         with self._connections.open().on_worker() as db:
             db.execute("BEGIN")  # rows and erasures from one view
-            erased: dict[str, int] = dict(_each_of(db, _ERASED, keys))
+            erased = _erasures_of(db, keys)
             found = {key: OwnRow(data, erased.pop(key, 0)) for key, data in _each_of(db, _OWN, keys, owner)}
         found.update((key, OwnRow(None, at_us)) for key, at_us in erased.items())
         return found
@@ -152,7 +159,7 @@ class SqliteStore:
             check_fence(held, flush, _owner_record(db, held.owner))
             db.executemany(
                 "REPLACE INTO rows (key, owner, due_day, data) VALUES (?, ?, ?, ?)",
-                [(key, held.owner, rows[key].due_day, rows[key].data) for key in sorted(rows)],
+                [(key, held.owner, rows[key].due_day, rows[key].whole) for key in sorted(rows)],
             )
             db.executemany(
                 "INSERT INTO sources (source, owner, epoch, position, tail) VALUES (?, ?, ?, ?, ?)"
@@ -166,7 +173,7 @@ class SqliteStore:
         with self._connections.open().transaction() as db:
             db.execute(
                 "INSERT INTO erased VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET at_us = max(at_us, excluded.at_us)",
-                (key, at_us),
+                (counts_key(key), at_us),
             )
 
     def newest_erasure(self) -> int:
@@ -185,6 +192,19 @@ class SqliteStore:
                     (first, last, before_us),
                 )
             first = last
+
+    def note(self, name: str, value: str, kept_s: int | None = None) -> str:
+        with self._connections.open().transaction() as db:
+            db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (_NOTE + name, value))
+            return str(db.execute("SELECT value FROM meta WHERE name = ?", (_NOTE + name,)).fetchone()[0])
+
+    def drop_notes(self, names: Sequence[str]) -> None:
+        with self._connections.open().transaction() as db:
+            db.executemany("DELETE FROM meta WHERE name = ?", [(_NOTE + name,) for name in names])
+
+    def notes(self) -> dict[str, str]:
+        with self._connections.open().on_worker() as db:
+            return _notes(db)
 
     def source(self, source: str) -> Source | None:
         with self._connections.open().on_worker() as db:
@@ -208,7 +228,7 @@ class SqliteStore:
         if not opened.file.in_place:  # a write has found out; looking each time would cost a fifth of the read
             opened.file.check_in_place()
         try:
-            found = opened.reader.execute(_LINK, (key,)).fetchall()
+            found = opened.reader.execute(_LINK, (key, counts_key(key))).fetchall()
         except sqlite3.Error as error:
             raise unavailable(opened.file.path, error) from error
         erased_at = 0
@@ -235,11 +255,11 @@ class SqliteStore:
 
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
         with self._connections.open().on_scanner() as db:
-            return _walk(db, _operator(after), after or "", limit)
+            return _walk_counts(db, _operator(after), after or "", limit)
 
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         with self._connections.open().on_scanner() as db:
-            return _walk(db, ">=", start, limit)
+            return _walk_counts(db, ">=", start, limit)
 
     @contextmanager
     def view(self) -> Iterator[SqliteView]:
@@ -276,6 +296,18 @@ class SqliteView:
         with translate_errors(self._path):
             return _walk(self._db, _operator(after), after or "", limit)
 
+    def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
+        rows: dict[str, list[StoredRow]] = {}
+        with translate_errors(self._path):
+            for key, owner, data in _each_of(self._db, _ROWS, keys):
+                rows.setdefault(key, []).append(StoredRow(owner, data))
+            erased = _erasures_of(self._db, keys)
+        return {key: StoredLink(erased.get(key, 0), tuple(rows.get(key, ()))) for key in {**rows, **erased}}
+
+    def notes(self) -> dict[str, str]:
+        with translate_errors(self._path):
+            return _notes(self._db)
+
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         with translate_errors(self._path):
             return self._db.execute(_IDS.format(after=_operator(after)), (after or "", limit)).fetchall()
@@ -300,9 +332,31 @@ def _source(db: sqlite3.Connection, source: str) -> Source | None:
     return Source(*found) if found is not None else None
 
 
-def _walk(db: sqlite3.Connection, operator: str, key: str, limit: int) -> list[tuple[str, StoredLink]]:
+def _notes(db: sqlite3.Connection) -> dict[str, str]:
+    found = db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (_NOTE, _NOTE[:-1] + ";"))
+    return {name.removeprefix(_NOTE): value for name, value in found}
+
+
+def _erasures_of(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, int]:
+    """Returns when each of these keys was erased, without those that never were; a breakdown was with its link."""
+    erased: dict[str, int] = dict(_each_of(db, _ERASED, sorted({counts_key(key) for key in keys})))
+    return {key: erased[counts_key(key)] for key in keys if counts_key(key) in erased} if erased else {}
+
+
+def _walk_counts(db: sqlite3.Connection, operator: str, key: str, limit: int) -> list[tuple[str, StoredLink]]:
+    """Reads a page of rows of counts: breakdowns lie between two of them, all in one place, and are not looked at."""
+    first, beyond = BREAKDOWN_KEYS
+    found = _walk(db, operator, key, limit, first) if key < first else []
+    if len(found) < limit:
+        found += _walk(db, *((operator, key) if key >= beyond else (">=", beyond)), limit - len(found))
+    return found
+
+
+def _walk(
+    db: sqlite3.Connection, operator: str, key: str, limit: int, before: str | bytes = _END
+) -> list[tuple[str, StoredLink]]:
     """Reads a page and no more: the rows come one by one, and what the cursor sees ends with it."""
-    cursor = db.execute(_WALK.format(after=operator), (key,))
+    cursor = db.execute(_WALK.format(after=operator), (key, before))
     links: list[tuple[str, StoredLink]] = []
     try:
         for key, found in groupby(cursor, itemgetter(0)):
@@ -312,6 +366,8 @@ def _walk(db: sqlite3.Connection, operator: str, key: str, limit: int) -> list[t
             links.append((key, StoredLink(rows[0][3] or 0, tuple([StoredRow(row[1], row[2]) for row in rows]))))
     finally:
         cursor.close()
+    if erased := _erasures_of(db, [key for key, _ in links if is_breakdown(key)]):
+        links = [(key, replace(link, erased_at=erased.get(key, link.erased_at))) for key, link in links]
     return links
 
 

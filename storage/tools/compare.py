@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
+from clickcurve.buckets.breakdowns.parts import encode_parts, head_of_joined, joined_parts
 from clickcurve.buckets.codec import decode_header, encode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.row import EMPTY
-from clickcurve.keys import link_of
+from clickcurve.keys import is_breakdown, link_of
 from storage.contract import Store, StoredLink
 from storage.tools.verify import SENTENCES, row_name
 
@@ -27,11 +29,13 @@ class Sums:
     def add(self, key: str, data: bytes, erased_at: int) -> int:
         """Adds a row; returns how many of its hits count."""
         self.rows += 1
+        if link_of(key) is None:
+            return 0
         try:
             row = decode_header(data)
         except RowCorrupt:
             return 0
-        if link_of(key) is None or row.erased_at < erased_at:
+        if row.erased_at < erased_at:
             return 0
         self.people += row.lifetime
         self.bots += row.bots
@@ -78,7 +82,7 @@ def _compare_link(
         counts = of_source.add(key, row.data, link.erased_at)
         data = stored.get(numbers[row.owner])
         counts_there = 0 if data is None else of_target.add(key, data, there.erased_at)
-        if data is None or not _is_same(row.data, data, link.erased_at, there.erased_at):
+        if data is None or not _is_same(key, row.data, data, link.erased_at, there.erased_at):
             compared.rows_differing += 1
             compared.owners_differing.add(row.owner)
             what = "is missing in the target" if data is None else "has other bytes in the target"
@@ -88,15 +92,15 @@ def _compare_link(
             _add_sentence(compared.erased, f"{row_name(key, row.owner)}: erased in the target, so {hits}")
 
 
-def _is_same(data: bytes, found: bytes, erased_at: int, erased_there: int) -> bool:
+def _is_same(key: str, data: bytes, found: bytes, erased_at: int, erased_there: int) -> bool:
     """Returns whether `found` is what a copy saves of `data`.
 
     If both stores know of the erasure, a row that it emptied may be in either form: the erasure may have reached the
     target while the copy was interrupted.
     """
     if erased_there < erased_at:
-        return found == as_saved(data, erased_at)
-    return found == data or found == as_saved(data, erased_at)
+        return found == as_saved(key, data, erased_at)
+    return found == data or found == as_saved(key, data, erased_at)
 
 
 def _add_sentence(sentences: list[str], sentence: str) -> None:
@@ -104,12 +108,14 @@ def _add_sentence(sentences: list[str], sentence: str) -> None:
         sentences.append(sentence)
 
 
-def as_saved(data: bytes, not_erased: int) -> bytes:
+def as_saved(key: str, data: bytes, not_erased: int) -> bytes:
     """Returns a row as a copy saves it: as it is, or empty if an erasure that empties it is not in the target.
 
     not_erased: the stamp of that erasure, 0 = none.
     """
     try:
+        if is_breakdown(key):
+            return _breakdown_as_saved(data, not_erased)
         row = decode_header(data)
     except RowCorrupt:
         return data
@@ -126,9 +132,17 @@ def as_saved(data: bytes, not_erased: int) -> bytes:
     )
 
 
-def erasure_known(data: bytes) -> int:
+def _breakdown_as_saved(data: bytes, not_erased: int) -> bytes:
+    head = head_of_joined(data)
+    if head.erased_at >= not_erased:
+        return data
+    row = BREAKDOWN.empty._replace(fold_day=head.fold_day, mark=head.mark, erased_at=not_erased)
+    return joined_parts(encode_parts(row, BREAKDOWN))
+
+
+def erasure_known(key: str, data: bytes) -> int:
     """Returns the stamp of the last erasure that the row knows of, 0 = none."""
     try:
-        return decode_header(data).erased_at
+        return (head_of_joined(data) if is_breakdown(key) else decode_header(data)).erased_at
     except RowCorrupt:
         return 0

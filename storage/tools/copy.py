@@ -26,11 +26,13 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import groupby
 
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
+from clickcurve.buckets.breakdowns.parts import parts_due, separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.row import next_due
-from clickcurve.keys import ALL_LINKS, kept_days
+from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown, kept_days
 from storage.contract import SavedRow, Source, Store, View
 from storage.tools.compare import Compared, Page, Sums, as_saved, compare, erasure_known
 from storage.tools.copy_owner import (
@@ -153,9 +155,13 @@ class _Copying:
                     self._save_progress(part, replace(part.progress, after=page[-1][0]), rows[part.origin.owner])
 
     def _pages(self, after: str | None) -> Iterator[Page]:
+        """Yields rows of counts, each page with their breakdowns before them: both are saved in one call."""
         while page := self._view.walk(after, KEYS_PER_PAGE):
-            yield page
             after = page[-1][0]
+            counts = [(key, link) for key, link in page if not is_breakdown(key)]
+            divided = self._view.links([breakdown_of(key) for key, _ in counts])
+            if counts:
+                yield [*((key, link) for key, link in divided.items() if link.rows), *counts]
             self._keys += len(page)
             self._on_progress(self._keys)
 
@@ -168,10 +174,11 @@ class _Copying:
         for key, link in page:
             if not link.erased_at:
                 continue
-            there = await self._target.rows(key)
+            counts = counts_key(key)  # an erasure is one of both rows
+            there = await self._target.rows(counts)
             if there.erased_at >= link.erased_at:
                 continue
-            if any(row.owner not in ours and erasure_known(row.data) >= there.erased_at for row in there.rows):
+            if any(row.owner not in ours and erasure_known(counts, row.data) >= there.erased_at for row in there.rows):
                 not_erased[key] = link.erased_at
             else:
                 self._target.erase(key, link.erased_at)
@@ -185,12 +192,15 @@ class _Copying:
             for row in link.rows:
                 if row.owner not in known:
                     raise CopyRefused(f"{row_name(key, row.owner)}: the source knows no such owner; see `verify`")
-                if row.owner in rows and key != ALL_LINKS:
-                    rows[row.owner][key] = self._saved(key, as_saved(row.data, not_erased.get(key, 0)))
+                if row.owner in rows and counts_key(key) != ALL_LINKS:
+                    rows[row.owner][key] = self._saved(key, as_saved(key, row.data, not_erased.get(key, 0)))
         return rows
 
     def _saved(self, key: str, data: bytes) -> SavedRow:
         try:
+            if is_breakdown(key):
+                parts = separate_parts(data)
+                return SavedRow(parts.open, parts_due(parts, BREAKDOWN), None, parts.closed)
             row = decode(data)
         except RowCorrupt:
             return SavedRow(data, None)  # it is for `verify` to report
@@ -201,12 +211,11 @@ class _Copying:
 
     def _finish(self, part: Part) -> dict[str, Source]:
         """Saves the row of all links and the imports, then the note that all is there; returns the imports."""
-        first = self._view.walk(None, 1)
         rows = {
             key: self._saved(key, row.data)
-            for key, link in first
+            for key, link in self._view.links([ALL_LINKS, breakdown_of(ALL_LINKS)]).items()
             for row in link.rows
-            if key == ALL_LINKS and row.owner == part.origin.owner
+            if row.owner == part.origin.owner
         }
         imports = self._sources_of(part, lambda name: not name.startswith(PREFIX))
         self._save(part, rows, imports | self._sources_of(part, is_of_an_owner))

@@ -7,7 +7,8 @@ agree:
 
 An erased link is counted with what its rows still hold: an owner empties a row when it next writes it, and notes in
 the row how much that was. While a flush is being written the sums differ by design (the row of all links is saved
-last), so an owner in the middle of a flush is named, not compared.
+last), so an owner in the middle of a flush is named, not compared. Breakdowns are held against their rows of counts
+(`breakdown_check.py`).
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Row, check
-from clickcurve.buckets.set_aside import decode_set_aside
-from clickcurve.keys import ALL_LINKS, SET_ASIDE, link_of
+from clickcurve.buckets.set_aside import decode_set_aside, hits_set_aside
+from clickcurve.keys import ALL_LINKS, SET_ASIDE, breakdown_of, counts_key, is_breakdown, link_of
 from storage.contract import Store, StoredLink, View
+from storage.tools.breakdown_check import Breakdowns
 
 LINKS_PER_PAGE = 1_000
 SENTENCES = 1_000  # of each kind in a report; the rest is only counted
@@ -61,24 +63,38 @@ class _OwnerSums:
     corrupt: int = 0
     all_links: Row | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no flush of the owner is under way, as far as its rows say."""
+        return self.all_links is not None and self.mark <= self.all_links.mark
+
 
 def verify(store: Store, ladder: Ladder) -> Report:
     """Reads all rows and reports what is wrong with them. Raises StoreUnavailable."""
     report = Report()
     sums: dict[int, _OwnerSums] = {}
+    breakdowns = Breakdowns(ladder)
     with store.view() as view:
         known = {record.owner for record in view.owners()}
-        for key, link in each_link(view):
-            report.links += link_of(key) is not None
-            if key == SET_ASIDE:
-                _report_set_aside(report, link)
-                continue
-            for owner, row, sentences in _checked_rows(link, ladder):
-                report.rows += 1
-                if owner not in known:
-                    sentences = [*sentences, "the store knows no such owner"]
-                report.add_broken(row_name(key, owner), sentences)
-                _add_up(report, sums.setdefault(owner, _OwnerSums()), key, row, link.erased_at)
+        for page in pages(view):
+            counts = view.links([counts_key(key) for key, _ in page if is_breakdown(key)])
+            for key, link in page:
+                report.links += link_of(key) is not None
+                if key == SET_ASIDE:
+                    _report_set_aside(report, link)
+                    continue
+                divided = is_breakdown(key)
+                checked = breakdowns.checked(key, link, counts) if divided else _checked_rows(link, ladder)
+                for owner, row, sentences in checked:
+                    report.rows += 1
+                    if owner not in known:
+                        sentences = [*sentences, "the store knows no such owner"]
+                    report.add_broken(row_name(key, owner), sentences)
+                    if not divided:
+                        _add_up(report, sums.setdefault(owner, _OwnerSums()), key, row, link.erased_at)
+    for owner in sorted(sums):
+        if sums[owner].is_whole:
+            report.add_broken(row_name(breakdown_of(ALL_LINKS), owner), breakdowns.too_few_in_all_links(owner))
     for owner, summed in sorted(sums.items()):
         _compare_sums(report, owner, summed)
     return report
@@ -86,9 +102,15 @@ def verify(store: Store, ladder: Ladder) -> Report:
 
 def each_link(view: View | Store) -> Iterator[tuple[str, StoredLink]]:
     """Yields all keys of a view or store, page by page."""
+    for page in pages(view):
+        yield from page
+
+
+def pages(view: View | Store) -> Iterator[list[tuple[str, StoredLink]]]:
+    """Yields all keys of a view or store in pages."""
     after: str | None = None
     while page := view.walk(after, LINKS_PER_PAGE):
-        yield from page
+        yield page
         after = page[-1][0]
 
 
@@ -97,6 +119,8 @@ def row_name(key: str, owner: int) -> str:
     link = link_of(key)
     if link is not None:
         return f"link {link!r}, owner {owner}"
+    if is_breakdown(key):
+        return f"breakdown of {row_name(counts_key(key), owner)}"
     return f"all links, owner {owner}" if key == ALL_LINKS else f"row {key!r}, owner {owner}"
 
 
@@ -118,7 +142,7 @@ def _report_set_aside(report: Report, link: StoredLink) -> None:
             report.add_broken(row_name(SET_ASIDE, stored.owner), [error.detail])
             continue
         for key, row in rows.items():
-            hits = row.lifetime + row.bots
+            hits = sum(hits_set_aside(row))
             report.add_broken(row_name(key, stored.owner), [f"{hits} hits are set aside until the row can be read"])
 
 

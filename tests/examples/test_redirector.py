@@ -70,7 +70,7 @@ def test_visitors_do_not_notice_that_the_counter_is_away(serve: Serve, tmp_path:
     port = free_port()
     with redirector(f"http://127.0.0.1:{port}", tmp_path) as (browser, program):
         visit(browser, "/launch", 20)
-        program.until(lambda: "trying again" in program.output())
+        program.until(lambda: "hits wait: no connection" in program.output())
         server = serve(port=port)
         visit(browser, "/launch", 20)
         with Clickcurve(server.url) as client:

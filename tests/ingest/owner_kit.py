@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from clickcurve.buckets import codec
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, PendingBreakdown
 from clickcurve.buckets.ladder import CLICKS, fold_day
-from clickcurve.buckets.row import Row, add, fold, merge
+from clickcurve.buckets.row import Pending, Row, add, fold, merge
+from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Counts
+from query.breakdowns.reader import BreakdownReader
 from storage.contract import Store
 from testing.owner_process import OwnerProcess
+from tests.audit.words import DIVIDED, Values, values_of
 
 
 async def read(store: Store, nodes: list[OwnerProcess], key: str, now: int) -> Row:
@@ -22,6 +26,21 @@ async def read(store: Store, nodes: list[OwnerProcess], key: str, now: int) -> R
         if found.is_missing(mark):
             merged = add(merged, found.delta, CLICKS)
     return merged
+
+
+async def read_words(store: Store, nodes: list[OwnerProcess], key: str | None, now: int) -> tuple[int, Values]:
+    """A link's total (of all links: None), and the breakdown beside it, as a reader at these nodes sees both."""
+
+    def pending(stored: str) -> list[Pending]:
+        return [found for node in nodes for found in node.owner.pending(stored)]
+
+    def said(stored: str) -> list[PendingBreakdown]:
+        return [found for node in nodes for found in node.owner.pending_breakdowns(stored)]
+
+    reader = BreakdownReader(store.rows, pending, said, store.ladder, BREAKDOWN)
+    found = await reader.read(ALL_LINKS if key is None else link_key(key), now, DIVIDED)
+    assert found.settled, "no flush runs beside this"
+    return found.row.lifetime, values_of(found.breakdown)
 
 
 def counts(minute: int, hits: dict[str, int]) -> Counts:

@@ -14,7 +14,7 @@ from clickcurve.buckets.errors import JournalBehind, StoreUnavailable
 from clickcurve.keys import link_key
 from ingest.batch import Batch, Identified
 from ingest.buffer import Buffer
-from ingest.flush import CountsByKey, Pace
+from ingest.flush import DeltasByKey, Pace
 from ingest.journal.journal import Journal
 from ingest.owner import Owner
 from storage.memory_store import MemoryStore
@@ -76,7 +76,7 @@ def test_the_bytes_counted_are_those_that_a_buffer_and_its_flush_take(fill: Call
     try:
         buffer = Buffer(MINUTE - 86_400)
         fill(buffer)
-        turned = CountsByKey.of(buffer, lambda: None)
+        turned = DeltasByKey.of(buffer, lambda: None)
         stored = sorted(map(link_key, turned.links()))
         taken, _ = tracemalloc.get_traced_memory()
     finally:

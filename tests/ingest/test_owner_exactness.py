@@ -11,13 +11,14 @@ import pytest
 
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, OwnerFenced, StoreUnavailable
 from clickcurve.keys import ALL_LINKS, OUTCOMES, limit_key, link_key
-from ingest.batch import Batch, Identified
+from ingest.batch import Batch
 from ingest.owner import ID_WINDOW_S
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess, TrackedDisk
 from tests.audit.auditor import Auditor, Hit, Outcome, Sent
+from tests.audit.words import batch_of, judge_words
 from tests.ingest.faulty_store import FaultyStore, Killed
-from tests.ingest.owner_kit import counts, minute_of, read
+from tests.ingest.owner_kit import counts, minute_of, read, read_words
 
 START = 1_772_000_000  # 2026-02-25
 OTHERS = [limit_key("login", outcome) for outcome in OUTCOMES]  # rows that are no link's
@@ -90,9 +91,7 @@ class History:
 
     async def send(self, node: OwnerProcess, sent: Sent, id_: str | None) -> None:
         at = minute_of(self.now - self.rnd.choice([0, 0, 0, 3_000, 90_000, 3_000_000, 50_000_000]))
-        hits = counts(at, sent.counts)
-        batch = Batch(people=hits) if id_ is None else Batch(identified=[Identified(id_, hits, {})])
-        await self.post(node, sent, node.owner.accept(batch))
+        await self.post(node, sent, node.owner.accept(batch_of(sent, at, id_)))
 
     async def post(self, node: OwnerProcess, sent: Sent, answer: Awaitable[object]) -> None:
         try:
@@ -160,6 +159,7 @@ class History:
             row = await read(self.store, self.nodes, link_key(key), int(self.now))
             waiting = any(buffer.undecided for one in self.nodes for buffer in one.owner._buffers.all())
             self.auditor.check(key, row.lifetime, "read", may_be_missing=waiting)
+            assert judge_words(key, *await read_words(self.store, self.nodes, key, int(self.now))) == []
         for stored in OTHERS:
             row = await read(self.store, self.nodes, stored, int(self.now))
             self.auditor.check(stored, row.lifetime, "read")
@@ -172,6 +172,7 @@ class History:
         for key in self.keys:
             row = await read(self.store, [], link_key(key), int(self.now))
             self.auditor.check(key, row.lifetime, "at the end")
+            assert judge_words(key, *await read_words(self.store, [], key, int(self.now))) == []
         for stored in OTHERS:
             row = await read(self.store, [], stored, int(self.now))
             self.auditor.check(stored, row.lifetime, "at the end")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,12 +14,13 @@ import pytest
 
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, StoreUnavailable
 from clickcurve.keys import ALL_LINKS, link_key
-from ingest.batch import Batch, Identified, SourceStep
+from ingest.batch import Batch, SourceStep
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess, TrackedDisk
 from tests.audit.auditor import Auditor, Outcome, Sent
+from tests.audit.words import batch_of, judge_words
 from tests.ingest.faulty_store import FaultyStore, Killed
-from tests.ingest.owner_kit import counts, minute_of, read
+from tests.ingest.owner_kit import minute_of, read, read_words
 
 NOW = 1_772_000_000.0
 
@@ -89,9 +91,16 @@ class Story:
         for key in ("a", "b"):
             row = await read(self.store, [], link_key(key), int(NOW))
             self.auditor.check(key, row.lifetime, "at the end")
+            assert judge_words(key, *await read_words(self.store, [], key, int(NOW))) == []
         row = await read(self.store, [], ALL_LINKS, int(NOW))
         links = [await read(self.store, [], link_key(key), int(NOW)) for key in ("a", "b")]
         assert row.lifetime == sum(link.lifetime for link in links)
+        _, of_all = await read_words(self.store, [], None, int(NOW))
+        of_links = Counter[tuple[str, str]]()
+        for key in ("a", "b"):
+            _, values = await read_words(self.store, [], key, int(NOW))
+            of_links.update({(name, value): n for name, some in values.items() for value, n in some.items()})
+        assert of_links == {(name, value): n for name, some in of_all.items() for value, n in some.items()}
         with suppress(ClickcurveError, Killed):
             await self.node.owner.close()
 
@@ -105,9 +114,7 @@ class Story:
         await self.send(self.with_id[id_], id_)
 
     async def send(self, sent: Sent, id_: str | None) -> None:
-        people = counts(minute_of(NOW), sent.counts)
-        batch = Batch(people=people) if id_ is None else Batch(identified=[Identified(id_, people, {})])
-        await self.answer(batch, sent)
+        await self.answer(batch_of(sent, minute_of(NOW), id_), sent)
 
     async def step(self) -> None:
         """A piece of an import, repeated until it is known to be in: it counts once."""
@@ -123,8 +130,9 @@ class Story:
                 continue
             if position != self.position:
                 break
-            step = SourceStep("log", position, position + 10, "tail")
-            await self.answer(Batch(people=counts(minute_of(NOW), sent.counts), source=step), sent)
+            batch = batch_of(sent, minute_of(NOW), None)
+            batch.source = SourceStep("log", position, position + 10, "tail")
+            await self.answer(batch, sent)
         self.position += 10
         self.auditor.tried(sent, Outcome.acknowledged)
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 from functools import partial
 
 from clickcurve.buckets import codec
-from clickcurve.buckets.errors import JournalSuperseded
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, merge_breakdowns
+from clickcurve.buckets.breakdowns.parts import decode_parts, parts_due, separate_parts
+from clickcurve.buckets.errors import JournalSuperseded, RowCorrupt
 from clickcurve.buckets.ladder import CLICKS, fold_day
 from clickcurve.buckets.row import next_due
-from clickcurve.keys import ALL_LINKS, link_key
+from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, is_breakdown, link_key
 from query.reader import stored
-from storage.cassandra.statements import LINK
+from storage.cassandra.partitions import joined, link_of_rows, partition_of
+from storage.cassandra.statements import LINK, LINK_BY
 from storage.contract import Store, StoredLink, StoredRow
 from storage.tools.verify import verify
 from tests.audit.journals import Wrong
+from tests.audit.words import judge_words, values_of
 from tests.simulated.connection import Connection
 from tests.simulated.machine import Process
 from tests.simulated.simulation import CLOCKS_APART_S, DAY_S, Simulation
@@ -87,10 +91,24 @@ def _judge_totals(simulation: Simulation, what: str) -> None:
         for pair in PAIRS:
             total = stored(stored_link(simulation, pair, link_key(link)), int(simulation.now), CLICKS).row.lifetime
             simulation.auditor.check_batches(link, total, must, f"{what}, replicas {pair}", final=True)
+            _judge_words(simulation, f"{what}, replicas {pair}: {link}", pair, link, total)
+
+
+def _judge_words(simulation: Simulation, what: str, pair: tuple[int, ...], link: str, total: int) -> None:
+    divided = stored_link(simulation, pair, breakdown_key(link))
+    try:
+        rows = [decode_parts(separate_parts(row.data)) for row in divided.rows]
+    except RowCorrupt as error:
+        raise Wrong(f"{what}: {error.detail}") from error
+    live = [row for row in rows if row.erased_at >= divided.erased_at]
+    if wrong := judge_words(what, total, values_of(merge_breakdowns(live, 0, BREAKDOWN))):
+        raise Wrong(*wrong)
 
 
 def stored_link(simulation: Simulation, pair: tuple[int, ...], key: str) -> StoredLink:
     """What these replicas have of a key."""
+    if is_breakdown(key):
+        return link_of_rows(joined(simulation.cluster.at(pair, LINK_BY, (partition_of(key),))))
     rows = simulation.cluster.at(pair, LINK, (key or "\0",))
     erased_at = next((at for owner, _, at in rows if owner == 0 and at is not None), 0)
     return StoredLink(erased_at, tuple(StoredRow(owner, data) for owner, data, _ in rows if data is not None))
@@ -129,6 +147,10 @@ async def _judge_due(simulation: Simulation, store: Store) -> None:
             rows = [row for row in stored_link(simulation, (0, 1), key).rows if row.owner == record.owner]
             if any(next_due(codec.decode(row.data), CLICKS) is not None for row in rows) and key not in due:
                 raise Wrong(f"{key!r} of owner {record.owner} is not listed as due")
+            rows = [row for row in stored_link(simulation, (0, 1), breakdown_of(key)).rows if row.owner == record.owner]
+            dues = [parts_due(separate_parts(row.data), BREAKDOWN) for row in rows]
+            if any(day is not None for day in dues) and breakdown_of(key) not in due:
+                raise Wrong(f"the breakdown of {key!r} of owner {record.owner} is not listed as due")
 
 
 async def _judge_touched(simulation: Simulation, store: Store) -> None:

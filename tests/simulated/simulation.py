@@ -16,13 +16,14 @@ from typing import Any
 
 from clickcurve.buckets.errors import ClickcurveError, JournalSuperseded, JournalUnknown, OwnerFenced, StoreUnavailable
 from clickcurve.keys import link_key
-from ingest.batch import Batch, Identified
+from ingest.batch import Batch
 from retention.run import run_pass
 from storage.contract import FINAL, RETIRED, OwnerRecord
 from tests.audit.auditor import Outcome, digit_of
 from tests.audit.journals import Copy, JournalsAuditor, SentBatch, Wrong
+from tests.audit.words import batch_of
 from tests.ingest.journal.faulty_disk import FaultyDisk, Stopped
-from tests.ingest.owner_kit import counts, minute_of
+from tests.ingest.owner_kit import minute_of
 from tests.simulated.cluster import Cluster
 from tests.simulated.connection import Connection
 from tests.simulated.machine import Machine, OpenStore, Process
@@ -152,8 +153,7 @@ class Simulation:
     # --- what a process is asked to do ----------------------------------------------------------------------------
     async def send_to(self, process: Process, sent: SentBatch, late_s: int = 0) -> None:
         """A batch, with or without an id."""
-        hits = counts(minute_of(self.now - late_s), sent.counts)
-        batch = Batch(people=hits) if sent.id is None else Batch(identified=[Identified(sent.id, hits, {})])
+        batch = batch_of(sent, minute_of(self.now - late_s), sent.id)
         owner, copy = process.owner, process.machine.copy
         one = self.auditor.sending(sent, process.clock_us())
         self.note(process, "is sent", sent, sent.counts)

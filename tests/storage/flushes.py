@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BreakdownDelta
+from clickcurve.buckets.breakdowns.parts import apply_parts, parts_due, separate_parts
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.row import EMPTY, Delta, apply, next_due
-from clickcurve.keys import ALL_LINKS
-from storage.contract import Held, SavedRow, Source, Store
+from clickcurve.keys import ALL_LINKS, breakdown_of
+from storage.contract import Held, OwnRow, SavedRow, Source, Store
 from tests.storage.stores import record
 
 DAY = 20_454  # 2026-01-01
@@ -22,9 +24,10 @@ def hits(*minutes: tuple[int, int], bots: int = 0, opening: int = 0) -> Delta:
 
 
 class Flusher:
-    """The open holder of an owner."""
+    """The open holder of an owner. divided: all hits of people come from the site `a.example`."""
 
-    def __init__(self, store: Store, owner: int = 1) -> None:
+    def __init__(self, store: Store, owner: int = 1, divided: bool = False) -> None:
+        self._divided = divided
         self.held = Held(owner, 1, f"h{owner}")
         self.number = 0
         self._store = store
@@ -59,4 +62,16 @@ class Flusher:
             erased_at = stored.erased_at if stored is not None else 0
             after = apply(before, delta, self.number, DAY, erased_at, CLICKS)
             saved[key] = SavedRow(encode(after), next_due(after, CLICKS))
+            if self._divided and delta.people:
+                saved[breakdown_of(key)] = self._breakdown(breakdown_of(key), delta)
         self._store.save_own(self.held, self.number, saved, sources)
+
+    def _breakdown(self, key: str, delta: Delta) -> SavedRow:
+        hours: Counter[int] = Counter()
+        for minute, count in delta.people.items():
+            hours[minute - minute % 3_600] += count
+        words = BreakdownDelta({"ref": {hour: {"a.example": count} for hour, count in hours.items()}})
+        stored = self._store.load_own(self.held.owner, [key]).get(key, OwnRow(None, 0))
+        before = None if stored.data is None else separate_parts(stored.data)
+        parts = apply_parts(before, words, self.number, DAY, stored.erased_at, BREAKDOWN)
+        return SavedRow(parts.open, parts_due(parts, BREAKDOWN), None, parts.closed)

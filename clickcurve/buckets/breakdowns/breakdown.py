@@ -97,6 +97,9 @@ class CappedLadder:
 
 BREAKDOWN = CappedLadder(Ladder.parse("3600:2,86400:31,week:366,month"), (300, 150, 100, 100))
 
+CAP_MOST = 1_000  # that a setting may ask for: an hour of so many values is 20 kB
+WIDEST = CappedLadder(BREAKDOWN.ladder, (CAP_MOST,) * len(BREAKDOWN.caps))  # whatever was asked for, rows keep to it
+
 
 @dataclass(frozen=True, slots=True)
 class BreakdownDelta:

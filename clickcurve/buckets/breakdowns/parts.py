@@ -16,8 +16,10 @@ from clickcurve.buckets.breakdowns.breakdown import (
     Breakdown,
     BreakdownDelta,
     CappedLadder,
+    Tiers,
     ValueCounts,
     apply_breakdown,
+    fold_breakdown,
     halve_caps,
     require_delta,
     sum_of_counts,
@@ -35,7 +37,7 @@ from clickcurve.buckets.breakdowns.open_part import (
     read_head,
 )
 from clickcurve.buckets.breakdowns.pieces import day_bytes, day_of, hour_bytes, hour_of
-from clickcurve.buckets.breakdowns.visitors import NO_VISITORS, OpenDay
+from clickcurve.buckets.breakdowns.visitors import NO_DAYS, NO_VISITORS, OpenDay
 from clickcurve.buckets.breakdowns.vocabulary import VOCABULARY
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import DAY_S
@@ -62,6 +64,12 @@ def separate_parts(data: bytes) -> Parts:
     parts = Parts(data[: len(data) - size], data[len(data) - size :])
     _require_belong(head_of(parts.open), parts.closed)
     return parts
+
+
+@or_corrupt
+def head_of_joined(data: bytes) -> BreakdownHead:
+    """Reads the head of joined parts, also where the closed one is damaged; raises RowCorrupt if the open one is."""
+    return head_of(data[: len(data) - read_head(data)[0].closed_size])
 
 
 def encode_parts(row: Breakdown, capped: CappedLadder) -> Parts:
@@ -168,6 +176,38 @@ def apply_parts(
         if len(applied.open) + len(applied.closed) <= ROW_CAP or delta.oldest() is None:
             return applied
     return _fitted(apply_breakdown(decode_parts(stored), delta, mark, fold_day, erased_at, capped), delta, capped)
+
+
+def join_parts(ours: Parts, more: Parts, capped: CappedLadder) -> Parts:
+    """Returns the sum of two breakdowns of one owner and link, of different hits, with the mark of `more`."""
+    day = max(head_of(ours.open).fold_day, head_of(more.open).fold_day)
+    row, other = (fold_breakdown(decode_parts(parts), day, capped) for parts in (ours, more))
+    shift = max(row.shift, other.shift)
+    caps = capped.caps_of(shift)
+    dimensions: dict[str, Tiers] = {}
+    for name in row.dimensions.keys() | other.dimensions.keys():
+        none: Tiers = ({},) * len(caps)
+        tiers = zip(row.dimensions.get(name, none), other.dimensions.get(name, none), caps, strict=True)
+        dimensions[name] = tuple(_joined_buckets(mine, theirs, cap) for mine, theirs, cap in tiers)
+    days = dict(row.days)
+    for day_start, (visitors, unknown) in other.days.items():
+        before = days.get(day_start, OpenDay(NO_VISITORS))
+        days[day_start] = OpenDay(before.visitors.union(visitors), before.unknown + unknown)
+    closed = []
+    for mine, theirs in zip(row.visitor_days, other.visitor_days, strict=True):
+        starts = mine.keys() | theirs.keys()
+        closed.append({at: mine.get(at, NO_DAYS).with_days(theirs.get(at, NO_DAYS)) for at in starts})
+    first = min((each.first for each in (row, other) if each.first is not None), default=None)
+    erased_at = max(row.erased_at, other.erased_at)
+    return encode_parts(Breakdown(day, other.mark, erased_at, first, shift, dimensions, days, tuple(closed)), capped)
+
+
+def _joined_buckets(
+    mine: Mapping[int, ValueCounts], theirs: Mapping[int, ValueCounts], cap: int
+) -> dict[int, ValueCounts]:
+    nothing = ValueCounts({})
+    starts = mine.keys() | theirs.keys()
+    return {at: trim(sum_of_counts(mine.get(at, nothing), theirs.get(at, nothing)), cap) for at in starts}
 
 
 def _fitted(row: Breakdown, delta: BreakdownDelta, capped: CappedLadder) -> Parts:

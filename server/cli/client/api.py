@@ -42,7 +42,7 @@ def _path(kind: str, name: str, question: str) -> str:
     return f"{path}/{question}" if question else path
 
 
-class Client:
+class NamedServer:
     """Talks to the server that the settings name. Raises Failed, a sentence with an exit code."""
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from server.cli.client import draw_divided
-from server.cli.client.api import Client, segment_of
+from server.cli.client.api import NamedServer, segment_of
 from server.cli.client.read import parameters_of, subject_path, with_parameters
 from server.cli.main import USAGE, Failed
 from server.cli.options import with_settings
@@ -42,7 +42,7 @@ def by_command(settings: Settings, names: tuple[str, ...], as_csv: bool, **flags
     if as_csv and wants_json():
         raise Failed("values are printed as JSON or as CSV: give one of --json and --csv", USAGE)
     path = subject_path(keys[0] if keys else None, group, f"by/{segment_of(dimension)}")
-    with Client(settings) as client:
+    with NamedServer(settings) as client:
         if as_csv:
             return Result(client.get(path, query, "text/csv").text.splitlines(), ())
         found = client.ask(path, query)
@@ -67,6 +67,6 @@ def visitors_command(settings: Settings, key: str | None, **flags: Any) -> Resul
     group = query.pop("group")
     if key is None and group is None:
         raise Failed("visitors takes a KEY or a --group: those of all links together are not counted", USAGE)
-    with Client(settings) as client:
+    with NamedServer(settings) as client:
         found = client.ask(subject_path(key, group, "visitors"), query)
     return Result(draw_divided.visitor_lines(found, screen().columns, lacks_unicode()), [found])

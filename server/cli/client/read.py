@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from server.cli.client import draw
-from server.cli.client.api import Client, group_path, link_path
+from server.cli.client.api import NamedServer, group_path, link_path
 from server.cli.main import USAGE, Failed
 from server.cli.options import Command, with_settings
 from server.cli.output import Result, lacks_unicode, reports, screen, wants_json
@@ -71,7 +71,7 @@ def total_command(settings: Settings, key: str | None, **flags: Any) -> Result:
     group = query.pop("group")
     ranged = any(query[name] is not None for name in ("from", "to", "last"))
     summary = (key is not None or group is not None) and not ranged
-    with Client(settings) as client:
+    with NamedServer(settings) as client:
         found = client.ask(subject_path(key, group, "" if summary else "total"), query)
     return Result(draw.link_lines(found, query["tz"] or "UTC") if summary else draw.total_lines(found), [found])
 
@@ -98,7 +98,7 @@ def curve_command(settings: Settings, key: str | None, as_csv: bool, **flags: An
     group = query.pop("group")
     if as_csv and wants_json():
         raise Failed("a curve is printed as JSON or as CSV: give one of --json and --csv", USAGE)
-    with Client(settings) as client:
+    with NamedServer(settings) as client:
         if as_csv:
             lines = client.get(subject_path(key, group, "curve"), query, "text/csv").text.splitlines()
             return Result(lines, ())
@@ -129,7 +129,7 @@ def top_command(settings: Settings, **flags: Any) -> Result:
       clickcurve top
       clickcurve top --last 7d --limit 100
     """
-    with Client(settings) as client:
+    with NamedServer(settings) as client:
         found = client.ask("/v1/links", {"sort": "hits", **parameters_of(flags)})
     return _ranking_of(found, found["links"], flags)
 
@@ -147,7 +147,7 @@ def groups_command(settings: Settings, **flags: Any) -> Result:
       clickcurve groups
       clickcurve groups --last 7d
     """
-    with Client(settings) as client:
+    with NamedServer(settings) as client:
         found = client.ask("/v1/groups", {"sort": "hits", **parameters_of(flags)})
     return _ranking_of(found, found["groups"], flags)
 

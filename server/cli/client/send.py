@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import click
 
 from clickcurve.times import parse_time
-from server.cli.client.api import Client
+from server.cli.client.api import NamedServer
 from server.cli.main import FAILED, USAGE, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, note, reports
@@ -47,7 +47,7 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
     if source is not None and any(fields.values()):
         raise Failed("--ts, --count, --id, --bot and --ua belong to a KEY; in a file each hit has its own", USAGE)
     sums: Counter[str] = Counter()
-    with Client(settings) as client:
+    with NamedServer(settings) as client:
         if source is None:
             _send_hits(client, _hit(key, **fields), "application/json", sums)
         else:
@@ -70,7 +70,7 @@ def _batches(source: BinaryIO) -> Iterator[bytes]:
         yield b"".join(lines)
 
 
-def _send_hits(client: Client, body: bytes, media_type: str, sums: Counter[str]) -> None:
+def _send_hits(client: NamedServer, body: bytes, media_type: str, sums: Counter[str]) -> None:
     headers = {"Content-Type": media_type, "Idempotency-Key": str(uuid.uuid4())}
     receipt = client.send("/v1/hits", body, headers).json()
     for item in receipt["items"]:

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 
 import click
 
+from clickcurve.buckets.breakdowns.parts import separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
-from clickcurve.buckets.set_aside import decode_set_aside
-from clickcurve.keys import ALL_LINKS, SET_ASIDE, link_key
+from clickcurve.buckets.set_aside import decode_set_aside, hits_set_aside
+from clickcurve.keys import ALL_LINKS, SET_ASIDE, breakdown_of, counts_key, is_breakdown, link_key
 from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, reports
@@ -63,8 +64,9 @@ def repair_command(settings: Settings, key: str | None, all_links: bool, drop: b
     if stored is not None:
         asyncio.run(_drop(settings, stored))
     with reading(settings) as (store, _):
-        found = [row for row in _damaged(store) if stored in (None, row.key)]
-        left = [row_name(stored, owner) for owner in _faults(store, stored)] if stored is not None else []
+        found = [row for row in _damaged(store) if stored in (None, counts_key(row.key))]
+        both = () if stored is None else (stored, breakdown_of(stored))
+        left = [row_name(each, owner) for each in both for owner in _faults(store, each)]
     if left:
         raise Failed(f"{', '.join(left)}: damaged still; repair where the journal of that owner is")
     if not found:
@@ -75,7 +77,7 @@ def repair_command(settings: Settings, key: str | None, all_links: bool, drop: b
 def _damaged(store: Store) -> Iterator[DamagedRow]:
     for each in asyncio.run(store.rows(SET_ASIDE)).rows:
         for key, row in decode_set_aside(each.data).items():
-            yield DamagedRow(key, each.owner, row.lifetime, row.bots, _faults(store, key).get(each.owner))
+            yield DamagedRow(key, each.owner, *hits_set_aside(row), _faults(store, key).get(each.owner))
 
 
 def _faults(store: Store, key: str) -> dict[int, str]:
@@ -83,7 +85,7 @@ def _faults(store: Store, key: str) -> dict[int, str]:
     found = {}
     for each in asyncio.run(store.rows(key)).rows:
         try:
-            decode(each.data)
+            (separate_parts if is_breakdown(key) else decode)(each.data)
         except RowCorrupt as error:
             found[each.owner] = error.detail
     return found
@@ -93,4 +95,4 @@ async def _drop(settings: Settings, key: str) -> None:
     with data_folder.held(settings.data, settings.store, "clickcurve repair"):
         for number in data_folder.journal_numbers(settings.data):
             async with owning(settings, number) as (owner, _):
-                owner.give_up([key])
+                owner.give_up([key, breakdown_of(key)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,15 +12,18 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clickcurve.keys import ALL_LINKS, breakdown_key
 from ingest.batch import Batch, Identified, WordyBatch, decode_batch, encode_batch
-from ingest.buffer import PAIR_BYTES, PROFILE_BYTES, Buffer, replay
+from ingest.buffer import Buffer, replay
+from ingest.buffered_words import PROFILE_BYTES
 from ingest.hit import Hit
 from ingest.journal.segment_format import Frame
 from ingest.reading.profile_table import batch_of, made_batch
+from ingest.slot_counts import PAIR_BYTES
 from ingest.words.profile import Profile
 
 DOCUMENT = Path("docs/journal-format.md")
-HOUR = 1_700_000_000 - 1_700_000_000 % 3_600
+HOUR, DAY = 1_700_000_000 - 1_700_000_000 % 3_600, 1_700_000_000 - 1_700_000_000 % 86_400
 MINUTE, LATE = HOUR + 120, HOUR - 7_200
 BEFORE, NOW = ("ref",), ("ref", "country")  # what was divided before a restart, and what is now
 PROFILES = [
@@ -48,7 +52,11 @@ class Erase(NamedTuple):
 hits = st.tuples(st.sampled_from(KEYS), st.sampled_from([MINUTE, LATE]), st.integers(1, 4), st.sampled_from(PROFILES))
 batches = st.builds(Step, st.lists(hits, min_size=1, max_size=4), st.booleans(), st.booleans(), st.booleans())
 steps = st.lists(batches | st.builds(Erase, st.sampled_from(KEYS)), max_size=10)
-Values = dict[str, dict[int, dict[str, int]]]
+Values = Mapping[str, Mapping[int, Mapping[str, int]]]
+
+
+def values_in(buffer: Buffer, key: str = ALL_LINKS) -> Values:
+    return buffer.delta_of_breakdown(breakdown_key(key)).values
 
 
 def batch_of_step(step: Step, id_: str) -> Batch:
@@ -65,10 +73,10 @@ def batch_of_step(step: Step, id_: str) -> Batch:
 
 def values_of(hits: list[tuple[str, int, int, Profile | None]], key: str | None = None) -> Values:
     """What hits add to breakdowns, counted hit by hit and dimension by dimension."""
-    found: Values = {}
+    found: dict[str, dict[int, dict[str, int]]] = {}
     for of, minute, count, profile in hits:
         if profile is not None and key in (None, of):
-            for name, value in zip(*profile, strict=True):
+            for name, value in zip(profile.dimensions, profile.values, strict=True):
                 cell = found.setdefault(name, {}).setdefault(minute - minute % 3_600, {})
                 cell[value] = cell.get(value, 0) + count
     return found
@@ -105,8 +113,8 @@ def test_what_is_left_is_what_was_neither_refused_nor_erased(
     again.decide(refused)
     for found in (buffer, again):
         for key in KEYS:
-            assert found.values(key) == values_of(left, key)
-        assert found.all_values() == values_of(ever)
+            assert values_in(found, key) == values_of(left, key)
+        assert values_in(found) == values_of(ever)
     shuffled = Buffer(MINUTE)
     for at in order:
         if at < len(frames) and not erasures:
@@ -115,7 +123,7 @@ def test_what_is_left_is_what_was_neither_refused_nor_erased(
             shuffled.add_batch(read, frames[at].accepted_us, visible=True)
     shuffled.decide(refused)
     if not erasures:
-        assert shuffled.all_values() == values_of(ever)
+        assert values_in(shuffled) == values_of(ever)
 
 
 @given(st.lists(batches, max_size=6))
@@ -128,7 +136,7 @@ def test_each_dimension_adds_up_to_the_hits_that_said_something_of_it(steps: lis
             sums.update(dict.fromkeys(profile.dimensions if profile else (), count))
     found = {
         name: sum(sum(by_value.values()) for by_value in by_hour.values())
-        for name, by_hour in buffer.all_values().items()
+        for name, by_hour in values_in(buffer).items()
     }
     assert found == sums
 
@@ -136,11 +144,11 @@ def test_each_dimension_adds_up_to_the_hits_that_said_something_of_it(steps: lis
 def test_an_erasure_that_failed_leaves_words_as_they_were() -> None:
     buffer = Buffer(MINUTE)
     buffer.add_batch(batch_of(Hit("a", MINUTE, 2, None, False, None, PROFILES[2])), 1, visible=True)
-    before = buffer.values("a")
+    before = values_in(buffer, "a")
     erased = buffer.erase("a", 2)
-    assert (buffer.values("a"), buffer.all_values()) == ({}, before)
+    assert (values_in(buffer, "a"), values_in(buffer)) == ({}, before)
     buffer.restore("a", erased)
-    assert buffer.values("a") == before == {"ref": {HOUR: {"a.example": 2}}, "country": {HOUR: {"DE": 2}}}
+    assert values_in(buffer, "a") == before == {"ref": {HOUR: {"a.example": 2}}, "country": {HOUR: {"DE": 2}}}
 
 
 def test_profiles_and_words_count_in_the_bound_on_memory() -> None:
@@ -149,7 +157,7 @@ def test_profiles_and_words_count_in_the_bound_on_memory() -> None:
         buffer = Buffer(MINUTE)
         for at, profile in enumerate(profiles):
             buffer.add_batch(batch_of(Hit("a", MINUTE, 1, None, False, None, profile)), at + 1, visible=True)
-        assert buffer.entries() == 1 + len(buffer.profiles)
+        assert buffer.entries() == 1 + len(set(profiles) - {None})
         sizes.append(buffer.bytes_held())
     assert sizes[1] - sizes[0] > PROFILE_BYTES + PAIR_BYTES
     assert sizes[2] == sizes[1]
@@ -174,8 +182,9 @@ def test_the_documented_batch_with_words_is_what_is_written_and_read() -> None:
         bots={MINUTE: {"a": 1}},
         identified=[],
         dimensions=[first.dimensions, ("bot",)],
-        profiles=[(0, first.values), (1, ("Googlebot",))],
+        profiles=[(0, first.values, False), (1, ("Googlebot",), False)],
         words={HOUR: {0: {"a": 2}, 1: {"a": 1}}},
+        visitors={DAY: {"a": [0x123456789A]}},
     )
     assert documented[:1] == b"w"
     assert encode_batch(batch) == documented
@@ -190,6 +199,6 @@ def test_the_hits_of_an_id_are_counted_with_what_they_say_once_it_is_claimed() -
     buffer.add_batch(batch, 1, visible=False)
     plain = Batch(identified=[Identified("other", {MINUTE: {"a": 1}}, {})])
     buffer.add_batch(plain, 2, visible=False)
-    assert buffer.values("a") == {}
+    assert values_in(buffer, "a") == {}
     buffer.decide({"other"})
-    assert buffer.values("a") == {"ref": {HOUR: {"a.example": 1}}, "country": {HOUR: {"DE": 1}}}
+    assert values_in(buffer, "a") == {"ref": {HOUR: {"a.example": 1}}, "country": {HOUR: {"DE": 1}}}

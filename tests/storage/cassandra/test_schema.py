@@ -221,7 +221,7 @@ def test_nothing_in_the_table_of_rows_deletes_expires_or_takes_a_clock() -> None
     of_rows = [
         each.text for each in STATEMENTS.values() if " rows " in each.text and not each.text.startswith("SELECT")
     ]
-    assert len(of_rows) == 2
+    assert len(of_rows) == 5
     for text in of_rows:
         assert text.startswith("UPDATE rows USING TIMESTAMP ? SET")
         assert "TTL" not in text

@@ -15,8 +15,9 @@ from storage.contract import OPEN, RETIRED, Held, Source, Store, StoredLink
 from storage.tools.copy import Copied, copy
 from storage.tools.copy_owner import PREFIX
 from storage.tools.export import export
+from storage.tools.verify import each_link
 from tests.storage.flushes import DAY, NOON, Flusher, hits
-from tests.storage.stores import due, walked
+from tests.storage.stores import due
 
 Make = Callable[[str], Store]
 
@@ -32,7 +33,7 @@ def retire(store: Store, owner: int) -> None:
 
 def filled(store: Store) -> Store:
     """Three owners: two of a stopped server, one of a lost machine that was in the middle of a flush."""
-    first, second, lost = Flusher(store, 1), Flusher(store, 2), Flusher(store, 5)
+    first, second, lost = Flusher(store, 1, divided=True), Flusher(store, 2), Flusher(store, 5, divided=True)
     first.flush({f"key-{n}": hits((n, 1 << n), bots=n % 2) for n in range(10)}, {"log": Source(1, 100, "tail")})
     second.flush({"key-1": hits((0, 7)), "key-2": hits((-3 * 1440, 5)), "\0\0odd": hits((0, 3), opening=4)})
     store.erase("key-2", NOW_US)
@@ -69,7 +70,9 @@ def picture(store: Store) -> tuple[Any, ...]:
     days = [
         {owner.owner: sorted(due(store, owner.owner, day, 100)) for owner in store.owners()} for day in (0, DAY + 9)
     ]
-    return store.owners(), sorted(walked(store, 100)), ids(store), imports(store), days
+    with store.view() as view:
+        links = sorted(each_link(view))
+    return store.owners(), links, ids(store), imports(store), days
 
 
 def exported(store: Store) -> list[dict[str, Any]]:

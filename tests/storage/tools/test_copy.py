@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.ladder import CLICKS, DAY_S
+from clickcurve.keys import breakdown_key
 from storage.contract import CLOSED, COPIED, RETIRED, Held, OwnerRecord, Source
 from storage.memory_store import MemoryStore
 from storage.sqlite.backup import backup
@@ -50,7 +52,7 @@ def test_a_copy_has_everything(make: Make, kind: str, of: str) -> None:
     assert [(owner.owner, owner.number) for owner in done.owners] == [(1, 1), (2, 2), (5, 5)]
     assert all(owner.sums is not None and owner.sums[0] == owner.sums[1] for owner in done.owners)
     first = done.owners[0].sums
-    assert first is not None and (first[0].rows, first[0].people, first[0].bots) == (11, 1022, 5)
+    assert first is not None and (first[0].rows, first[0].people, first[0].bots) == (22, 1022, 5)
     assert (done.ids, done.imports, done.kept) == (3, 2, [])
 
 
@@ -196,7 +198,7 @@ def test_a_row_that_cannot_be_read_is_copied_as_it_is(make: Make) -> None:
 # --- erasures ---------------------------------------------------------------------------------------------------------
 def test_a_link_that_others_count_in_the_target_keeps_what_they_counted(make: Make) -> None:
     source, target = make("memory"), make("memory")
-    flusher, there = Flusher(source, 1), Flusher(target, 7)
+    flusher, there = Flusher(source, 1, divided=True), Flusher(target, 7)
     flusher.flush({"a": hits((0, 1)), "b": hits((0, 2)), "c": hits((0, 4))})
     source.erase("a", NOW_US)
     source.erase("b", NOW_US)
@@ -209,6 +211,13 @@ def test_a_link_that_others_count_in_the_target_keeps_what_they_counted(make: Ma
     assert rows(target, "a").erased_at == rows(target, "b").erased_at == 0
     assert rows(target, "c").erased_at == NOW_US
     assert done.compared.rows_differing == 0 and done.compared.erased == []
+    for link, sums in (("a", {}), ("b", {"a.example": 8}), ("c", {"a.example": 4})):
+        (row,) = rows(target, breakdown_key(link)).rows
+        breakdown = decode_parts(separate_parts(row.data))
+        assert [counts.values for tier in breakdown.dimensions.get("ref", ()) for counts in tier.values()] == [sums][
+            : len(sums)
+        ]
+        assert breakdown.erased_at == (NOW_US if link != "c" else 0)
     assert verify(target, CLICKS).broken == []
 
 

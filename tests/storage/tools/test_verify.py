@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BreakdownDelta
+from clickcurve.buckets.breakdowns.parts import apply_parts
 from clickcurve.buckets.codec import decode, encode
-from clickcurve.buckets.ladder import CLICKS
+from clickcurve.buckets.ladder import CLICKS, fold_day
 from clickcurve.buckets.row import Row
-from clickcurve.keys import ALL_LINKS, link_key, namespace_key
+from clickcurve.keys import ALL_LINKS, breakdown_key, link_key, namespace_key
 from storage.contract import SavedRow, Store
 from storage.tools.verify import SENTENCES, verify
 from tests.storage.flushes import NOON, Flusher, hits
@@ -150,6 +152,9 @@ class _Forgetful:
     def walk(self, after: str | None, limit: int) -> object:
         return self._store.walk(after, limit)
 
+    def links(self, keys: object) -> dict[str, object]:
+        return {}
+
 
 def test_more_broken_rows_than_anybody_reads_are_counted(store: Store) -> None:
     flusher = Flusher(store)
@@ -158,3 +163,37 @@ def test_more_broken_rows_than_anybody_reads_are_counted(store: Store) -> None:
     store.save_own(flusher.held, 1, many, {})
     report = verify(store, CLICKS)
     assert (report.broken_rows, len(report.broken)) == (SENTENCES + 6, SENTENCES)
+
+
+# --- breakdowns -------------------------------------------------------------------------------------------------------
+def divided(hits: int, mark: int = 1, dimension: str = "ref") -> SavedRow:
+    hour = NOON - NOON % 3_600
+    delta = BreakdownDelta({dimension: {hour: {"a.example": hits}}})
+    parts = apply_parts(None, delta, mark, fold_day(NOON), 0, BREAKDOWN)
+    return SavedRow(parts.open, None, None, parts.closed)
+
+
+def test_breakdowns_that_hold_no_more_than_the_counts_beside_them_add_up(store: Store) -> None:
+    flusher = Flusher(store)
+    flusher.flush({"a": hits((0, 5)), "b": hits((0, 5))})
+    both = {breakdown_key("a"): divided(5), breakdown_key("b"): divided(1), breakdown_key(ALL_LINKS): divided(7)}
+    store.save_own(flusher.held, flusher.number, both, {})
+    report = verify(store, CLICKS)
+    assert (report.rows, report.links, report.broken) == (6, 2, [])
+
+
+def test_a_breakdown_that_holds_more_than_there_is_is_named(store: Store) -> None:
+    flusher = Flusher(store)
+    flusher.flush({"a": hits((0, 5)), "b": hits((0, 5)), "c": hits((0, 5))})
+    rows = {"a": divided(6), "b": divided(5, mark=7), "c": SavedRow(b"?", None), "d": divided(1)}
+    store.save_own(flusher.held, flusher.number, {breakdown_key(key): row for key, row in rows.items()}, {})
+    report = verify(store, CLICKS)
+    broken = {sentence.partition(":")[0]: sentence for sentence in report.broken}
+    hour = NOON - NOON % 3_600
+    assert "ref records 6 hits in [" in broken["breakdown of link 'a', owner 1"]
+    assert f"[{hour}, {hour + 3_600}), the row of counts has 5" in broken["breakdown of link 'a', owner 1"]
+    assert "has flush 7" in broken["breakdown of link 'b', owner 1"]
+    assert "not a breakdown" in broken["breakdown of link 'c', owner 1"]
+    assert "no row of counts beside it" in broken["breakdown of link 'd', owner 1"]
+    assert broken["breakdown of all links, owner 1"].endswith("ref records 0 hits of all links, and 12 of single links")
+    assert report.broken_rows == len(broken) == 5

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from server import settings
-from server.cli.client.api import TRIES, Client, link_path
+from server.cli.client.api import TRIES, NamedServer, link_path
 from server.cli.main import FAILED, UNREACHABLE, Failed
 
 Answer = httpx.Response | Exception
@@ -30,8 +30,8 @@ class Server:
             raise answer
         return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
 
-    def client(self, token: str = "") -> Client:
-        return Client(settings.read_settings({"token": token}, {}), httpx.MockTransport(self), self.waited.append)
+    def client(self, token: str = "") -> NamedServer:
+        return NamedServer(settings.read_settings({"token": token}, {}), httpx.MockTransport(self), self.waited.append)
 
 
 def problem(status: int, **headers: str) -> httpx.Response:

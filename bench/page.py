@@ -1,0 +1,56 @@
+"""The page over HTTP: how long its parts take at 100,000 links, and how much is sent, compressed as browsers ask."""
+
+from __future__ import annotations
+
+from statistics import median
+from time import perf_counter
+
+import httpx
+
+from bench.table import Line
+from bench.workload import Workload
+from testing.client import http_client
+from testing.server import RunningServer
+
+AIM_MS, AIM_KB = 1_000, 100
+_FILES = ("/static/page.css", "/static/page.js", "/static/icon.svg")
+_RANKED = 'table class="links"'
+
+
+def pages(server: RunningServer, workload: Workload, rounds: int) -> list[Line]:
+    """The first view of all links, which must rank them, then each kind of page; on a server that was just started."""
+    with http_client(server.url) as http:
+        begun = perf_counter()
+        first_ms, answer = _asked(http, "/")
+        while _RANKED not in answer.text:
+            _, answer = _asked(http, "/")
+        ranked_s = perf_counter() - begun
+        lines = [Line("page of all links, first", f"{first_ms:.0f} ms", f"ranked after {ranked_s:.1f} s", _aim())]
+        key = workload.draw(1, seed=3)[0]
+        views = {
+            "all links": "/",
+            "search": "/?q=a",
+            "a link": f"/links/{key}",
+            "a link, 48 h": f"/links/{key}?last=48h",
+        }
+        files = sum(_sent(http.get(path)) for path in _FILES)
+        for what, path in views.items():
+            found = [_asked(http, path) for _ in range(20 * rounds)]
+            kb = (_sent(found[-1][1]) + files) / 1_000
+            sent = f"{kb:.1f} kB with style and script"
+            lines.append(Line(f"page of {what}, c1", f"{median(ms for ms, _ in found):.1f} ms", sent, f"< {AIM_KB} kB"))
+    return lines
+
+
+def _aim() -> str:
+    return f"< {AIM_MS:,} ms"
+
+
+def _asked(http: httpx.Client, path: str) -> tuple[float, httpx.Response]:
+    begun = perf_counter()
+    answer = http.get(path).raise_for_status()
+    return (perf_counter() - begun) * 1_000, answer
+
+
+def _sent(answer: httpx.Response) -> int:
+    return int(answer.headers["content-length"])

@@ -1,0 +1,100 @@
+"""A curve on a page: the picture, the numbers of its points, and the addresses that lead from it to others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+from dashboard.answers import CurveAnswer
+from dashboard.page.view import PageView
+from dashboard.pictures.axes import day_and_time, wall, with_commas
+from dashboard.pictures.curve_picture import bars_of, curve_sentence, draw_curve, draw_spark, legend_of
+from dashboard.pictures.svg import svg_inline
+
+WIDTH, HEIGHT, LOW = 1_100, 260, 110
+SPARK = (120, 26)
+MOST_ROWS = 600  # points whose numbers stand on the page: 48 hours by 5 minutes are 576
+
+
+@dataclass(frozen=True, slots=True)
+class PointRow:
+    """One point in words."""
+
+    start: int
+    end: int
+    when: str
+    count: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """svg is markup that is safe; rows are empty where there are too many. earlier, later and out are views."""
+
+    svg: str
+    said: str
+    legend: str
+    start: int
+    end: int
+    rows: list[PointRow]
+    points: int
+    earlier: str
+    later: str
+    out: str
+    start_text: str
+    end_text: str
+
+
+def make_chart(curve: CurveAnswer, view: PageView, now: int, height: int = HEIGHT) -> Chart:
+    """Makes a curve's picture and its numbers."""
+    zone = ZoneInfo(curve.tz)
+    few = curve.points if len(curve.points) <= MOST_ROWS else []
+    earlier, later, out = _neighbours(curve, view, now)
+    return Chart(
+        svg=svg_inline(draw_curve(curve, WIDTH, height, titled=False), "curve"),
+        said=curve_sentence(curve, zone),
+        legend=legend_of(curve, bars_of(curve, WIDTH)),
+        start=curve.points[0].start if curve.points else curve.start,
+        end=curve.points[-1].end if curve.points else curve.end,
+        rows=[
+            PointRow(each.start, each.end, _span_words(each.start, each.end, zone), with_commas(each.count), each.state)
+            for each in few
+        ],
+        points=len(curve.points),
+        earlier=earlier,
+        later=later,
+        out=out,
+        start_text=f"{wall(curve.start, zone):%Y-%m-%dT%H:%M}",
+        end_text=f"{wall(curve.end, zone):%Y-%m-%dT%H:%M}",
+    )
+
+
+def spark(curve: CurveAnswer) -> str:
+    """Draws a curve for a line of a table."""
+    return svg_inline(draw_spark(curve, *SPARK), "spark") if curve.points else ""
+
+
+def in_path(name: str) -> str:
+    """Returns a key, or the name of a group, as it stands in a path."""
+    return quote(name, safe="")
+
+
+def _span_words(start: int, end: int, zone: ZoneInfo) -> str:
+    """Writes a span: `3 Mar 2026 14:00 to 15:00`, `3 Mar 2026`, `3 Mar 2026 to 10 Mar 2026`."""
+    first, last = wall(start, zone), wall(end, zone)
+    if first.date() == last.date():
+        return f"{day_and_time(start, zone)} to {last:%H:%M}"
+    is_a_day = (last - first).days == 1 and first.time() == last.time() and not (first.hour or first.minute)
+    return day_and_time(start, zone) if is_a_day else f"{day_and_time(start, zone)} to {day_and_time(end, zone)}"
+
+
+def _neighbours(curve: CurveAnswer, view: PageView, now: int) -> tuple[str, str, str]:
+    """Returns three views: the span before, the one after (empty if that is ahead), and a wider one."""
+    length = max(60, curve.end - curve.start)
+    before = max(0, curve.start - length)
+    earlier = view.address(start=str(before), end=str(curve.start), step="") if curve.start else ""
+    later = view.address(start=str(curve.end), end=str(curve.end + length), step="") if curve.end <= now else ""
+    half = length // 2
+    start, end = max(0, curve.start - half), min(curve.end + half, max(curve.end, now - now % 60 + 60))
+    return earlier, later, view.address(start=str(start), end=str(end), step="")

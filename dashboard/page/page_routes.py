@@ -1,0 +1,98 @@
+"""The routes of the page: all links, a link, the limiter's rules, the node, and the files that pages load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from clickcurve.asgi import Scope
+from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, ParameterInvalid
+from clickcurve.keys import group_in_path
+from clickcurve.raw_path_routes import RawPathRoute, key_of_path, raw_query
+from dashboard.page.pages import Pages
+from dashboard.page.responses import HTML, as_sent
+from dashboard.page.subject import GROUP, LINK
+from dashboard.page.templates import Templates
+from dashboard.page.view import PageView, view_of
+
+Clock = Callable[[], float]
+
+
+def page_routes(pages: Pages, templates: Templates, clock: Clock, signed_in: Callable[[Scope], bool]) -> APIRouter:
+    """Makes the router. signed_in: whether a request came with a token that it can give up."""
+    router = APIRouter(route_class=page_route(templates))
+
+    def page(request: Request, template: str, root: str, /, **values: object) -> Response:
+        shown = {"root": root, "signed_in": signed_in(request.scope), "shared": False, **values}
+        return html(request, templates.render(template, **shown))
+
+    @router.get("/", include_in_schema=False)
+    async def overview(request: Request) -> Response:
+        view = view_of(raw_query(request))
+        values = await pages.overview(view, int(clock()))
+        return page(request, "overview.html", "", view=view, base=str(request.base_url).rstrip("/"), **values)
+
+    @router.get("/links/{key}", include_in_schema=False)
+    async def link(request: Request) -> Response:
+        view = view_of(raw_query(request))
+        values = await pages.one(LINK, key_of_path(request), view, int(clock()))
+        return page(request, "one.html", "../", view=view, **values)
+
+    @router.get("/groups/{name}", include_in_schema=False)
+    async def group(request: Request) -> Response:
+        view = view_of(raw_query(request))
+        name = group_in_path(str(request.path_params["name"]).encode("latin-1"), ParameterInvalid)
+        return page(request, "one.html", "../", view=view, **await pages.one(GROUP, name, view, int(clock())))
+
+    @router.get("/limits", include_in_schema=False)
+    async def limits(request: Request) -> Response:
+        view = view_of(raw_query(request))
+        return page(request, "limits.html", "", view=view, **await pages.limits(view, int(clock())))
+
+    @router.get("/node", include_in_schema=False)
+    async def node(request: Request) -> Response:
+        view = view_of(raw_query(request))
+        return page(request, "node.html", "", view=view, **pages.node())
+
+    @router.get("/static/{name}", include_in_schema=False)
+    async def asset(request: Request) -> Response:
+        media, content = templates.assets.get(request.path_params["name"], ("", b""))
+        if not media:
+            return Response(status_code=404)
+        kept = {"Cache-Control": "public, max-age=31536000, immutable"}  # the version is in the address
+        body, headers = as_sent(content, request.headers.get("accept-encoding", ""), kept)
+        return Response(body, media_type=media, headers=headers)
+
+    return router
+
+
+def html(request: Request, text: str, status: int = 200) -> Response:
+    """Returns a page as an answer."""
+    body, headers = as_sent(text.encode(), request.headers.get("accept-encoding", ""))
+    return Response(body, status, media_type=HTML, headers=headers)
+
+
+def page_route(templates: Templates) -> type[RawPathRoute]:
+    """Returns a kind of route that answers an error as a page, with the status that a program would get."""
+
+    class PageRoute(RawPathRoute):
+        def get_route_handler(self) -> Any:
+            answered = super().get_route_handler()
+
+            async def handler(request: Request) -> Response:
+                try:
+                    return await answered(request)
+                except JournalUnknown:
+                    raise
+                except ClickcurveError as error:
+                    root = "../" * (request.scope["path"].count("/") - 1)
+                    text = templates.render(
+                        "problem.html", root=root, error=error, view=PageView(), signed_in=False, shared=True
+                    )
+                    return html(request, text, error.status)
+
+            return handler
+
+    return PageRoute

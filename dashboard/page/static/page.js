@@ -1,0 +1,140 @@
+"use strict";
+// The page is whole without this. Here: numbers that renew themselves, reading and zooming a curve, and keys.
+const said = document.getElementById("said");
+
+// --- renewing: the same address again, and only what is in <main> is exchanged ---
+let timer, pressed = false;
+function plan() {
+  clearTimeout(timer);
+  const every = Number(document.querySelector("main").dataset.live || 0);
+  if (every) timer = setTimeout(renew, every * 1000);
+}
+async function show(address, fresh) {
+  const answer = await fetch(address, { headers: { Accept: "text/html" } });
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const now = page.querySelector("main"), before = document.querySelector("main");
+  if (!answer.ok || !now || answer.redirected) return location.assign(address);
+  const open = [...before.querySelectorAll("details")].map((each) => each.open);
+  const focus = fresh ? null : place(document.activeElement);
+  const typed = document.activeElement instanceof HTMLInputElement ? document.activeElement.value : null;
+  now.querySelectorAll("details").forEach((each, n) => { each.open = !!open[n]; });
+  before.replaceWith(document.adoptNode(now));
+  document.title = page.title;
+  decorate();
+  const back = focus === null ? null : now.querySelectorAll("a,button,input,select,summary,[tabindex]")[focus];
+  if (back) { back.focus({ preventScroll: true }); if (typed !== null && "value" in back) back.value = typed; }
+  plan();
+}
+function place(element) {
+  const at = [...document.querySelectorAll("main a,main button,main input,main select,main summary,main [tabindex]")].indexOf(element);
+  return at < 0 ? null : at;
+}
+async function renew() {
+  const form = document.querySelector("details.more[open]");
+  if (document.hidden || pressed || form) return plan();
+  try { await show(location.href, false); } catch { plan(); }
+}
+function go(address) {
+  history.pushState(null, "", address);
+  show(location.href, true).catch(() => location.reload());
+}
+addEventListener("popstate", () => show(location.href, true).catch(() => location.reload()));
+document.addEventListener("visibilitychange", () => { if (!document.hidden) renew(); });
+
+// --- reading a curve: the table of its numbers says what stands where the pointer is ---
+function decorate() {
+  document.querySelectorAll("figure.chart").forEach(prepare);
+  document.querySelectorAll("[data-origin]").forEach((each) => { each.textContent = base(); });
+  document.querySelectorAll("table[data-dimension=country] bdi").forEach(country);
+}
+function base() {
+  const path = new URL(document.querySelector("header .brand")?.getAttribute("href") || ".", location.href).pathname;
+  return location.origin + path.replace(/\/$/, "");
+}
+function country(cell) {
+  if (!/^[A-Z]{2}$/.test(cell.textContent)) return;
+  try { cell.title = new Intl.DisplayNames([navigator.language, "en"], { type: "region" }).of(cell.textContent) || ""; } catch { return; }
+  if (cell.title && cell.title !== cell.textContent) cell.textContent += " " + cell.title;
+}
+function prepare(figure) {
+  const svg = figure.querySelector("svg"), plot = figure.querySelector(".plot");
+  const rows = [...figure.querySelectorAll("tr[data-s]")], from = Number(figure.dataset.from), to = Number(figure.dataset.to);
+  if (!rows.length || to <= from) return;
+  const starts = rows.map((row) => Number(row.dataset.s));
+  const box = document.createElementNS(svg.namespaceURI, "rect");
+  const tip = document.createElement("div");
+  tip.className = "tip"; tip.hidden = true;
+  plot.append(tip);
+  plot.tabIndex = 0;
+  plot.setAttribute("role", "group");
+  plot.setAttribute("aria-label", "Curve: arrow keys read it point by point, Enter zooms in, Escape zooms out");
+  let at = -1, picked = null;
+  const part = (event) => Math.min(1, Math.max(0, (event.clientX - svg.getBoundingClientRect().left) / svg.clientWidth));
+  const index = (x) => Math.max(0, starts.findLastIndex((start) => start <= from + x * (to - from)));
+  const end = (n) => (n + 1 < starts.length ? starts[n + 1] : to);
+  const mark = (low, high, name) => {
+    box.setAttribute("class", name); box.setAttribute("y", "0"); box.setAttribute("height", "100%");
+    box.setAttribute("x", (low * 100) + "%"); box.setAttribute("width", Math.max(0, (high - low) * 100) + "%");
+    if (!box.isConnected) svg.append(box);
+  };
+  const x = (t) => (t - from) / (to - from);
+  const read = (n, aloud) => {
+    at = n;
+    const [when, count, state] = [...rows[n].cells].map((cell) => cell.textContent.trim());
+    tip.textContent = count + ", " + when + (state === "complete" ? "" : " (" + state + ")");
+    tip.hidden = false;
+    mark(x(starts[n]), x(end(n)), "at");
+    const left = x(starts[n]) * svg.clientWidth;
+    tip.style.left = plot.clientWidth - svg.clientWidth + Math.max(0, Math.min(left, svg.clientWidth - tip.offsetWidth)) + "px";
+    if (aloud) said.textContent = tip.textContent;
+  };
+  const leave = () => { tip.hidden = true; box.remove(); at = -1; picked = null; pressed = false; };
+  const zoom = (low, high) => {
+    const query = new URLSearchParams(location.search);
+    ["last", "step", "after"].forEach((name) => query.delete(name));
+    query.set("from", String(low)); query.set("to", String(high));
+    go("?" + query);
+  };
+  svg.addEventListener("pointermove", (event) => {
+    if (picked === null) return read(index(part(event)), false);
+    const other = index(part(event)), [low, high] = [Math.min(picked, other), Math.max(picked, other)];
+    mark(x(starts[low]), x(end(high)), "picked");
+  });
+  svg.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
+    picked = index(part(event)); pressed = true; svg.setPointerCapture(event.pointerId); event.preventDefault(); plot.focus();
+  });
+  svg.addEventListener("pointerup", (event) => {
+    const first = picked, other = index(part(event));
+    leave();
+    if (first !== null && other !== first) zoom(starts[Math.min(first, other)], end(Math.max(first, other)));
+  });
+  svg.addEventListener("pointercancel", leave);
+  svg.addEventListener("pointerleave", () => { if (picked === null) leave(); });
+  plot.addEventListener("blur", leave);
+  plot.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 }[event.key];
+    const far = { Home: 0, End: rows.length - 1 }[event.key];
+    if (step || far !== undefined) read(Math.min(rows.length - 1, Math.max(0, far ?? (at < 0 ? (step > 0 ? 0 : rows.length - 1) : at + step))), true);
+    else if (event.key === "Enter" && at >= 0) zoom(starts[Math.max(0, at - 5)], end(Math.min(rows.length - 1, at + 5)));
+    else if (event.key === "Escape") { const out = document.querySelector("a.out"); if (out) go(out.href); }
+    else return;
+    event.preventDefault();
+  });
+}
+
+// --- keys and the list of zones ---
+addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+  const search = document.getElementById("q");
+  if (search) { search.focus(); event.preventDefault(); }
+});
+document.addEventListener("focusin", (event) => {
+  const list = event.target.name === "tz" && document.getElementById("zones");
+  if (!list || list.childElementCount || !Intl.supportedValuesOf) return;
+  const zones = Intl.supportedValuesOf("timeZone"), own = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  list.append(...[own, ...zones].map((zone) => new Option(zone)));
+});
+
+decorate();
+plan();

@@ -1,0 +1,42 @@
+"""The templates, which escape whatever they are given, and the two files that pages load: a stylesheet and a script."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from dashboard.page.view import BOTS, SPANS, STEPS
+from dashboard.pictures.colours import DARK, LIGHT
+from dashboard.pictures.svg import styles
+
+_HERE = Path(__file__).parent
+
+
+class Templates:
+    """Renders pages. `assets` are the files that pages load: name -> media type and content."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(_HERE / "html"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        pictures = f"{styles(LIGHT)}@media(prefers-color-scheme:dark){{{styles(DARK)}}}"
+        style = (_HERE / "static" / "page.css").read_bytes() + pictures.encode()
+        self.assets = {
+            "page.css": ("text/css; charset=utf-8", style),
+            "page.js": ("text/javascript; charset=utf-8", (_HERE / "static" / "page.js").read_bytes()),
+            "icon.svg": ("image/svg+xml", (_HERE / "static" / "icon.svg").read_bytes()),
+        }
+        joined = b"".join(content for _, content in self.assets.values())
+        self._environment.globals.update(
+            version=sha256(joined).hexdigest()[:12], spans=SPANS, steps=STEPS, bots_choices=BOTS
+        )
+
+    def render(self, template: str, /, **values: object) -> str:
+        """Renders a template."""
+        return self._environment.get_template(template).render(**values)

@@ -1,0 +1,108 @@
+"""What hits said, as tables for a page: values with their bounds, and the rest, so that parts are the total."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from clickcurve.visible import visible
+from dashboard.answers import READ_VALUES, READ_VISITORS, CurveAnswer, Divided, PointAnswer, ValuesAnswer
+from dashboard.page.chart import LOW, Chart, make_chart
+from dashboard.page.subject import PageSubject
+from dashboard.page.view import PageView
+from dashboard.pictures.axes import with_commas
+
+SHOWN = 10
+_DAY_S = 86_400
+_TITLES = {
+    "ref": "Referrers",
+    "country": "Countries",
+    "device": "Devices",
+    "source": "Sources",
+    "browser": "Browsers",
+    "os": "Systems",
+    "lang": "Languages",
+    "utm_source": "Campaign sources",
+    "utm_medium": "Campaign media",
+    "utm_campaign": "Campaigns",
+    "bot": "Bots",
+}
+_NOT_GIVEN = {"ref": "(direct or not given)"}
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRow:
+    """One line: a value or, with `rest`, what is of none. part: of the greatest line, 0 to 100."""
+
+    text: str
+    count: str
+    part: float
+    rest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ValueTable:
+    """One dimension. spoken: whether any hit said anything."""
+
+    dimension: str
+    title: str
+    rows: list[ValueRow]
+    spoken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Visits:
+    """Visitor-days of the range, and their days as a chart."""
+
+    count: str
+    unknown: str
+    chart: Chart | None
+
+
+async def value_tables(divided: Divided, subject: PageSubject, view: PageView) -> list[ValueTable]:
+    """Asks for each dimension, in the order of the settings. Raises what the questions raise."""
+    query = view.total_query + b"&limit=%d" % SHOWN
+    about = divided.subject(subject.stored, subject.name)
+    answers = await asyncio.gather(*(divided.queries.by(about, each, query) for each in divided.dimensions))
+    return [value_table(READ_VALUES(body)) for _, body in answers]
+
+
+def value_table(answer: ValuesAnswer) -> ValueTable:
+    """Makes a table of values, greatest first, and of the rest."""
+    most = max((each.at_most for each in answer.values), default=1) or 1
+    not_given = _NOT_GIVEN.get(answer.dimension, "(not given)")
+    rows = [
+        ValueRow(visible(each.value) or not_given, _span_text(each.at_least, each.at_most), each.at_least * 100 / most)
+        for each in answer.values
+    ]
+    rest = (
+        (f"{answer.not_shown.values:,} more", answer.not_shown.count),
+        ("other", answer.other),
+        ("before this was recorded", answer.unrecorded),
+    )
+    rows += [ValueRow(text, with_commas(count), 0, rest=True) for text, count in rest if count]
+    title = _TITLES.get(answer.dimension, answer.dimension.removeprefix("tag."))
+    return ValueTable(answer.dimension, title, rows, any(each.value for each in answer.values) or bool(answer.other))
+
+
+async def visits(divided: Divided, subject: PageSubject, view: PageView, now: int) -> Visits:
+    """Asks for the visitors of the view's range."""
+    about = divided.subject(subject.stored, subject.name)
+    answer = READ_VISITORS((await divided.queries.visitors(about, view.total_query))[1])
+    points = [
+        PointAnswer(
+            day.start, day.end, day.at_least, "open" if day.end > now else "complete", day.end - day.start > _DAY_S
+        )
+        for day in answer.days
+    ]
+    chart = None
+    if points:
+        start, end, least, most = points[0].start, points[-1].end, answer.at_least, answer.at_most
+        days = CurveAnswer(None, start, end, "1d", "UTC", start, least, least, most, least == most, points)
+        chart = make_chart(days, view, now, LOW)
+    count = _span_text(answer.at_least, answer.at_most)
+    return Visits(count, with_commas(answer.unknown) if answer.unknown else "", chart)
+
+
+def _span_text(least: int, most: int) -> str:
+    return with_commas(least) if least == most else f"{with_commas(least)} to {with_commas(most)}"

@@ -1,0 +1,100 @@
+"""What the address bar says of a view: the range, the step, the zone, bots, and what is searched for.
+
+The page never keeps it anywhere else, so that a view can be sent, bookmarked, and gone back to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from urllib.parse import unquote_plus, urlencode
+
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.visible import visible
+
+NAMES = ("last", "from", "to", "step", "tz", "bots", "q", "after")
+USUAL = "30d"
+SPANS = (("1h", "hour"), ("24h", "day"), ("7d", "week"), ("30d", "month"), ("92d", "quarter"), ("12mo", "year"))
+STEPS = ("auto", "1m", "5m", "15m", "1h", "6h", "1d", "1w", "1mo", "1y")
+BOTS = (("exclude", "people"), ("include", "people and bots"), ("only", "bots"))
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """The texts as they were given, empty where they were not. What they mean is for the query code to judge."""
+
+    last: str = ""
+    start: str = ""
+    end: str = ""
+    step: str = ""
+    tz: str = ""
+    bots: str = ""
+    q: str = ""
+    after: str = ""
+
+    @property
+    def span(self) -> str:
+        """The `last` that holds, empty for a range from a moment to another."""
+        return self.last or ("" if self.start or self.end else USUAL)
+
+    @property
+    def q_shown(self) -> str:
+        """What is searched for, as text that a page can hold."""
+        return visible(self.q)
+
+    @property
+    def curve_query(self) -> bytes:
+        """What to ask for the curve of the view."""
+        range_ = {"last": self.span, "from": self.start, "to": self.end}
+        return _encoded({**range_, "step": self.step, "tz": self.tz, "bots": self.bots})
+
+    @property
+    def total_query(self) -> bytes:
+        """What to ask for the range as a whole, of breakdowns too."""
+        return _encoded({"last": self.span, "from": self.start, "to": self.end, "tz": self.tz})
+
+    def ranking_query(self, limit: int) -> bytes:
+        """Returns what to ask for a ranking; of a range between two moments that of all time."""
+        return _encoded({"last": self.span, "limit": str(limit), "tz": self.tz, "bots": self.bots})
+
+    def search_query(self, limit: int) -> bytes:
+        """Returns what to ask for the links that begin as the view searches."""
+        asked = {"sort": "key", "prefix": self.q, "after": self.after, "limit": str(limit), "bots": self.bots}
+        return _encoded(asked)
+
+    def with_bots(self, bots: str) -> PageView:
+        return replace(self, bots=bots)
+
+    def total_of(self, **range_: object) -> bytes:
+        """Returns what to ask for the total of another range in the same zone, of the same hits."""
+        given = {name.rstrip("_"): str(value) for name, value in range_.items()}
+        return _encoded({**given, "tz": self.tz, "bots": self.bots})
+
+    def address(self, **changes: str) -> str:
+        """Returns the query of the view with changes, with its question mark, for links of the page."""
+        changed = replace(self, **changes)
+        if {"last", "start", "end"} & changes.keys():
+            kept = {name: changes.get(name, "") for name in ("last", "start", "end")}
+            changed = replace(changed, **kept)
+        values = (changed.last, changed.start, changed.end, changed.step, changed.tz, changed.bots, changed.q)
+        return "?" + _encoded(dict(zip(NAMES, (*values, changed.after), strict=True))).decode()
+
+
+def view_of(query: bytes) -> PageView:
+    """Reads a raw query string; raises ParameterInvalid for a name that is unknown or given twice."""
+    found: dict[str, str] = {}
+    for part in filter(None, query.split(b"&")):
+        name, _, value = (unquote_plus(each.decode("latin-1")) for each in part.partition(b"="))
+        if name not in NAMES or name in found:
+            why = "is given twice" if name in found else "is not known here"
+            rule = f"one of {', '.join(NAMES)}, each at most once"
+            raise ParameterInvalid(f"parameter {name!r} {why}", field=name, value=value, rule=rule)
+        found[name] = value.strip() if name not in ("q", "after") else value
+    if found.get("from") or found.get("to"):
+        found.pop("last", None)  # the form of the page has both: a range that somebody typed is meant
+    names = {"from": "start", "to": "end"}
+    return PageView(**{names.get(name, name): value for name, value in found.items()})
+
+
+def _encoded(values: Mapping[str, str]) -> bytes:
+    return urlencode({name: value for name, value in values.items() if value}).encode()

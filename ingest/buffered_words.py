@@ -1,0 +1,147 @@
+"""What buffered hits said: counts by hour and profile, and visitors by day, until a flush has moved them.
+
+A profile of a batch gets the number that it has in the buffer, where it stands once, however many batches bring it.
+A visitor is counted, though only his being there is flushed: hits of an id that others claimed can be taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from sys import getsizeof
+from typing import NamedTuple
+
+from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
+from clickcurve.buckets.ladder import DAY_S
+from ingest.batch import ProfileCounts, Visitors
+from ingest.slot_counts import PAIR_BYTES, Slot, SlotCounts, of_key, sum_of_slots
+from ingest.words.profile import Profile
+
+# What CPython takes, measured as growth of a process.
+PROFILE_BYTES = 400  # a profile, beside its values
+PROFILE_HOUR_BYTES = 500  # an hour of a profile, beside its keys
+VISITOR_BYTES = 150
+
+NO_DELTA = BreakdownDelta({})
+
+
+class Said(NamedTuple):
+    """What hits of one link said.
+
+    counts: by hour and number of a profile. visitors: by day and hash, with their hits.
+    Where there are visitors there are counts.
+    """
+
+    counts: Mapping[Slot, int]
+    visitors: Mapping[Slot, int]
+
+    def plus(self, other: Said, sign: int = 1) -> Said:
+        counts = sum_of_slots(self.counts, other.counts, sign)
+        return Said(counts, sum_of_slots(self.visitors, other.visitors, sign))
+
+
+NOTHING_SAID = Said({}, {})
+
+
+class NumberedWords(NamedTuple):
+    """What some hits of a batch said, with its profiles as the buffer numbers them."""
+
+    counts: Mapping[Slot, Mapping[str, int]]
+    visitors: Visitors
+
+    @classmethod
+    def of(cls, words: ProfileCounts, visitors: Visitors, numbers: Sequence[int]) -> NumberedWords:
+        # No two profiles of a batch are the same, so no two of these slots are.
+        counts: dict[Slot, Mapping[str, int]] = {
+            (hour, numbers[place]): by_key for hour, by_profile in words.items() for place, by_key in by_profile.items()
+        }
+        return cls(counts, visitors)
+
+    def said_of(self, link: str) -> Said:
+        """Returns what these hits said of one link."""
+        visitors: dict[Slot, int] = {}
+        for day, by_link in self.visitors.items():
+            for visitor in by_link.get(link, ()):
+                visitors[day, visitor] = visitors.get((day, visitor), 0) + 1
+        return Said(of_key(self.counts, link), visitors)
+
+
+@dataclass(slots=True)
+class BufferedWords:
+    """What the hits of a buffer said, by link."""
+
+    counts: SlotCounts[Slot] = field(default_factory=SlotCounts)
+    visitors: dict[str, dict[Slot, int]] = field(default_factory=dict)  # link -> (day, hash) -> hits
+    _numbers: dict[Profile, int] = field(default_factory=dict)
+    _profiles: list[Profile] = field(default_factory=list)  # by number
+    _more_bytes: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._profiles)
+
+    def bytes_held(self) -> int:
+        return self.counts.bytes_held + len(self.counts.sums) * PROFILE_HOUR_BYTES + self._more_bytes
+
+    def numbers(self, profiles: Sequence[Profile]) -> list[int]:
+        """Returns the numbers of a batch's profiles, which stand here from then on."""
+        found = []
+        for profile in profiles:
+            number = self._numbers.get(profile)
+            if number is None:
+                number = self._numbers[profile] = len(self._profiles)
+                self._profiles.append(profile)
+                self._more_bytes += PROFILE_BYTES + sum(map(getsizeof, profile.values))
+            found.append(number)
+        return found
+
+    def add(self, words: NumberedWords, late_before: int, sign: int = 1) -> None:
+        """Counts what hits said; with sign -1 takes back what was counted before."""
+        self.counts.add(words.counts, (late_before,), sign)
+        for day, by_link in words.visitors.items():
+            for link, visitors in by_link.items():
+                mine = self.visitors.get(link)
+                if mine is None:
+                    mine = self.visitors[link] = {}
+                    self._more_bytes += PAIR_BYTES + getsizeof(link)
+                before = len(mine)
+                for visitor in visitors:
+                    mine[day, visitor] = mine.get((day, visitor), 0) + sign
+                self._more_bytes += (len(mine) - before) * VISITOR_BYTES
+
+    def of(self, link: str) -> Said:
+        """Returns what was said of one link."""
+        if not self._profiles:
+            return NOTHING_SAID
+        return Said(self.counts.of(link), self.visitors.get(link, {}))
+
+    def delta(self, said: Said) -> BreakdownDelta:
+        """Returns what this adds to a link's breakdown."""
+        if not said.counts:
+            return NO_DELTA
+        visitors: dict[int, set[int]] = {}
+        for (day, visitor), hits in said.visitors.items():
+            if hits:
+                visitors.setdefault(day, set()).add(visitor)
+        return BreakdownDelta(self._values(said.counts), visitors, self._unknown(said.counts))
+
+    def delta_of_all(self) -> BreakdownDelta:
+        """Returns what all adds to the breakdown of all links, erased ones included: a visitor is one of a link."""
+        counts = self.counts.all_links()
+        return BreakdownDelta(self._values(counts)) if counts else NO_DELTA
+
+    def _values(self, counts: Mapping[Slot, int]) -> dict[str, dict[int, dict[str, int]]]:
+        values: dict[str, dict[int, dict[str, int]]] = {}
+        for (hour, number), count in counts.items():
+            profile = self._profiles[number]
+            for dimension, value in zip(profile.dimensions, profile.values, strict=True):
+                of_hour = values.setdefault(dimension, {}).setdefault(hour, {})
+                of_hour[value] = of_hour.get(value, 0) + count
+        return values
+
+    def _unknown(self, counts: Mapping[Slot, int]) -> dict[int, int]:
+        unknown: dict[int, int] = {}
+        for (hour, number), count in counts.items():
+            if self._profiles[number].unknown:
+                day = hour - hour % DAY_S
+                unknown[day] = unknown.get(day, 0) + count
+        return unknown

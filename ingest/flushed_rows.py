@@ -1,0 +1,129 @@
+"""What a flush does with a row of either kind, counts or a breakdown: reads it, adds to it, writes it.
+
+Each kind has the same verbs, so that a flush treats both alike. Nothing is added to a row that has the flush's mark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from clickcurve.buckets import codec
+from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, CappedLadder
+from clickcurve.buckets.breakdowns.open_part import head_of
+from clickcurve.buckets.breakdowns.parts import (
+    Parts,
+    apply_parts,
+    head_of_joined,
+    join_parts,
+    parts_due,
+    separate_parts,
+)
+from clickcurve.buckets.errors import CountTooLarge
+from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, apply, forget, merge, next_due
+from clickcurve.buckets.set_aside import AnyRow
+from clickcurve.keys import kept_days, link_of
+from ingest.buffered_words import NO_DELTA
+from storage.contract import SavedRow
+
+R = TypeVar("R", bound=AnyRow)
+D = TypeVar("D", Delta, BreakdownDelta)
+
+NOTHING = Delta({}, {})
+
+
+class FlushedRows(Protocol[R, D]):
+    """Rows of one kind, as one flush treats them. None: there is no row."""
+
+    @property
+    def nothing(self) -> D:
+        """What adds nothing."""
+
+    def read(self, data: bytes) -> R:
+        """Returns the row of these bytes; raises RowCorrupt."""
+
+    def applied(self, before: R | None, delta: D, erased_at: int) -> R:
+        """Returns the row with the flush in it. Raises RowCorrupt, CountTooLarge."""
+
+    def joined(self, before: R | None, aside: R) -> R:
+        """Returns the sum of two rows that `applied` made of one key. Raises CountTooLarge."""
+
+    def mark_in(self, data: bytes) -> int:
+        """Returns the last flush that a row includes, from the head of its bytes; raises RowCorrupt."""
+
+    def erased_at(self, row: R) -> int:
+        """Returns the stamp of the erasure that the row knows of."""
+
+    def saved(self, key: str, before: R | None, after: R, delta: D) -> SavedRow | None:
+        """Returns the row as it is saved; None if it is stored like this already."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlushedCounts:
+    """Rows of counts. rewrite: they are written again, even if they have the flush."""
+
+    number: int
+    fold_day: int
+    rewrite: bool
+    ladder: Ladder
+    nothing: Delta = NOTHING
+
+    def read(self, data: bytes) -> Row:
+        return codec.decode(data)
+
+    def applied(self, before: Row | None, delta: Delta, erased_at: int) -> Row:
+        return apply(before or EMPTY, delta, self.number, self.fold_day, erased_at, self.ladder)
+
+    def joined(self, before: Row | None, aside: Row) -> Row:
+        whole = merge((before or EMPTY, aside), self.ladder)._replace(mark=self.number)
+        if max(whole.lifetime, whole.bots) > MAX_COUNT:
+            raise CountTooLarge("with what is set aside the row's sum is too large", value=whole.lifetime)
+        return whole
+
+    def mark_in(self, data: bytes) -> int:
+        return codec.decode_header(data).mark
+
+    def erased_at(self, row: Row) -> int:
+        return row.erased_at
+
+    def saved(self, key: str, before: Row | None, after: Row, delta: Delta) -> SavedRow | None:
+        days = kept_days(key)
+        if days is not None and after is not before:
+            after = forget(after, self.fold_day, days)
+        if after is before and not self.rewrite:
+            return None
+        touched_day = None if delta is NOTHING or link_of(key) is None else self.fold_day
+        return SavedRow(codec.encode(after), next_due(after, self.ladder, days), touched_day)
+
+
+@dataclass(frozen=True, slots=True)
+class FlushedBreakdowns:
+    """Breakdowns, in their two parts. rewrite: as in FlushedCounts; both parts then."""
+
+    number: int
+    fold_day: int
+    rewrite: bool
+    capped: CappedLadder
+    nothing: BreakdownDelta = NO_DELTA
+
+    def read(self, data: bytes) -> Parts:
+        return separate_parts(data)
+
+    def applied(self, before: Parts | None, delta: BreakdownDelta, erased_at: int) -> Parts:
+        return apply_parts(before, delta, self.number, self.fold_day, erased_at, self.capped)
+
+    def joined(self, before: Parts | None, aside: Parts) -> Parts:
+        return aside if before is None else join_parts(before, aside, self.capped)
+
+    def mark_in(self, data: bytes) -> int:
+        return head_of_joined(data).mark
+
+    def erased_at(self, row: Parts) -> int:
+        return head_of(row.open).erased_at
+
+    def saved(self, key: str, before: Parts | None, after: Parts, delta: BreakdownDelta) -> SavedRow | None:
+        if after is before and not self.rewrite:
+            return None
+        stays = before is not None and after.closed is before.closed and not self.rewrite
+        return SavedRow(after.open, parts_due(after, self.capped), None, after.closed, stays)

@@ -1,0 +1,135 @@
+"""Counts of many keys by slot, as a buffer holds them: by minute, or by hour and profile.
+
+Slots of today are kept as a dict of keys for each, late ones by key, so that reading one key does not walk the million
+minutes of an imported history of a thousand days.
+
+What is held is counted as it grows, in bytes, together with the copy by key that a flush will make. Hits of keys that a
+slot knows already cost nothing, to hold and to count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from sys import getsizeof
+from typing import Generic, TypeVar
+
+from clickcurve.buckets.ladder import MINUTE_S
+
+Slot = tuple[int, ...]  # the start of an hour, and the number of a profile
+SlotT = TypeVar("SlotT", int, Slot)  # or the start of a minute
+# What CPython takes, beside the bytes of each key: measured as growth of a process, with the flush's copy.
+PAIR_BYTES = 100  # a key in a minute: its place in two tables
+KEY_BYTES = 320  # more for a key that the minute before did not know: its dict in the copy, and its stored key
+LATE_KEY_BYTES = 200  # more for a key that is kept with its late minutes
+
+
+class SlotCounts(Generic[SlotT]):
+    """Counts of many keys by slot in one series: people, bots, rows that belong to no link, or profiles.
+
+    `before` gives the slot whose keys the flush's copy has already; without it each key costs as much as a new one.
+    """
+
+    __slots__ = ("_before", "bytes_held", "entries", "late", "slots", "sums")
+
+    def __init__(self, before: Callable[[SlotT], SlotT] | None = None) -> None:
+        self._before: Callable[[SlotT], SlotT] | None = before
+        self.slots: dict[SlotT, Counter[str]] = {}
+        self.late: dict[str, dict[SlotT, int]] = {}
+        self.sums: Counter[SlotT] = Counter()  # slot -> all keys together
+        self.entries = 0  # (key, slot) pairs
+        self.bytes_held = 0
+
+    def add_singles(self, slot: SlotT, keys: Sequence[str]) -> bool:
+        """Counts a hit of each key; returns whether more is held than before, since a key is new."""
+        by_key = self.slots.get(slot)
+        if by_key is None:
+            by_key = self.slots[slot] = Counter()
+        before = len(by_key)
+        by_key.update(keys)
+        self.sums[slot] += len(keys)
+        growth = len(by_key) - before
+        if growth:
+            self._grown(slot, by_key, growth)
+        return growth > 0
+
+    def _grown(self, slot: SlotT, by_key: Counter[str], growth: int) -> None:
+        """Counts the last `growth` keys of a slot, which are new to it: a dict keeps the order of their coming."""
+        self.entries += growth
+        self.bytes_held += growth * PAIR_BYTES + sum(map(getsizeof, islice(reversed(by_key), growth)))
+        before = None if self._before is None else self.slots.get(self._before(slot))
+        known = 0 if before is None else sum(map(before.__contains__, islice(reversed(by_key), growth)))
+        self.bytes_held += (growth - known) * KEY_BYTES
+
+    def add(self, counts: Mapping[SlotT, Mapping[str, int]], late_before: SlotT, sign: int = 1) -> None:
+        """Adds counts; with sign -1 takes back counts added before."""
+        for slot, by_key in counts.items():
+            self.sums[slot] += sign * sum(by_key.values())
+            if slot < late_before:
+                self._add_late(slot, by_key, sign)
+                continue
+            mine = self.slots.get(slot)
+            if mine is None:
+                mine = self.slots[slot] = Counter()
+            before = len(mine)
+            if sign == 1:
+                mine.update(by_key)
+            else:
+                mine.subtract(by_key)
+            if len(mine) != before:
+                self._grown(slot, mine, len(mine) - before)
+
+    def _add_late(self, slot: SlotT, by_key: Mapping[str, int], sign: int) -> None:
+        for key, count in by_key.items():
+            slots = self.late.get(key)
+            if slots is None:
+                slots = self.late[key] = {}
+                self.bytes_held += LATE_KEY_BYTES + KEY_BYTES + getsizeof(key)
+            if slot not in slots:
+                self.entries += 1
+                self.bytes_held += PAIR_BYTES
+            slots[slot] = slots.get(slot, 0) + sign * count
+
+    def of(self, key: str) -> dict[SlotT, int]:
+        """Returns slot -> count of one key, without zeros."""
+        found = {slot: by_key[key] for slot, by_key in self.slots.items() if key in by_key}
+        for slot, count in self.late.get(key, {}).items():
+            found[slot] = found.get(slot, 0) + count
+        return {slot: count for slot, count in found.items() if count}
+
+    def all_links(self) -> dict[SlotT, int]:
+        return {slot: count for slot, count in self.sums.items() if count}
+
+    def pieces(self, size: int) -> Iterator[list[tuple[str, SlotT, int]]]:
+        """Yields all (key, slot, count) in lists of about `size`, so that a reader can pause in between."""
+        piece: list[tuple[str, SlotT, int]] = []
+        for slot, by_key in self.slots.items():
+            for key, count in by_key.items():
+                piece.append((key, slot, count))
+                if len(piece) >= size:
+                    yield piece
+                    piece = []
+        for key, slots in self.late.items():
+            piece.extend((key, slot, count) for slot, count in slots.items())
+            if len(piece) >= size:
+                yield piece
+                piece = []
+        yield piece
+
+
+def minute_counts() -> SlotCounts[int]:
+    return SlotCounts(lambda minute: minute - MINUTE_S)
+
+
+def of_key(counts: Mapping[SlotT, Mapping[str, int]], key: str) -> dict[SlotT, int]:
+    """Returns slot -> count of one key."""
+    return {slot: by_key[key] for slot, by_key in counts.items() if key in by_key}
+
+
+def sum_of_slots(some: Mapping[SlotT, int], others: Mapping[SlotT, int], sign: int = 1) -> dict[SlotT, int]:
+    """Returns some plus others, with sign -1 minus them, without zeros."""
+    added = dict(some)
+    for slot, count in others.items():
+        added[slot] = added.get(slot, 0) + sign * count
+    return {slot: count for slot, count in added.items() if count}

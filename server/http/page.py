@@ -1,0 +1,100 @@
+"""Joins the page to the server: what it asks, how its readers sign in, and what it shows of the node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+
+from fastapi import FastAPI
+from starlette.responses import RedirectResponse, Response
+
+from clickcurve.asgi import Scope
+from clickcurve.limiter.rule import Rule
+from dashboard.answers import Divided
+from dashboard.page.login_routes import COOKIE, login_address, login_routes
+from dashboard.page.page_routes import page_routes
+from dashboard.page.pages import NodeFacts, Pages
+from dashboard.page.share_routes import share_routes
+from dashboard.page.templates import Templates
+from query.queries import Limits, Queries
+from server.clock import monotonic
+from server.http import auth
+from server.http.shares import Shares
+from server.metrics import Metrics
+from server.version import program_version
+
+_PAGES = frozenset({b"/", b"/limits", b"/node"})
+_PAGES_BELOW = (b"/links/", b"/groups/")
+_PREFIX = "clickcurve_"
+
+
+@dataclass(frozen=True, slots=True)
+class PageSources:
+    """What the page shows beside answers. store: what kind it is; divided: None for a server that divides no hits."""
+
+    gate: auth.Gate
+    shares: Shares
+    metrics: Metrics
+    store: str
+    divided: Divided | None = None
+
+
+def include_page(
+    app: FastAPI,
+    queries: Queries,
+    limits: Limits,
+    rules: Callable[[], Mapping[str, Sequence[Rule]]],
+    sources: PageSources,
+    clock: Callable[[], float],
+) -> None:
+    """Adds the page's routes to the application."""
+    gate, templates = sources.gate, Templates()
+
+    async def limit_curve(event: str, query: bytes) -> tuple[str, bytes]:
+        return await queries.limit_curve(event, query, limits)
+
+    def check(token: str) -> None:
+        gate.check(auth.Scope.read, b"Bearer " + token.encode("latin-1", "replace"))
+
+    def signed_in(scope: Scope) -> bool:
+        return gate.closed and cookie_of(scope) is not None
+
+    def shared(signed: str) -> tuple[str, str] | None:
+        return sources.shares.shared(signed, int(clock()))
+
+    pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, sources.divided)
+    app.include_router(page_routes(pages, templates, clock, signed_in))
+    app.include_router(share_routes(pages, templates, clock, shared))
+    app.include_router(login_routes(templates, check, gate.needs_tokens))
+
+
+def is_page(scope: Scope) -> bool:
+    """Returns whether a request is for a page that a person looks at."""
+    path = scope["raw_path"]
+    return scope["method"] == "GET" and (path in _PAGES or path.startswith(_PAGES_BELOW))
+
+
+def cookie_of(scope: Scope) -> bytes | None:
+    """Returns the token of the page's cookie as an Authorization header has it; None without a cookie."""
+    sent = b"; ".join(value for name, value in scope["headers"] if name == b"cookie")
+    if not sent:
+        return None
+    try:
+        found = SimpleCookie(sent.decode("latin-1")).get(COOKIE)
+    except CookieError:
+        return None
+    return None if found is None else b"Bearer " + found.value.encode("latin-1", "replace")
+
+
+def to_login(scope: Scope) -> Response:
+    """Returns the way to the form that asks for a token, and back."""
+    return RedirectResponse(login_address(scope["raw_path"], scope["query_string"]), 303)
+
+
+def _facts(sources: PageSources) -> NodeFacts:
+    workers, states = {}, {}
+    for journal, samples in sorted(sources.metrics.by_journal().items()):
+        workers[journal] = {each.name.removeprefix(_PREFIX): each.value for each in samples if not each.labels}
+        states[journal] = next((each.labels[1] for each in samples if each.name == f"{_PREFIX}owner_info"), "unknown")
+    return NodeFacts(workers, states, sources.store, program_version())

@@ -1,0 +1,179 @@
+"""The examples for other shorteners, run as these run them: YOURLS under PHP, Kutt under Node, a worker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from testing.client import Clickcurve
+from testing.program import Program, running
+from testing.server import ROOT, RunningServer, free_port
+from tests.conftest import Serve
+
+EXAMPLES = ROOT / "examples"
+BROWSER = {"User-Agent": "Mozilla/5.0", "Referer": "https://news.example/"}
+
+# What YOURLS does of its plugins' interface around a redirect: an action gives its arguments as one array.
+YOURLS = """<?php
+define('YOURLS_ABSPATH', __DIR__);
+define('CLICKCURVE_URL', getenv('URL'));
+define('CLICKCURVE_SPOOL', getenv('SPOOL'));
+$actions = [];
+function yourls_add_action($hook, $function) { global $actions; $actions[$hook] = $function; }
+function yourls_get_IP() { return $_SERVER['REMOTE_ADDR']; }
+require getenv('PLUGIN');
+$keyword = ltrim(parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH), '/');
+if ($keyword === 'none') { http_response_code(404); return; }
+$actions['redirect_shorturl'](['https://example.org/', $keyword]);
+header('Location: https://example.org/', true, 301);
+"""
+
+
+class Yourls:
+    """PHP's own server with the plugin, reporting to a port."""
+
+    def __init__(self, folder: Path, clicks_port: int) -> None:
+        self.spool = folder / "clicks"
+        self.port = free_port()
+        (folder / "index.php").write_text(YOURLS)
+        plugin = EXAMPLES / "yourls" / "clickcurve" / "plugin.php"
+        self.settings = {"URL": f"http://127.0.0.1:{clicks_port}", "SPOOL": str(self.spool), "PLUGIN": str(plugin)}
+        self.command = ["php", "-S", f"127.0.0.1:{self.port}", str(folder / "index.php")]
+
+
+@pytest.fixture
+def clicks_port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def yourls(tmp_path: Path, clicks_port: int) -> Iterator[tuple[Yourls, Program, httpx.Client]]:
+    made = Yourls(tmp_path, clicks_port)
+    browser = httpx.Client(base_url=f"http://127.0.0.1:{made.port}", headers=BROWSER, trust_env=False)
+    with running(made.command, tmp_path / "php.log", made.settings) as program, browser:
+        program.until(lambda: answers(browser, "/none", 404))
+        yield made, program, browser
+
+
+def answers(browser: httpx.Client, path: str, status: int) -> bool:
+    try:
+        return browser.get(path).status_code == status
+    except httpx.TransportError:
+        return False
+
+
+def test_yourls_reports_each_redirect_once_also_what_came_while_the_server_was_away(
+    yourls: tuple[Yourls, Program, httpx.Client], serve: Serve, clicks_port: int
+) -> None:
+    made, program, browser = yourls
+    for _ in range(5):
+        answer = browser.get("/launch")
+        assert (answer.status_code, answer.headers["location"], answer.content) == (301, "https://example.org/", b"")
+    program.until(lambda: made.spool.exists() and made.spool.read_text().count("\n") == 5)
+    kept = [json.loads(line) for line in made.spool.read_text().splitlines()]
+    assert {hit["key"] for hit in kept} == {"launch"}
+    assert len({hit["id"] for hit in kept}) == 5
+    assert not any("ip" in hit for hit in kept)
+    assert kept[0]["ref"] == "https://news.example/"
+    server = serve(port=clicks_port)
+    with Clickcurve(server.url) as client:
+        assert browser.get("/launch", headers={"User-Agent": "curl/8"}).status_code == 301
+        program.until(lambda: client.total("launch")["total"] == 5)
+        assert client.total("launch", bots="only")["total"] == 1
+        program.until(lambda: not Path(f"{made.spool}.sending").exists())
+        for hit in kept:  # whatever a crash sends again has its id
+            client.send(hit)
+        assert client.total("launch")["total"] == 5
+    assert not made.spool.exists()
+    assert "refused" not in program.output()
+
+
+def test_yourls_loses_no_hit_to_what_a_browser_says(
+    yourls: tuple[Yourls, Program, httpx.Client], serve: Serve, clicks_port: int
+) -> None:
+    _, program, browser = yourls
+    server = serve(port=clicks_port)
+    hostile = {
+        b"Referer": b"https://x.example/" + b"\xff" * 3000,
+        b"Accept-Language": b"\xc2\x85" * 800,
+        b"User-Agent": b"M\t\xe4",
+    }
+    with Clickcurve(server.url) as client:
+        assert browser.get("/launch", headers=hostile).status_code == 301
+        program.until(lambda: client.total("launch")["total"] == 1)
+        assert browser.head("/launch").status_code == 301
+    assert "refused" not in program.output()
+
+
+# Kutt's routes as far as redirects go, on Express, which Kutt stands on.
+KUTT = """
+const express = require("express");
+const app = express();
+app.get("/login", (req, res) => res.redirect("/"));
+app.get("/api/:id", (req, res) => res.redirect("https://example.org/api"));
+app.get("/:id", (req, res) => res.redirect(req.params.id === "none" ? "/404" : "https://example.org/"));
+app.listen(Number(process.env.PORT), "127.0.0.1");
+"""
+
+
+def test_kutt_is_reported_by_what_node_says_of_its_answers(
+    server: RunningServer, client: Clickcurve, tmp_path: Path
+) -> None:
+    (tmp_path / "server.js").write_text(KUTT)
+    port = free_port()
+    settings = {
+        "PORT": str(port),
+        "NODE_PATH": "/usr/share/nodejs",
+        "CLICKCURVE_URL": server.url,
+        "CLICKCURVE_SPOOL": str(tmp_path / "clicks"),
+        "NODE_OPTIONS": f"--import {EXAMPLES / 'kutt' / 'clickcurve-kutt.mjs'}",
+    }
+    with (
+        running(["node", str(tmp_path / "server.js")], tmp_path / "kutt.log", settings) as program,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=BROWSER, trust_env=False) as browser,
+    ):
+        program.until(lambda: answers(browser, "/login", 302))
+        for path in ["/launch"] * 7 + ["/none", "/api/x", "/caf%C3%A9?utm_source=mail"]:
+            assert browser.get(path).status_code == 302
+        assert browser.head("/launch").status_code == 302
+        assert program.stop() == -15, program.output()
+    assert client.lifetimes(["launch", "none", "login", "api/x", "caf%C3%A9"]) == {
+        "launch": 7,
+        "none": 0,
+        "login": 0,
+        "api/x": 0,
+        "caf%C3%A9": 1,
+    }
+    assert not (tmp_path / "clicks").exists()
+
+
+WORKER = """
+import worker from "%s";
+const links = { get: async (key) => (key === "launch" ? "https://example.org/" : null) };
+const env = { LINKS: links, CLICKCURVE_URL: process.argv[2], CLICKCURVE_TOKEN: "" };
+const after = [];
+const context = { waitUntil: (promise) => after.push(promise) };
+const ask = async (path, method, country) => {
+  const request = new Request(`https://short.example${path}`, { method, headers: { "User-Agent": "Mozilla/5.0" } });
+  request.cf = { country };
+  return (await worker.fetch(request, env, context)).status;
+};
+const said = [await ask("/launch", "GET", "AT"), await ask("/launch", "GET", "T1"), await ask("/launch", "GET", "XX")];
+said.push(await ask("/launch", "HEAD"), await ask("/none", "GET"), await ask("/", "GET"));
+console.log(JSON.stringify(said));
+await Promise.all(after);
+"""
+
+
+def test_a_worker_answers_first_and_reports_then(server: RunningServer, client: Clickcurve, tmp_path: Path) -> None:
+    (tmp_path / "ask.mjs").write_text(WORKER % (EXAMPLES / "worker" / "worker.js").as_uri())
+    command = ["node", str(tmp_path / "ask.mjs"), server.url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout) == [302, 302, 302, 302, 404, 404], done.stderr
+    assert client.total("launch")["total"] == 3
+    assert done.stderr == "" or "MODULE_TYPELESS" in done.stderr

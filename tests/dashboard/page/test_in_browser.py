@@ -1,0 +1,254 @@
+"""What a reader with a browser meets: Chromium opens real pages of a real server, clicks, drags and presses keys.
+
+With PAGE_SHOTS=FOLDER pictures of all states are left there to be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+
+from server.http import auth
+from testing.axe import axe_script, violations
+from testing.browser import Browser, Page
+from testing.client import http_client
+from testing.server import RunningServer
+from tests.conftest import Serve
+from tests.dashboard.page.conftest import HOSTILE
+from tests.server.commands import said
+
+OWN_OF_BROWSER = ("about:", "data:")  # such as the picture in its field for dates
+CURVE = "figure.chart svg"
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    with browser.page() as opened:
+        yield opened
+        assert opened.faults() == []
+
+
+def query(page: Page) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.js("location.href")).query)
+
+
+def row_of(page: Page, number: int) -> list[str]:
+    """The cells of a line of the first curve's table."""
+    cells: list[str] = page.js(
+        f"[...document.querySelectorAll('tr[data-s]')[{number}].cells].map((each) => each.textContent.trim())"
+    )
+    return cells
+
+
+def keep(page: Page, shots: Path | None, name: str) -> None:
+    if shots is not None:
+        page.shot(shots / f"{name}.png")
+
+
+def test_the_first_hit_shows_when_it_lands(page: Page, serve: Serve, shots: Path | None) -> None:
+    server = serve()
+    page.open(server.url + "/")
+    assert f"curl -X POST {server.url}/v1/hits/launch" in page.text()
+    keep(page, shots, "first-run")
+    page.js("window.same = true")
+    with http_client(server.url) as http:
+        http.post("/v1/hits/launch").raise_for_status()
+    page.until("document.querySelector('figure.chart')")
+    assert "launch" in page.text() and page.js("window.same"), "it was not loaded anew"
+    keep(page, shots, "first-hit")
+
+
+def test_numbers_renew_themselves_and_keep_what_is_open_and_focused(page: Page, pages: RunningServer) -> None:
+    page.open(f"{pages.url}/links/fresh")
+    page.js("document.querySelector('figure details').open = true")
+    page.js("document.querySelector('nav.spans a').focus()")
+    with http_client(pages.url) as http:
+        http.post("/v1/hits/fresh").raise_for_status()
+    page.js("renew()")
+    page.until("document.querySelector('.life').innerText.startsWith('1 hit')")
+    assert page.js("document.querySelector('figure details').open")
+    assert page.js("document.activeElement.innerText") == "1h"
+
+
+@pytest.mark.parametrize("path", ["/", "/links/launch", "/links/launch?last=24h", "/limits", "/node", "/?q=link"])
+def test_without_scripts_all_of_it_is_there(browser: Browser, pages: RunningServer, path: str) -> None:
+    with browser.page() as with_scripts, browser.page(scripts=False) as without:
+        for each in (with_scripts, without):
+            each.open(pages.url + path)
+        words = [set(each.text().split()) for each in (with_scripts, without)]
+        assert words[0] - words[1] <= set(), "scripts add nothing that must be read"
+        if path != "/node":
+            assert without.js("document.querySelectorAll('svg.curve .bar, svg.curve .open').length") > 0
+
+
+# --- the curve ------------------------------------------------------------------------------------------------------
+def test_a_pointer_reads_the_curve(page: Page, pages: RunningServer, shots: Path | None) -> None:
+    page.open(f"{pages.url}/links/launch")
+    left, top, width, height = page.box(CURVE)
+    page.mouse("mouseMoved", left + width * 0.45, top + height / 2)
+    tip = page.js("document.querySelector('.tip').innerText")
+    row = row_of(page, 13)
+    assert tip == f"{row[1]}, {row[0]}" and tip.startswith("10, ")
+    keep(page, shots, "hover")
+    page.mouse("mouseMoved", 5, 5)
+    assert page.js("document.querySelector('.tip').hidden")
+
+
+def test_dragging_zooms_and_going_back_goes_back(page: Page, pages: RunningServer, shots: Path | None) -> None:
+    page.open(f"{pages.url}/links/launch?tz=Europe/Vienna&last=30d")
+    left, top, width, height = page.box(CURVE)
+    page.mouse("mouseMoved", left + width * 0.2, top + height / 2)
+    page.mouse("mousePressed", left + width * 0.2, top + height / 2)
+    page.mouse("mouseMoved", left + width * 0.4, top + height / 2)
+    keep(page, shots, "drag")
+    page.mouse("mouseReleased", left + width * 0.4, top + height / 2)
+    page.until("location.search.includes('from=')")
+    found = query(page)
+    assert set(found) == {"from", "to", "tz"}
+    days = (int(found["to"][0]) - int(found["from"][0])) / 86_400
+    assert 6 <= days <= 8
+    page.until("document.querySelectorAll('tr[data-s]').length > 100")  # hours now
+    keep(page, shots, "zoomed")
+    page.js("history.back()")
+    page.until("location.search.includes('last=30d') && document.querySelectorAll('tr[data-s]').length < 80")
+
+
+def test_a_click_is_no_drag(page: Page, pages: RunningServer) -> None:
+    page.open(f"{pages.url}/links/launch")
+    page.click(CURVE)
+    page.js("new Promise((done) => requestAnimationFrame(done))")
+    assert query(page) == {}
+
+
+def test_keys_read_the_curve_zoom_and_search(page: Page, pages: RunningServer) -> None:
+    page.open(f"{pages.url}/?last=30d")
+    page.press("/")
+    assert page.js("document.activeElement.id") == "q"
+    page.js("document.querySelector('.plot').focus()")
+    page.press("ArrowRight")
+    page.press("ArrowRight")
+    said = page.js("document.getElementById('said').innerText")
+    row = row_of(page, 1)
+    assert said == f"{row[1]}, {row[0]}", "a screen reader hears the point"
+    page.press("Enter")
+    page.until("location.search.includes('from=')")
+    page.until("document.querySelector('a.out') && !document.querySelector('.at')")
+    start = int(query(page)["from"][0])
+    page.js("document.querySelector('.plot').focus()")
+    page.press("Escape")
+    page.until(f"Number(new URLSearchParams(location.search).get('from')) < {start}")
+
+
+def test_a_search_finds_and_a_link_leads_on(page: Page, pages: RunningServer) -> None:
+    page.open(f"{pages.url}/?last=7d")
+    page.click("#q")
+    page.type_text("link-0")
+    page.press("Enter")
+    page.until("document.querySelectorAll('table.links tbody tr').length === 10")
+    assert query(page)["q"] == ["link-0"] and query(page)["last"] == ["7d"]
+    page.click("table.links tbody a")
+    page.until("document.querySelector('h1')?.innerText === 'link-00'")
+    assert query(page)["last"] == ["7d"], "the range goes along"
+
+
+def test_the_list_of_zones_is_the_browsers(page: Page, pages: RunningServer) -> None:
+    page.open(f"{pages.url}/links/launch")
+    page.click("details.more summary")
+    page.click("input[name=tz]")
+    page.until("document.querySelectorAll('#zones option').length > 100")
+
+
+# --- readers, screens, strangers --------------------------------------------------------------------------------------
+STATES = ("/", "/links/launch", "/limits", "/node", "/?q=link", "/?q=zzz", "/links/launch?last=24h", "/links/unknown",
+          "/groups/spring", "/?last=wrong", "/share/none")  # fmt: skip
+
+
+@pytest.mark.parametrize(("dark", "states"), [(False, STATES), (True, STATES[:2])], ids=["light", "dark"])
+def test_axe_finds_nothing(browser: Browser, pages: RunningServer, dark: bool, states: tuple[str, ...]) -> None:
+    script = axe_script()
+    found = {}
+    for path in states:
+        with browser.page(dark=dark) as opened:
+            opened.open(pages.url + path)
+            opened.js("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+            if broken := violations(opened, script):
+                found[path] = broken
+    assert found == {}
+
+
+@pytest.mark.parametrize(("width", "dark"), [(320, False), (390, True), (768, False), (1920, True)])
+def test_pages_fit_every_screen(
+    browser: Browser, pages: RunningServer, shots: Path | None, width: int, dark: bool
+) -> None:
+    for path in ("/", "/links/launch?last=12mo", "/limits", "/node"):
+        with browser.page(width, 800, dark=dark) as opened:
+            opened.open(pages.url + path)
+            assert opened.js("document.documentElement.scrollWidth") <= width, path
+            name = {"/": "links", "/links/launch?last=12mo": "link"}.get(path, path.strip("/"))
+            keep(opened, shots, f"{name}-{width}{'-dark' if dark else ''}")
+
+
+def test_hostile_keys_run_nothing(browser: Browser, pages: RunningServer) -> None:
+    for path in ("/", *(f"/links/{quote(key, safe='')}" for key in HOSTILE), *(f"/?q={quote(key)}" for key in HOSTILE)):
+        with browser.page() as opened:
+            opened.open(pages.url + path)
+            assert opened.events("Page.javascriptDialogOpening") == [] and opened.faults() == []
+            assert opened.js("document.querySelectorAll('img, main script').length") == 0
+            asked = {urlsplit(url).netloc for url in opened.requested() if not url.startswith(OWN_OF_BROWSER)}
+            assert asked == {urlsplit(pages.url).netloc}
+
+
+def test_the_policy_holds_off_what_would_be_injected(browser: Browser, pages: RunningServer) -> None:
+    with browser.page() as opened:
+        opened.open(pages.url + "/")
+        opened.js(
+            "const s = document.createElement('script'); s.textContent = 'window.ran = 1'; document.body.append(s)"
+        )
+        opened.js("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.ran = 2\">')")
+        opened.js("document.body.insertAdjacentHTML('beforeend', '<p id=styled style=\"color: rgb(1, 2, 3)\">')")
+        assert opened.js("window.ran") is None
+        assert opened.js("getComputedStyle(document.getElementById('styled')).color") != "rgb(1, 2, 3)"
+
+
+# --- signing in, sharing ----------------------------------------------------------------------------------------------
+def test_signing_in_and_out_and_looking_at_a_share(
+    browser: Browser, serve: Serve, tmp_path: Path, shots: Path | None
+) -> None:
+    (tmp_path / "data").mkdir()
+    tokens = {scope: auth.add_token(tmp_path / "data" / "tokens.json", scope, (scope,), 0) for scope in auth.Scope}
+    server = serve()
+    with http_client(server.url) as http:
+        sent = {"Authorization": f"Bearer {tokens[auth.Scope.write]}"}
+        http.post("/v1/hits/launch", headers=sent).raise_for_status()
+    with browser.page() as opened:
+        opened.open(f"{server.url}/links/launch?last=7d")
+        keep(opened, shots, "login")
+        assert violations(opened, axe_script()) == []
+        opened.type_text("wrong")
+        opened.press("Enter")
+        opened.until("document.getElementById('refusal')")
+        keep(opened, shots, "login-refused")
+        opened.click("input[name=token]")
+        opened.type_text(tokens[auth.Scope.read])
+        opened.press("Enter")
+        opened.until("location.pathname === '/links/launch' && document.querySelector('svg.curve')")
+        assert query(opened) == {"last": ["7d"]}
+        assert opened.js("document.cookie") == "", "no script sees it"
+        assert opened.js("fetch('../v1/hits/launch', {method: 'POST'}).then((answer) => answer.status)") == 401
+        opened.click("header form button")
+        opened.until("location.pathname === '/login'")
+    address = share(server)
+    with browser.page() as opened:
+        opened.open(address)
+        assert "launch" in opened.text() and "Limits" not in opened.text()
+        opened.js("document.querySelector('nav.spans a').click()")
+        opened.until("location.search === '?last=1h' && document.querySelector('svg.curve')")
+        assert violations(opened, axe_script()) == []
+        keep(opened, shots, "share")
+
+
+def share(server: RunningServer) -> str:
+    return said("share", "launch", "--data", str(server.data), "--url", server.url).strip()

@@ -1,0 +1,202 @@
+"""Pages as they are sent: whole without a script, with every stranger's text as text, and nothing from elsewhere."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from testing.server import RunningServer
+from tests.conftest import Serve
+from tests.dashboard.page.conftest import EVIL, HOSTILE
+
+EVERY = (
+    "/",
+    "/?q=link",
+    "/links/launch",
+    "/links/unknown",
+    "/groups/spring",
+    "/limits",
+    "/node",
+    "/?last=wrong",
+    "/share/x",
+)
+
+
+class Found(HTMLParser):
+    """Tags with their attributes, and all text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.texts))
+
+
+@pytest.mark.parametrize("path", EVERY)
+def test_a_page_is_html_under_a_strict_policy(http: httpx.Client, path: str) -> None:
+    answer = http.get(path)
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == "'none'"
+    assert {policy[name] for name in ("script-src", "style-src", "img-src", "connect-src", "form-action")} == {"'self'"}
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["referrer-policy"] == "same-origin"
+
+
+@pytest.mark.parametrize("path", EVERY)
+def test_nothing_comes_from_elsewhere_and_nothing_is_inline(http: httpx.Client, path: str) -> None:
+    found = Found(http.get(path).text)
+    for tag, attributes in found.tags:
+        for name in ("src", "href", "action"):
+            # Relative, so that it works below a path of a proxy too.
+            assert not re.match(r"(?i)\s*([a-z]+:|/)", attributes.get(name) or ""), (tag, attributes)
+        assert not any(name.startswith("on") or name == "style" for name in attributes), (tag, attributes)
+        assert tag != "style" and (tag != "script" or attributes.get("src"))
+
+
+def test_a_page_is_small(http: httpx.Client) -> None:
+    """With its stylesheet and script, compressed as browsers ask for it; the largest table of numbers is 576 lines."""
+    files = [http.get(path) for path in ("/static/page.css", "/static/page.js", "/static/icon.svg")]
+    for path in ("/", "/links/launch?last=48h", "/limits?last=48h"):
+        page = http.get(path)
+        sent = sum(int(answer.headers["content-length"]) for answer in (page, *files))
+        assert page.headers["content-encoding"] == "gzip" and sent < 40_000, (path, sent)
+        assert gzip.decompress(gzip.compress(page.content)) == page.content
+    plain = http.get("/", headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers and plain.text.startswith("<!doctype html>")
+    assert "immutable" in files[0].headers["cache-control"]
+    assert http.get("/static/nothing.css").status_code == 404
+
+
+# --- what stands on pages -------------------------------------------------------------------------------------------
+def test_all_links_are_totals_beside_the_spans_before_a_curve_and_a_ranking(http: httpx.Client) -> None:
+    page = Found(http.get("/").text)
+    total = http.get("/v1/total?last=30d").json()["total"]
+    assert f"{total:,} hits, " in page.text
+    for words in ("Now", "Today", "7 days", "30 days", "12 months", "the 30 before"):
+        assert words in page.text
+    ranked = [link["key"] for link in http.get("/v1/links?last=30d").json()["links"]]
+    shown = [each["href"] for tag, each in page.tags if tag == "a" and (each.get("href") or "").startswith("links/")]
+    assert shown == [f"links/{quote(key, safe='')}?" for key in ranked]
+    assert page.text.count("spark") == 0 and sum(each.get("class") == "spark" for _, each in page.tags) >= len(ranked)
+
+
+def test_numbers_of_a_curve_are_a_table(http: httpx.Client) -> None:
+    points = http.get("/v1/links/launch/curve?last=30d").json()["points"]
+    rows = re.findall(r"<tr data-s=\"(\d+)\"><td>[^<]*<td>([\d,]+)<td>(\w+)", http.get("/links/launch").text)
+    people = [(str(each["start"]), f"{each['count']:,}", each["state"]) for each in points]
+    assert rows[: len(people)] == people
+
+
+def test_a_link_shows_its_life_and_its_bots_apart(http: httpx.Client) -> None:
+    page = Found(http.get("/links/launch").text)
+    assert "4,000 hits in all" in page.text.replace(" ,", ",") and "bots apart: 800" in page.text
+    assert "Bots: 60 hits" in page.text.replace("Bots: ", "Bots: ")
+    assert "Bots:" not in Found(http.get("/links/launch?bots=include").text).text
+    assert "No hit of this link was counted" in Found(http.get("/links/unknown").text).text
+
+
+def test_a_group_has_a_page_as_a_link_has(http: httpx.Client) -> None:
+    page = Found(http.get("/groups/spring").text)
+    assert "Group spring" in page.text and "12 months" in page.text
+    assert http.get(f"/groups/{'x' * 65}").status_code == 422
+
+
+def test_search_lists_links_that_begin_so_page_by_page(http: httpx.Client) -> None:
+    first = http.get("/?q=link-").text
+    assert re.findall(r'href="links/(link-\d\d)', first) == [f"link-{n:02d}" for n in range(20)]
+    more = Found(first)
+    (following,) = [each["href"] for tag, each in more.tags if tag == "a" and "after=" in (each.get("href") or "")]
+    assert re.findall(r'href="links/(link-\d\d)', http.get(f"/{following}").text) == [
+        f"link-{n}" for n in range(20, 30)
+    ]
+    assert "No link begins so" in http.get("/?q=zzz").text
+
+
+def test_rules_are_shown_with_what_was_asked_and_admitted(pages: RunningServer, http: httpx.Client) -> None:
+    def asked() -> bool:  # decisions are handed over once a second
+        return bool(http.get("/v1/limits/login/total").json()["total"] == 8)
+
+    pages.wait_until(asked)
+    page = Found(http.get("/limits").text)
+    assert "8 asked, 5 admitted, 3 refused" in page.text.replace(" ,", ",")
+    assert "user or ip" in page.text and "5/m, 20/h" in page.text
+
+
+def test_the_state_of_the_node_is_shown_for_each_worker(serve: Serve) -> None:
+    server = serve("--workers", "2")
+    with httpx.Client(base_url=server.url, trust_env=False) as http:
+        server.wait_until(lambda: "journal-1" in (text := http.get("/node").text) and "journal-2" in text)
+        page = Found(http.get("/node").text)
+    assert page.text.count("Accepts hits yes") == 2 and "store sqlite" in page.text
+
+
+def test_serve_prints_the_address_of_the_page(pages: RunningServer) -> None:
+    assert f'"page":"{pages.url}/"' in pages.output()
+
+
+# --- strangers' text ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("key", HOSTILE)
+def test_a_key_stays_text_on_every_page(http: httpx.Client, key: str) -> None:
+    for path in (f"/links/{quote(key, safe='')}", "/", f"/?q={quote(key, safe='')}"):
+        answer = http.get(path)
+        assert answer.status_code == 200
+        tags = {tag for tag, _ in Found(answer.text).tags}
+        assert "img" not in tags and answer.text.count("<script") == 1
+        assert "\x00" not in answer.text and "\x1b" not in answer.text and "‮" not in answer.text.replace(quote(key), "")
+    assert "49" not in re.sub(r"<[^>]*>", "", http.get("/links/%7B%7B7%2A7%7D%7D").text.partition("</h1>")[0])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [f"?q={quote(EVIL)}", f"?tz={quote(EVIL)}", f"?last={quote(EVIL)}", f"?{quote(EVIL)}=1", "?last=1d&last=2d",
+     "?from=x", "?step=1mo&from=0&to=253402300000", "?bots=cats", "?tz=Europe/Vienn%C3", "?from=9&to=8"],
+)  # fmt: skip
+def test_what_is_wrong_in_an_address_is_a_page_that_says_so(http: httpx.Client, query: str) -> None:
+    for path in ("/", "/links/launch", "/groups/spring", "/limits"):
+        answer = http.get(path + query)
+        assert answer.status_code == (200 if query.startswith("?q=") else 422), answer.text
+        assert "<img" not in answer.text and answer.headers["content-type"].startswith("text/html")
+
+
+def test_the_address_is_the_view(http: httpx.Client) -> None:
+    """Each way of counting is in the links of the page, so that a view can be sent on."""
+    page = Found(http.get("/?last=7d&tz=Asia/Kathmandu&bots=include&step=1d").text)
+    (link,) = [each["href"] for _, each in page.tags if (each.get("href") or "").startswith("links/launch")]
+    assert link == "links/launch?last=7d&step=1d&tz=Asia%2FKathmandu&bots=include"
+    both = Found(http.get("/?last=7d&from=2026-01-01&to=2026-02-01").text)
+    assert "1 Jan 2026 to 1 Feb 2026" in both.text, (
+        "the form sends what was and what was typed; that which was typed holds"
+    )
+
+
+@pytest.fixture
+def empty(serve: Serve) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=serve().url, trust_env=False) as http:
+        yield http
+
+
+def test_the_first_page_says_how_to_begin(empty: httpx.Client) -> None:
+    page = empty.get("/")
+    command = f"curl -X POST {str(empty.base_url).rstrip('/')}/v1/hits/launch"
+    assert re.sub(r"</?span[^>]*>", "", page.text).count(command) == 1
+    assert '<noscript><meta http-equiv="refresh"' in page.text
+    empty.post("/v1/hits", json={"key": "k", "bot": True}).raise_for_status()
+    assert "Nothing was counted" not in empty.get("/").text, "a bot is something"

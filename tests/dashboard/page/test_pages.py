@@ -1,0 +1,238 @@
+"""What pages say, from answers to words: cards, rankings, charts, views, and what hits said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from clickcurve.buckets.errors import ParameterInvalid, StoreUnavailable
+from dashboard.answers import READ_VALUES, Divided, TotalAnswer
+from dashboard.page.cards import cards, change, moved
+from dashboard.page.pages import NodeFacts, Pages
+from dashboard.page.rankings import MOST, NamesAnswer, Rankings
+from dashboard.page.subject import GROUP, LINK, all_links
+from dashboard.page.templates import Templates
+from dashboard.page.values import value_table
+from dashboard.page.view import PageView, view_of
+from query.breakdowns.queries import Subject
+from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
+from tests.query.queried_nodes import QueriedNodes
+
+T = TypeVar("T")
+NOW = int(datetime(2026, 3, 1, 12, 30, tzinfo=UTC).timestamp())
+DAY_S, HOUR_S = 86_400, 3_600
+
+
+def run(coroutine: Awaitable[T]) -> T:
+    async def awaited() -> T:
+        return await coroutine
+
+    return asyncio.run(awaited())
+
+
+def pages_of(nodes: Any, divided: Divided | None = None) -> Pages:
+    async def limit_curve(event: str, query: bytes) -> tuple[str, bytes]:
+        raise AssertionError("no rule, no question")
+
+    return Pages(nodes.queries, limit_curve, dict, lambda: NodeFacts({}, {}, "memory", "0"), lambda: 0.0, divided)
+
+
+# --- totals beside the span before -----------------------------------------------------------------------------------
+def test_a_span_is_beside_the_same_part_of_the_span_before() -> None:
+    nodes = QueriedNodes(now=NOW)
+    for ago_s, count in ((60, 1), (HOUR_S + 60, 10), (DAY_S + 5 * HOUR_S, 1_000), (DAY_S - 8 * HOUR_S, 109)):
+        nodes.hit("k", NOW - ago_s, count)
+    found = {card.name: card for card in run(cards(all_links(nodes.queries), PageView(), NOW))}
+    assert (found["Now"].count, found["Now"].before, found["Now"].change) == ("1", "10", "-90 %")
+    assert found["Today"].count == "11"
+    assert found["Today"].before == "1,000", "yesterday until this time, so without the evening"
+    assert (found["7 days"].count, found["7 days"].before, found["7 days"].change) == ("1,120", "0", "")
+
+
+def test_spans_follow_the_clocks_of_the_zone() -> None:
+    vienna = ZoneInfo("Europe/Vienna")
+    summer = int(datetime(2026, 3, 29, 12, tzinfo=vienna).timestamp())  # the night before had 23 hours of day
+    assert summer - moved(summer, ("days", 1), vienna) == DAY_S - HOUR_S
+    leap = int(datetime(2028, 2, 29, 8, tzinfo=UTC).timestamp())
+    assert datetime.fromtimestamp(moved(leap, ("years", 1), ZoneInfo("UTC")), UTC) == datetime(
+        2027, 2, 28, 8, tzinfo=UTC
+    )
+    assert moved(NOW, ("hours", 1), vienna) == NOW - HOUR_S
+
+
+def total(at_least: int, at_most: int) -> TotalAnswer:
+    return TotalAnswer(None, 0, 1, at_most if at_least == at_most else None, at_least, at_most, at_least == at_most)
+
+
+def test_a_change_of_what_is_uncertain_is_said_with_both_bounds() -> None:
+    assert change(total(110, 110), total(100, 100)) == "+10 %"
+    assert change(total(110, 110), total(100, 120)) == "-8 to +10 %"
+    assert change(total(5, 5), total(0, 3)) == change(total(5, 5), total(0, 0)) == ""
+    assert change(total(0, 0), total(4, 4)) == "-100 %"
+
+
+# --- rankings -------------------------------------------------------------------------------------------------------
+class Slow:
+    """A ranking that is answered when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.now = 0.0
+        self.answers: list[asyncio.Future[tuple[str, bytes]]] = []
+
+    async def __call__(self, query: bytes) -> tuple[str, bytes]:
+        self.asked += 1
+        self.answers.append(asyncio.get_running_loop().create_future())
+        return await self.answers[-1]
+
+    def answer(self, key: str) -> None:
+        self.answers[-1].set_result(("", json.dumps({"links": [{"key": key, "count": 1}]}).encode()))
+
+
+def keys(found: NamesAnswer | None) -> list[str] | None:
+    return None if found is None else [each.key for each in found.links]
+
+
+def test_a_page_never_waits_for_a_slow_ranking() -> None:
+    async def told() -> None:
+        slow = Slow()
+        rankings = Rankings(slow, lambda: slow.now, patience_s=0.001)
+        assert await rankings.ranking(b"a") is None and await rankings.ranking(b"a") is None
+        assert slow.asked == 1, "the second asks for the same"
+        slow.now = 2.0
+        slow.answer("first")
+        assert keys(await rankings.ranking(b"a")) == ["first"]
+        slow.now = 41.0
+        assert keys(await rankings.ranking(b"a")) == ["first"] and slow.asked == 1, "it took 2 s and serves for 40"
+        slow.now = 43.0
+        assert keys(await rankings.ranking(b"a")) == ["first"] and slow.asked == 2, "the one before"
+        slow.answer("second")
+        assert keys(await rankings.ranking(b"a")) == ["second"]
+
+    run(told())
+
+
+def test_a_ranking_that_fails_says_so_and_is_asked_again() -> None:
+    async def told() -> None:
+        slow = Slow()
+        rankings = Rankings(slow, lambda: 0.0, patience_s=10.0)
+        asked = asyncio.ensure_future(rankings.ranking(b"a"))
+        while not slow.answers:
+            await asyncio.sleep(0)
+        slow.answers[0].set_exception(StoreUnavailable("down"))
+        with pytest.raises(StoreUnavailable):
+            await asked
+        asked = asyncio.ensure_future(rankings.ranking(b"a"))
+        while slow.asked < 2:
+            await asyncio.sleep(0)
+        slow.answer("k")
+        assert keys(await asked) == ["k"]
+
+    run(told())
+
+
+def test_only_so_many_rankings_are_made_at_once() -> None:
+    async def told() -> None:
+        slow = Slow()
+        rankings = Rankings(slow, lambda: 0.0, patience_s=0.0001)
+        for number in range(MOST + 5):
+            assert await rankings.ranking(b"%d" % number) is None
+        assert slow.asked == MOST
+        for waiting in slow.answers:
+            waiting.cancel()
+
+    run(told())
+
+
+# --- views ----------------------------------------------------------------------------------------------------------
+def test_an_address_is_read_and_written_back() -> None:
+    view = view_of(b"last=7d&tz=Asia%2FTokyo&bots=include&q=a+b%26c")
+    assert view_of(view.address()[1:].encode()) == view
+    assert view.address(start="1", end="2") == "?from=1&to=2&tz=Asia%2FTokyo&bots=include&q=a+b%26c"
+    assert view_of(b"") == PageView() and PageView().span == "30d" and view_of(b"from=0").span == ""
+    for wrong in (b"x=1", b"last=1d&last=1d", b"limit=9"):
+        with pytest.raises(ParameterInvalid):
+            view_of(wrong)
+
+
+# --- groups and what hits said ------------------------------------------------------------------------------------
+SINCE = {"ref": NOW - 20 * DAY_S, "country": NOW - 20 * DAY_S, "device": 0}
+
+
+@pytest.fixture(scope="module")
+def wordy() -> WordyNodes:
+    nodes = WordyNodes(NOW, SINCE)
+    for day in range(30):
+        for value, count in (("news.example", 5), ("", 3), ("<b>evil.example", 1)):
+            said = (("ref", value), ("country", "AT"), ("device", "phone"))
+            nodes.accept(SaidHit("k", NOW - day * DAY_S, count, False, said if day < 20 else said[2:], day % 3, ("g",)))
+    nodes.accept(SaidHit("silent", NOW - 60))
+    return nodes
+
+
+def rendered(values: dict[str, Any], **more: Any) -> str:
+    shown = {"root": "../", "view": PageView(), "signed_in": False, "shared": False, **more}
+    return Templates().render("one.html", **shown, **values)
+
+
+@pytest.mark.parametrize(("kind", "name"), [(LINK, "k"), (GROUP, "g")])
+def test_a_page_shows_what_hits_said_when_the_server_divides_them(wordy: WordyNodes, kind: str, name: str) -> None:
+    divided = Divided(wordy.breakdowns, tuple(SINCE), True, Subject)
+    values = run(pages_of(wordy, divided).one(kind, name, PageView(), NOW))
+    assert [table.title for table in values["tables"]] == ["Referrers", "Countries", "Devices"]  # type: ignore[attr-defined]
+    text = rendered(values)
+    assert "Visitors" in text and "visitor-days" in text
+    assert "news.example" in text and "(direct or not given)" in text and "before this was recorded" in text
+    assert "&lt;b&gt;evil.example" in text and "<b>evil" not in text
+
+
+def test_parts_of_a_table_are_the_total(wordy: WordyNodes) -> None:
+    divided = Divided(wordy.breakdowns, tuple(SINCE), False, Subject)
+    values: Any = run(pages_of(wordy, divided).one(LINK, "k", PageView(), NOW))
+    asked = wordy.by("k", "ref", "last=30d&limit=10")
+    (table,) = [each for each in values["tables"] if each.dimension == "ref"]
+    certain = [int(row.count.partition(" to ")[0].replace(",", "")) for row in table.rows]
+    assert sum(certain) == asked["total"] == wordy.total("k", "last=30d")["total"]
+    assert values["visits"] is None, "none are kept"
+
+
+def test_without_divisions_or_words_there_is_no_such_section(wordy: WordyNodes) -> None:
+    divided = Divided(wordy.breakdowns, tuple(SINCE), False, Subject)
+    for pages, name in ((pages_of(wordy), "k"), (pages_of(wordy, divided), "silent")):
+        values = run(pages.one(LINK, name, PageView(), NOW))
+        assert values["tables"] == [] and "Who and from where" not in rendered(values)
+
+
+def test_bounds_of_a_value_are_both_shown() -> None:
+    body = {
+        "dimension": "tag.team", "total": 30, "other": 4, "unrecorded": 0, "not_shown": {"values": 1_200, "count": 9},
+        "values": [{"value": "a", "at_least": 10, "at_most": 14}, {"value": "", "at_least": 7, "at_most": 7}],
+    }  # fmt: skip
+    table = value_table(READ_VALUES(json.dumps(body).encode()))
+    assert [(row.text, row.count) for row in table.rows] == [
+        ("a", "10 to 14"),
+        ("(not given)", "7"),
+        ("1,200 more", "9"),
+        ("other", "4"),
+    ]
+    assert table.title == "team" and table.spoken
+
+
+def test_every_question_has_an_answer_in_far_years_and_zones() -> None:
+    nodes = QueriedNodes(now=NOW)
+    nodes.hit("k", 0)
+    nodes.hit("k", NOW)
+    asked: list[Callable[[PageView], Awaitable[Any]]] = [
+        lambda view: pages_of(nodes).one(LINK, "k", view, NOW),
+        lambda view: pages_of(nodes).overview(view, NOW),
+    ]
+    for ask in asked:
+        for query in (b"from=0", b"to=2500-01-01", b"from=9997-01-01&to=9998-12-30&tz=Pacific/Apia", b"to=0"):
+            values: Any = run(ask(view_of(query)))
+            assert "<svg" in values["chart"].svg

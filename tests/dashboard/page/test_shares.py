@@ -1,0 +1,170 @@
+"""Addresses that show one link: only that one, only until their day, only as long as they are not revoked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from clickcurve.buckets.errors import SettingInvalid
+from server.http import auth
+from server.http.shares import MAX_SHARES, Share, ShareList, Shares, add_share, load_shares, remove_share
+from testing.client import http_client
+from testing.server import RunningServer
+from tests.dashboard.page.conftest import EVIL
+from tests.server.commands import ask, said
+
+NOW = 1_793_000_000  # 2026-10-26
+DAY_S = 86_400
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, str]]:
+    """A server that asks for tokens, with hits of two links; and a token that may do everything."""
+    data = tmp_path_factory.mktemp("shared") / "data"
+    data.mkdir()
+    token = auth.add_token(data / "tokens.json", "all", (auth.Scope.admin,), 0)
+    with RunningServer(data) as server:
+        with http_client(server.url) as http:
+            hits = [{"key": key, "count": 7} for key in ("launch", "secret", EVIL)]
+            http.post("/v1/hits", json=hits, headers={"Authorization": f"Bearer {token}"}).raise_for_status()
+        yield server, token
+
+
+def shared(server: RunningServer, *arguments: str) -> str:
+    return said("share", *arguments, "--data", str(server.data), "--url", server.url).strip()
+
+
+def status(address: str) -> int:
+    return httpx.get(address, trust_env=False).status_code
+
+
+def test_a_shared_link_is_a_page_for_anybody(guarded: tuple[RunningServer, str]) -> None:
+    server, _ = guarded
+    address = shared(server, "launch", "--days", "30")
+    assert re.fullmatch(rf"{server.url}/share/[0-9a-f]{{12}}\.\d{{8}}\.[\w-]{{32}}", address)
+    page = httpx.get(f"{address}?last=24h&tz=Asia/Tokyo", trust_env=False)
+    assert page.status_code == 200 and "<bdi>launch</bdi>" in page.text and "7 hits" in page.text
+    assert "secret" not in page.text and "Limits" not in page.text and "/v1/" not in page.text
+    assert page.headers["referrer-policy"] == "same-origin" and page.headers["cache-control"] == "no-store"
+    for path in ("/", "/links/launch", "/v1/links/launch", "/v1/links/launch/curve.svg"):
+        assert status(server.url + path) in (303, 401), "nothing else is open"
+
+
+def test_an_address_that_was_changed_shows_nothing(guarded: tuple[RunningServer, str]) -> None:
+    server, _ = guarded
+    address, other = shared(server, "launch"), shared(server, "secret")
+    base, _, signed = address.rpartition("/")
+    (an_id, day, signature), (other_id, _, other_signature) = signed.split("."), other.rpartition("/")[2].split(".")
+    later = f"{int(day) + 10000}"
+    tampered = [
+        f"{an_id}.{later}.{signature}", f"{an_id}.{day}.{other_signature}", f"{other_id}.{day}.{signature}",
+        f"{an_id}.{day}.{signature[:-1]}", f"{an_id}.{day}.{signature}x", f"{an_id}.{day}.", f"{an_id}.{day}", an_id,
+        f"{an_id}.{day}.{signature.swapcase()}", "%2E", quote(signed + "\u2603"), f"{an_id.upper()}.{day}.{signature}",
+        "%00", "%FF", ".".join([signed, "x"]), f"{signed}%20",
+    ]  # fmt: skip
+    assert {status(f"{base}/{text}") for text in tampered} == {404}
+    assert status(f"{address}/") == 401 or status(f"{address}/") == 404
+    assert status(address) == 200
+
+
+def test_a_page_of_a_share_reads_and_refuses_as_any_page(guarded: tuple[RunningServer, str]) -> None:
+    server, token = guarded
+    address = shared(server, "launch")
+    assert status(f"{address}?last=never") == 422
+    assert httpx.post(address, trust_env=False).status_code == 401
+    assert httpx.post(address, headers={"Authorization": f"Bearer {token}"}, trust_env=False).status_code == 405
+    assert "<img" not in httpx.get(shared(server, EVIL), trust_env=False).text
+
+
+def test_a_share_is_listed_and_revoked_while_the_server_runs(guarded: tuple[RunningServer, str]) -> None:
+    server, _ = guarded
+    address = shared(server, "launch", "--days", "1")
+    share_id = address.rpartition("/")[2].partition(".")[0]
+    data = ("--data", str(server.data))
+    assert re.search(rf"^{share_id}  \d{{8}}  link   launch$", said("share", "list", *data), re.MULTILINE)
+    assert said("share", "revoke", share_id, *data) == f"revoked {share_id}\n"
+    assert status(address) == 404
+    assert "nothing is shared as" in ask("share", "revoke", share_id, *data).output
+
+
+def test_the_command_takes_any_key_and_says_what_is_wrong(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path))
+    for key, arguments in (
+        ("list", ("create", "list")),
+        ("a/b c", ("a/b c",)),
+        ("--x", ("create", *data, "--", "--x")),
+    ):
+        assert "/share/" in said("share", *arguments, *(() if "--" in arguments else data))
+        assert load_shares(tmp_path / "shares.json").shares[-1].name == key
+    assert "/share/" in said("share", "--group", "spring", "--days", "3", *data)
+    assert load_shares(tmp_path / "shares.json").shares[-1].kind == "group"
+    for wrong in (("k", "--days", "0"), ("k", "--days", "99999"), ("",), ("k" * 1025,), ("--group", "g" * 65)):
+        assert ask("share", *wrong, *data).exit_code != 0
+    assert '"name":"json"' in said("share", "json", "--json", *data)
+    assert "clickcurve share" in said("share", "--help")
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+def test_it_is_good_through_its_last_day_and_no_longer(tmp_path: Path) -> None:
+    file = tmp_path / "shares.json"
+    signed = add_share(file, "link", "launch", 2, NOW)
+    ends = NOW - NOW % DAY_S + 3 * DAY_S
+    judge = Shares(file)
+    assert judge.shared(signed, NOW) == judge.shared(signed, ends - 1) == ("link", "launch")
+    assert judge.shared(signed, ends) is None
+
+
+def test_links_and_groups_of_one_name_are_two_things(tmp_path: Path) -> None:
+    file = tmp_path / "shares.json"
+    signed = {kind: add_share(file, kind, "a", 1, NOW) for kind in ("link", "group")}
+    assert {kind: Shares(file).shared(text, NOW) for kind, text in signed.items()} == {
+        "link": ("link", "a"),
+        "group": ("group", "a"),
+    }
+
+
+def test_a_secret_of_another_folder_signs_nothing_here(tmp_path: Path) -> None:
+    share = Share("00", "link", "launch", "20991231", NOW)
+    own, foreign = ShareList("11" * 32, (share,)), ShareList("22" * 32, (share,))
+    assert own.sign(share) != foreign.sign(share)
+    add_share(tmp_path / "a.json", "link", "k", 1, NOW)
+    signed = add_share(tmp_path / "b.json", "link", "k", 1, NOW)
+    assert Shares(tmp_path / "a.json").shared(signed, NOW) is None
+
+
+def test_ended_shares_are_dropped_when_one_is_made(tmp_path: Path) -> None:
+    file = tmp_path / "shares.json"
+    add_share(file, "link", "old", 1, NOW)
+    add_share(file, "link", "new", 1, NOW + 9 * DAY_S)
+    assert [share.name for share in load_shares(file).shares] == ["new"]
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert not remove_share(file, "ffff")
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"secret":"00","shares":[]}', '{"secret":"zz","shares":[]}', "[1]"])
+def test_a_file_that_cannot_be_read_shares_nothing_and_is_not_overwritten(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "shares.json"
+    signed = add_share(file, "link", "launch", 1, NOW)
+    judge = Shares(file)
+    assert judge.shared(signed, NOW)
+    file.write_text(text)
+    assert judge.shared(signed, NOW) is None
+    with pytest.raises(SettingInvalid, match="cannot be read"):
+        add_share(file, "link", "launch", 1, NOW)
+    assert file.read_text() == text
+    file.unlink()
+    assert judge.shared(signed, NOW) is None
+
+
+def test_there_is_an_end_to_how_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.http.shares.MAX_SHARES", 2)
+    assert MAX_SHARES == 10_000
+    for name in ("a", "b"):
+        add_share(tmp_path / "shares.json", "link", name, 1, NOW)
+    with pytest.raises(SettingInvalid, match="2 at most"):
+        add_share(tmp_path / "shares.json", "link", "c", 1, NOW)
