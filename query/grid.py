@@ -24,7 +24,7 @@ from clickcurve.buckets.ladder import DAY_S, Ladder, Tier
 from clickcurve.buckets.ranges import Bucket
 from query.parameters import Window
 from query.steps import STEPS, Step
-from query.zones import Unit
+from query.zones import Unit, Zone
 
 MAX_POINTS = 10_000
 
@@ -149,6 +149,23 @@ def estimate_points(window: Window, step: Step, ladder: Ladder, fold_day: int) -
         else:
             points += (high - low) // step.average_s
     return points
+
+
+def fitting_step(
+    start: int, end: int, zone: Zone, ladder: Ladder, fold_day: int, most_points: int, least: Step | None = None
+) -> Step:
+    """Returns the finest step that all of a range is kept in, with about so many points at most.
+
+    So all points of a picture are alike: none is wider than its neighbours because less is kept of it. `least`: no
+    finer than this one. The longest step, if none has so few points.
+    """
+    kept_s = ladder.tiers[ladder.tier_of(start, fold_day)]
+    finest_s = max(kept_s.width_s or _LENGTH_S[kept_s.name], least.average_s if least else 0)
+    steps = sorted((step for step in STEPS.values() if step.average_s >= finest_s), key=lambda step: step.average_s)
+    for step in steps:
+        if estimate_points(Window(start, end, step, zone), step, ladder, fold_day) <= most_points:
+            return step
+    return STEPS["1y"]
 
 
 def _wide_points(window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int) -> tuple[bool, ...]:

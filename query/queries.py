@@ -9,13 +9,15 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from clickcurve.buckets.errors import EventUnknown
-from clickcurve.buckets.ladder import fold_day
+from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import Row, forget
 from clickcurve.keys import ALL_LINKS, OUTCOMES, caller_key, group_key, kept_days, limit_key, link_key
 from query.cache import Cache
 from query.curve import Curve, Curves
+from query.lists.key_list import KeyPage
 from query.lists.lists import Lists
+from query.lists.top import Top
 from query.parameters import (
     CURVE,
     CURVE_FORMATS,
@@ -37,7 +39,7 @@ from query.reader import HEAD, Reader
 from query.serialize import list_csv, list_json, summary_json, total_json
 from query.summary import make_summary
 from query.sums import sum_of_rows
-from query.total import make_total
+from query.total import Total, make_total
 
 JSON, CSV = "application/json", "text/csv; charset=utf-8"
 
@@ -142,11 +144,7 @@ class Queries:
         window, since = self._window(query, parameters, now)
         bots = parameters.bots is not Bots.exclude
         row = await self._row(stored, now, since=since, bots=bots)
-        window = window or resolve_until(parameters, row.first)
-        grid = self._curves.known_grid(window, row.fold_day)
-        if grid is None:
-            grid = await self._curves.grid(window, self._reader.ladder, row.fold_day)
-        curve = self._curves.curve(row, grid, parameters.bots, now)
+        curve = await self._along(row, window or resolve_until(parameters, row.first), parameters.bots, now)
         return self._content(name, curve, parameters, accepts_csv)
 
     def _content(self, name: str | None, curve: Curve, parameters: Parameters, accepts_csv: bool) -> Content:
@@ -155,6 +153,12 @@ class Queries:
         if parameters.format == ROWS:
             return JSON, self._curves.rows(curve)
         return JSON, self._curves.json(name, curve)
+
+    async def _along(self, row: Row, window: Window, bots: Bots, now: int) -> Curve:
+        grid = self._curves.known_grid(window, row.fold_day)
+        if grid is None:
+            grid = await self._curves.grid(window, self._reader.ladder, row.fold_day)
+        return self._curves.curve(row, grid, bots, now)
 
     async def _row(self, stored: str, now: int, *, since: int, bots: bool = True) -> Row:
         """Returns the current row, without what may not be kept any more."""
@@ -188,6 +192,40 @@ class Queries:
         if parameters.as_csv(accepts_csv):
             return CSV, list_csv(found)
         return JSON, list_json(lists.kind.plural, found)
+
+    # --- as values, for answers of other shapes ---------------------------------------------------------------------
+    @property
+    def ladder(self) -> Ladder:
+        return self._reader.ladder
+
+    def now(self) -> int:
+        """Returns the moment that an answer given now is of."""
+        return int(self._clock())
+
+    async def curve_in(self, stored: str, window: Window) -> Curve:
+        """Returns the curve of people's hits of a stored key in a window."""
+        now = self.now()
+        since = self.ladder.kept(window.start, fold_day(now))[0]
+        row = await self._row(stored, now, since=since, bots=False)
+        return await self._along(row, window, Bots.exclude, now)
+
+    async def total_in(self, stored: str, start: int, end: int) -> Total:
+        """Returns the total of people's hits of a stored key in [start, end), with its bounds."""
+        now = self.now()
+        row = await self._row(stored, now, since=0)
+        return make_total(row, Parameters(start=start, end=end), now, self.ladder)
+
+    async def first_hit(self, stored: str) -> int | None:
+        """Returns the start of the minute of the first hit of a stored key, None if it was never hit."""
+        return (await self._row(stored, self.now(), since=HEAD)).first
+
+    async def top(self, parameters: Parameters) -> Top:
+        """Returns the links with the most hits in a range, or over their lives."""
+        return await self._links.top.top(parameters, self.now())
+
+    async def key_page(self, parameters: Parameters, of_groups: bool = False) -> KeyPage:
+        """Returns a page of links, or of groups, in their order."""
+        return await (self._groups if of_groups else self._links).keys.page(parameters, self.now())
 
     def refuse_parameters(self, query: bytes) -> None:
         """Refuses parameters where there are none to give."""

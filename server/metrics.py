@@ -119,6 +119,10 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_limit_blind_open_total": Family(COUNTER, "Hits let through without the backend.", ("backend",)),
     "clickcurve_limit_blind_closed_total": Family(COUNTER, "Hits refused without the backend.", ("backend",)),
     "clickcurve_limit_blind_local_total": Family(COUNTER, "Hits decided in process instead.", ("backend",)),
+    "clickcurve_alerts_firing": Family(GAUGE, "Alerts that fire, of those that this node keeps."),
+    "clickcurve_alert_messages_total": Family(
+        COUNTER, "Messages of alerts by outcome: delivered, failed (sent again), given up.", ("outcome",)
+    ),
     "clickcurve_build_info": Family(GAUGE, "1; the label says which version runs.", ("version",)),
 }
 
@@ -189,13 +193,13 @@ class Metrics:
 
     def answer(self, accept: str) -> tuple[bytes, str]:
         """Returns (body, content type) for a scraper whose Accept header is `accept`."""
-        encode, content_type = choose_encoder(_with_versions(accept))
+        encode, content_type = choose_encoder(known_versions(accept))
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Collector(self.by_journal()))
         return encode(registry), content_type
 
 
-def _with_versions(accept: str) -> str:
+def known_versions(accept: str) -> str:
     """Leaves out the types whose version is none: prometheus-client raises for them."""
     types = accept.split(",")
     return ",".join(kind for kind in types if all(map(_VERSION.fullmatch, _VERSION_GIVEN.findall(kind))))

@@ -121,6 +121,29 @@ def server_url(text: str) -> str:
     return text.rstrip("/")
 
 
+_MAIL = re.compile(r"[^\s@,;<>\x00-\x1f]+@[^\s@,;<>\x00-\x1f]+")
+
+
+def mail_addresses(text: str) -> tuple[str, ...]:
+    """Reads mail addresses with commas between them."""
+    parts = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+    if not all(map(_MAIL.fullmatch, parts)) or not text.isprintable():
+        raise Broken("must be mail addresses such as ann@example.org, with commas between several")
+    return parts
+
+
+def smtp_server(text: str) -> str:
+    """Checks `smtp://clickcurve@host:587` or `smtps://host`; a password in it would be shown."""
+    try:
+        parts = urlsplit(text)
+        fine = parts.scheme in ("smtp", "smtps") and bool(parts.hostname) and parts.port != 0 and not parts.password
+    except ValueError:
+        fine = False
+    if text and not fine:
+        raise Broken("must be smtp://clickcurve@host:587 or smtps://host, and the password in smtp_password")
+    return text
+
+
 _HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\]")
 _ORIGIN = re.compile(r"https?://([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 

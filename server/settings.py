@@ -5,8 +5,8 @@ A setting has one name. As a flag it is `--journal-mib`, in the environment `CLI
 a value that breaks its rule are refused before anything is opened, in one sentence.
 
 In the file the settings `breakdown_...` stand in a table `[breakdown]`, without these letters. The file may hold the
-limiter's rules as well, in tables `[limits.EVENT]` or `[[limits.EVENT]]`; they are no settings of the table, and can be
-given in no other way.
+limiter's rules as well, in tables `[limits.EVENT]` or `[[limits.EVENT]]`, and alerts, in tables `[[alerts]]`; they are
+no settings of the table, and can be given in no other way.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import Rule, parse_rules
 from ingest.buffers import BUFFER_BYTES
 from ingest.journal.journal import MAX_BYTES
+from server.alerts.alert import Alert, parse_alerts
 from server.http.callers import ADDRESS_CONNECTIONS, SLOWEST_BYTES_S
 from server.http.request_head import HEAD_S
 from server.setting_values import (
@@ -36,6 +37,7 @@ from server.setting_values import (
     dimensions,
     file_path,
     host_names,
+    mail_addresses,
     maybe_file_path,
     maybe_ladder,
     memcached_servers,
@@ -45,6 +47,7 @@ from server.setting_values import (
     one_of,
     redis_url,
     server_url,
+    smtp_server,
     store_uri,
     web_origins,
     whole_number,
@@ -206,6 +209,16 @@ TABLE: tuple[Setting, ...] = (
         "FILE",
     ),
     Setting("breakdown_visitors", "on", on_or_off, "Count the visitors of a day.", "on|off"),
+    Setting(
+        "smtp",
+        "",
+        smtp_server,
+        "The mail server of alerts and reports: smtp://clickcurve@host:587 or smtps://host:465.",
+        "URL",
+    ),
+    Setting("smtp_password", "", anything, "The password of its user.", "PASSWORD", secret=True),
+    Setting("mail_from", "clickcurve@localhost", not_empty, "What mails have in From.", "ADDRESS"),
+    Setting("weekly_report", "", mail_addresses, "Where a report goes each Monday, 06:00 UTC.", "ADDRESSES"),
     Setting("url", "http://127.0.0.1:8080", server_url, "The server to ask.", "URL", side="client"),
     Setting("token", "", anything, "The token to send to it.", "TOKEN", side="client", secret=True),
 )
@@ -245,10 +258,15 @@ class Settings:
     breakdown_own_hosts: tuple[str, ...]
     breakdown_country_data: str
     breakdown_visitors: bool
+    smtp: str
+    smtp_password: str
+    mail_from: str
+    weekly_report: tuple[str, ...]
     url: str
     token: str
     origins: Mapping[str, str]
     rules: tuple[Rule, ...] = ()
+    alerts: tuple[Alert, ...] = ()
     # Reads everything once more, since the file may have changed.
     again: Callable[[], Settings] = field(default=lambda: read_settings({}, {}), repr=False, compare=False)
 
@@ -279,15 +297,16 @@ def read_settings(flags: Mapping[str, str | None], environ: Mapping[str, str]) -
     }
     config, _ = {**given, **from_environ, **from_flags}["config"]
     rules: tuple[Rule, ...] = ()
+    alerts: tuple[Alert, ...] = ()
     if config:
-        from_file, rules = _from_file(Path(config).expanduser())
+        from_file, rules, alerts = _from_file(Path(config).expanduser())
         given.update(from_file)
     given.update(from_environ)
     given.update(from_flags)
     values = {name: _parse_value(_BY_NAME[name], text, origin) for name, (text, origin) in given.items()}
     values["store"] = values["store"] or f"sqlite:///{values['data']}/clickcurve.db"
     origins = {name: origin for name, (_, origin) in given.items()}
-    return Settings(**values, origins=origins, rules=rules, again=lambda: read_settings(flags, environ))
+    return Settings(**values, origins=origins, rules=rules, alerts=alerts, again=lambda: read_settings(flags, environ))
 
 
 def _from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -301,8 +320,8 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]]:
-    """Reads the file's settings and its rules."""
+def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...], tuple[Alert, ...]]:
+    """Reads the file's settings, its rules and its alerts."""
     try:
         document = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -313,6 +332,10 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
             f"the settings file {path} is not TOML: {error}", field="config", value=str(path)
         ) from error
     rules = _parse_rule_tables(document.pop("limits", {}), path)
+    try:
+        alerts = parse_alerts(document.pop("alerts", []))
+    except (SettingInvalid, Broken) as error:
+        raise SettingInvalid(f"{error} (file {path})", field="alerts") from None
     document |= _breakdown_settings(document.pop(BREAKDOWN_TABLE, {}), path)
     found = {}
     for name, value in document.items():
@@ -320,7 +343,7 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
         if name == "config":
             raise SettingInvalid(f"{path} names a further settings file; give it by --config instead", field="config")
         found[setting.name] = (_as_text(name, value, path), f"file {path}")
-    return found, rules
+    return found, rules, alerts
 
 
 def _breakdown_settings(table: object, path: Path) -> dict[str, object]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
 from clickcurve.keys import ALL_LINKS
-from query.breakdowns.divide import curve_of_value, list_values, list_visitors, one_value
+from query.breakdowns.divide import ValueList, curve_of_value, list_values, list_visitors, one_value
 from query.breakdowns.reader import BreakdownReader
 from query.breakdowns.rest import DividedRow
 from query.breakdowns.text import value_curve_csv, value_curve_json, values_csv, values_json, visitors_json
@@ -58,18 +58,21 @@ class BreakdownQueries:
 
     async def by(self, subject: Subject, dimension: str, query: bytes, accepts_csv: bool = False) -> Content:
         """Returns how the hits of a row divide by a dimension; raises DimensionUnknown."""
-        self._require_known(dimension)
         parameters = parse_parameters(parse_query(query, BY))
-        now = int(self._clock())
-        found = await self._reader.read(subject.stored, now, (dimension,), _start(parameters, now))
-        span, since, capped = _asked_range(parameters, now, found), self._since(dimension), self._reader.capped
-        if parameters.value is None:
-            answer = list_values(found, dimension, span, since, parameters.limit, capped)
-        else:
-            answer = one_value(found, dimension, span, since, parameters.value, capped)
+        answer = await self.values_in(subject.stored, dimension, parameters)
         if parameters.as_csv(accepts_csv):
             return CSV, values_csv(answer)
         return JSON, values_json(subject.name, answer)
+
+    async def values_in(self, stored: str, dimension: str, parameters: Parameters) -> ValueList:
+        """Returns the same as a value, for answers of other shapes."""
+        self._require_known(dimension)
+        now = int(self._clock())
+        found = await self._reader.read(stored, now, (dimension,), _start(parameters, now))
+        span, since, capped = _asked_range(parameters, now, found), self._since(dimension), self._reader.capped
+        if parameters.value is None:
+            return list_values(found, dimension, span, since, parameters.limit, capped)
+        return one_value(found, dimension, span, since, parameters.value, capped)
 
     async def curve(self, subject: Subject, dimension: str, query: bytes, accepts_csv: bool = False) -> Content:
         """Returns one value along time; raises DimensionUnknown."""

@@ -134,7 +134,7 @@ class TopLinks:
 
     async def top(self, parameters: Parameters, now: int) -> Top:
         """Returns the best `parameters.limit` links. Raises StoreUnavailable, RowCorrupt."""
-        span = resolve_range(parameters, now, None) if parameters.last else None
+        span = resolve_range(parameters, now, None) if parameters.ranged else None
         counter = _Counter(self._kept_span(span, now), parameters.bots, now, self._ladder())
         # The pending hits come first and the stored counts after them, as for one row. A flush that is complete has
         # left the pending hits, so stored counts from before it must not be used with pending hits from after it.

@@ -53,6 +53,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "schema": ("store.schema", "Make, show and check the tables of a Cassandra keyspace."),
     "owners": ("store.owners", "Show who writes the store; give up a lost machine's owner."),
     "limits": ("limits", "Try a rule of the rate limiter on a trace."),
+    "alerts": ("alerts", "Send a test message of each alert."),
     "share": ("shares", "Make, list and revoke addresses that show one link to anybody."),
     "token": ("tokens", "Make, list and revoke tokens."),
     "settings": ("settings", "List all settings and where each comes from."),

@@ -28,6 +28,10 @@ from query.lists.lists import Lists
 from query.queries import Limits, Queries
 from query.reader import Reader
 from server.clock import monotonic
+from server.doors.bitly import bitly_routes
+from server.doors.graphite.routes import graphite_routes
+from server.doors.graphite.series import SeriesReader
+from server.doors.prometheus.routes import prometheus_routes
 from server.http.auth import Gate
 from server.http.docs_page import CONTENT_POLICY, docs_page
 from server.http.front_door import FrontDoor, made_safe
@@ -75,6 +79,7 @@ def create_app(
     open_door: OpenDoor,
     unstored: Unstored,
     reader: ProfileReader,
+    queries: Queries,
     page: PageSources,
     siblings: Siblings | None = None,
     breakdowns: APIRouter | None = None,
@@ -96,7 +101,6 @@ def create_app(
         if siblings is not None:
             await siblings.tell_erased(key)
 
-    queries = _queries(owner, unstored, store, clock, siblings)
     app = FastAPI(
         title="Clickcurve",
         version=program_version(),
@@ -114,6 +118,9 @@ def create_app(
     include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock)
     app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room))
     app.include_router(limit_routes(limiter.limiter, limiter.addresses, limiter.dialect))
+    app.include_router(graphite_routes(SeriesReader(queries)))
+    app.include_router(prometheus_routes(queries, counting.problems.answer))
+    app.include_router(bitly_routes(queries, None))
     app.include_router(server_routes(readiness, metrics))
     describe(app)
     app.add_api_route("/docs", _docs(app), include_in_schema=False)
@@ -131,9 +138,10 @@ def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
     return docs
 
 
-def _queries(
+def make_queries(
     owner: Owner, unstored: Unstored, store: Store, clock: Callable[[], float], siblings: Siblings | None
 ) -> Queries:
+    """Joins what a worker's answers are made of; parameters as of `create_app`."""
     links, groups = (
         Lists(kind, store, unstored.pending, buffered, lambda: unstored.flushes)
         for kind, buffered in ((LINK, unstored.buffered_links), (GROUP, set))

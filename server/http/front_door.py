@@ -13,13 +13,13 @@ from clickcurve.asgi import SAFE, Application, Message, Receive, Scope, Send, cl
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, NotAllowed, NotAuthenticated
 from clickcurve.limiter.http.middleware import WRITES, send_refusal
 from ingest.reading.hit_endpoint import HitRoutes
-from server.http.auth import SUM, Gate, scope_of
+from server.http.auth import QUESTIONS, Gate, scope_of
 from server.http.open_door import OpenDoor
 from server.http.page import cookie_of, is_page, to_login
 from server.http.problems import Problems
 from server.limiter.limiter import ServerLimiter
 
-QUESTIONS = (b"/v1/limit/", SUM.encode())
+LIMIT = b"/v1/limit/"
 REFUSED = "rate limit exceeded"
 
 
@@ -93,9 +93,9 @@ class FrontDoor:
     async def _admitted(self, limiter: ServerLimiter, scope: Scope, receive: Receive, send: Send) -> bool:
         """Returns whether the limit of writes lets the request pass; else answers it, its body unread.
 
-        Questions to the limiter and sums are not writes.
+        Questions are not writes, those to the limiter included.
         """
-        if scope["method"] not in WRITES or scope["raw_path"].startswith(QUESTIONS):
+        if scope["method"] not in WRITES or scope["raw_path"].startswith(LIMIT) or scope["path"] in QUESTIONS:
             return True
         features = {"ip": limiter.addresses.client(scope)}
         token = self._gate.token_id(_authorization(scope)) if self._gate.closed else None

@@ -15,6 +15,8 @@ from storage.contract import Store
 
 PUBLISH_S = 5
 HAND_OVER_S = 1
+ALERTS_S = 20
+REPORT_S = 600
 # The fold day changes at 01:00 UTC; a little later all clocks agree that it has.
 FOLD_AT_S = GRACE_S + 30
 
@@ -70,6 +72,8 @@ def job_table(
         "former_journals": (flush_s, now, True),
         "publish_metrics": (PUBLISH_S, now, False),
         "limit_history": (HAND_OVER_S, now, False),
+        "alerts": (ALERTS_S, now, False),
+        "weekly_report": (REPORT_S, now, False),  # sent once a week; looks more often, to go on where it failed
     }
     return [
         Job(name, function, period_s=due[name][0], since_s=due[name][1], at_start=due[name][2])

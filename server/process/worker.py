@@ -23,6 +23,7 @@ from ingest.owner import Owner
 from ingest.reading.counters import IngestCounters
 from ingest.stamps import Slots, Stamps
 from server import clock
+from server.alerts.watching import make_watch, samples_of_alerts
 from server.http import app
 from server.http.auth import Gate
 from server.http.callers import Callers
@@ -140,11 +141,15 @@ class Worker:
                 lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
                 lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
                 lambda: iter([Sample("clickcurve_journals_set_aside", data_folder.journals_set_aside(settings.data))]),
+                lambda: samples_of_alerts(self.watch),
                 samples.of_build(),
                 process_samples,
             ],
             data_folder.samples_folder(settings.data) if settings.workers > 1 else None,
         )
+        others = self.siblings if settings.workers > 1 else None
+        queries = app.make_queries(self.owner, self.unstored, store, clock.now, others)
+        self.watch, self.report = make_watch(settings, self.owner, queries)
         self.front = app.create_app(
             self.owner,
             store,
@@ -158,8 +163,9 @@ class Worker:
             OpenDoor(settings.host, settings.allowed_hosts, settings.cors_origins),
             self.unstored,
             profile_reader(settings),
+            queries,
             self._page(gate),
-            self.siblings if settings.workers > 1 else None,
+            others,
         )
 
     def _page(self, gate: Gate) -> PageSources:
@@ -201,6 +207,10 @@ class Worker:
             functions["former_journals"] = self.former.visit
         if self.settings.workers > 1:
             functions["publish_metrics"] = self._publish
+        if self.number == 1 and self.settings.alerts:
+            functions["alerts"] = lambda: self.watch.visit()
+        if self.number == 1 and self.settings.weekly_report:
+            functions["weekly_report"] = lambda: self.report.visit()
         phase = (self.number - 1) / self.settings.workers
         return Schedule(jobs.job_table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
 

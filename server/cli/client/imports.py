@@ -19,12 +19,14 @@ from ingest.hit import Moment
 from ingest.imports.access_log import REDIRECTS, AccessLog
 from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind
+from ingest.imports.products.products import PRODUCTS, read_product
 from ingest.imports.retry import TRIES, Sender
 from ingest.imports.target import TIMEOUT_S, HttpTarget, OwnerTarget, Target
 from ingest.reading.bots import bot_judge
 from server import clock
 from server.cli.client.api import is_here
 from server.cli.client.follow import Follower
+from server.cli.client.takeover import take_over
 from server.cli.main import FAILED, USAGE, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, note, on_screen, progress, reports, show
@@ -44,6 +46,9 @@ LABEL_HINT = (
 @click.option("--status", "statuses", metavar="CODES", help="Statuses that count  [default: 301,302,303,307,308]")
 @click.option("--follow", is_flag=True, help="Go on as the log is written, through rotations, until interrupted.")
 @click.option("--kind", type=click.Choice([kind.value for kind in SourceKind]), help="Without it, the first line says.")
+@click.option(
+    "--from", "product", type=click.Choice(list(PRODUCTS)), help="FILES are one export of this product, taken together."
+)
 @click.option("--label", default="", help="A name for the source: the same file under another name counts again.")
 @click.option(
     "--wide",
@@ -53,7 +58,7 @@ LABEL_HINT = (
 )
 @with_settings("url", "token", "data", "store", "ladder", "journal_mib", "config")
 def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | None, **given: Any) -> None:
-    """Count access logs (combined, common, Caddy or nginx JSON), or take over history (NDJSON of `export`).
+    """Count access logs (combined, common, Caddy or nginx JSON), or take over history (NDJSON of `export`, others').
 
     FILES may be packed by gzip or zstd; - is standard input. A hit's key is the path without its leading slash and
     query; only GET counts; bots are told by their user agent. Goes to the server of --url or, with --data, into a
@@ -68,7 +73,10 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
       clickcurve import --follow /var/log/nginx/access.log
       clickcurve import --status 200,304 --data ./clickcurve-data access.log
       clickcurve import history.ndjson
+      clickcurve import --from shlink visits.csv short-urls.csv
     """
+    if given["product"] and (given["follow"] or given["kind"] or statuses is not None or STDIN in files):
+        raise Failed("--from takes files, and neither --follow nor --kind nor --status", USAGE)
     if given["follow"] and len(files) != 1:
         raise Failed("--follow takes one file", USAGE)
     if given["follow"] and files[0] == STDIN:
@@ -98,6 +106,7 @@ async def _import(
     label: str,
     wide: str,
     hint: bool,
+    product: str | None,
 ) -> bool:
     """Imports one file after the other. Returns whether all went well."""
     open_target = _folder(settings, Wide(wide)) if local else _server(settings, Wide(wide))
@@ -106,6 +115,11 @@ async def _import(
         if follow:
             return await _follow(target, files[0], log, source_kind, label, hint)
         sender = Sender(target, asyncio.sleep, note, TRIES)
+        if product is not None:
+            found = await asyncio.to_thread(read_product, product, files, bot_judge())
+            dated, undated = await take_over(sender, found, product, label)
+            fine = _show_receipt(Path(product), dated, False)
+            return _show_receipt(Path(f"{product} totals"), undated, False) and fine
         all_fine = True
         for file in files:
             bar = _Bar(file, on_screen())
@@ -208,7 +222,9 @@ def source_lines(name: str, summary: ImportSummary, hint: bool = False) -> list[
     again = f" (bytes up to {summary.from_byte:,} were counted before)" if summary.from_byte else ""
     read = f"{name}: {summary.lines:,} lines read{again}"
     if summary.kind is SourceKind.log:
-        read += f", {summary.people_hits:,} hits of people, {summary.bot_hits:,} of bots, {summary.bad:,} bad"
+        read += f", {summary.people_hits:,} hits of people, {summary.bot_hits:,} of bots"
+    if summary.bad or summary.kind is SourceKind.log:
+        read += f", {summary.bad:,} bad"
     lines = [read, *label]
     if summary.skipped:
         lines.append("  skipped: " + ", ".join(f"{n:,} {why}" for why, n in summary.skipped.most_common()))

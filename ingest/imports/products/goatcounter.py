@@ -1,0 +1,33 @@
+"""GoatCounter: its CSV export (version 2) and its JSON export (version 1, a zip file)."""
+
+from __future__ import annotations
+
+from clickcurve.buckets.ladder import HOUR_S
+from ingest.imports.products.tables import ExportFile, lines_of
+from ingest.imports.products.takeover import Judge, Takeover, key_of_address
+
+_PATH = "2Path"
+
+
+def read_goatcounter(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
+    """Reads page views one by one, or hours of paths; returns whether it is one of these."""
+    if file.has(_PATH, "Date"):
+        for line, row in file.rows():
+            bot = row.get("Bot", "0") not in ("", "0") or bool(row.get("UserAgent") and is_bot(row["UserAgent"]))
+            found.visit(row["Date"], _key_of_path(row[_PATH], row.get("Event") == "1"), bot, (file.name, line))
+        return True
+    if not {"paths.jsonl", "hit_stats.jsonl"} <= file.parts.keys():
+        return False
+    keys = {
+        path.get("id"): _key_of_path(str(path.get("path", "")), path.get("event") is True)
+        for path in lines_of("paths.jsonl", file.parts["paths.jsonl"])
+    }
+    for n, hour in enumerate(lines_of("hit_stats.jsonl", file.parts["hit_stats.jsonl"]), 1):
+        where = ("hit_stats.jsonl", n)
+        found.bucket(hour.get("hour"), HOUR_S, keys.get(hour.get("path_id"), ""), hour.get("count"), where)
+    return True
+
+
+def _key_of_path(path: str, is_event: bool) -> str:
+    """Returns the key: an event's name as it is, a path without its leading slash and without the query."""
+    return key_of_address(f"host{path}") if path.startswith("/") and not is_event else path

@@ -1,0 +1,40 @@
+"""Kutt: the API's `/links` and `/links/{id}/stats`, and its tables `links` and `visits` as CSV with a header.
+
+The stats' curves count back from the second in which they were asked for, so their pieces are no hours and days of the
+calendar; of these answers the count of all time is taken. The table `visits` has the hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from clickcurve.buckets.ladder import HOUR_S
+from ingest.imports.products.tables import ExportFile
+from ingest.imports.products.takeover import Judge, Takeover
+
+
+def read_kutt(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
+    """Reads links with their counts; returns whether it is that. Visits: `read_kutt_visits`."""
+    if file.has("id", "address", "visit_count"):
+        for line, row in file.rows():
+            found.total(row["address"], row.get("visit_count"), (file.name, line))
+        return True
+    known = file.has("link_id", "created_at", "total")
+    for value in file.values:
+        listed: Any = value.get("data", [value]) if isinstance(value, dict) else value
+        for n, link in enumerate(listed if isinstance(listed, list) else ()):
+            if isinstance(link, dict) and "visit_count" in link:
+                known = True
+                found.total(str(link.get("address") or ""), link["visit_count"], (file.name, n))
+    return known
+
+
+def read_kutt_visits(files: Sequence[ExportFile], found: Takeover) -> None:
+    """Reads the hours of the table of visits, whose links another file names."""
+    keys = {row["id"]: row["address"] for file in files if file.has("id", "address") for _, row in file.rows()}
+    for file in files:
+        if file.has("link_id", "created_at", "total"):
+            for line, row in file.rows():
+                where = (file.name, line)
+                found.bucket(row["created_at"], HOUR_S, keys.get(row["link_id"], ""), row.get("total"), where)

@@ -1,0 +1,37 @@
+"""Which module reads which product's exports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from ingest.imports.products.bitly import read_bitly
+from ingest.imports.products.goatcounter import read_goatcounter
+from ingest.imports.products.kutt import read_kutt, read_kutt_visits
+from ingest.imports.products.shlink import read_shlink
+from ingest.imports.products.tables import ExportFile, read_export
+from ingest.imports.products.takeover import Judge, Takeover
+from ingest.imports.products.yourls import read_yourls
+from ingest.imports.source import SourceUnreadable
+
+PRODUCTS: Mapping[str, Callable[[ExportFile, Takeover, Judge], bool]] = {
+    "shlink": read_shlink,
+    "yourls": read_yourls,
+    "kutt": read_kutt,
+    "bitly": read_bitly,
+    "goatcounter": read_goatcounter,
+}
+
+
+def read_product(product: str, paths: Sequence[Path], is_bot: Judge) -> Takeover:
+    """Reads all files of an export; raises SourceUnreadable for one that is none of the product's."""
+    found = Takeover()
+    files = [read_export(path) for path in paths]
+    for file in files:
+        if not PRODUCTS[product](file, found, is_bot):
+            raise SourceUnreadable(
+                f"{file.name} is no export of {product} that is known here; docs/import.md lists them"
+            )
+    if product == "kutt":
+        read_kutt_visits(files, found)
+    return found

@@ -1,0 +1,46 @@
+"""Shlink: CSV of `visit:non-orphan` and `short-url:visits`, the API's lists, the web client's CSV of short URLs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ingest.imports.products.tables import ExportFile
+from ingest.imports.products.takeover import Judge, Takeover, key_of_address
+
+
+def read_shlink(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
+    """Reads visits with the address visited, or links with their counts; returns whether it is one of these."""
+    if file.has("Date", "Visited URL"):
+        for line, row in file.rows():
+            bot = bool(row.get("Potential bot", "").strip())
+            found.visit(row["Date"], key_of_address(row.get("Visited URL")), bot, (file.name, line))
+        return True
+    if file.has("shortCode", "visits"):
+        for line, row in file.rows():
+            found.total(row["shortCode"], row.get("visits"), (file.name, line))
+        return True
+    known = False
+    for value in file.values:
+        known = _read_answer(value, found, file.name) or known
+    return known
+
+
+def _read_answer(value: Any, found: Takeover, name: str) -> bool:
+    """Reads an answer of the API: visits, or short URLs."""
+    if not isinstance(value, dict):
+        return False
+    visits, links = (value.get(part) for part in ("visits", "shortUrls"))
+    if isinstance(visits, dict) and isinstance(visits.get("data"), list):
+        for n, visit in enumerate(visits["data"]):
+            one = visit if isinstance(visit, dict) else {}
+            bot = one.get("potentialBot") is True
+            found.visit(one.get("date"), key_of_address(one.get("visitedUrl")), bot, (name, n))
+        return True
+    if isinstance(links, dict) and isinstance(links.get("data"), list):
+        for n, link in enumerate(links["data"]):
+            one = link if isinstance(link, dict) else {}
+            summary = one.get("visitsSummary")
+            total = summary.get("total") if isinstance(summary, dict) else one.get("visitsCount")
+            found.total(str(one.get("shortCode") or ""), total, (name, n))
+        return True
+    return False

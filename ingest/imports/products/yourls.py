@@ -1,0 +1,33 @@
+"""YOURLS: its tables `yourls_log` and `yourls_url` as CSV with a header, and the answer of the API's `stats`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ingest.imports.products.tables import ExportFile
+from ingest.imports.products.takeover import Judge, Takeover, key_of_address
+
+
+def read_yourls(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
+    """Reads clicks one by one, or links with their counts; returns whether it is one of these."""
+    if file.has("click_time", "shorturl"):
+        for line, row in file.rows():
+            bot = is_bot(row["user_agent"]) if row.get("user_agent") else False
+            found.visit(row["click_time"], row.get("shorturl", ""), bot, (file.name, line))
+        return True
+    if file.has("keyword", "clicks"):
+        for line, row in file.rows():
+            found.total(row["keyword"], row.get("clicks"), (file.name, line))
+        return True
+    known = False
+    for value in file.values:
+        for n, link in enumerate(_links_of(value)):
+            known = True
+            found.total(key_of_address(link.get("shorturl")), link.get("clicks"), (file.name, n))
+    return known
+
+
+def _links_of(value: Any) -> list[dict[str, Any]]:
+    links = value.get("links") if isinstance(value, dict) else None
+    listed = list(links.values()) if isinstance(links, dict) else links if isinstance(links, list) else []
+    return [link for link in listed if isinstance(link, dict)]

@@ -1,0 +1,10 @@
+"""Alerts: what is watched, when it fires, and how that is said once.
+
+condition  when an alert fires, judged on bounds of totals: pure
+alert      the tables `[[alerts]]` of the settings file
+ledger     which alerts fire and what is still to be said, kept with the hits
+message    what is said, as JSON and as text
+webhook, mail  the ways on which it is said
+watch      the job: judges, notes, sends, tries again
+report     the weekly report
+"""

@@ -1,0 +1,135 @@
+"""The tables `[[alerts]]` of the settings file, read once and checked before anything starts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+from urllib.parse import urlsplit
+
+from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
+from clickcurve.keys import ALL_LINKS, GROUP_BYTES, GROUP_RULE, group_key, link_key, require_key
+from server.alerts.condition import Condition, parse_condition
+from server.setting_values import mail_addresses
+
+MOST_ALERTS = 1_000
+SECRET_RULE = "whsec_ and 24 to 64 bytes in base64"
+_NAMES = ("name", "link", "group", "when", "url", "secret", "mail")
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One alert. stored: the stored key of what is watched; subject: what that is called."""
+
+    name: str
+    subject: str
+    stored: str
+    when: str
+    condition: Condition
+    url: str = ""
+    secret: bytes = field(default=b"", repr=False)
+    mail: tuple[str, ...] = ()
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """On which it is said: `url`, `mail` or both."""
+        return (*(("url",) if self.url else ()), *(("mail",) if self.mail else ()))
+
+    @property
+    def source(self) -> str:
+        """The name of its ledger. Another condition or subject is another alert."""
+        said = f"{self.stored}\n{' '.join(self.when.split())}\n{self.name}"
+        return f"alert-{blake2b(said.encode(), digest_size=16).hexdigest()}"
+
+
+def parse_alerts(tables: object) -> tuple[Alert, ...]:
+    """Reads all tables; raises SettingInvalid with the number of the one that is wrong."""
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise SettingInvalid("alerts must be tables: [[alerts]]", field="alerts")
+    if len(tables) > MOST_ALERTS:
+        raise SettingInvalid(f"{len(tables):,} alerts, {MOST_ALERTS:,} at most", field="alerts")
+    alerts: dict[str, Alert] = {}
+    for number, table in enumerate(tables, 1):
+        try:
+            alert = _parse_alert(table)
+            if alert.name in alerts:
+                raise SettingInvalid(f"two alerts have the name {alert.name!r}", field="name", value=alert.name)
+        except ClickcurveError as error:
+            detail = f"alert {number}: {error.detail}"
+            raise SettingInvalid(detail, field=error.field, value=error.value, rule=error.rule) from None
+        alerts[alert.name] = alert
+    return tuple(alerts.values())
+
+
+def _parse_alert(table: Mapping[str, Any]) -> Alert:
+    for name in table:
+        if name not in _NAMES:
+            raise SettingInvalid(f"{name} is not a part of an alert", field=name, rule=", ".join(_NAMES))
+    if "when" not in table:
+        raise SettingInvalid("when is missing", field="when")
+    when = _text_in(table, "when")
+    subject, stored = _subject(table)
+    url, secret = _text_in(table, "url"), _text_in(table, "secret")
+    mail = table.get("mail", "")
+    addresses = mail_addresses(",".join(mail) if isinstance(mail, list) else _text_in(table, "mail"))
+    if not url and not addresses:
+        raise SettingInvalid("an alert needs a url, a mail address or both", field="url")
+    name = _text_in(table, "name") or f"{subject}: {' '.join(when.split())}"
+    if len(name) > 100 or not name.isprintable():
+        raise SettingInvalid("name is too long, or cannot be printed", field="name", value=name, rule="100 characters")
+    return Alert(
+        name=name,
+        subject=subject,
+        stored=stored,
+        when=" ".join(when.split()),
+        condition=parse_condition(when),
+        url=_checked_url(url),
+        secret=_secret_bytes(secret) if url else b"",
+        mail=addresses,
+    )
+
+
+def _text_in(table: Mapping[str, Any], name: str) -> str:
+    value = table.get(name, "")
+    if not isinstance(value, str):
+        raise SettingInvalid(f"{name} must be a text", field=name, value=value)
+    return value
+
+
+def _subject(table: Mapping[str, Any]) -> tuple[str, str]:
+    if "link" in table and "group" in table:
+        raise SettingInvalid("an alert is of a link or of a group, or of all links", field="group")
+    if "link" in table:
+        key = require_key(table["link"], SettingInvalid)
+        return f"link {key}", link_key(key)
+    if "group" in table:
+        name = require_key(table["group"], SettingInvalid)
+        if len(name.encode()) > GROUP_BYTES:
+            raise SettingInvalid("the name of the group is too long", field="group", value=name, rule=GROUP_RULE)
+        return f"group {name}", group_key(name)
+    return "all links", ALL_LINKS
+
+
+def _checked_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        fine = not url or (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0)
+    except ValueError:
+        fine = False
+    if not fine:
+        raise SettingInvalid("url must begin with http:// or https:// and name a host", field="url", value=url)
+    return url
+
+
+def _secret_bytes(secret: str) -> bytes:
+    """Returns the key that a secret stands for, as the Standard Webhooks specification writes it."""
+    try:
+        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True) if secret.startswith("whsec_") else b""
+    except binascii.Error:
+        key = b""
+    if not 24 <= len(key) <= 64:
+        raise SettingInvalid("secret is missing or is none (it is not shown)", field="secret", rule=SECRET_RULE)
+    return key

@@ -1,0 +1,87 @@
+"""Mail by SMTP: STARTTLS where the server offers it, TLS from the start with `smtps://`, a password only over TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import smtplib
+import ssl
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+from email.utils import formatdate
+from urllib.parse import unquote, urlsplit
+
+from server.alerts.webhook import NotDelivered
+from server.http.auth import is_loopback
+
+TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A mail to send. id: its Message-ID begins with it, and stays the same when it is sent again."""
+
+    id: str
+    to: tuple[str, ...]
+    subject: str
+    text: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """Where mail goes: `smtp://clickcurve@host:587` or `smtps://host`, and what stands in `From`."""
+
+    address: str
+    sender: str
+    password: str = field(default="", repr=False)
+
+    async def send(self, mail: Mail) -> None:
+        """Sends a mail; raises NotDelivered."""
+        await asyncio.to_thread(self._send, mail)
+
+    def _send(self, mail: Mail) -> None:
+        if not self.address:
+            raise NotDelivered("the setting smtp names no server", field="smtp")
+        try:
+            with self._connected() as server:
+                refused = server.send_message(self._written(mail))
+        except (OSError, smtplib.SMTPException, ValueError) as error:
+            raise NotDelivered(f"the mail server: {error or type(error).__name__}", field="smtp") from error
+        if refused:
+            raise NotDelivered(f"refused for {', '.join(refused)}", field="mail")
+
+    def _connected(self) -> smtplib.SMTP:
+        parts = urlsplit(self.address)
+        host, user = parts.hostname or "", unquote(parts.username or "")
+        tls = ssl.create_default_context()
+        server: smtplib.SMTP
+        if parts.scheme == "smtps":
+            server = smtplib.SMTP_SSL(host, parts.port or 465, timeout=TIMEOUT_S, context=tls)
+        else:
+            server = smtplib.SMTP(host, parts.port or 25, timeout=TIMEOUT_S)
+        try:
+            server.ehlo()
+            secure = parts.scheme == "smtps"
+            if not secure and server.has_extn("starttls"):
+                server.starttls(context=tls)
+                server.ehlo()
+                secure = True
+            if user:
+                if not secure and not is_loopback(host):
+                    raise smtplib.SMTPException("it offers no TLS, and a password goes over nothing else")
+                server.login(user, self.password)
+        except BaseException:
+            server.close()
+            raise
+        return server
+
+    def _written(self, mail: Mail) -> EmailMessage:
+        written = EmailMessage()
+        written["From"] = self.sender
+        written["To"] = ", ".join(mail.to)
+        written["Subject"] = mail.subject
+        written["Date"] = formatdate(mail.at)
+        written["Message-ID"] = f"<{mail.id}@clickcurve>"
+        written["Auto-Submitted"] = "auto-generated"
+        written.set_content(mail.text)
+        return written

@@ -1,0 +1,62 @@
+"""What an alert says: JSON for a webhook, text for a mail. Nothing but words, numbers and the names in the settings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from clickcurve.buckets.ladder import MINUTE_S
+from query.zones import iso
+from server.alerts.alert import Alert
+
+FIRED, OVER, TEST = "alert.fired", "alert.over", "alert.test"
+
+
+@dataclass(frozen=True, slots=True)
+class AlertMessage:
+    """One message. counted: bounds of the hits in the span, and of those in the span before if it compares.
+
+    id stays the same when it is sent again.
+    """
+
+    id: str
+    type: str
+    at: int
+    alert: Alert
+    counted: tuple[int, ...]
+
+    def body(self) -> bytes:
+        """Returns the JSON, the same bytes each time."""
+        length_s = self.alert.condition.length_s
+        data: dict[str, object] = {
+            "alert": self.alert.name,
+            "of": self.alert.subject,
+            "when": self.alert.when,
+            "firing": self.type == FIRED,
+            "from": span_end(self.at) - length_s,
+            "to": span_end(self.at),
+        }
+        data |= dict(zip(("at_least", "at_most", "before_at_least", "before_at_most"), self.counted, strict=False))
+        said = {"type": self.type, "timestamp": iso(self.at), "data": data}
+        return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+
+    def subject_line(self) -> str:
+        word = {FIRED: "fires", OVER: "is over", TEST: "is tested"}[self.type]
+        return f"Clickcurve: {self.alert.name} {word}"
+
+    def text(self) -> str:
+        """Returns the text of a mail."""
+        word = {FIRED: "It fires", OVER: "It is over", TEST: "This is a test: nothing happened"}[self.type]
+        lines = [f"{self.alert.subject}, {self.alert.when}", f"{word} since {iso(self.at)}."]
+        names = (("Hits in this span", self.counted[:2]), ("Hits in the span before", self.counted[2:4]))
+        lines += [f"{name}: {_bounds_text(*bounds)}" for name, bounds in names if len(bounds) == 2]
+        return "\n".join(lines) + "\n"
+
+
+def _bounds_text(at_least: int, at_most: int) -> str:
+    return f"{at_least:,}" if at_least == at_most else f"{at_least:,} to {at_most:,}"
+
+
+def span_end(now: int) -> int:
+    """Returns the end of the span that is judged at a moment: that of the minute that holds it, so that none is cut."""
+    return now - now % MINUTE_S + MINUTE_S

@@ -1,0 +1,69 @@
+"""The weekly report: how many hits the last week had, beside the week before, and the links with the most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from clickcurve.buckets.errors import ImportElsewhere, ImportOutOfStep
+from clickcurve.buckets.ladder import HOUR_S
+from clickcurve.keys import ALL_LINKS, link_key
+from clickcurve.visible import visible
+from query.parameters import Parameters
+from query.queries import Queries
+from query.zones import UTC_ZONE, WEEK
+from server.alerts.ledger import Ledger, Noted
+from server.alerts.mail import Mail
+from server.alerts.watch import Mailer
+
+SOURCE = "weekly-report"
+SENT_AT_S = 6 * HOUR_S  # after Monday's midnight, UTC
+LISTED = 20
+
+
+class WeeklyReport:
+    """Sends each week's report once. The first one is of the week in which the server begins to send them."""
+
+    def __init__(
+        self, to: Sequence[str], queries: Queries, ledger: Ledger, mails: Mailer, clock: Callable[[], float]
+    ) -> None:
+        self._to = tuple(to)
+        self._queries = queries
+        self._ledger = ledger
+        self._mails = mails
+        self._clock = clock
+
+    async def visit(self) -> None:
+        """Sends the report that is due, if it was not sent yet; raises NotDelivered, and then the next visit tries."""
+        now = int(self._clock())
+        week = WEEK.start(max(0, now - SENT_AT_S), UTC_ZONE)
+        try:
+            entry = await self._ledger.read(SOURCE)
+            if entry.noted.at >= week:
+                return
+            if entry.step:
+                await self._mails.send(await self._report(week))
+            await self._ledger.write(SOURCE, entry, Noted(at=week))
+        except (ImportElsewhere, ImportOutOfStep):
+            return  # another node sends them
+
+    async def _report(self, end: int) -> Mail:
+        start, before = WEEK.back(end - 1, 0, UTC_ZONE), WEEK.back(end - 1, 1, UTC_ZONE)
+        week = f"{_written_day(start)} to {_written_day(end - 1)}"
+        hits, hits_before = await self._hits(ALL_LINKS, start, end), await self._hits(ALL_LINKS, before, start)
+        top = await self._queries.top(Parameters(start=start, end=end, limit=LISTED))
+        lines = [f"Hits of people from {week} (UTC): {hits}; the week before: {hits_before}.", ""]
+        lines += [
+            f"{count:>12,}  {visible(key)}  (the week before: {await self._hits(link_key(key), before, start)})"
+            for key, count in top.links
+        ]
+        text = "\n".join(lines if top.links else [*lines, "No link was hit."]) + "\n"
+        return Mail(f"report-{start}", self._to, f"Clickcurve: hits from {week}", text, end)
+
+    async def _hits(self, stored: str, start: int, end: int) -> str:
+        span = (await self._queries.total_in(stored, start, end)).span
+        return f"{span.at_most:,}" if span.exact else f"{span.at_least:,} to {span.at_most:,}"
+
+
+def _written_day(t: int) -> str:
+    return datetime.fromtimestamp(t, UTC).strftime("%d %B %Y")

@@ -1,0 +1,153 @@
+"""The job that judges alerts, notes what changed, says it, and says it again until it arrives.
+
+A change is noted durably before it is said. So a kill in between repeats a message, with the same id, and never makes
+two of one change; and no change is lost. One message of an alert is under way at a time, in the order of the changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from clickcurve.buckets.errors import ClickcurveError, ImportElsewhere, ImportOutOfStep
+from clickcurve.buckets.ranges import Span
+from query.queries import Queries
+from server.alerts.alert import Alert
+from server.alerts.condition import Counted, is_met
+from server.alerts.ledger import Ledger, LedgerEntry, Noted
+from server.alerts.mail import Mail
+from server.alerts.message import FIRED, OVER, AlertMessage, span_end
+from server.alerts.webhook import NotDelivered
+from server.logs import log
+
+# After each failure, as the Standard Webhooks specification has it; a restart begins again with the first.
+PAUSES_S = (5, 60, 300, 1_800, 7_200, 18_000, 36_000)
+GIVE_UP_S = 3 * 86_400
+AT_ONCE = 10  # alerts that are judged and said side by side
+_NOTHING = Span(0, 0, 0)
+
+
+class Webhook(Protocol):
+    async def send(self, url: str, key: bytes, message_id: str, body: bytes) -> None: ...
+
+
+class Mailer(Protocol):
+    async def send(self, mail: Mail) -> None: ...
+
+
+@dataclass(slots=True)
+class _Retry:
+    """How often a message failed, and when it is tried again."""
+
+    failures: int = 0
+    at: float = 0.0
+
+
+class AlertWatch:
+    """Runs all alerts. `new_id` makes ids of messages. `messages`: how many were said, by outcome; for /metrics."""
+
+    def __init__(
+        self,
+        alerts: Sequence[Alert],
+        queries: Queries,
+        ledger: Ledger,
+        webhooks: Webhook,
+        mails: Mailer,
+        clock: Callable[[], float],
+        new_id: Callable[[], str],
+    ) -> None:
+        self._alerts = alerts
+        self._queries = queries
+        self._ledger = ledger
+        self._webhooks = webhooks
+        self._mails = mails
+        self._clock = clock
+        self._new_id = new_id
+        self._retries: dict[str, _Retry] = {}
+        self._few = asyncio.Semaphore(AT_ONCE)
+        self.messages: Counter[str] = Counter()
+        self.firing: dict[str, bool] = {}
+
+    async def visit(self) -> None:
+        """Judges each alert once; raises the first error, when all were tried."""
+        found = await asyncio.gather(*map(self._visit_one, self._alerts), return_exceptions=True)
+        errors = [each for each in found if isinstance(each, BaseException)]
+        if errors:
+            raise errors[0]
+
+    async def _visit_one(self, alert: Alert) -> None:
+        async with self._few:
+            try:
+                entry = await self._ledger.read(alert.source)
+                if not entry.noted.due:
+                    entry = await self._judge(alert, entry)
+                self.firing[alert.name] = entry.noted.firing
+                if entry.noted.due:
+                    await self._say(alert, entry)
+            except (ImportElsewhere, ImportOutOfStep):
+                self.firing.pop(alert.name, None)  # another node keeps this alert, and says what there is to say
+
+    async def _judge(self, alert: Alert, entry: LedgerEntry) -> LedgerEntry:
+        """Returns the state after a look at the counts, noted if it is another one."""
+        now = int(self._clock())
+        counted = await self._counted(alert, now)
+        met = is_met(alert.condition, counted, now)
+        if met is None or met == entry.noted.firing:
+            return entry
+        bounds = (counted.last.at_least, counted.last.at_most)
+        if alert.condition.compares:
+            bounds = (*bounds, counted.before.at_least, counted.before.at_most)  # type: ignore[assignment]
+        log.info("alert", extra={"alert": alert.name, "firing": met, "at_least": bounds[0], "at_most": bounds[1]})
+        return await self._ledger.write(alert.source, entry, Noted(met, now, self._new_id(), alert.ways, tuple(bounds)))
+
+    async def _counted(self, alert: Alert, now: int) -> Counted:
+        length_s = alert.condition.length_s
+        end = span_end(now)
+        last = (await self._queries.total_in(alert.stored, max(0, end - length_s), end)).span
+        before = _NOTHING
+        if alert.condition.compares and end > length_s:
+            span = max(0, end - 2 * length_s), end - length_s
+            before = (await self._queries.total_in(alert.stored, *span)).span
+        return Counted(last, before, await self._queries.first_hit(alert.stored))
+
+    # --- saying -------------------------------------------------------------------------------------------------------
+    async def _say(self, alert: Alert, entry: LedgerEntry) -> None:
+        """Says the last change where it was not said yet, unless it failed a short while ago."""
+        noted = entry.noted
+        message = AlertMessage(noted.id, FIRED if noted.firing else OVER, noted.at, alert, noted.counted)
+        for way in noted.due:
+            retry = self._retries.setdefault(f"{noted.id} {way}", _Retry())
+            if self._clock() < retry.at:
+                continue
+            try:
+                if way in alert.ways:  # the settings may have changed since
+                    await self._send(alert, way, message)
+                self.messages["delivered"] += 1
+            except NotDelivered as error:
+                if not self._gives_up(alert, way, noted, retry, error):
+                    continue
+            del self._retries[f"{noted.id} {way}"]
+            entry = await self._ledger.said(alert.source, entry, way)
+
+    async def _send(self, alert: Alert, way: str, message: AlertMessage) -> None:
+        if way == "url":
+            await self._webhooks.send(alert.url, alert.secret, message.id, message.body())
+        else:
+            await self._mails.send(Mail(message.id, alert.mail, message.subject_line(), message.text(), message.at))
+
+    def _gives_up(self, alert: Alert, way: str, noted: Noted, retry: _Retry, error: ClickcurveError) -> bool:
+        """Notes a failure; returns whether it was the last one."""
+        now = self._clock()
+        given_up = now - noted.at > GIVE_UP_S
+        self.messages["given up" if given_up else "failed"] += 1
+        retry.at = now + PAUSES_S[min(retry.failures, len(PAUSES_S) - 1)]
+        retry.failures += 1
+        said = {"alert": alert.name, "way": way, "reason": error.detail, "id": noted.id}
+        if given_up:
+            log.error("alert not delivered", extra={**said, "then": "given up"})
+        else:
+            log.warning("alert not delivered", extra={**said, "again_in_s": int(retry.at - now)})
+        return given_up

@@ -1,0 +1,41 @@
+"""Joins the parts of alerts and of the weekly report as the settings say."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+from ingest.owner import Owner
+from query.queries import Queries
+from server import clock
+from server.alerts.ledger import Ledger
+from server.alerts.mail import MailServer
+from server.alerts.report import WeeklyReport
+from server.alerts.watch import AlertWatch
+from server.alerts.webhook import Webhooks, webhook_client
+from server.metrics import Sample
+from server.settings import Settings
+
+
+def new_message_id() -> str:
+    return f"msg_{secrets.token_hex(12)}"
+
+
+def mail_server(settings: Settings) -> MailServer:
+    return MailServer(settings.smtp, settings.mail_from, settings.smtp_password)
+
+
+def make_watch(settings: Settings, owner: Owner, queries: Queries) -> tuple[AlertWatch, WeeklyReport]:
+    """Returns the watch over the alerts, and the weekly report; each is idle where the settings name none."""
+    ledger, mails = Ledger(owner), mail_server(settings)
+    watch = AlertWatch(
+        settings.alerts, queries, ledger, Webhooks(webhook_client, clock.now), mails, clock.now, new_message_id
+    )
+    return watch, WeeklyReport(settings.weekly_report, queries, ledger, mails, clock.now)
+
+
+def samples_of_alerts(watch: AlertWatch) -> Iterator[Sample]:
+    """Yields what there is to say of alerts on /metrics."""
+    yield Sample("clickcurve_alerts_firing", sum(watch.firing.values()))
+    for outcome, many in watch.messages.items():
+        yield Sample("clickcurve_alert_messages_total", many, (outcome,))

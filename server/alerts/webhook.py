@@ -1,0 +1,57 @@
+"""Webhooks by the Standard Webhooks specification: signed, with an id that stays the same when they are sent again."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Callable
+
+import httpx
+
+from clickcurve.buckets.errors import ClickcurveError
+
+TIMEOUT_S = 15.0
+_SHOWN = 200
+
+
+class NotDelivered(ClickcurveError):
+    """A message did not arrive, or nobody knows; it is sent again."""
+
+    title = "message not delivered"
+
+
+def signature(key: bytes, message_id: str, timestamp: int, body: bytes) -> str:
+    """Returns the value of `webhook-signature`."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+
+
+class Webhooks:
+    """Posts messages. No redirect is followed."""
+
+    def __init__(self, client: Callable[[], httpx.AsyncClient], clock: Callable[[], float]) -> None:
+        self._new_client = client
+        self._clock = clock
+
+    async def send(self, url: str, key: bytes, message_id: str, body: bytes) -> None:
+        """Sends a message once; raises NotDelivered unless the answer is a success."""
+        timestamp = int(self._clock())
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "Clickcurve",
+            "webhook-id": message_id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": signature(key, message_id, timestamp, body),
+        }
+        try:
+            async with self._new_client() as client:
+                answer = await client.post(url, content=body, headers=headers)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise NotDelivered(f"no answer: {str(error)[:_SHOWN] or type(error).__name__}", field="url") from error
+        if not answer.is_success:
+            raise NotDelivered(f"the answer was {answer.status_code}", field="url", value=answer.status_code)
+
+
+def webhook_client() -> httpx.AsyncClient:
+    return httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False)

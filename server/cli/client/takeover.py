@@ -1,0 +1,31 @@
+"""`clickcurve import --from PRODUCT`: what has times of an export, in their order, then totals without dates."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from hashlib import blake2b
+from pathlib import Path
+
+from ingest.imports.access_log import AccessLog
+from ingest.imports.importer import Importer, ImportSummary, SourceKind
+from ingest.imports.openings import send_openings
+from ingest.imports.products.takeover import Takeover
+from ingest.imports.retry import Sender
+
+
+async def take_over(sender: Sender, found: Takeover, product: str, label: str) -> tuple[ImportSummary, ImportSummary]:
+    """Imports what was read of an export; returns what came of what has dates, and of what has none."""
+    with tempfile.NamedTemporaryFile(prefix="clickcurve-", suffix=".ndjson") as lines:
+        await asyncio.to_thread(lines.writelines, found.history())
+        lines.flush()
+        importer = Importer(
+            sender, AccessLog(lambda agent: False), asyncio.sleep, SourceKind.history, f"{product}:{label}"
+        )
+        dated = await importer.run(Path(lines.name))
+    dated.bad += found.bad
+    dated.first_bad += found.first_bad
+    undated = ImportSummary(kind=SourceKind.history)
+    name = f"openings-{product}-{blake2b(label.encode(), digest_size=8).hexdigest()}"
+    await send_openings(sender, name, found.openings(), undated)
+    return dated, undated

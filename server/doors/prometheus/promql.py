@@ -1,0 +1,244 @@
+"""The expressions of PromQL that are understood: `increase(clicks{...}[1h])`, `sum`, `sum by (...)`, `topk`, numbers.
+
+All else is refused with a sentence that lists these. A counter that is read by the minute has no rate at an instant and
+nothing to extrapolate, so `rate`, arithmetic on series and the rest of the language would only seem to be right.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from clickcurve.buckets.errors import ParameterInvalid
+
+METRIC = "clicks"
+UNDERSTOOD = (
+    f'increase({METRIC}{{key="..."}}[1h]) with =, !=, =~ and !~, sum(...) and sum by (...) of it, topk(10, ...) of '
+    "either, and numbers with + - * /"
+)
+_MOST_EXPRESSION = 100_000
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800, "y": 31_536_000}
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?(?![\w.]))"
+    r"|(?P<length>(?:[0-9]+(?:ms|[smhdwy]))+(?!\w))"
+    r"|(?P<word>[A-Za-z_:][\w:.]*)"
+    r"|(?P<text>\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`)"
+    r"|(?P<sign>=~|!~|!=|[-+*/(){}\[\],=]))",
+    re.DOTALL,
+)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'"}
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """What a label must be. `sign` is one of = != =~ !~."""
+
+    label: str
+    sign: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Increase:
+    """The hits of a length of time before each moment."""
+
+    matchers: tuple[Matcher, ...]
+    over_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class SumBy:
+    """Series added up, apart by these labels."""
+
+    of: Vector
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """The k greatest series at each moment."""
+
+    of: Vector
+    k: int
+
+
+Vector: TypeAlias = Increase | SumBy | TopK
+
+
+class NotUnderstood(ParameterInvalid):
+    """An expression that is none of the few."""
+
+    title = "expression not understood"
+
+
+def parse_promql(text: str) -> Vector | float:
+    """Reads an expression; raises NotUnderstood, which says what is."""
+    if len(text) > _MOST_EXPRESSION:
+        raise NotUnderstood(f"the expression has {len(text):,} characters", field="query", rule=UNDERSTOOD)
+    return _PromReader(text).whole()
+
+
+def parse_selector(text: str) -> tuple[Matcher, ...]:
+    """Reads `clicks{...}`, as `match[]` has it."""
+    reader = _PromReader(text)
+    found = reader.selector()
+    reader.require_end()
+    return found
+
+
+class _PromReader:
+    """Reads an expression token by token."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens: list[tuple[str, str]] = []
+        at, text = 0, text.rstrip()
+        while at < len(text):
+            found = _TOKEN.match(text, at)
+            if found is None:
+                raise self._refused(f"at {text[at : at + 20]!r}")
+            kind = str(found.lastgroup)
+            self._tokens.append((kind, found[kind]))
+            at = found.end()
+        self._at = 0
+
+    def _refused(self, why: str) -> NotUnderstood:
+        detail = f"this expression is not understood ({why}); understood are: {UNDERSTOOD}"
+        return NotUnderstood(detail, field="query", value=self._text, rule=UNDERSTOOD)
+
+    def _peek(self) -> tuple[str, str]:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "")
+
+    def _next(self, kind: str, value: str | None = None) -> str:
+        """Returns the next token, which must be this one."""
+        found, text = self._peek()
+        if found != kind or (value is not None and text != value):
+            raise self._refused(f"at {text!r}" if text else "it ends too early")
+        self._at += 1
+        return text
+
+    def _has(self, value: str) -> bool:
+        kind, text = self._peek()
+        if kind in ("sign", "word") and text == value:
+            self._at += 1
+            return True
+        return False
+
+    def require_end(self) -> None:
+        if self._peek()[0] != "end":
+            raise self._refused(f"at {self._peek()[1]!r}")
+
+    def whole(self) -> Vector | float:
+        kind, text = self._peek()
+        found: Vector | float
+        found = self._numbers() if kind == "number" or text in ("-", "+") else self._vector(0)
+        self.require_end()
+        return found
+
+    # --- numbers ------------------------------------------------------------------------------------------------------
+    def _numbers(self) -> float:
+        """Reads a sum of products of numbers."""
+        found = self._product()
+        while (sign := self._peek()[1]) in ("+", "-"):
+            self._at += 1
+            found = found + self._product() if sign == "+" else found - self._product()
+        return found
+
+    def _product(self) -> float:
+        found = self._number()
+        while (sign := self._peek()[1]) in ("*", "/"):
+            self._at += 1
+            by = self._number()
+            if sign == "/" and by == 0:
+                raise self._refused("a division by 0")
+            found = found * by if sign == "*" else found / by
+        return found
+
+    def _number(self) -> float:
+        sign = 1
+        while self._peek()[1] in ("-", "+"):
+            sign = -sign if self._next("sign") == "-" else sign
+        return sign * float(self._next("number"))
+
+    # --- series -------------------------------------------------------------------------------------------------------
+    def _vector(self, depth: int) -> Vector:
+        if depth > 10:
+            raise self._refused("too deep")
+        if self._has("("):
+            found = self._vector(depth + 1)
+            self._next("sign", ")")
+            return found
+        function = self._next("word")
+        if function == "increase":
+            return self._increase()
+        if function == "sum":
+            return self._sum(depth)
+        if function == "topk":
+            self._next("sign", "(")
+            k = float(self._next("number"))
+            self._next("sign", ",")
+            found = self._vector(depth + 1)
+            self._next("sign", ")")
+            if not (1 <= k <= 1_000 and k == int(k)):
+                raise self._refused("topk takes a whole number from 1 to 1000")
+            return TopK(found, int(k))
+        raise self._refused(f"at {function!r}")
+
+    def _increase(self) -> Increase:
+        self._next("sign", "(")
+        matchers = self.selector()
+        self._next("sign", "[")
+        over_s = self._length()
+        self._next("sign", "]")
+        self._next("sign", ")")
+        return Increase(matchers, over_s)
+
+    def _sum(self, depth: int) -> SumBy:
+        labels = self._by() if self._has("by") else None
+        self._next("sign", "(")
+        of = self._vector(depth + 1)
+        self._next("sign", ")")
+        if labels is None and self._has("by"):
+            labels = self._by()
+        return SumBy(of, labels or ())
+
+    def _by(self) -> tuple[str, ...]:
+        self._next("sign", "(")
+        labels = []
+        while not self._has(")"):
+            labels.append(self._next("word"))
+            if self._peek()[1] != ")":
+                self._next("sign", ",")
+        return tuple(labels)
+
+    def _length(self) -> int:
+        text = self._next("length")
+        if "ms" in text:
+            raise self._refused(f"{text} is not whole seconds")
+        return sum(int(n) * _UNITS_S[unit] for n, unit in re.findall(r"([0-9]+)([smhdwy])", text))
+
+    def selector(self) -> tuple[Matcher, ...]:
+        matchers: list[Matcher] = []
+        if self._peek()[0] == "word":
+            matchers.append(Matcher("__name__", "=", self._next("word")))
+        if self._has("{"):
+            while not self._has("}"):
+                label, sign = self._next("word"), self._next("sign")
+                if sign not in ("=", "!=", "=~", "!~"):
+                    raise self._refused(f"at {sign!r}")
+                matchers.append(Matcher(label, sign, _unquoted_text(self._next("text"))))
+                if self._peek()[1] != "}":
+                    self._next("sign", ",")
+        if not matchers:
+            raise self._refused(f"there is one metric, {METRIC}")
+        named = [each for each in matchers if each.label == "__name__"]
+        if [(each.sign, each.text) for each in named] != [("=", METRIC)]:
+            raise self._refused(f"there is one metric, {METRIC}")
+        return tuple(each for each in matchers if each.label != "__name__")
+
+
+def _unquoted_text(text: str) -> str:
+    if text.startswith("`"):
+        return text[1:-1]
+    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), text[1:-1], flags=re.DOTALL)

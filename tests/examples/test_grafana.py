@@ -1,0 +1,121 @@
+"""Grafana's example: each of its requests, as the data sources would send it, is answered by a real server."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from server.metrics import FAMILIES
+from testing.client import Clickcurve
+from testing.server import ROOT, RunningServer
+
+EXAMPLE = ROOT / "examples" / "grafana"
+DASHBOARDS = {file.stem: json.loads(file.read_text()) for file in sorted((EXAMPLE / "dashboards").glob("*.json"))}
+# What Grafana puts in the place of its variables.
+VARIABLES = {"$link": "{launch,spring%2Esale}", "$__range": "86400s", "$__interval": "300s", "$__rate_interval": "300s"}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clickcurve]:
+    with RunningServer(tmp_path_factory.mktemp("grafana") / "data") as running, Clickcurve(running.url) as client:
+        client.send([{"key": "launch", "count": 3}, {"key": "spring.sale", "count": 4}])
+        yield client
+
+
+def source_types() -> dict[str, str]:
+    """The data sources that are provisioned: uid -> type."""
+    provisioned = yaml.safe_load((EXAMPLE / "provisioning" / "datasources" / "clickcurve.yaml").read_text())
+    return {source["uid"]: source["type"] for source in provisioned["datasources"]}
+
+
+def targets(uid: str) -> list[dict[str, Any]]:
+    return [
+        target
+        for board in DASHBOARDS.values()
+        for panel in board["panels"]
+        if panel["datasource"]["uid"] == uid
+        for target in panel["targets"]
+    ]
+
+
+def filled(text: str) -> str:
+    for name in sorted(VARIABLES, key=len, reverse=True):
+        text = text.replace(name, VARIABLES[name])
+    assert "$" not in text, f"a variable that nobody fills: {text}"
+    return text
+
+
+def hits_in(answer: httpx.Response) -> list[float]:
+    assert answer.status_code == 200, answer.text
+    return [sum(value for value, _ in series["datapoints"] if value is not None) for series in answer.json()]
+
+
+def test_the_boards_use_sources_that_are_provisioned() -> None:
+    types = source_types()
+    for board in DASHBOARDS.values():
+        for panel in board["panels"]:
+            assert types[panel["datasource"]["uid"]] == panel["datasource"]["type"], panel["title"]
+        assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+    provider = yaml.safe_load((EXAMPLE / "provisioning" / "dashboards" / "clickcurve.yaml").read_text())
+    assert provider["providers"][0]["type"] == "file"
+
+
+def test_the_health_checks_pass(served: Clickcurve) -> None:
+    form = {"target": "constantLine(100)", "from": "-1h", "until": "now", "format": "json", "maxDataPoints": "300"}
+    assert served.http.post("/render", data=form).status_code == 200
+    asked = served.http.post("/api/v1/query", data={"query": "1+1", "time": "4"})
+    assert asked.json()["data"] == {"resultType": "scalar", "result": [4, "2"]}
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["by Grafana's server", "in the browser"])
+def test_every_graphite_target_of_the_boards_is_answered(served: Clickcurve, wrapped: bool) -> None:
+    asked = [filled(target["target"]) for target in targets("clickcurve-graphite")]
+    assert len(asked) >= 6
+    for target in asked:
+        sent = f'aliasSub({target}, "(^.*$)", "\\1 A")' if wrapped else target
+        form = {"target": sent, "from": "-24h", "until": "now", "format": "json", "maxDataPoints": "1100"}
+        answer = served.http.post("/render", data=form)
+        assert sum(hits_in(answer)) == (0 if "timeShift" in target else 7), target
+        if wrapped:
+            assert all(series["target"].endswith(" A") for series in answer.json())
+
+
+def test_the_boards_variable_lists_the_links(served: Clickcurve) -> None:
+    (variable,) = DASHBOARDS["links"]["templating"]["list"]
+    found = served.http.post("/metrics/find?from=-24h&until=now", data={"query": variable["query"]}).json()
+    assert [node["text"] for node in found] == ["launch", "spring%2Esale"]
+
+
+def test_every_question_in_promql_is_answered(served: Clickcurve) -> None:
+    asked = [filled(target["expr"]) for target in targets("clickcurve-promql")]
+    assert asked
+    for expression in asked:
+        answer = served.http.post("/api/v1/query", data={"query": expression})
+        assert answer.status_code == 200, answer.text
+        found = {one["metric"]["key"]: one["value"][1] for one in answer.json()["data"]["result"]}
+        assert found == {"launch": "3", "spring.sale": "4"}
+
+
+def test_the_nodes_board_names_numbers_that_there_are(served: Clickcurve) -> None:
+    """Checks names and labels of /metrics; `exported_job` is Prometheus' name for a label `job` of the page's own."""
+    known = {**{name: family.labels for name, family in FAMILIES.items()}, "process_resident_memory_bytes": ()}
+    page = served.http.get("/metrics").text
+    for target in targets("clickcurve-prometheus"):
+        for name in re.findall(r"\b(?:clickcurve|process)_\w+", filled(target["expr"])):
+            assert name in known, name
+            assert f"# TYPE {name.removesuffix('_total')}" in page
+            for label in re.findall(r"by \((\w+)\)", target["expr"]):
+                assert label.removeprefix("exported_") in known[name], target["expr"]
+
+
+def test_the_page_names_what_is_in_the_folder() -> None:
+    page = (EXAMPLE / "README.md").read_text()
+    files = [file.relative_to(EXAMPLE).as_posix() for file in EXAMPLE.rglob("*") if file.is_file()]
+    assert [file for file in files if Path(file).name != "README.md" and f"`{file}`" not in page] == []

@@ -1,0 +1,12 @@
+"""The program with alerts that are judged each second, and said again after one."""
+
+from __future__ import annotations
+
+from server.alerts import watch
+from server.cli.main import main
+from server.process import jobs
+
+if __name__ == "__main__":
+    jobs.ALERTS_S = 1
+    watch.PAUSES_S = (1,) * len(watch.PAUSES_S)  # type: ignore[assignment]
+    main(prog_name="clickcurve")

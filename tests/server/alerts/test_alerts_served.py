@@ -1,0 +1,113 @@
+"""Alerts of a real server, through kill -9; mail by SMTP; `clickcurve alerts test`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from standardwebhooks import Webhook
+
+from server.alerts.mail import Mail, MailServer
+from server.alerts.webhook import NotDelivered
+from testing.client import Clickcurve
+from testing.server import RunningServer
+from tests.server.alerts.receivers import Hooks, MailBox, served_by
+from tests.server.alerts.watched import NOW, SECRET
+from tests.server.commands import said
+from tests.server.conftest import events, wait_until
+
+MAIL = Mail("msg_7", ("a@example.org", "b@example.org"), "Clickcurve: ü fires", "It fires.\n.\n", NOW)
+
+
+@pytest.fixture
+def hooks() -> Iterator[Hooks]:
+    server = Hooks()
+    with served_by(server):
+        yield server
+
+
+@pytest.fixture
+def box() -> Iterator[MailBox]:
+    server = MailBox()
+    with served_by(server):
+        yield server
+
+
+def settings_file(folder: Path, hooks: Hooks, more: str = "") -> Path:
+    file = folder / "clickcurve.toml"
+    alert = {"name": "hot", "link": "launch", "when": "over 2 in 1h", "url": hooks.url, "secret": SECRET}
+    lines = [more, "[[alerts]]", *(f'{name} = "{value}"' for name, value in alert.items())]
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def test_an_alert_is_said_once_through_a_kill(tmp_path: Path, hooks: Hooks) -> None:
+    file = settings_file(tmp_path, hooks)
+    server = RunningServer(tmp_path / "data", "--config", str(file), module="tests.server.alerts.quick")
+    hooks.refusing = 1
+    with server, Clickcurve(server.url) as client:
+        client.send({"key": "launch", "count": 3})
+        wait_until(lambda: bool(events(server, "alert not delivered")))
+        server.kill()
+        server.start()
+        wait_until(lambda: bool(hooks.got))
+        wait_until(lambda: client.metric("clickcurve_alert_messages_total") >= 1)
+        assert client.metric("clickcurve_alerts_firing") == 1
+        runs = client.metrics()['clickcurve_job_runs_total{job="alerts",journal="journal-1"}']
+        wait_until(lambda: client.metrics()['clickcurve_job_runs_total{job="alerts",journal="journal-1"}'] > runs + 2)
+    (one,) = hooks.got
+    headers, body = one
+    assert Webhook(SECRET).verify(body, headers)["type"] == "alert.fired"
+    failed = events(server, "alert not delivered")[0]
+    assert (failed["id"], failed["reason"]) == (headers["webhook-id"], "the answer was 503")
+    assert len(events(server, "alert")) == 1
+
+
+def test_a_wrong_alert_stops_the_start_in_a_sentence(tmp_path: Path, hooks: Hooks) -> None:
+    file = settings_file(tmp_path, hooks)
+    file.write_text(file.read_text().replace("over 2", "above 2"))
+    text = said("serve", "--config", str(file), code=2)
+    assert "alert 1: when 'above 2 in 1h' is no condition" in text
+    assert SECRET not in text
+
+
+def test_a_test_message_goes_on_every_way(tmp_path: Path, hooks: Hooks, box: MailBox) -> None:
+    file = settings_file(tmp_path, hooks, f'smtp = "{box.address}"\nmail_from = "alerts@example.org"')
+    by_mail = '[[alerts]]\nname = "by mail"\nwhen = "silent for 1d"\nmail = "ann@example.org"\n'
+    file.write_text(file.read_text() + by_mail)
+    text = said("alerts", "test", "--config", str(file), "--json")
+    assert [(one["alert"], one["way"], one["sent"]) for one in map(json.loads, text.splitlines())] == [
+        ("hot", "url", True),
+        ("by mail", "mail", True),
+    ]
+    headers, body = hooks.got[0]
+    assert Webhook(SECRET).verify(body, headers)["type"] == "alert.test"
+    sender, to, mail = box.got[0]
+    assert (sender, to) == ("alerts@example.org", ["ann@example.org"])
+    assert "This is a test: nothing happened" in mail
+    hooks.refusing = 1
+    assert "hot, by url: the answer was 503" in said("alerts", "test", "hot", "--config", str(file), code=1)
+    assert "no alert 'cold'" in said("alerts", "test", "cold", "--config", str(file), code=2)
+    assert "name no alerts" in said("alerts", "test", code=2)
+
+
+def test_a_mail_is_written_as_it_should_be(box: MailBox) -> None:
+    asyncio.run(MailServer(box.address, "alerts@example.org").send(MAIL))
+    sender, to, text = box.got[0]
+    assert (sender, to) == ("alerts@example.org", ["a@example.org", "b@example.org"])
+    assert "Message-ID: <msg_7@clickcurve>" in text
+    assert "Auto-Submitted: auto-generated" in text
+    assert "Date: Sun, 01 Mar 2026 23:28:30 -0000" in text
+    assert text.count("\r\n..\r\n") == 1, "a dot alone ends no mail"
+
+
+def test_a_mail_that_was_not_taken_is_not_delivered(box: MailBox) -> None:
+    with pytest.raises(NotDelivered, match="refused"):
+        asyncio.run(MailServer(box.address, "x@y").send(Mail("1", ("nobody@y", "a@y"), "s", "t", NOW)))
+    with pytest.raises(NotDelivered, match="the mail server"):
+        asyncio.run(MailServer("smtp://127.0.0.1:1", "x@y").send(MAIL))
+    with pytest.raises(NotDelivered, match="names no server"):
+        asyncio.run(MailServer("", "x@y").send(MAIL))

@@ -1,0 +1,253 @@
+"""An alert is said once, and once when it is over: also after a kill, a restart, and a receiver that was down."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
+from server.alerts.alert import parse_alerts
+from server.alerts.ledger import Ledger
+from server.alerts.report import WeeklyReport
+from server.alerts.watch import GIVE_UP_S
+from server.alerts.webhook import NotDelivered, signature
+from server.clock import now
+from tests.server.alerts.watched import NOW, SECRET, Killed, WatchedNode, elsewhere, unavailable
+
+OVER = {"link": "launch", "when": "over 10 in 1h"}
+HOUR, DAY = 3_600, 86_400
+
+
+def hot(*tables: dict[str, Any]) -> WatchedNode:
+    """A node whose link has just had more hits than the alert lets pass."""
+    node = WatchedNode(*(tables or (OVER,)))
+    node.nodes.hit("launch", NOW - 60, 11)
+    return node
+
+
+def test_it_fires_once_and_is_over_once() -> None:
+    node = hot()
+    assert node.visit() == ["msg_1"]
+    assert node.visit(20) == ["msg_1"]
+    assert node.visit(HOUR) == ["msg_1", "msg_2"]
+    assert node.visit(HOUR) == ["msg_1", "msg_2"]
+    fired, over = (json.loads(body) for _, body in node.receiver.posts)
+    assert fired == {
+        "type": "alert.fired",
+        "timestamp": "2026-03-01T23:28:30Z",
+        "data": {
+            "alert": "link launch: over 10 in 1h",
+            "of": "link launch",
+            "when": "over 10 in 1h",
+            "firing": True,
+            "from": NOW + 30 - HOUR,
+            "to": NOW + 30,
+            "at_least": 11,
+            "at_most": 11,
+        },
+    }
+    assert (over["type"], over["data"]["firing"], over["data"]["at_most"]) == ("alert.over", False, 0)
+
+
+def test_a_restart_neither_forgets_nor_repeats() -> None:
+    node = hot()
+    node.visit()
+    node.restart()
+    assert node.visit(20) == ["msg_1"]
+    node.restart()
+    assert node.visit(HOUR) == ["msg_1", "msg_2"]
+    assert node.steps.steps == 4, "fired, said, over, said"
+
+
+def test_what_was_noted_and_not_said_is_said_after_a_restart_with_the_same_id() -> None:
+    node = hot()
+    node.receiver.faults = ["fail"]
+    assert node.visit() == []
+    node.restart()
+    assert node.visit(1) == ["msg_1"]
+
+
+def test_a_kill_after_the_delivery_repeats_the_same_message() -> None:
+    node = hot()
+    node.receiver.faults = ["killed after"]
+    with pytest.raises(Killed):
+        node.visit()
+    node.restart()
+    assert node.visit(1) == ["msg_1", "msg_1"]
+    (first, second) = node.receiver.posts
+    assert first == second, "the receiver can tell by the id, and by every byte"
+
+
+def test_a_message_that_failed_is_sent_again_later_and_later_with_the_same_id() -> None:
+    node = hot()
+    node.receiver.faults = ["fail"] * 3
+    assert node.visit() == []
+    assert node.visit(4) == [], "five seconds are not over"
+    assert node.receiver.faults == ["fail"] * 2
+    node.visit(2)
+    assert node.receiver.faults == ["fail"]
+    node.visit(59)
+    assert node.receiver.faults == ["fail"]
+    node.visit(2)
+    assert node.receiver.faults == []
+    assert node.visit(301) == ["msg_1"]
+    assert node.watch.messages == {"failed": 3, "delivered": 1}
+
+
+def test_a_receiver_that_stays_down_is_given_up_and_the_next_change_is_said() -> None:
+    node = hot()
+    node.receiver.faults = ["fail"] * 2
+    node.visit()
+    assert node.visit(GIVE_UP_S + 1) == []
+    assert node.watch.messages["given up"] == 1
+    assert node.visit(20) == ["msg_2"], "it is over since long"
+
+
+def test_each_way_is_tried_by_itself() -> None:
+    node = hot(OVER | {"url": "https://hooks.example/x", "secret": SECRET, "mail": ["a@example.org", "b@example.org"]})
+    node.receiver.faults = ["fail"]  # the webhook
+    assert node.visit() == []
+    (mail,) = node.receiver.mails
+    assert (mail.id, mail.to) == ("msg_1", ("a@example.org", "b@example.org"))
+    assert mail.subject == "Clickcurve: link launch: over 10 in 1h fires"
+    assert "Hits in this span: 11" in mail.text
+    assert node.visit(6) == ["msg_1"]
+    assert len(node.receiver.mails) == 1
+
+
+def test_two_alerts_stand_side_by_side_and_all_kinds_of_subjects_are_watched() -> None:
+    node = WatchedNode(
+        OVER,
+        {"group": "spring", "when": "over 2 in 1h"},
+        {"when": "over 100 in 1h"},
+        {"name": "quiet", "link": "old", "when": "silent for 48h"},
+        {"name": "rise", "link": "launch", "when": "3x of before in 24h"},
+    )
+    node.nodes.hit("old", NOW - 3 * DAY, 5)
+    node.nodes.hit("launch", NOW - 30 * HOUR, 3)
+    node.nodes.hit("launch", NOW - 120, 9, groups=("spring",))
+    node.visit()
+    said = {json.loads(body)["data"]["alert"] for _, body in node.receiver.posts}
+    assert said == {"group spring: over 2 in 1h", "quiet", "rise"}
+    rise = next(json.loads(body)["data"] for _, body in node.receiver.posts if b"rise" in body)
+    assert (rise["at_least"], rise["before_at_least"], rise["before_at_most"]) == (9, 3, 3)
+    assert sum(node.watch.firing.values()) == 3
+
+
+def test_nothing_is_decided_where_a_bucket_is_cut() -> None:
+    node = WatchedNode({"link": "week", "when": "over 10 in 7d"})
+    for minutes in (-40, 25):  # hits at both ends of the hour in which the span begins
+        node.nodes.hit("week", NOW - 7 * DAY + minutes * 60, 6 if minutes < 0 else 11)
+    node.nodes.hit("week", NOW - 3 * DAY)
+    assert node.visit() == []
+    node.nodes.hit("week", NOW, 10)
+    assert node.visit() == ["msg_1"]
+    node.nodes.now += 3 * DAY
+    assert node.visit() == ["msg_1"], "eleven are certain still"
+
+
+def test_another_node_that_keeps_an_alert_says_it() -> None:
+    node = hot()
+    node.steps.failure = elsewhere()
+    assert node.visit() == []
+    assert node.watch.firing == {}
+    node.steps.failure = None
+    assert node.visit(20) == ["msg_1"]
+
+
+def test_a_store_that_is_down_makes_the_job_fail_and_loses_nothing() -> None:
+    node = hot()
+    node.steps.failure = unavailable()
+    with pytest.raises(StoreUnavailable):
+        node.visit()
+    node.steps.failure = None
+    assert node.visit(20) == ["msg_1"]
+
+
+def test_an_alert_that_was_changed_is_another_one() -> None:
+    node = hot()
+    node.visit()
+    node.restart({"link": "launch", "when": "over 5 in 1h"})
+    assert node.visit(20) == ["msg_1", "msg_2"]
+
+
+# --- the specification -----------------------------------------------------------------------------------------------
+def test_the_specifications_own_library_verifies_the_signature() -> None:
+    alert = parse_alerts([OVER | {"url": "https://hooks.example/x", "secret": SECRET}])[0]
+    body = '{"link":"ü"}'.encode()
+    timestamp = int(now())
+    headers = {
+        "webhook-id": "msg_1",
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": signature(alert.secret, "msg_1", timestamp, body),
+    }
+    assert Webhook(SECRET).verify(body, headers) == {"link": "ü"}
+    with pytest.raises(WebhookVerificationError):
+        Webhook(SECRET).verify(body + b" ", headers)
+
+
+# --- the settings ----------------------------------------------------------------------------------------------------
+GOOD = OVER | {"url": "https://hooks.example/x", "secret": SECRET}
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        ([GOOD | {"wen": "x"}], "alert 1: wen is not a part of an alert"),
+        ([GOOD, GOOD], "alert 2: two alerts have the name"),
+        ([{"link": "x"}], "when is missing"),
+        ([OVER], "needs a url, a mail address or both"),
+        ([GOOD | {"group": "x"}], "of a link or of a group"),
+        ([GOOD | {"link": ""}], "key is empty"),
+        ([{"group": "g" * 65, "when": "over 1 in 1h", "mail": "a@b"}], "group is too long"),
+        ([GOOD | {"url": "ftp://x"}], "url must begin with"),
+        ([GOOD | {"secret": "whsec_short"}], "secret is missing or is none"),
+        ([GOOD | {"secret": "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}], "secret is missing or is none"),
+        ([{k: v for k, v in GOOD.items() if k != "secret"}], "secret is missing or is none"),
+        ([OVER | {"mail": "nobody"}], "must be mail addresses"),
+        ([OVER | {"mail": "a@b\nBcc: c@d"}], "must be mail addresses"),
+        ([GOOD | {"name": "a\nb"}], "cannot be printed"),
+        ([GOOD | {"when": 5}], "when must be a text"),
+        ({"link": "x"}, "alerts must be tables"),
+    ],
+)
+def test_a_wrong_table_is_refused(tables: object, said: str) -> None:
+    with pytest.raises((SettingInvalid, ValueError), match=said) as refused:
+        parse_alerts(tables)
+    assert SECRET.removeprefix("whsec_") not in str(refused.value)
+
+
+# --- the weekly report -----------------------------------------------------------------------------------------------
+def test_each_weeks_report_is_sent_once_and_the_first_one_a_week_after_the_start() -> None:
+    node = WatchedNode(OVER)
+    node.nodes.hit("launch", NOW - 10 * DAY, 5)
+    node.nodes.hit("launch", NOW - DAY, 7)
+    node.nodes.hit("a\nb", NOW - DAY, 2)
+
+    def report() -> WeeklyReport:
+        ledger = Ledger(node.steps)
+        return WeeklyReport(
+            ("a@example.org",), node.nodes.queries, ledger, node.receiver, lambda: float(node.nodes.now)
+        )
+
+    asyncio.run(report().visit())
+    assert node.receiver.mails == []
+    node.nodes.now = NOW + 7 * HOUR  # Monday, 06:28
+    node.receiver.faults = ["fail"]
+    with pytest.raises(NotDelivered):
+        asyncio.run(report().visit())
+    asyncio.run(report().visit())
+    asyncio.run(report().visit())
+    (mail,) = node.receiver.mails
+    assert mail.subject == "Clickcurve: hits from 23 February 2026 to 01 March 2026"
+    assert "(UTC): 9; the week before: 5." in mail.text
+    assert "7  launch  (the week before: 5)" in mail.text
+    assert "2  a\\nb  (the week before: 0)" in mail.text
+    node.nodes.now += 7 * DAY
+    asyncio.run(report().visit())
+    assert len(node.receiver.mails) == 2
+    assert "No link was hit." in node.receiver.mails[1].text
