@@ -21,12 +21,20 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from clickcurve.buckets.errors import HitRejected
-from clickcurve.buckets.ladder import HOUR_S, MINUTE_S
-from clickcurve.keys import KEY_BYTES, is_key, require_key
+from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
+from clickcurve.keys import KEY_BYTES, group_key, is_key, require_key
 from clickcurve.problem import shown
 from clickcurve.times import iso_seconds
 from ingest.words.profile import NO_DIMENSIONS, Profile, ProfileReader, Words, pairs_of
-from ingest.words.visitor import GROUP_PATTERN, GROUPS, VISITOR_PATTERN, require_groups, require_visitor
+from ingest.words.visitor import (
+    GROUP_PATTERN,
+    GROUPS,
+    VISITOR_PATTERN,
+    require_groups,
+    require_visitor,
+    visitor_hash,
+    who_of,
+)
 
 COUNT_MAX = 1_000_000_000
 ID_CHARACTERS = 128
@@ -159,6 +167,8 @@ class Hit(Struct, frozen=True, gc=False):
     bot: bool
     sent_id: str | None = None  # the id that it was sent with, where it counts under another
     profile: Profile | None = None  # what it says beside, of what is divided
+    visitors: tuple[tuple[str, int], ...] = ()  # its visitor's hash for the link, and for each group by its stored key
+    groups: tuple[str, ...] = ()  # the stored keys of the groups that it counts in
 
 
 def hit_of(raw: FullHit | AnyHit, moment: Moment, is_bot: Judge, reader: ProfileReader = NO_DIMENSIONS) -> Hit:
@@ -179,8 +189,35 @@ def hit_of(raw: FullHit | AnyHit, moment: Moment, is_bot: Judge, reader: Profile
     bot = bot_of(raw.bot)
     if bot is None:
         bot = is_bot(ua) if ua is not None else False
+    minute = minute_start(ts)
     profile = None if type(raw) is FullHit and not reader.wants_agents else profile_of(raw, reader)
-    return Hit(key, minute_start(ts), count, id_, bot, sent_id, reader.bot(ua) if bot else profile)
+    if not isinstance(raw, _WITH_WORDS):
+        return Hit(key, minute, count, id_, bot, sent_id, reader.bot(ua) if bot else profile)
+    groups = groups_of(raw.groups)
+    if bot:
+        return Hit(key, minute, count, id_, bot, sent_id, reader.bot(ua), (), groups)
+    visitors = visitors_of(raw, key, minute, groups, reader)
+    return Hit(key, minute, count, id_, bot, sent_id, reader.told(profile) if visitors else profile, visitors, groups)
+
+
+def groups_of(names: object) -> tuple[str, ...]:
+    """Returns the stored keys of the groups in the field `groups`, which was checked, each once."""
+    return tuple(dict.fromkeys(map(group_key, names))) if isinstance(names, list) and names else ()
+
+
+def visitors_of(
+    raw: WordyHit | AnyHit, key: str, minute: int, groups: Sequence[str], reader: ProfileReader
+) -> tuple[tuple[str, int], ...]:
+    """Returns the hashes of a hit's visitor, by link and groups; () if it says too little, or nothing is counted."""
+    names = reader.visitors
+    if names is None or (raw.visitor is None and raw.ip is None):
+        return ()
+    who = who_of(*(text if isinstance(text, str) else None for text in (raw.visitor, raw.ip, raw.ua)))
+    day = minute - minute % DAY_S
+    if who is None or day not in names.salts:
+        return ()
+    salt = names.salts[day]
+    return tuple([(each, visitor_hash(salt, each, who)) for each in (key, *groups)])
 
 
 def profile_of(raw: FullHit | AnyHit, reader: ProfileReader) -> Profile | None:

@@ -20,6 +20,7 @@ from ingest.words.dimensions import BOT, TAG, TAG_BYTES
 from ingest.words.language import language_of
 from ingest.words.referrer import referrer_of
 from ingest.words.text import cut, text_of
+from ingest.words.visitor import VisitorNames
 
 NO_NAME: Final = ""  # of a bot that is one because the shortener says so
 TAGS = 4
@@ -72,7 +73,10 @@ def _object_of(pairs: object) -> object:
 
 
 class ProfileReader:
-    """Makes profiles for these dimensions; with none it only checks words. `bot_name` names the bot of an agent."""
+    """Makes profiles for these dimensions; with none it only checks words. `bot_name` names the bot of an agent.
+
+    visitors: names them; None: they are not counted. Without dimensions they are not, either.
+    """
 
     def __init__(
         self,
@@ -80,8 +84,12 @@ class ProfileReader:
         country_of: CountryOf,
         own_hosts: frozenset[str],
         bot_name: Callable[[str], str] = lambda agent: NO_NAME,
+        visitors: VisitorNames | None = None,
     ) -> None:
         self.dimensions = tuple(name for name in dimensions if name != BOT)
+        self.visitors = visitors if self.dimensions else None
+        self._says_nothing = Profile(self.dimensions, ("",) * len(self.dimensions))
+        self._told: dict[Profile, Profile] = {}
         self._country_of = country_of
         self._own_hosts = own_hosts
         self.wants_agents = self._wants(*Agent._fields)
@@ -102,12 +110,13 @@ class ProfileReader:
         """Returns the fields that say nothing of these dimensions; the agent is asked for bots in any case."""
         wanted = {
             "ref": self._wants("ref"),
-            "ip": self._wants("country"),
+            "ip": self._wants("country") or self.visitors is not None,
             "country": self._wants("country"),
             "lang": self._wants("lang"),
             "source": self._wants("source"),
             "utm": self._wants(*(f"utm_{name}" for name in UTM)),
             "tags": bool(self._tags),
+            "visitor": self.visitors is not None,
         }
         return tuple(name for name, is_wanted in wanted.items() if not is_wanted)
 
@@ -145,7 +154,19 @@ class ProfileReader:
                 found |= self._readers[name](self, value)
         if not self._wants(*found):
             return None
-        return Profile(self.dimensions, tuple([cut(found.get(name, "")) for name in self.dimensions]))
+        values = tuple([cut(found.get(name, "")) for name in self.dimensions])
+        return Profile(self.dimensions, values, self.visitors is not None)
+
+    def told(self, profile: Profile | None) -> Profile:
+        """Returns the profile of a hit whose visitor is known; None: it says nothing else."""
+        if profile is None:
+            return self._says_nothing
+        found = self._told.get(profile)
+        if found is None:
+            if len(self._told) >= PROFILES_KEPT:
+                self._told.clear()
+            found = self._told[profile] = profile._replace(unknown=False)
+        return found
 
     def _country_of_address(self, value: object) -> str:
         address = address_of(value)

@@ -1,12 +1,17 @@
-"""What a hit says of its visitor by name, and of the groups that its link is in: checked here, and not counted yet.
+"""Who a visitor is, as a hash, and the groups that a hit's link is in.
 
-What names a visitor is never repeated: errors are answered and logged.
+A visitor is known by the name that the shortener gives, else by address and agent. Only a hash of that is kept, under a
+salt of its UTC day: the same visitor has other hashes on another day and at another link, and none can be computed
+again once the salt is deleted. What names a visitor is never repeated: errors are answered and logged.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from hashlib import blake2b
 
+from clickcurve.buckets.breakdowns.visitors import HASH_BYTES
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.problem import shown
 from ingest.words.text import text_of
@@ -34,3 +39,26 @@ def require_groups(value: object) -> None:
     for name in value:
         if not text_of(name, "groups", GROUPS_RULE, GROUP_BYTES):
             raise HitRejected("a group's name is empty", field="groups", value="", rule=GROUPS_RULE)
+
+
+def who_of(visitor: str | None, address: str | None, agent: str | None) -> str | None:
+    """Returns what tells a visitor from others, given the fields of a hit; None if they say too little."""
+    if visitor is not None:
+        return f"visitor {visitor}"
+    return f"{address} {agent}" if address is not None and agent is not None else None
+
+
+class VisitorNames:
+    """Names visitors by hashes. salts: by the start of a UTC day; a day without one names nobody.
+
+    The salts are replaced as days pass, by whoever made this.
+    """
+
+    def __init__(self, salts: Mapping[int, bytes]) -> None:
+        self.salts = salts
+
+
+def visitor_hash(salt: bytes, key: str, who: str) -> int:
+    """Returns the hash of a visitor under a day's salt, for one link or group."""
+    said = f"{key}\0{who}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(said, digest_size=HASH_BYTES, key=salt).digest())
