@@ -22,7 +22,7 @@ _STAMP = re.compile(
 _LINE = re.compile(
     r"(?P<before>(?:[^\"\\]|\\.)*?)(?P<stamp>\[[^\[\]\"\\]{26}\] )"
     r"\"(?P<request>(?:[^\"\\]|\\.)*+)\" (?P<status>[0-9]{3})(?![^ ])[^\"]*+"
-    r"(?:\"(?:[^\"\\]|\\.)*+\" \"(?P<agent>(?:[^\"\\]|\\.)*+))?",
+    r"(?:\"(?P<referrer>(?:[^\"\\]|\\.)*+)\" \"(?P<agent>(?:[^\"\\]|\\.)*+))?",
     re.DOTALL,
 )
 _VERSION = re.compile(r" HTTP/[0-9](?:\.[0-9])?\Z")
@@ -34,13 +34,14 @@ class LogLine(NamedTuple):
     """The parts of a line as written, escapes included.
 
     before: all that stands before the time, such as `203.0.113.7 - ann `. stamp: `[25/Feb/2026:06:14:00 +0000] `, not
-    looked at yet. status: three digits. agent: None in the common format.
+    looked at yet. status: three digits. referrer, agent: None in the common format.
     """
 
     before: str
     stamp: str
     request: str
     status: str
+    referrer: str | None
     agent: str | None
 
 

@@ -16,8 +16,26 @@ from ingest.words.profile import Profile
 Counts = dict[int, dict[str, int]]  # minute start -> link (or stored key) -> count
 # What hits say beside: start of an hour -> number of a profile in its batch's table -> link -> count
 ProfileCounts = dict[int, dict[int, dict[str, int]]]
-# Who they were by: start of a UTC day -> link -> a hash for each hit of a known visitor, of that day and link alone
+# Whose they were: start of a UTC day -> link -> a hash for each hit of a known visitor, of that day and link alone
 Visitors = dict[int, dict[str, list[int]]]
+
+
+class Words(msgspec.Struct, array_like=True):
+    """What hits of a batch said, and their visitors: by link, or by stored keys of groups."""
+
+    counts: ProfileCounts = msgspec.field(default_factory=dict)
+    visitors: Visitors = msgspec.field(default_factory=dict)
+
+
+class GroupCounts(msgspec.Struct, array_like=True):
+    """The hits of some groups, by their stored keys. They are those of links, and counted there as well."""
+
+    people: Counts = msgspec.field(default_factory=dict)
+    bots: Counts = msgspec.field(default_factory=dict)
+    words: Words = msgspec.field(default_factory=Words)
+
+    def __bool__(self) -> bool:
+        return bool(self.people or self.bots)
 
 
 class Identified(msgspec.Struct, array_like=True):
@@ -29,10 +47,10 @@ class Identified(msgspec.Struct, array_like=True):
 
 
 class WordyIdentified(Identified, array_like=True):
-    """The hits of one id, some of which said something. `words`: by the profiles of their batch."""
+    """The hits of one id, some of which said something."""
 
-    words: ProfileCounts = msgspec.field(default_factory=dict)
-    visitors: Visitors = msgspec.field(default_factory=dict)
+    words: Words = msgspec.field(default_factory=Words)
+    groups: GroupCounts = msgspec.field(default_factory=GroupCounts)
 
 
 class SourceStep(msgspec.Struct, array_like=True, frozen=True):
@@ -62,7 +80,7 @@ class Batch(msgspec.Struct, array_like=True):
 
 
 class WordyBatch(Batch, array_like=True):
-    """The hits of one request, some of which said something of what is divided: those are counted in `words` as well.
+    """The hits of one request, some of which said something of what is divided, or which groups they belong to.
 
     A class of its own: batches without words have the bytes that they always had, and are written as fast.
     `dimensions`: the names that profiles share. `profiles`: the place of its names in there, its values, and whether
@@ -72,11 +90,11 @@ class WordyBatch(Batch, array_like=True):
     identified: Sequence[WordyIdentified] = msgspec.field(default_factory=list)
     dimensions: list[tuple[str, ...]] = msgspec.field(default_factory=list)
     profiles: list[tuple[int, tuple[str, ...], bool]] = msgspec.field(default_factory=list)
-    words: ProfileCounts = msgspec.field(default_factory=dict)
-    visitors: Visitors = msgspec.field(default_factory=dict)
+    words: Words = msgspec.field(default_factory=Words)
+    groups: GroupCounts = msgspec.field(default_factory=GroupCounts)
 
     def table(self) -> list[Profile]:
-        """Returns the profiles that `words` numbers, in order."""
+        """Returns the profiles that words number, in order."""
         return [Profile(self.dimensions[place], values, unknown) for place, values, unknown in self.profiles]
 
 

@@ -16,8 +16,8 @@ from sys import getsizeof
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, counts_key, is_breakdown, link_of
-from ingest.batch import Batch, Identified, SourceStep, WordyBatch, WordyIdentified, decode_batch, keys_of
-from ingest.buffered_words import NO_DELTA, NOTHING_SAID, BufferedWords, NumberedWords, Said
+from ingest.batch import Batch, Identified, SourceStep, Words, WordyBatch, WordyIdentified, decode_batch, keys_of
+from ingest.buffered_words import NOTHING_SAID, BufferedWords, Said, said_of
 from ingest.journal.segment_format import Frame
 from ingest.slot_counts import PAIR_BYTES, SlotCounts, minute_counts, of_key, sum_of_slots
 
@@ -56,6 +56,7 @@ class Buffer:
     people: SlotCounts[int] = field(default_factory=minute_counts)
     bots: SlotCounts[int] = field(default_factory=minute_counts)
     others: SlotCounts[int] = field(default_factory=minute_counts)  # by stored key, not in the sums of links
+    other_bots: SlotCounts[int] = field(default_factory=minute_counts)
     words: BufferedWords = field(default_factory=BufferedWords)
     openings: Counter[str] = field(default_factory=Counter)
     undecided: dict[str, UndecidedId] = field(default_factory=dict)  # by id
@@ -69,12 +70,12 @@ class Buffer:
 
     def bytes_held(self) -> int:
         """Returns what this buffer takes in memory, with what its flush will."""
-        counts = self.people.bytes_held + self.bots.bytes_held + self.others.bytes_held
-        return counts + self.words.bytes_held() + self.more_bytes
+        counts = (self.people, self.bots, self.others, self.other_bots)
+        return sum(each.bytes_held for each in counts) + self.words.bytes_held() + self.more_bytes
 
     def entries(self) -> int:
-        pairs = self.people.entries + self.bots.entries + self.others.entries + self.words.counts.entries
-        return pairs + len(self.undecided) + len(self.openings)
+        counts = (self.people, self.bots, self.others, self.other_bots)
+        return sum(each.entries for each in counts) + self.words.entries() + len(self.undecided) + len(self.openings)
 
     def is_empty(self) -> bool:
         return self.since_us is None
@@ -106,7 +107,7 @@ class Buffer:
         numbers: Sequence[int] = ()
         if type(batch) is WordyBatch:
             numbers = self.words.numbers(batch.table())
-            self.words.add(NumberedWords.of(batch.words, batch.visitors, numbers), self.late_before)
+            self._count_words(batch, numbers, 1)
         for identified in batch.identified:
             self.undecided[identified.id] = UndecidedId(identified, accepted_us, visible, numbers)
             pairs = sum(map(len, identified.people.values())) + sum(map(len, identified.bots.values()))
@@ -122,7 +123,13 @@ class Buffer:
         self.people.add(identified.people, self.late_before, sign)
         self.bots.add(identified.bots, self.late_before, sign)
         if type(identified) is WordyIdentified:
-            self.words.add(_words_of(identified, numbers), self.late_before, sign)
+            self._count_words(identified, numbers, sign)
+
+    def _count_words(self, said: WordyBatch | WordyIdentified, numbers: Sequence[int], sign: int) -> None:
+        self.words.add(said, numbers, self.late_before, sign)
+        if said.groups:
+            self.others.add(said.groups.people, self.late_before, sign)
+            self.other_bots.add(said.groups.bots, self.late_before, sign)
 
     def decide(self, refused: Iterable[str]) -> None:
         """Leaves out the ids in `refused`, which others have claimed, and counts all other undecided ids."""
@@ -141,13 +148,13 @@ class Buffer:
         """Counts the hits under an id (sign -1: takes them back), also among what was erased after they came."""
         identified = undecided.identified
         self._count(identified, undecided.numbers, sign)
-        words = _words_of(identified, undecided.numbers)
+        words = identified.words if type(identified) is WordyIdentified else Words()
         for key in keys_of(identified.people, identified.bots) & self.erased.keys():
             erased = self.erased[key]
             if undecided.accepted_us < erased.at_us:
                 people = sum_of_slots(erased.people, of_key(identified.people, key), sign)
                 bots = sum_of_slots(erased.bots, of_key(identified.bots, key), sign)
-                said = erased.said.plus(words.said_of(key), sign)
+                said = erased.said.plus(said_of(words, undecided.numbers, key), sign)
                 self.erased[key] = ErasedCounts(erased.at_us, people, bots, erased.opening, said)
 
     def erase(self, key: str, at_us: int) -> ErasedCounts | None:
@@ -168,7 +175,9 @@ class Buffer:
         link = link_of(stored)
         if link is not None:
             return self.delta(link)
-        return self.all_links() if stored == ALL_LINKS else Delta(self.others.of(stored), {})
+        if stored == ALL_LINKS:
+            return self.all_links()
+        return Delta(self.others.of(stored), self.other_bots.of(stored))
 
     def delta(self, key: str) -> Delta:
         """Returns what this buffer adds to one link's row."""
@@ -194,7 +203,9 @@ class Buffer:
         if counts == ALL_LINKS:
             return self.words.delta_of_all()
         link = link_of(counts)
-        return NO_DELTA if link is None else self.words.delta(self.said_without_erased(link, self.words.of(link)))
+        if link is None:
+            return self.words.delta(self.words.of_group(counts))
+        return self.words.delta(self.said_without_erased(link, self.words.of(link)))
 
     def said_without_erased(self, link: str, said: Said) -> Said:
         erased = self.erased.get(link)
@@ -209,12 +220,6 @@ class Buffer:
 
     def all_links(self) -> Delta:
         return Delta(self.people.all_links(), self.bots.all_links(), self.openings.total())
-
-
-def _words_of(identified: Identified, numbers: Sequence[int]) -> NumberedWords:
-    if type(identified) is WordyIdentified:
-        return NumberedWords.of(identified.words, identified.visitors, numbers)
-    return NumberedWords({}, {})
 
 
 def replay(frames: Iterable[Frame], erasures: Mapping[str, int], late_before: int) -> Buffer:

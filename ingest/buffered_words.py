@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
 from clickcurve.buckets.ladder import DAY_S
-from ingest.batch import ProfileCounts, Visitors
+from ingest.batch import Words, WordyBatch, WordyIdentified
 from ingest.slot_counts import PAIR_BYTES, Slot, SlotCounts, of_key, sum_of_slots
 from ingest.words.profile import Profile
 
@@ -26,7 +26,7 @@ NO_DELTA = BreakdownDelta({})
 
 
 class Said(NamedTuple):
-    """What hits of one link said.
+    """What hits of one link, or group, said.
 
     counts: by hour and number of a profile. visitors: by day and hash, with their hits.
     Where there are visitors there are counts.
@@ -43,44 +43,68 @@ class Said(NamedTuple):
 NOTHING_SAID = Said({}, {})
 
 
-class NumberedWords(NamedTuple):
-    """What some hits of a batch said, with its profiles as the buffer numbers them."""
+def said_of(words: Words, numbers: Sequence[int], key: str) -> Said:
+    """Returns what hits of a batch said of one link, or group; numbers: those of the batch's profiles."""
+    visitors: dict[Slot, int] = {}
+    for day, by_key in words.visitors.items():
+        for visitor in by_key.get(key, ()):
+            visitors[day, visitor] = visitors.get((day, visitor), 0) + 1
+    return Said(of_key(_by_numbers(words, numbers), key), visitors)
 
-    counts: Mapping[Slot, Mapping[str, int]]
-    visitors: Visitors
 
-    @classmethod
-    def of(cls, words: ProfileCounts, visitors: Visitors, numbers: Sequence[int]) -> NumberedWords:
-        # No two profiles of a batch are the same, so no two of these slots are.
-        counts: dict[Slot, Mapping[str, int]] = {
-            (hour, numbers[place]): by_key for hour, by_profile in words.items() for place, by_key in by_profile.items()
-        }
-        return cls(counts, visitors)
+def _by_numbers(words: Words, numbers: Sequence[int]) -> dict[Slot, Mapping[str, int]]:
+    """Returns counts by the buffer's numbers. No two profiles of a batch are the same, so no two of these slots are."""
+    return {
+        (hour, numbers[place]): by_key
+        for hour, by_profile in words.counts.items()
+        for place, by_key in by_profile.items()
+    }
 
-    def said_of(self, link: str) -> Said:
-        """Returns what these hits said of one link."""
-        visitors: dict[Slot, int] = {}
-        for day, by_link in self.visitors.items():
-            for visitor in by_link.get(link, ()):
-                visitors[day, visitor] = visitors.get((day, visitor), 0) + 1
-        return Said(of_key(self.counts, link), visitors)
+
+@dataclass(slots=True)
+class KeyedWords:
+    """What hits said of each link, or of each group."""
+
+    counts: SlotCounts[Slot] = field(default_factory=SlotCounts)
+    visitors: dict[str, dict[Slot, int]] = field(default_factory=dict)  # key -> (day, hash) -> hits
+    _more_bytes: int = 0
+
+    def bytes_held(self) -> int:
+        return self.counts.bytes_held + len(self.counts.sums) * PROFILE_HOUR_BYTES + self._more_bytes
+
+    def add(self, words: Words, numbers: Sequence[int], late_before: int, sign: int) -> None:
+        """Counts what hits said; with sign -1 takes back what was counted before."""
+        self.counts.add(_by_numbers(words, numbers), (late_before,), sign)
+        for day, by_key in words.visitors.items():
+            for key, visitors in by_key.items():
+                mine = self.visitors.get(key)
+                if mine is None:
+                    mine = self.visitors[key] = {}
+                    self._more_bytes += PAIR_BYTES + getsizeof(key)
+                before = len(mine)
+                for visitor in visitors:
+                    mine[day, visitor] = mine.get((day, visitor), 0) + sign
+                self._more_bytes += (len(mine) - before) * VISITOR_BYTES
+
+    def of(self, key: str) -> Said:
+        return Said(self.counts.of(key), self.visitors.get(key, {}))
 
 
 @dataclass(slots=True)
 class BufferedWords:
-    """What the hits of a buffer said, by link."""
+    """What the hits of a buffer said. links: by link. groups: by the stored keys of groups."""
 
-    counts: SlotCounts[Slot] = field(default_factory=SlotCounts)
-    visitors: dict[str, dict[Slot, int]] = field(default_factory=dict)  # link -> (day, hash) -> hits
+    links: KeyedWords = field(default_factory=KeyedWords)
+    groups: KeyedWords = field(default_factory=KeyedWords)
     _numbers: dict[Profile, int] = field(default_factory=dict)
     _profiles: list[Profile] = field(default_factory=list)  # by number
-    _more_bytes: int = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._profiles)
+    _profile_bytes: int = 0
 
     def bytes_held(self) -> int:
-        return self.counts.bytes_held + len(self.counts.sums) * PROFILE_HOUR_BYTES + self._more_bytes
+        return self.links.bytes_held() + self.groups.bytes_held() + self._profile_bytes
+
+    def entries(self) -> int:
+        return self.links.counts.entries + self.groups.counts.entries
 
     def numbers(self, profiles: Sequence[Profile]) -> list[int]:
         """Returns the numbers of a batch's profiles, which stand here from then on."""
@@ -90,29 +114,23 @@ class BufferedWords:
             if number is None:
                 number = self._numbers[profile] = len(self._profiles)
                 self._profiles.append(profile)
-                self._more_bytes += PROFILE_BYTES + sum(map(getsizeof, profile.values))
+                self._profile_bytes += PROFILE_BYTES + sum(map(getsizeof, profile.values))
             found.append(number)
         return found
 
-    def add(self, words: NumberedWords, late_before: int, sign: int = 1) -> None:
+    def add(self, said: WordyBatch | WordyIdentified, numbers: Sequence[int], late_before: int, sign: int = 1) -> None:
         """Counts what hits said; with sign -1 takes back what was counted before."""
-        self.counts.add(words.counts, (late_before,), sign)
-        for day, by_link in words.visitors.items():
-            for link, visitors in by_link.items():
-                mine = self.visitors.get(link)
-                if mine is None:
-                    mine = self.visitors[link] = {}
-                    self._more_bytes += PAIR_BYTES + getsizeof(link)
-                before = len(mine)
-                for visitor in visitors:
-                    mine[day, visitor] = mine.get((day, visitor), 0) + sign
-                self._more_bytes += (len(mine) - before) * VISITOR_BYTES
+        self.links.add(said.words, numbers, late_before, sign)
+        if said.groups:
+            self.groups.add(said.groups.words, numbers, late_before, sign)
 
     def of(self, link: str) -> Said:
         """Returns what was said of one link."""
-        if not self._profiles:
-            return NOTHING_SAID
-        return Said(self.counts.of(link), self.visitors.get(link, {}))
+        return self.links.of(link) if self._profiles else NOTHING_SAID
+
+    def of_group(self, stored: str) -> Said:
+        """Returns what was said of one group, by its stored key."""
+        return self.groups.of(stored) if self._profiles else NOTHING_SAID
 
     def delta(self, said: Said) -> BreakdownDelta:
         """Returns what this adds to a link's breakdown."""
@@ -126,7 +144,7 @@ class BufferedWords:
 
     def delta_of_all(self) -> BreakdownDelta:
         """Returns what all adds to the breakdown of all links, erased ones included: a visitor is one of a link."""
-        counts = self.counts.all_links()
+        counts = self.links.counts.all_links()
         return BreakdownDelta(self._values(counts)) if counts else NO_DELTA
 
     def _values(self, counts: Mapping[Slot, int]) -> dict[str, dict[int, dict[str, int]]]:

@@ -71,8 +71,8 @@ class Flush:
         self.set_aside.update(kept or {})
         deltas = DeltasByKey.of(self.taken, self.pause)
         asked = {*self.revisit, *self.set_aside}
-        divided = {counts_key(key) for key in asked if is_breakdown(key)} | set(map(link_key, deltas.words))
-        keys = {*map(counts_key, asked), *map(link_key, deltas.links()), *deltas.others}
+        divided = {counts_key(key) for key in asked if is_breakdown(key)} | deltas.divided()
+        keys = {*map(counts_key, asked), *map(link_key, deltas.links()), *deltas.others, *deltas.other_bots}
         written = 0
         for some in _chunks(sorted(keys - {ALL_LINKS}), ROWS_PER_SAVE):
             saved = self._apply(some, [breakdown_of(key) for key in some if key in divided], deltas)
@@ -206,7 +206,7 @@ def _is_behind(breakdown: bytes, erased_at: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DeltasByKey:
-    """A taken buffer turned around: link -> minute -> count, `others` by stored key, and words by link.
+    """A taken buffer turned around: link -> minute -> count, and words by link; of other rows by stored key.
 
     Made in small steps with pauses, so that no step keeps the event loop waiting.
     """
@@ -215,12 +215,20 @@ class DeltasByKey:
     people: Mapping[str, Mapping[int, int]]
     bots: Mapping[str, Mapping[int, int]]
     others: Mapping[str, Mapping[int, int]]
+    other_bots: Mapping[str, Mapping[int, int]]
     words: Mapping[str, Mapping[Slot, int]]
+    group_words: Mapping[str, Mapping[Slot, int]]
 
     @classmethod
     def of(cls, buffer: Buffer, pause: Callable[[], None]) -> DeltasByKey:
-        people, bots, others = (_by_key(each, pause) for each in (buffer.people, buffer.bots, buffer.others))
-        return cls(buffer, people, bots, others, _by_key(buffer.words.counts, pause))
+        rows = (buffer.people, buffer.bots, buffer.others, buffer.other_bots)
+        people, bots, others, other_bots = (_by_key(each, pause) for each in rows)
+        words, group_words = (_by_key(each.counts, pause) for each in (buffer.words.links, buffer.words.groups))
+        return cls(buffer, people, bots, others, other_bots, words, group_words)
+
+    def divided(self) -> set[str]:
+        """Returns the stored keys of the rows of counts whose breakdowns the buffer adds to."""
+        return {*map(link_key, self.words), *self.group_words}
 
     def links(self) -> set[str]:
         return {*self.people, *self.bots, *self.buffer.openings, *self.buffer.erased}
@@ -229,7 +237,8 @@ class DeltasByKey:
         """Returns what the buffer adds to the row of this stored key; NOTHING if that is nothing."""
         link = link_of(key)
         if link is None:
-            return self.buffer.delta_of_row(key) if key == ALL_LINKS or key in self.others else NOTHING
+            some = key == ALL_LINKS or key in self.others or key in self.other_bots
+            return self.buffer.delta_of_row(key) if some else NOTHING
         people, bots = self.people.get(link), self.bots.get(link)
         if people is None and bots is None and link not in self.buffer.openings and link not in self.buffer.erased:
             return NOTHING
@@ -240,11 +249,13 @@ class DeltasByKey:
         counts = counts_key(key)
         if counts == ALL_LINKS:
             return self.buffer.words.delta_of_all()
-        link = link_of(counts)
-        if link is None or link not in self.words:
+        link, words = link_of(counts), self.buffer.words
+        if link is None:
+            return words.delta(Said(self.group_words.get(counts, {}), words.groups.visitors.get(counts, {})))
+        if link not in self.words:
             return NO_DELTA
-        said = Said(self.words[link], self.buffer.words.visitors.get(link, {}))
-        return self.buffer.words.delta(self.buffer.said_without_erased(link, said))
+        said = Said(self.words[link], words.links.visitors.get(link, {}))
+        return words.delta(self.buffer.said_without_erased(link, said))
 
 
 def _by_key(counts: SlotCounts[SlotT], pause: Callable[[], None]) -> dict[str, dict[SlotT, int]]:

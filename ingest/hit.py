@@ -25,7 +25,7 @@ from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.keys import KEY_BYTES, group_key, is_key, require_key
 from clickcurve.problem import shown
 from clickcurve.times import iso_seconds
-from ingest.words.profile import NO_DIMENSIONS, Profile, ProfileReader, Words, pairs_of
+from ingest.words.profile import NO_DIMENSIONS, Profile, ProfileReader, WordFields, pairs_of
 from ingest.words.visitor import (
     GROUP_PATTERN,
     GROUPS,
@@ -196,8 +196,18 @@ def hit_of(raw: FullHit | AnyHit, moment: Moment, is_bot: Judge, reader: Profile
     groups = groups_of(raw.groups)
     if bot:
         return Hit(key, minute, count, id_, bot, sent_id, reader.bot(ua), (), groups)
-    visitors = visitors_of(raw, key, minute, groups, reader)
-    return Hit(key, minute, count, id_, bot, sent_id, reader.told(profile) if visitors else profile, visitors, groups)
+    visitors = hashes_of_visitor(raw, key, minute, groups, reader)
+    return Hit(
+        key,
+        minute,
+        count,
+        id_,
+        bot,
+        sent_id,
+        reader.with_known_visitor(profile) if visitors else profile,
+        visitors,
+        groups,
+    )
 
 
 def groups_of(names: object) -> tuple[str, ...]:
@@ -205,31 +215,29 @@ def groups_of(names: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(group_key, names))) if isinstance(names, list) and names else ()
 
 
-def visitors_of(
+def hashes_of_visitor(
     raw: WordyHit | AnyHit, key: str, minute: int, groups: Sequence[str], reader: ProfileReader
 ) -> tuple[tuple[str, int], ...]:
-    """Returns the hashes of a hit's visitor, by link and groups; () if it says too little, or nothing is counted."""
-    names = reader.visitors
-    if names is None or (raw.visitor is None and raw.ip is None):
+    """Returns the hashes of a hit's visitor, by link and groups; () if it says too little, or none count."""
+    salt = None if reader.salts is None else reader.salts.get(minute - minute % DAY_S)
+    if salt is None or (raw.visitor is None and raw.ip is None):
         return ()
     who = who_of(*(text if isinstance(text, str) else None for text in (raw.visitor, raw.ip, raw.ua)))
-    day = minute - minute % DAY_S
-    if who is None or day not in names.salts:
+    if who is None:
         return ()
-    salt = names.salts[day]
     return tuple([(each, visitor_hash(salt, each, who)) for each in (key, *groups)])
 
 
 def profile_of(raw: FullHit | AnyHit, reader: ProfileReader) -> Profile | None:
     """Returns what a person's hit says of what is divided; raises HitRejected for the first broken rule of words."""
     if not isinstance(raw, _WITH_WORDS):
-        return reader.profile(Words(ua=raw.ua)) if raw.ua is not None and reader.wants_agents else None
+        return reader.profile(WordFields(ua=raw.ua)) if raw.ua is not None and reader.wants_agents else None
     if raw.visitor is not None:
         require_visitor(raw.visitor)
     if raw.groups is not None:
         require_groups(raw.groups)
     return reader.profile(
-        Words(
+        WordFields(
             ip=raw.ip,
             ref=raw.ref,
             ua=raw.ua,

@@ -39,6 +39,10 @@ COPIED = "copied"  # this store is a copy and the owner's journal stayed with th
 RETIRED = "retired"  # its machine is lost, as a person has said: never claimed again, what it counted stays
 FINAL = (COPIED, RETIRED)
 
+# How names of notes begin. SINCE, then a dimension: since when hits are divided by it, in epoch seconds. SALT, then the
+# start of a day: its salt, which no backup and no copy has.
+SINCE, SALT = "since:", "salt:"
+
 
 @dataclass(frozen=True, slots=True)
 class OwnerRecord:

@@ -25,6 +25,7 @@ from clickcurve.keys import KEY_BYTES
 from clickcurve.times import iso_seconds
 from ingest.batch import Counts, sum_counts
 from ingest.hit import Judge
+from ingest.imports.log_words import NOTHING, LineWords, LogWords
 
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 SHOWN_BAD_LINES = 5
@@ -67,6 +68,8 @@ class LogSums:
     skipped: Counter[str] = field(default_factory=Counter)
     bad: int = 0
     first_bad: list[BadLine] = field(default_factory=list)
+    # Hits that say something, which are in none of the counts above: by minute, key, whether a bot, and what they say.
+    wordy: Counter[tuple[int, str, bool, LineWords]] = field(default_factory=Counter)
 
     def note_bad(self, line: int, reason: str, text: str) -> None:
         self.bad += 1
@@ -76,10 +79,11 @@ class LogSums:
 
 
 class AccessLog:
-    """Reads one log. `is_bot` judges an agent; `statuses` are those that count."""
+    """Reads one log. `is_bot` judges an agent; `statuses` are those that count; `words` reads what hits say."""
 
-    def __init__(self, is_bot: Judge, statuses: Collection[int] = REDIRECTS) -> None:
+    def __init__(self, is_bot: Judge, statuses: Collection[int] = REDIRECTS, words: LogWords | None = None) -> None:
         self._is_bot = is_bot
+        self.words = words or LogWords()
         self._wanted = {f" {status:03} ": status in statuses for status in range(1000)}
         self._minutes: dict[str, int] = {}
         self._keys: dict[str, str] = {}
@@ -91,9 +95,33 @@ class AccessLog:
         if data:
             # Bytes that are not UTF-8 become lone surrogates, which no key may hold: only their own line is lost.
             text = data.decode("utf-8", "surrogateescape")
-            self._read_lines(text.removesuffix("\n").split("\n"), "\\" not in text, reading)
+            lines = text.removesuffix("\n").split("\n")
+            if self.words.wanted:
+                self._read_wordy_lines(lines, reading)
+            else:
+                self._read_lines(lines, "\\" not in text, reading)
             reading.people_hits, reading.bot_hits = sum_counts(reading.people), sum_counts(reading.bots)
+            bots = sum(count for (_, _, bot, _), count in reading.wordy.items() if bot)
+            reading.bot_hits += bots
+            reading.people_hits += reading.wordy.total() - bots
         return reading
+
+    def _read_wordy_lines(self, lines: list[str], reading: LogSums) -> None:
+        """Reads lines as `_read_lines` does, and what they say beside."""
+        minutes, wanted, keys, agents, words = self._minutes, self._wanted, self._keys, self._agents, self.words
+        reading.lines += len(lines)
+        for number, line in enumerate(lines, 1):
+            parts = line.split('"', 6)
+            if len(parts) == 7 and parts[4] == " " and "\\" not in line:
+                minute = minutes.get(parts[0][-STAMP_CHARS:]) or self._minute(parts[0][-STAMP_CHARS:])
+                if minute is not None and wanted.get(parts[2][:5]):
+                    key = keys.get(parts[1]) or self._key(parts[1])
+                    if key:
+                        bot = agents[parts[5]] if parts[5] in agents else self._agent(parts[5])
+                        said = words.of_parts(parts[0], parts[3], parts[5], parts[1], bot)
+                        reading.wordy[minute, key, bot, said] += 1
+                        continue
+            self._read_odd(number, line, reading)
 
     def _read_lines(self, lines: list[str], unescaped: bool, reading: LogSums) -> None:
         minutes, wanted, keys, agents = self._minutes, self._wanted, self._keys, self._agents
@@ -130,8 +158,18 @@ class AccessLog:
             reading.skipped[found] += 1
         else:
             minute, key, bot = found
+            if self.words.wanted and (said := self._said_oddly(line, bot)) is not NOTHING:
+                reading.wordy[minute, key, bot, said] += 1
+                return
             by_key = (reading.bots if bot else reading.people).setdefault(minute, {})
             by_key[key] = by_key.get(key, 0) + 1
+
+    def _said_oddly(self, line: str, bot: bool) -> LineWords:
+        line = line.removesuffix("\r")
+        if not line.startswith("{"):
+            return self.words.of_line(line, bot)
+        seen = _json_line.decode(line)
+        return self.words.of_parts(seen.address(), seen.referrer(), seen.agent(), seen.target(), bot)
 
     def parse(self, line: str) -> LogHit | str:
         """Reads one line, slowly: a hit, or the reason why it is skipped; raises LineBad for any other line."""
@@ -281,6 +319,8 @@ def _seconds_of_text(when: str) -> float:
 class _CaddyRequest(msgspec.Struct):
     method: str = ""
     uri: str = ""
+    client_ip: str = ""
+    remote_ip: str = ""
     headers: dict[str, list[str]] = {}
 
 
@@ -305,6 +345,8 @@ class _JsonLine(msgspec.Struct):
     time_iso8601: _Time = None
     time_local: _Time = None
     at_timestamp: _Time = msgspec.field(default=None, name="@timestamp")
+    remote_addr: str | None = None
+    http_referer: str | None = None
     http_user_agent: str | None = None
     user_agent: str | None = None
     agent_: str | None = msgspec.field(default=None, name="agent")
@@ -326,6 +368,21 @@ class _JsonLine(msgspec.Struct):
         if self.request is not None:
             return _key_of_request(self.request)
         return _key_of_target(self.method or "", self.request_uri or self.uri or self.path or "")
+
+    def target(self) -> str:
+        if isinstance(self.request, _CaddyRequest):
+            return self.request.uri
+        return split_request(self.request)[1] if self.request else self.request_uri or self.uri or ""
+
+    def address(self) -> str:
+        if isinstance(self.request, _CaddyRequest):
+            return self.request.client_ip or self.request.remote_ip
+        return self.remote_addr or ""
+
+    def referrer(self) -> str:
+        if isinstance(self.request, _CaddyRequest):
+            return next(iter(self.request.headers.get("Referer", ())), "")
+        return self.http_referer or ""
 
     def agent(self) -> str:
         if isinstance(self.request, _CaddyRequest):

@@ -2,7 +2,7 @@
 
 A body is NDJSON, or a JSON array, of three kinds of objects, which may be mixed:
 
-    {"key", "ts", "count", "bot"}     hits of one minute, summed
+    {"key", "ts", "count", "bot"}     hits of one minute, summed; with the fields of words, if they say the same
     {"key", "opening"}                a count without dates
     {"key", "total", "buckets", ...}  a link's past, see history_line.py
 
@@ -11,7 +11,7 @@ What breaks a rule is refused one by one, with the reason; the rest counts, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
 
@@ -23,8 +23,9 @@ from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import is_key
 from clickcurve.problem import shown
 from ingest.batch import Counts, SourceStep
-from ingest.hit import COUNT_MAX, HIT_RULE, AnyHit, FullHit, RawHits
+from ingest.hit import COUNT_MAX, HIT_RULE, AnyHit, FullHit, RawHits, WordyHit
 from ingest.imports.history_line import Wide, history_steps
+from ingest.reading.body import WORDY_VALUES
 from ingest.reading.json_array import (
     PIECE_BYTES,
     SLOW_VALUES,
@@ -36,7 +37,7 @@ from ingest.reading.json_array import (
     one_a_line,
     skip_space,
 )
-from ingest.reading.json_hit import ABSENT, HIT_BYTES, NotJson, check_json, object_fields
+from ingest.reading.json_hit import ABSENT, HIT_BYTES, NotJson, check_json, object_fields, read_hit
 from ingest.reading.request_sums import RequestSums
 
 _LONGEST_PIECE = PIECE_BYTES * WINDOW_PIECES
@@ -54,6 +55,7 @@ class Chunk:
     people: Counts = field(default_factory=dict)
     bots: Counts = field(default_factory=dict)
     history: bytes = b""
+    wordy: Sequence[WordyHit] = ()
 
     def hits(self) -> list[FullHit]:
         """Returns the counts as hits."""
@@ -66,7 +68,7 @@ class Chunk:
 
     def body(self) -> bytes:
         """Returns the NDJSON that carries this."""
-        return self.history or _encoder.encode_lines(self.hits())
+        return self.history or _encoder.encode_lines([*self.hits(), *self.wordy])
 
 
 class _DatedHit(FullHit, forbid_unknown_fields=True, omit_defaults=True, kw_only=True, gc=False, eq=False):
@@ -76,6 +78,15 @@ class _DatedHit(FullHit, forbid_unknown_fields=True, omit_defaults=True, kw_only
     count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
     id: None = None
     ua: None = None
+    bot: bool = False
+
+
+class DatedWordyHit(WordyHit, forbid_unknown_fields=True, omit_defaults=True, kw_only=True, eq=False):
+    """An imported hit that says something: what a line of an access log gives."""
+
+    ts: Annotated[int, Meta(ge=0)]
+    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
+    id: None = None
     bot: bool = False
 
 
@@ -93,6 +104,7 @@ class _ObjectFields(msgspec.Struct, gc=False, eq=False):
 
 _encoder = msgspec.json.Encoder()
 _dated_decoder = msgspec.json.Decoder(_DatedHit)
+_wordy_decoder = msgspec.json.Decoder(DatedWordyHit)
 _dated_list_decoder = msgspec.json.Decoder(list[_DatedHit])
 _object_decoder = msgspec.json.Decoder(_ObjectFields)
 _Decoded = TypeVar("_Decoded")
@@ -109,6 +121,7 @@ class ChunkReader:
         """Adds a chunk that was made in this process; yields between steps, for others to run."""
         yield from self.read_body(chunk.history, sums)
         sums.add(RawHits(full=chunk.hits()), _is_bot)
+        yield from _sum_wordy(chunk.wordy, sums)
 
     def read_body(self, body: bytes, sums: RequestSums, is_array: bool = False) -> Iterator[None]:
         """Adds every object of a body; yields between steps of some milliseconds, for others to run.
@@ -143,6 +156,8 @@ class ChunkReader:
             hits = _decoded(_dated_decoder.decode_lines, lines)
             if hits is not None and one_a_line(lines, len(hits)):
                 yield from _sum_dated(hits, sums)
+            elif (wordy := _decoded(_wordy_decoder.decode_lines, lines)) is not None and one_a_line(lines, len(wordy)):
+                yield from _sum_wordy(wordy, sums)
             else:
                 yield from self._odd_line_steps(lines, sums)
 
@@ -181,7 +196,7 @@ class ChunkReader:
         if "ts" not in found and not _OF_HISTORY.isdisjoint(found):
             yield from self._read_history(value, found.get("total"), sums)
         else:
-            sums.add(RawHits(odd=[_dated_hit(found)]), _is_bot)
+            sums.add(RawHits(odd=[_dated_hit(value)]), _is_bot)
 
     def _read_history(self, value: bytes, total: object, sums: RequestSums) -> Iterator[None]:
         try:
@@ -205,9 +220,18 @@ def _sum_dated(hits: list[_DatedHit], sums: RequestSums) -> Iterator[None]:
     yield
 
 
-def _dated_hit(found: Mapping[str, object]) -> AnyHit:
-    hit = AnyHit(found.get("key"), found.get("ts"), found.get("count"), bot=found.get("bot"))
-    if hit.ts is None and is_key(hit.key):  # a bad key is named first
+def _sum_wordy(hits: Sequence[WordyHit], sums: RequestSums) -> Iterator[None]:
+    for start in range(0, len(hits), WORDY_VALUES):
+        sums.add(RawHits(wordy=hits[start : start + WORDY_VALUES]), _is_bot)
+        yield
+
+
+def _dated_hit(value: bytes) -> AnyHit:
+    hit = read_hit(value)
+    hit.id = hit.visitor = hit.groups = None
+    if hit.bot is None:
+        hit.bot = False
+    if hit.ts is None and hit.rejected is None and is_key(hit.key):  # a bad key is named first
         hit.rejected = _NO_TS
     return hit
 

@@ -20,9 +20,11 @@ import msgspec
 
 from clickcurve.buckets.errors import ImportOutOfStep
 from ingest.batch import SourceStep
+from ingest.hit import WordyHit
 from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, LogSums, count_fields
-from ingest.imports.chunk import Chunk
+from ingest.imports.chunk import Chunk, DatedWordyHit
 from ingest.imports.fingerprint import PREFIX_BYTES, Likeness
+from ingest.imports.log_words import LogWords
 from ingest.imports.retry import Sender
 from ingest.imports.source import CHUNK_BYTES, Cutter, SourceChanged, SourceLines, SourceUnreadable, Stream, open_reader
 from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, KeptOffset, Taken
@@ -32,6 +34,13 @@ FAMILY_MEMBERS = 1000  # sources that begin alike
 MOVES = 20  # how often another import of the same source may come between, in one run
 
 Openable = Path | io.BufferedReader
+
+
+def _wordy_hits(reading: LogSums, words: LogWords) -> list[WordyHit]:
+    return [
+        DatedWordyHit(key=key, ts=minute, count=count, bot=bot, **words.fields(said))  # type: ignore[arg-type]
+        for (minute, key, bot, said), count in reading.wordy.items()
+    ]
 
 
 class SourceKind(StrEnum):
@@ -207,6 +216,7 @@ class Importer:
             for member in range(FAMILY_MEMBERS):
                 name = f"{family}-{member}"
                 kept = await self._sender.offset(name)
+                self._log.words.use(kept.fields)
                 if kept.offset == 0:
                     free = free or name
                     break
@@ -267,7 +277,7 @@ class Importer:
         step = SourceStep(name, lines.start, lines.end, lines.tail)
         if summary.kind is SourceKind.log:
             reading = self._log.read(lines.data)
-            chunk = Chunk(step, reading.people, reading.bots)
+            chunk = Chunk(step, reading.people, reading.bots, wordy=_wordy_hits(reading, self._log.words))
         else:
             reading = LogSums(lines=lines.data.count(b"\n") + (bool(lines.data) and not lines.ended))
             chunk = Chunk(step, history=lines.data)

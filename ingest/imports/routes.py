@@ -25,6 +25,7 @@ from ingest.reading.body_room import BodyRoom, ClientGone, HeldBody
 from ingest.reading.content_encoding import coding_of
 from ingest.reading.counters import IngestCounters
 from ingest.reading.request_sums import RequestSums
+from ingest.words.profile import NO_DIMENSIONS, ProfileReader
 from storage.contract import Source
 
 SOURCE_CHARS = 200
@@ -41,6 +42,8 @@ Tail = Annotated[
 ]
 WideQuery = Annotated[Wide, Query(description="What becomes of buckets of history that are wider than what is kept")]
 
+VisitorsQuery = Annotated[bool, Query(description="Whether visitors are counted by what hits say")]
+
 
 class ImportIntake(Protocol):
     """What an import needs of the owner."""
@@ -55,31 +58,46 @@ def import_routes(
     ladder: Callable[[], Ladder],
     counters: IngestCounters,
     room: BodyRoom,
+    reader: ProfileReader = NO_DIMENSIONS,
 ) -> APIRouter:
-    """Returns the router. `moment` is now, as for any hit; `room` is that of all bodies; `ladder` is the store's."""
+    """Returns the router. `moment` is now, as for any hit; `room` is that of all bodies; `ladder` is the store's.
+
+    `reader` reads what hits say.
+    """
+    without_visitors = reader.without_visitors() if reader.salts is not None else reader
     router = APIRouter(tags=["importing"])
 
     @router.get("/v1/import/{source}", summary="How far a source was counted")
     async def import_offset(source: SourceName) -> Response:
-        """`{"source", "position", "tail"}`; position 0 for an unknown source.
+        """`{"source", "position", "tail", "fields"}`; position 0 for an unknown source.
 
+        `fields`: those of a hit's words that say something here.
         421: another worker keeps its offset; ask again over a new connection.
         """
         kept = await intake.source(source)
-        return _json({"source": source, "position": kept.position, "tail": kept.tail})
+        fields = reader.useful_fields()
+        return _json({"source": source, "position": kept.position, "tail": kept.tail, "fields": fields})
 
     @router.post("/v1/import/{source}", summary="Count the next chunk of a source")
     async def import_chunk(
-        request: Request, source: SourceName, start: From, to: To, tail: Tail = "", wide: WideQuery = Wide.refuse
+        request: Request,
+        source: SourceName,
+        start: From,
+        to: To,
+        tail: Tail = "",
+        wide: WideQuery = Wide.refuse,
+        visitors: VisitorsQuery = True,
     ) -> Response:
         """Body: NDJSON or a JSON array of `{"key", "ts", "count", "bot"}`, `{"key", "opening"}` or lines of an export.
+
+        The first kind may have the words of a hit: `ref`, `ip`, `ua` and so on.
 
         A receipt with the new `position`. 409: the source stands elsewhere, at `value`. 421: another worker keeps it.
         """
         if to <= start:
             raise ParameterInvalid("a chunk ends after its beginning", field="to", value=to, rule=f"more than {start}")
         is_array = _is_array(request)
-        sums = RequestSums(moment())
+        sums = RequestSums(moment(), reader=reader if visitors else without_visitors)
         coding = coding_of(request.headers.get("content-encoding", ""))
 
         def steps(body: bytes) -> Iterator[None]:

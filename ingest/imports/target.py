@@ -33,6 +33,7 @@ from ingest.hit import Moment
 from ingest.imports.chunk import Chunk, ChunkReader
 from ingest.imports.history_line import Wide
 from ingest.reading.request_sums import RequestSums
+from ingest.words.profile import NO_DIMENSIONS, ProfileReader
 from storage.contract import Source
 
 TIMEOUT_S = 60.0
@@ -48,10 +49,14 @@ class ImportRefused(ClickcurveError):
 
 @dataclass(frozen=True, slots=True)
 class KeptOffset:
-    """How many bytes of a source were counted, and the tail that was kept with that."""
+    """How many bytes of a source were counted, and the tail that was kept with that.
+
+    fields: what hits may say that is counted where they go.
+    """
 
     offset: int
     tail: str
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,10 @@ class Target(Protocol):
 class HttpTarget:
     """A running server. `new_client` makes a client with the server's address and the token in its headers."""
 
-    def __init__(self, new_client: Callable[[], httpx.AsyncClient], wide: Wide = Wide.refuse) -> None:
+    def __init__(
+        self, new_client: Callable[[], httpx.AsyncClient], wide: Wide = Wide.refuse, visitors: bool = True
+    ) -> None:
+        self._visitors = visitors
         self._new_client = new_client
         self._client = new_client()
         self._wide = wide
@@ -91,11 +99,13 @@ class HttpTarget:
         except httpx.TransportError as error:
             raise _unreachable(error) from error
         said = _checked(answer)
-        return KeptOffset(int(said["position"]), str(said["tail"]))
+        return KeptOffset(int(said["position"]), str(said["tail"]), tuple(map(str, said.get("fields", ()))))
 
     async def send(self, chunk: Chunk) -> Taken:
         step = chunk.step
         query: dict[str, str | int] = {"from": step.start, "to": step.end, "tail": step.tail, "wide": self._wide.value}
+        if not self._visitors:
+            query["visitors"] = "false"
         headers = {"Content-Type": "application/x-ndjson"}
         try:
             answer = await self._client.post(
@@ -158,18 +168,24 @@ class OwnerTarget:
     """An owner in this process, whose folder no server holds."""
 
     def __init__(
-        self, owner: OwnerVerbs, ladder: Ladder, moment: Callable[[], Moment], wide: Wide = Wide.refuse
+        self,
+        owner: OwnerVerbs,
+        ladder: Ladder,
+        moment: Callable[[], Moment],
+        wide: Wide = Wide.refuse,
+        hit_words: ProfileReader = NO_DIMENSIONS,
     ) -> None:
         self._owner = owner
+        self._hit_words = hit_words
         self._reader = ChunkReader(ladder, wide)
         self._moment = moment
 
     async def offset(self, source: str) -> KeptOffset:
         kept = await self._owner.source(source)
-        return KeptOffset(kept.position, kept.tail)
+        return KeptOffset(kept.position, kept.tail, tuple(self._hit_words.useful_fields()))
 
     async def send(self, chunk: Chunk) -> Taken:
-        sums = RequestSums(self._moment())
+        sums = RequestSums(self._moment(), reader=self._hit_words)
         for _ in self._reader.read(chunk, sums):
             await asyncio.sleep(0)
         try:

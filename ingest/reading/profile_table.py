@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from operator import attrgetter
 
-from ingest.batch import Batch, Counts, Identified, ProfileCounts, WordyBatch, WordyIdentified
+from clickcurve.buckets.ladder import DAY_S
+from ingest.batch import Batch, Counts, GroupCounts, Identified, Words, WordyBatch, WordyIdentified
 from ingest.hit import AnyHit, FullHit, Hit, WordyHit, hour_start
-from ingest.words.profile import Profile, ProfileReader, Words, pairs_of
+from ingest.words.profile import WORD_NAMES, Profile, ProfileReader, pairs_of
 
-# Start of an hour -> profile -> link -> count
-CountsByProfile = Mapping[int, Mapping[Profile, Mapping[str, int]]]
-
-_words_of = attrgetter(*Words._fields)
-_UTM, _TAGS = Words._fields.index("utm"), Words._fields.index("tags")
-_BEFORE_UA = (None,) * Words._fields.index("ua")
-_AFTER_UA = (None,) * (len(Words._fields) - len(_BEFORE_UA) - 1)
-_COUNTED_LATER = ("visitor", "groups")
+_words_of = attrgetter(*WORD_NAMES)
+_UTM, _TAGS = WORD_NAMES.index("utm"), WORD_NAMES.index("tags")
+_BEFORE_UA = (None,) * WORD_NAMES.index("ua")
+_AFTER_UA = (None,) * (len(WORD_NAMES) - len(_BEFORE_UA) - 1)
 
 
 def said_by(hits: Sequence[WordyHit]) -> Sequence[tuple[object, ...]]:
@@ -32,61 +31,135 @@ def said_by_agents(hits: Sequence[FullHit]) -> Sequence[tuple[object, ...]]:
 
 def count_ignored(hits: Sequence[WordyHit | AnyHit], reader: ProfileReader, ignored: dict[str, int]) -> None:
     """Adds the hits that have each field which says nothing of what is divided."""
-    for name in (*reader.ignored, *_COUNTED_LATER):
+    for name in reader.ignored:
         if count := len(hits) - [getattr(hit, name) for hit in hits].count(None):
             ignored[name] = ignored.get(name, 0) + count
 
 
+CellsByProfile = defaultdict[Profile, defaultdict[str, int]]
+_no_counts: Callable[[], defaultdict[str, int]] = partial(defaultdict, int)
+
+
+def _no_cells() -> CellsByProfile:
+    return defaultdict(_no_counts)
+
+
+class SaidSums:
+    """What hits say, summed until their batch is made: hour -> profile -> key -> count, and day -> key -> visitors.
+
+    Keys are links; of GroupSums they are stored keys of groups.
+    """
+
+    def __init__(self) -> None:
+        self.words: defaultdict[int, CellsByProfile] = defaultdict(_no_cells)
+        self.visitors: defaultdict[int, defaultdict[str, list[int]]] = defaultdict(partial(defaultdict, list))
+        self.groups: GroupSums | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.words or self.groups)
+
+    def add(self, hit: Hit) -> None:
+        """Adds what a hit says."""
+        if hit.profile is not None:
+            self.words[hour_start(hit.minute)][hit.profile][hit.key] += hit.count
+            for key, visitor in hit.visitors[:1]:
+                self.visitors[_day_start(hit.minute)][key].append(visitor)
+        if hit.groups:
+            self.add_groups(hit)
+
+    def add_groups(self, hit: Hit) -> None:
+        """Adds a hit to its groups."""
+        if self.groups is None:
+            self.groups = GroupSums()
+        self.groups.add(hit)
+
+    def words_by_number(self, numbers: dict[Profile, int]) -> Words:
+        """Returns the words, with profiles by number: those that are new get the next ones."""
+        counts = {
+            hour: {numbers.setdefault(profile, len(numbers)): dict(by_key) for profile, by_key in by_profile.items()}
+            for hour, by_profile in self.words.items()
+            if by_profile
+        }
+        return Words(counts, {day: dict(by_key) for day, by_key in self.visitors.items() if by_key})
+
+    def groups_by_number(self, numbers: dict[Profile, int]) -> GroupCounts:
+        """Returns the groups' counts and words in the same way."""
+        found = self.groups
+        return (
+            GroupCounts()
+            if found is None
+            else GroupCounts(found.people, found.bots, found.said.words_by_number(numbers))
+        )
+
+
+class GroupSums:
+    """The hits of groups, by their stored keys, and what they say."""
+
+    def __init__(self) -> None:
+        self.people: Counts = {}
+        self.bots: Counts = {}
+        self.said = SaidSums()
+
+    def add(self, hit: Hit) -> None:
+        cell = (self.bots if hit.bot else self.people).setdefault(hit.minute, {})
+        for group in hit.groups:
+            cell[group] = cell.get(group, 0) + hit.count
+            if hit.profile is not None:
+                self.said.words[hour_start(hit.minute)][hit.profile][group] += hit.count
+        for group, visitor in hit.visitors[1:]:
+            self.said.visitors[_day_start(hit.minute)][group].append(visitor)
+
+
+def _day_start(t: int) -> int:
+    return t - t % DAY_S
+
+
 def batch_of(hit: Hit) -> Batch:
     """Returns the batch of a request that is one hit."""
-    if hit.profile is not None:
-        return (
-            made_batch({}, {}, {}, None, [hit])
-            if hit.id
-            else made_batch(*_counts_of(hit), _words_of_hit(hit), None, ())
-        )
     people, bots = _counts_of(hit)
+    if hit.profile is not None or hit.groups:
+        said = SaidSums()
+        if hit.id is not None:
+            return made_batch({}, {}, said, None, [hit])
+        said.add(hit)
+        return made_batch(people, bots, said, None, ())
     if hit.id is None:
         return Batch(people, bots, [], {}, None)
     return Batch({}, {}, [Identified(hit.id, people, bots)], {}, None)
 
 
-def made_batch(people: Counts, bots: Counts, words: CountsByProfile, name: str | None, with_id: Iterable[Hit]) -> Batch:
+def made_batch(people: Counts, bots: Counts, said: SaidSums, name: str | None, with_id: Iterable[Hit]) -> Batch:
     """Returns the batch of a request: counts, which count under `name` if it has one, and hits with ids of their own.
 
-    It is one without words if no hit says anything of what is divided.
+    It is one without words if no hit says anything of what is divided, or in which groups it is.
     """
     numbers: dict[Profile, int] = {}
-    ids = [_identified(str(hit.id), *_counts_of(hit), _by_number(_words_of_hit(hit), numbers)) for hit in with_id]
-    numbered = _by_number(words, numbers)
+    ids = [_identified_hit(hit, numbers) for hit in with_id]
+    words, groups = said.words_by_number(numbers), said.groups_by_number(numbers)
     if name is not None:
-        ids.insert(0, _identified(name, people, bots, numbered))
-        people, bots, numbered = {}, {}, {}
-    if not numbers:
+        ids.insert(0, _identified(name, people, bots, words, groups))
+        people, bots, words, groups = {}, {}, Words(), GroupCounts()
+    if not (numbers or groups or any(type(one) is WordyIdentified for one in ids)):
         return Batch(people, bots, ids, {}, None)
     places: dict[tuple[str, ...], int] = {}
     profiles = [(places.setdefault(names, len(places)), values, unknown) for names, values, unknown in numbers]
     wordy = [one if type(one) is WordyIdentified else WordyIdentified(one.id, one.people, one.bots) for one in ids]
-    return WordyBatch(people, bots, wordy, {}, None, {}, list(places), profiles, numbered)
+    return WordyBatch(people, bots, wordy, {}, None, {}, list(places), profiles, words, groups)
 
 
-def _identified(id_: str, people: Counts, bots: Counts, words: ProfileCounts) -> Identified:
-    return WordyIdentified(id_, people, bots, words) if words else Identified(id_, people, bots)
+def _identified_hit(hit: Hit, numbers: dict[Profile, int]) -> Identified:
+    said = SaidSums()
+    said.add(hit)
+    words, groups = said.words_by_number(numbers), said.groups_by_number(numbers)
+    return _identified(str(hit.id), *_counts_of(hit), words, groups)
+
+
+def _identified(id_: str, people: Counts, bots: Counts, words: Words, groups: GroupCounts) -> Identified:
+    if words.counts or groups:
+        return WordyIdentified(id_, people, bots, words, groups)
+    return Identified(id_, people, bots)
 
 
 def _counts_of(hit: Hit) -> tuple[Counts, Counts]:
     counts: Counts = {hit.minute: {hit.key: hit.count}}
     return ({}, counts) if hit.bot else (counts, {})
-
-
-def _words_of_hit(hit: Hit) -> CountsByProfile:
-    return {hour_start(hit.minute): {hit.profile: {hit.key: hit.count}}} if hit.profile is not None else {}
-
-
-def _by_number(words: CountsByProfile, numbers: dict[Profile, int]) -> ProfileCounts:
-    """Returns counts by the numbers of their profiles, which get the next ones if they are new."""
-    return {
-        hour: {numbers.setdefault(profile, len(numbers)): dict(by_key) for profile, by_key in by_profile.items()}
-        for hour, by_profile in words.items()
-        if by_profile
-    }

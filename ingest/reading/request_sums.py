@@ -7,13 +7,12 @@ has counted nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 from operator import itemgetter
 
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
-from clickcurve.buckets.ladder import HOUR_S, MINUTE_S
+from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.times import iso_seconds
 from ingest.batch import Batch, Counts, SourceStep
 from ingest.hit import (
@@ -25,6 +24,7 @@ from ingest.hit import (
     Moment,
     PlainHit,
     RawHits,
+    WordyHit,
     broken_rule,
     hit_of,
     hour_start,
@@ -34,24 +34,22 @@ from ingest.hit import (
     ts_of,
 )
 from ingest.reading.counters import IngestCounters, class_of_rule, refusal_class
-from ingest.reading.profile_table import count_ignored, made_batch, said_by, said_by_agents
+from ingest.reading.profile_table import (
+    CellsByProfile,
+    SaidSums,
+    count_ignored,
+    made_batch,
+    said_by,
+    said_by_agents,
+)
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt
-from ingest.words.profile import NO_DIMENSIONS, Profile, ProfileReader
+from ingest.words.profile import NO_DIMENSIONS, ProfileReader
+from ingest.words.visitor import visitor_hash, who_of
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
 IDENTIFIED_HITS = 100_000
 # Values in one body. 4 kB of gzip can hold two million, each of which takes a microsecond and more to judge.
 BODY_VALUES = 1_000_000
-
-
-CellsByProfile = defaultdict[Profile, defaultdict[str, int]]
-
-
-def _no_cells() -> CellsByProfile:
-    return defaultdict(_no_counts)
-
-
-_no_counts: Callable[[], defaultdict[str, int]] = partial(defaultdict, int)
 
 
 class RequestSums:
@@ -78,7 +76,7 @@ class RequestSums:
         self._bots: Counts = {}
         self._openings: dict[str, int] = {}
         self._reader = reader
-        self._words: defaultdict[int, CellsByProfile] = defaultdict(_no_cells)
+        self._said = SaidSums()
         self._ignored: dict[str, int] = {}
         self._with_id: list[Hit] = []
         self._repeated: dict[int, Hit] = {}  # by index: later hits with an id that an earlier one of this request has
@@ -168,9 +166,11 @@ class RequestSums:
     def _add_divided(self, hits: Sequence[FullHit], words: Sequence[tuple[object, ...]], is_bot: Judge) -> None:
         """Adds hits as `_add_full` does, and counts again those that say something."""
         people, bots, limit = self._people, self._bots, self.moment.latest + 1
-        profile_of = self._reader.profile
-        start = end = hour = hour_end = 0
-        cells: CellsByProfile = _no_cells()
+        reader, said_sums, wordy = self._reader, self._said, type(hits[0]) is WordyHit
+        profile_of, salts = reader.profile, (reader.salts or {}) if wordy else {}
+        start = end = hour = hour_end = day = 0
+        salt: bytes | None = None
+        cells: CellsByProfile = defaultdict()
         for index, (hit, said) in enumerate(zip(hits, words, strict=True), self._hits):
             ts, id_ = hit.ts, hit.id
             if ts is None:
@@ -188,16 +188,20 @@ class RequestSums:
                 start = minute_start(int(ts))
                 end = start + MINUTE_S
             if not hour <= start < hour_end:
-                hour = hour_start(start)
-                hour_end, cells = hour + HOUR_S, self._words[hour]
-            bot = (hit.ua is not None and is_bot(hit.ua)) if hit.bot is None else hit.bot
-            profile = self._reader.bot(hit.ua) if bot else profile
-            key, count = hit.key, hit.count or 1
-            if id_ is not None:
-                self._add_with_id(index, id_, Hit(key, start, count, id_, bot, None, profile))
+                hour, day = hour_start(start), start - start % DAY_S
+                hour_end, cells, salt = hour + HOUR_S, said_sums.words[hour], salts.get(day)
+            if id_ is not None or (wordy and hit.groups):  # type: ignore[attr-defined]
+                self._take(index, hit_of(hit, self.moment, is_bot, reader))
                 continue
+            bot = (hit.ua is not None and is_bot(hit.ua)) if hit.bot is None else hit.bot
+            key, count = hit.key, hit.count or 1
             cell = (bots if bot else people).setdefault(start, {})
             cell[key] = cell.get(key, 0) + count
+            if bot:
+                profile = reader.bot(hit.ua)
+            elif salt is not None and (who := who_of(hit.visitor, hit.ip, hit.ua)) is not None:  # type: ignore[attr-defined]
+                profile = reader.with_known_visitor(profile)
+                said_sums.visitors[day][key].append(visitor_hash(salt, key, who))
             if profile is not None:
                 cells[profile][key] += count
         self._hits += len(hits)
@@ -219,14 +223,16 @@ class RequestSums:
 
     def add_hit(self, hit: Hit) -> None:
         """Adds one hit that is good."""
-        if hit.id is not None:
-            self._add_with_id(self._hits, hit.id, hit)
-        else:
-            cell = (self._bots if hit.bot else self._people).setdefault(hit.minute, {})
-            cell[hit.key] = cell.get(hit.key, 0) + hit.count
-            if hit.profile is not None:
-                self._words[hour_start(hit.minute)][hit.profile][hit.key] += hit.count
+        self._take(self._hits, hit)
         self._hits += 1
+
+    def _take(self, index: int, hit: Hit) -> None:
+        if hit.id is not None:
+            self._add_with_id(index, hit.id, hit)
+            return
+        cell = (self._bots if hit.bot else self._people).setdefault(hit.minute, {})
+        cell[hit.key] = cell.get(hit.key, 0) + hit.count
+        self._said.add(hit)
 
     def _add_with_id(self, index: int, id_: str, hit: Hit) -> None:
         if id_ in self._ids:
@@ -300,13 +306,13 @@ class RequestSums:
         """Returns what the owner is to count; None if not one hit is good."""
         if not (self._people or self._bots or self._with_id or self._repeated):
             return None
-        if not (self._words or self._with_id or self._name):  # nearly always
+        if not (self._said or self._with_id or self._name):  # nearly always
             return Batch(self._people, self._bots, [], {}, None)
-        return made_batch(self._people, self._bots, self._words, self._name, self._with_id)
+        return made_batch(self._people, self._bots, self._said, self._name, self._with_id)
 
     def batch_with(self, step: SourceStep) -> Batch:
         """Returns the batch that moves an import's offset together with the hits, if any."""
-        batch = made_batch(self._people, self._bots, self._words, None, self._with_id)
+        batch = made_batch(self._people, self._bots, self._said, None, self._with_id)
         batch.openings, batch.source = self._openings, step
         return batch
 

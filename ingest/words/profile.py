@@ -20,7 +20,6 @@ from ingest.words.dimensions import BOT, TAG, TAG_BYTES
 from ingest.words.language import language_of
 from ingest.words.referrer import referrer_of
 from ingest.words.text import cut, text_of
-from ingest.words.visitor import VisitorNames
 
 NO_NAME: Final = ""  # of a bot that is one because the shortener says so
 TAGS = 4
@@ -43,7 +42,7 @@ class Profile(NamedTuple):
     unknown: bool = False
 
 
-class Words(NamedTuple):
+class WordFields(NamedTuple):
     """The fields of a hit that say who and from where, as JSON has them.
 
     Objects may be pairs, as `pairs_of` has them. None: not given. A later field beats an earlier one that says the
@@ -60,7 +59,8 @@ class Words(NamedTuple):
     tags: object = None
 
 
-NO_WORDS = Words()
+NO_WORDS = WordFields()
+WORD_NAMES = WordFields._fields
 
 
 def pairs_of(value: object) -> object:
@@ -75,7 +75,8 @@ def _object_of(pairs: object) -> object:
 class ProfileReader:
     """Makes profiles for these dimensions; with none it only checks words. `bot_name` names the bot of an agent.
 
-    visitors: names them; None: they are not counted. Without dimensions they are not, either.
+    salts: by the start of a UTC day, under which its visitors are hashed; they are replaced elsewhere as days pass.
+    None: visitors are not counted. Without dimensions they are not, either.
     """
 
     def __init__(
@@ -84,12 +85,13 @@ class ProfileReader:
         country_of: CountryOf,
         own_hosts: frozenset[str],
         bot_name: Callable[[str], str] = lambda agent: NO_NAME,
-        visitors: VisitorNames | None = None,
+        salts: Mapping[int, bytes] | None = None,
     ) -> None:
+        self._given = tuple(dimensions)
         self.dimensions = tuple(name for name in dimensions if name != BOT)
-        self.visitors = visitors if self.dimensions else None
+        self.salts = salts if self.dimensions else None
         self._says_nothing = Profile(self.dimensions, ("",) * len(self.dimensions))
-        self._told: dict[Profile, Profile] = {}
+        self._with_known_visitor: dict[Profile, Profile] = {}
         self._country_of = country_of
         self._own_hosts = own_hosts
         self.wants_agents = self._wants(*Agent._fields)
@@ -103,6 +105,22 @@ class ProfileReader:
         self._agents = lru_cache(maxsize=AGENTS_KEPT)(self._agent_values)
         self._known: dict[Hashable, Profile | None] = {}
 
+    def useful_fields(self) -> list[str]:
+        """Returns the fields of words that say something of what is divided, or of visitors; the agent for bots too."""
+        agents = self.wants_agents or self.wants_bots or self.salts is not None
+        named = ("ref", "ip", "country", "lang", "source", "utm", "tags", "visitor")
+        return [*(name for name in named if name not in self.ignored), *(["ua"] if agents else [])]
+
+    def without_visitors(self) -> ProfileReader:
+        """Returns a reader that makes the same profiles and counts no visitors."""
+        return ProfileReader(self._given, self._country_of, self._own_hosts, self._bot_name)
+
+    def use_countries(self, country_of: CountryOf) -> None:
+        """Finds countries by another file from now on."""
+        self._country_of = country_of
+        self._addresses.cache_clear()
+        self._known.clear()
+
     def _wants(self, *names: str) -> bool:
         return not set(names).isdisjoint(self.dimensions)
 
@@ -110,13 +128,13 @@ class ProfileReader:
         """Returns the fields that say nothing of these dimensions; the agent is asked for bots in any case."""
         wanted = {
             "ref": self._wants("ref"),
-            "ip": self._wants("country") or self.visitors is not None,
+            "ip": self._wants("country") or self.salts is not None,
             "country": self._wants("country"),
             "lang": self._wants("lang"),
             "source": self._wants("source"),
             "utm": self._wants(*(f"utm_{name}" for name in UTM)),
             "tags": bool(self._tags),
-            "visitor": self.visitors is not None,
+            "visitor": self.salts is not None,
         }
         return tuple(name for name, is_wanted in wanted.items() if not is_wanted)
 
@@ -149,23 +167,23 @@ class ProfileReader:
 
     def _read(self, words: tuple[object, ...]) -> Profile | None:
         found: dict[str, str] = {}
-        for name, value in zip(Words._fields, words, strict=True):
+        for name, value in zip(WordFields._fields, words, strict=True):
             if value is not None:
                 found |= self._readers[name](self, value)
         if not self._wants(*found):
             return None
         values = tuple([cut(found.get(name, "")) for name in self.dimensions])
-        return Profile(self.dimensions, values, self.visitors is not None)
+        return Profile(self.dimensions, values, self.salts is not None)
 
-    def told(self, profile: Profile | None) -> Profile:
+    def with_known_visitor(self, profile: Profile | None) -> Profile:
         """Returns the profile of a hit whose visitor is known; None: it says nothing else."""
         if profile is None:
             return self._says_nothing
-        found = self._told.get(profile)
+        found = self._with_known_visitor.get(profile)
         if found is None:
-            if len(self._told) >= PROFILES_KEPT:
-                self._told.clear()
-            found = self._told[profile] = profile._replace(unknown=False)
+            if len(self._with_known_visitor) >= PROFILES_KEPT:
+                self._with_known_visitor.clear()
+            found = self._with_known_visitor[profile] = profile._replace(unknown=False)
         return found
 
     def _country_of_address(self, value: object) -> str:

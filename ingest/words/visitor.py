@@ -8,7 +8,6 @@ again once the salt is deleted. What names a visitor is never repeated: errors a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from hashlib import blake2b
 
 from clickcurve.buckets.breakdowns.visitors import HASH_BYTES
@@ -46,16 +45,6 @@ def who_of(visitor: str | None, address: str | None, agent: str | None) -> str |
     if visitor is not None:
         return f"visitor {visitor}"
     return f"{address} {agent}" if address is not None and agent is not None else None
-
-
-class VisitorNames:
-    """Names visitors by hashes. salts: by the start of a UTC day; a day without one names nobody.
-
-    The salts are replaced as days pass, by whoever made this.
-    """
-
-    def __init__(self, salts: Mapping[int, bytes]) -> None:
-        self.salts = salts
 
 
 def visitor_hash(salt: bytes, key: str, who: str) -> int:

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from clickcurve.buckets.breakdowns.breakdown import (
     Breakdown,
@@ -41,10 +41,19 @@ TRIES = 4
 AT_ONCE_BYTES = 30_000  # that are read and merged without leaving the event loop: up to 5 ms
 
 
+class Elsewhere(Protocol):
+    """Owners in other processes, with what they hold of a stored key."""
+
+    async def pending(self, key: str) -> Sequence[Pending]: ...
+
+    async def pending_breakdowns(self, key: str) -> Sequence[PendingBreakdown]: ...
+
+
 class BreakdownReader:
     """Reads rows of counts with their breakdowns for queries.
 
-    rows and ladder are the store's; pending and pending_breakdowns the owner's, by stored key.
+    rows and ladder are the store's; pending and pending_breakdowns the owner's, by stored key. elsewhere: what other
+    owners hold that are near enough to be asked, of both kinds; None: there are none.
     """
 
     def __init__(
@@ -54,7 +63,9 @@ class BreakdownReader:
         pending_breakdowns: Callable[[str], Sequence[PendingBreakdown]],
         ladder: Callable[[], Ladder],
         capped: CappedLadder,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
+        self._elsewhere = elsewhere
         self._rows = rows
         self._pending = pending
         self._pending_breakdowns = pending_breakdowns
@@ -68,7 +79,13 @@ class BreakdownReader:
         StoreUnavailable, RowCorrupt.
         """
         words_key = breakdown_of(stored_key)
-        pending, said = self._pending(stored_key), self._pending_breakdowns(words_key)
+        others: tuple[Sequence[Pending], Sequence[PendingBreakdown]] = (), ()
+        if self._elsewhere is not None:  # asked at once, so that each answers for one moment
+            others = await asyncio.gather(
+                self._elsewhere.pending(stored_key), self._elsewhere.pending_breakdowns(words_key)
+            )
+        pending = [*others[0], *self._pending(stored_key)]
+        said = [*others[1], *self._pending_breakdowns(words_key)]
         counts, words, settled = await self._read_both(stored_key, words_key)
         erased_at = max(counts.erased_at, words.erased_at)
         ladder = self._ladder()

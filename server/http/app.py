@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 
 from clickcurve.asgi import Application
 from clickcurve.buckets.ladder import minutes_since
 from clickcurve.limiter.http.routes import limit_routes
+from dashboard.answers import Divided
 from dashboard.pictures.picture_routes import picture_routes
 from ingest.hit import Moment
 from ingest.imports.routes import import_routes
@@ -19,7 +20,9 @@ from ingest.reading.body_room import BodyRoom
 from ingest.reading.bots import bot_judge
 from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
-from ingest.words.profile import ProfileReader
+from query.breakdowns.queries import BreakdownQueries, Subject
+from query.breakdowns.reader import BreakdownReader
+from query.http.breakdown_routes import breakdown_routes
 from query.http.group_routes import group_routes
 from query.http.hot_endpoint import HotQueries
 from query.http.routes import routes as query_routes
@@ -47,6 +50,7 @@ from server.metrics import Metrics
 from server.process.siblings import Siblings
 from server.process.unstored import Unstored
 from server.version import program_version
+from server.words import Dividing
 from storage.contract import Store
 
 ABOUT = """Counts the hits of short links and answers their totals and curves.
@@ -78,19 +82,18 @@ def create_app(
     limit_history: Limits,
     open_door: OpenDoor,
     unstored: Unstored,
-    reader: ProfileReader,
+    dividing: Dividing,
     queries: Queries,
     page: PageSources,
     siblings: Siblings | None = None,
-    breakdowns: APIRouter | None = None,
 ) -> FrontDoor:
     """Joins the parts into the application that uvicorn runs.
 
-    unstored: what the worker holds that the store may lack. page: what the page shows beside answers. siblings: this
-    machine's other workers, if any. breakdowns: their routes; None for a server that divides no hits.
+    unstored: what the worker holds that the store may lack. dividing: by what hits are divided. page: what the page
+    shows beside answers. siblings: this machine's other workers, if any.
     """
     room = BodyRoom(monotonic)
-    hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=reader, room=room)
+    hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=dividing.reader, room=room)
 
     def moment() -> Moment:
         return Moment.at(clock(), minutes_since)
@@ -112,11 +115,13 @@ def create_app(
     counting.problems.install(app)
     app.include_router(query_routes(queries, erase, limit_history))
     app.include_router(group_routes(queries))
-    if breakdowns is not None:
-        app.include_router(breakdowns)
+    if dividing.dimensions:
+        breakdowns = _breakdowns(unstored, store, clock, dividing, siblings)
+        app.include_router(breakdown_routes(breakdowns, dividing.visitors))
+        page = replace(page, divided=Divided(breakdowns, dividing.dimensions, dividing.visitors, Subject))
     app.include_router(picture_routes(queries))
     include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock)
-    app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room))
+    app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room, dividing.reader))
     app.include_router(limit_routes(limiter.limiter, limiter.addresses, limiter.dialect))
     app.include_router(graphite_routes(SeriesReader(queries)))
     app.include_router(prometheus_routes(queries, counting.problems.answer))
@@ -148,3 +153,11 @@ def make_queries(
     )
     elsewhere = None if siblings is None else siblings.pending
     return Queries(Reader(store.rows, unstored.pending, owner.revisit, store.ladder, elsewhere), links, groups, clock)
+
+
+def _breakdowns(
+    unstored: Unstored, store: Store, clock: Callable[[], float], dividing: Dividing, siblings: Siblings | None
+) -> BreakdownQueries:
+    pending = unstored.pending, unstored.pending_breakdowns
+    reader = BreakdownReader(store.rows, *pending, store.ladder, dividing.capped, siblings)
+    return BreakdownQueries(reader, dividing.dimensions, dividing.since, clock)

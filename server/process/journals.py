@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CappedLadder
 from clickcurve.buckets.errors import ClickcurveError, JournalHeld
-from clickcurve.buckets.ladder import Ladder
 from ingest.flush import Pace
 from ingest.journal.journal import Journal
 from ingest.owner import Owner
@@ -118,6 +118,7 @@ def open_owner(
         stamps=stamps,
         flushed=lambda status: _log_flush(journal.folder.name, status),
         unreadable=damaged,
+        capped=CappedLadder(BREAKDOWN.ladder, settings.breakdown_caps),
     )
 
 
@@ -137,8 +138,8 @@ def _log_flush(journal: str, status: OwnerStatus) -> None:
 
 
 @asynccontextmanager
-async def owning(settings: Settings, number: int) -> AsyncIterator[tuple[Owner, Ladder]]:
-    """Opens the owner of journal `number` for a command, with its store's ladder; flushes as the block begins and ends.
+async def owning(settings: Settings, number: int) -> AsyncIterator[tuple[Owner, Store]]:
+    """Opens the owner of journal `number` for a command, with its store; flushes as the block begins and ends.
 
     The caller holds the data folder. Raises ClickcurveError, StoreUnavailable too: a command accepts no hits meanwhile.
     """
@@ -146,7 +147,7 @@ async def owning(settings: Settings, number: int) -> AsyncIterator[tuple[Owner, 
     owner = open_owner(settings, open_journal(settings, number), store, alone=False)
     try:
         await owner.flush()  # claims the owner: imports ask the store for their offset
-        yield owner, store.ladder()
+        yield owner, store
     finally:
         try:
             await owner.close()

@@ -15,89 +15,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 
-import msgspec
-
-from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
-from clickcurve.buckets.row import Delta, Pending
-from clickcurve.keys import link_key, link_of
+from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
+from clickcurve.buckets.errors import RowCorrupt
+from clickcurve.buckets.row import Pending
+from clickcurve.keys import breakdown_key, counts_key, link_key, link_of
 from server.http.unheard import note_unheard
 from server.process.data_folder import journal_folder, siblings_folder
+from server.process.unflushed import ANSWERS, ENCODER, QUESTIONS, AnyPending, Asked, Said, Wanted, answer_of
 
 WAIT_S = 0.5
-MINUTES_MOST = 100_000  # in one answer, some 1.5 MB; the keys after that are left out, and the answer says so
 KNOWN_MOST = 10_000  # keys of which it is remembered what a worker said last
 LENGTH_BYTES = 4
-
-
-class Asked(Protocol):
-    """What a worker is asked for: `Unstored` says what its answers mean."""
-
-    def numbered(self, key: str) -> Sequence[tuple[Pending, int]]: ...
-
-    async def erased_elsewhere(self, key: str) -> None: ...
-
-
-class Wanted(msgspec.Struct, array_like=True):
-    """Stored keys whose pending hits are wanted, and links that the asking worker has erased."""
-
-    keys: list[str]
-    erased: list[str]
-
-
-class Unflushed(msgspec.Struct, array_like=True):
-    """Pending hits of one row that one flush moves. flush: the least number that it can get."""
-
-    owner: int
-    flush: int
-    people: dict[int, int]
-    bots: dict[int, int]
-    opening: int
-    erased: int
-    erased_bots: int
-
-    def pending(self) -> Pending:
-        delta = Delta(self.people, self.bots, self.opening, self.erased, self.erased_bots)
-        return Pending(self.owner, lambda: self.flush, delta)
-
-
-Said = list[Unflushed] | str | None  # of one key: its pending hits; why it cannot be read; None: nothing that holds
-_encoder = msgspec.msgpack.Encoder()
-_questions = msgspec.msgpack.Decoder(Wanted)
-_answers = msgspec.msgpack.Decoder(list[Said])
-
-
-def answer_of(asked: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
-    """Returns what the worker says of each key, packed."""
-    said = []
-    room = MINUTES_MOST
-    for key in keys:
-        parts = _said(asked, key)
-        if isinstance(parts, list):
-            room -= sum(len(part.people) + len(part.bots) for part in parts)
-        try:
-            said.append(msgspec.Raw(_encoder.encode(parts if room >= 0 else None)))
-        except OverflowError:  # imported openings can add up to more than 64 bits
-            said.append(msgspec.Raw(_encoder.encode(None)))
-    return said
-
-
-def _said(asked: Asked, key: str) -> Said:
-    try:
-        return [_part(pending, flush) for pending, flush in asked.numbered(key)]
-    except RowCorrupt as error:
-        return error.detail
-    except StoreUnavailable:
-        return None  # not claimed yet: nobody knows which number its flush will have
-
-
-def _part(pending: Pending, flush: int) -> Unflushed:
-    delta = pending.delta
-    people, bots = dict(delta.people), dict(delta.bots)
-    return Unflushed(pending.owner, flush, people, bots, delta.opening, delta.erased, delta.erased_bots)
 
 
 class Framed(asyncio.Protocol):
@@ -131,7 +63,7 @@ class Framed(asyncio.Protocol):
     def send(self, message: object) -> None:
         """Sends a message, unless the connection is gone."""
         if self.transport is not None:
-            packed = _encoder.encode(message)
+            packed = ENCODER.encode(message)
             self.transport.write(len(packed).to_bytes(LENGTH_BYTES) + packed)
 
 
@@ -153,7 +85,7 @@ class Answering(Framed):
         self._open_ones.discard(self)
 
     def message_received(self, message: bytes) -> None:
-        question = _questions.decode(message)
+        question = QUESTIONS.decode(message)
         if question.erased:
             self._erasing = asyncio.ensure_future(self._erase(question))
         else:
@@ -170,18 +102,18 @@ class Waiter:
 
     def __init__(self, workers: int) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.found: list[Pending] = []
+        self.found: list[AnyPending] = []
         self.unheard: list[str] = []
         self.damaged: str | None = None
         self._left = workers
 
-    def heard(self, pending: Sequence[Pending]) -> None:
+    def heard(self, pending: Sequence[AnyPending]) -> None:
         self.found += pending
         self._left -= 1
         if not self._left and not self.done.done():
             self.done.set_result(None)
 
-    def missed(self, name: str, known: Sequence[Pending]) -> None:
+    def missed(self, name: str, known: Sequence[AnyPending]) -> None:
         """Takes what the worker said before in place of an answer."""
         self.unheard.append(name)
         self.heard(known)
@@ -197,7 +129,7 @@ class Sibling(Framed):
         self._wanted: dict[str, list[Waiter]] = {}  # for the next question
         self._erased: dict[str, list[Waiter]] = {}
         self._asked: tuple[dict[str, list[Waiter]], list[Waiter]] | None = None  # the question under way
-        self._known: dict[str, list[Pending]] = {}  # what it said last, where that was something
+        self._known: dict[str, list[AnyPending]] = {}  # what it said last, where that was something
         self._late = False
         self._timer: asyncio.TimerHandle | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -213,6 +145,7 @@ class Sibling(Framed):
     def tell_erased(self, link: str, waiter: Waiter) -> None:
         """Tells the worker that a link was erased; a late one hears it when it is back."""
         self._known.pop(link_key(link), None)
+        self._known.pop(breakdown_key(link), None)
         if not self._wanted and not self._erased:
             asyncio.get_running_loop().call_soon(self._ask)
         waiters = self._erased.setdefault(link, [])
@@ -248,7 +181,7 @@ class Sibling(Framed):
         assert self._asked is not None
         wanted, erased = self._asked
         self._end_question()
-        for (key, waiters), said in zip(wanted.items(), _answers.decode(message), strict=True):
+        for (key, waiters), said in zip(wanted.items(), ANSWERS.decode(message), strict=True):
             self._said(key, waiters, said)
         for waiter in erased:
             waiter.heard(())
@@ -268,7 +201,7 @@ class Sibling(Framed):
                 waiter.damaged = said
             waiter.heard(pending)
 
-    def _keep(self, key: str, pending: list[Pending]) -> None:
+    def _keep(self, key: str, pending: list[AnyPending]) -> None:
         if pending:
             self._known[key] = pending
             if len(self._known) > KNOWN_MOST:
@@ -352,12 +285,19 @@ class Siblings:
 
     async def pending(self, key: str) -> list[Pending]:
         """Returns what the other workers hold of a stored key. Raises RowCorrupt where one has hits set aside."""
+        return cast(list[Pending], await self._ask_all(key))
+
+    async def pending_breakdowns(self, key: str) -> list[PendingBreakdown]:
+        """Returns the same of a breakdown."""
+        return cast(list[PendingBreakdown], await self._ask_all(key))
+
+    async def _ask_all(self, key: str) -> list[AnyPending]:
         waiter = Waiter(len(self._others))
         for each in self._others:
             each.ask(key, waiter)
         await waiter.done
         if waiter.damaged is not None:
-            raise RowCorrupt(waiter.damaged, field="key", value=link_of(key))
+            raise RowCorrupt(waiter.damaged, field="key", value=link_of(counts_key(key)))
         if waiter.unheard:
             self.unheard += 1
             for name in waiter.unheard:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
 from clickcurve.buckets.row import Pending
 from ingest.owner import Owner
 from ingest.owner_status import OwnerStatus
@@ -33,6 +34,15 @@ class Unstored:
         Raises StoreUnavailable before a claim: nobody knows that number.
         """
         pending = ((owner, each) for owner in self._owners() for each in owner.pending(key))
+        return [(each, each.flush() or owner.next_flush) for owner, each in pending]
+
+    def pending_breakdowns(self, key: str) -> Sequence[PendingBreakdown]:
+        """Returns what may not be in the stored breakdowns of `key` (their stored key) yet. Raises as `pending`."""
+        return [each for owner in self._owners() for each in owner.pending_breakdowns(key)]
+
+    def numbered_breakdowns(self, key: str) -> Sequence[tuple[PendingBreakdown, int]]:
+        """Returns the same as `numbered` does of counts."""
+        pending = ((owner, each) for owner in self._owners() for each in owner.pending_breakdowns(key))
         return [(each, each.flush() or owner.next_flush) for owner, each in pending]
 
     def buffered_links(self) -> set[str]:

@@ -46,7 +46,7 @@ from server.process.schedule import Schedule
 from server.process.supervisor import ParentProcess
 from server.process.unstored import Unstored
 from server.settings import Settings
-from server.words import profile_reader
+from server.words import Dividing
 from storage.contract import Store
 from storage.from_uri import open_store
 
@@ -83,6 +83,7 @@ class Signals:
         self.to_reload = False
         self.server: Uvicorn | None = None
         self.limiter: ServerLimiter | None = None
+        self.dividing: Dividing | None = None
 
     def stop(self) -> None:
         self.to_stop = True
@@ -93,6 +94,8 @@ class Signals:
         self.to_reload = True
         if self.limiter is not None:
             self.limiter.reload()
+        if self.dividing is not None:
+            self.dividing.reload()
 
 
 def today() -> int:
@@ -111,6 +114,7 @@ class Worker:
         self.name = data_folder.journal_folder(settings.data, number).name
         self.listening = self.stopping = False
         self.stamps = Stamps(clock.now, slots, number - 1)
+        self.dividing = Dividing(settings, store, clock.now)
         self.owner = open_owner(settings, journal, store, self._alone(), self.stamps, lambda: self.listening)
         self.former = FormerJournals(self._former_journals, self._former_owner, self._set_aside_former, today)
         self.unstored = Unstored(self.owner, self.former)
@@ -162,7 +166,7 @@ class Worker:
             self.limit_history,
             OpenDoor(settings.host, settings.allowed_hosts, settings.cors_origins),
             self.unstored,
-            profile_reader(settings),
+            self.dividing,
             queries,
             self._page(gate),
             others,
@@ -202,6 +206,7 @@ class Worker:
             "fold": lambda: self.fold.visit(self.owner),
             "forget_ids": lambda: jobs.forget_ids(self.store, self.unstored.status.lag_s, clock.now),
             "limit_history": self.limit_history.hand_over,
+            "dividing": self.dividing.renew,
         }
         if self.number == 1 or self._gave_way is not None:
             functions["former_journals"] = self.former.visit
@@ -268,6 +273,7 @@ async def running(settings: Settings, slots: Slots) -> AsyncIterator[Worker]:
         ),
     )
     worker = await _take_up(settings, store, slots)
+    await worker.dividing.begin(holds_hits=bool(worker.unstored.status.buffered_hits))
     worker.former.take_up()
     worker.schedule.start()
     await worker.siblings.listen(worker.unstored)
@@ -332,7 +338,7 @@ def run(settings: Settings, listener: socket.socket, parent: ParentProcess | Non
         signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(signals.reload))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # which the command has held back
         async with running(settings, [0] if parent is None else parent.slots) as worker:
-            signals.limiter = worker.limiter
+            signals.limiter, signals.dividing = worker.limiter, worker.dividing
             # A worker that replaces another one has the settings of its parent's start; the rules may differ by now.
             if signals.to_reload or (parent is not None and settings.config is not None):
                 signals.reload()

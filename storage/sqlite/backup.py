@@ -28,8 +28,8 @@ from pathlib import Path
 from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt, SettingInvalid, StoreUnavailable
 from clickcurve.keys import ALL_LINKS
-from storage.contract import CLOSED, COPIED, RETIRED, Source
-from storage.sqlite.file import SqliteFile, new_draft, put_in_place, translate_errors
+from storage.contract import CLOSED, COPIED, RETIRED, SALT, Source
+from storage.sqlite.file import NOTE, SqliteFile, new_draft, put_in_place, translate_errors
 from storage.sqlite.wal import sign
 from storage.tools.copy_owner import Progress, name_of_copy
 
@@ -155,6 +155,8 @@ def _become_a_copy(draft: Path, included: list[Included]) -> None:
         db.execute("UPDATE rows SET owner = owner + ?", (highest,))
         new_uuid = str(uuid.uuid4())
         db.execute("UPDATE meta SET value = ? WHERE name = 'uuid'", (new_uuid,))
+        db.execute("PRAGMA secure_delete = 1")
+        db.execute("DELETE FROM meta WHERE name LIKE ?", (f"{NOTE}{SALT}%",))
         sign(db, new_uuid)
         db.execute("COMMIT")
         db.execute("PRAGMA journal_mode = WAL")

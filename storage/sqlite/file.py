@@ -27,6 +27,7 @@ from storage.sqlite.wal import refuse_foreign_wal, sign, wal_path
 
 APPLICATION_ID = 0x436C6B43
 SCHEMA_VERSION = "1"
+NOTE = "note:"  # before the name of each note in meta
 PAGE_BYTES = 8192  # as quick as 4096, and the file is a little smaller (6.9 and 7.0 MB for 100,000 links)
 WAL_BYTES = 8 << 20  # a longer WAL is checkpointed; after that it shrinks to this
 WAL_ROOM_BYTES = 16 << 20  # what it may come to before that: one save of 500 rows is up to 500 pages and some

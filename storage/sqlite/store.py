@@ -31,10 +31,9 @@ from storage.contract import (
 )
 from storage.first_use import FirstUse, Later
 from storage.sqlite.connections import BUSY_S, Connections
-from storage.sqlite.file import translate_errors, unavailable
+from storage.sqlite.file import NOTE, translate_errors, unavailable
 
 KEYS_PER_QUERY = 500
-_NOTE = "note:"  # before the name of each note in meta
 IDS_PER_TRANSACTION = 1_000
 IDS_PER_FORGETTING = 5_000
 
@@ -195,12 +194,14 @@ class SqliteStore:
 
     def note(self, name: str, value: str, kept_s: int | None = None) -> str:
         with self._connections.open().transaction() as db:
-            db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (_NOTE + name, value))
-            return str(db.execute("SELECT value FROM meta WHERE name = ?", (_NOTE + name,)).fetchone()[0])
+            db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (NOTE + name, value))
+            return str(db.execute("SELECT value FROM meta WHERE name = ?", (NOTE + name,)).fetchone()[0])
 
     def drop_notes(self, names: Sequence[str]) -> None:
         with self._connections.open().transaction() as db:
-            db.executemany("DELETE FROM meta WHERE name = ?", [(_NOTE + name,) for name in names])
+            db.execute("PRAGMA secure_delete = 1")  # the bytes go, too
+            db.executemany("DELETE FROM meta WHERE name = ?", [(NOTE + name,) for name in names])
+            db.execute("PRAGMA secure_delete = 0")
 
     def notes(self) -> dict[str, str]:
         with self._connections.open().on_worker() as db:
@@ -333,8 +334,8 @@ def _source(db: sqlite3.Connection, source: str) -> Source | None:
 
 
 def _notes(db: sqlite3.Connection) -> dict[str, str]:
-    found = db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (_NOTE, _NOTE[:-1] + ";"))
-    return {name.removeprefix(_NOTE): value for name, value in found}
+    found = db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (NOTE, NOTE[:-1] + ";"))
+    return {name.removeprefix(NOTE): value for name, value in found}
 
 
 def _erasures_of(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, int]:

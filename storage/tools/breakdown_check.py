@@ -16,7 +16,7 @@ from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.keys import ALL_LINKS, counts_key
+from clickcurve.keys import ALL_LINKS, counts_key, link_of
 from storage.contract import StoredLink
 
 
@@ -42,9 +42,10 @@ class Breakdowns:
                 continue
             broken = check_breakdown(row, WIDEST)
             yield stored.owner, None, broken or self._compared(row, data_of.get(stored.owner), beside.erased_at)
-            if row.erased_at >= beside.erased_at:
-                sums = self._of_all if counts_key(key) == ALL_LINKS else self._of_links
-                sums.setdefault(stored.owner, Counter()).update(_recorded(row))
+            if counts_key(key) == ALL_LINKS:
+                self._of_all.setdefault(stored.owner, Counter()).update(_recorded(row))
+            elif link_of(counts_key(key)) is not None and row.erased_at >= beside.erased_at:
+                self._of_links.setdefault(stored.owner, Counter()).update(_recorded(row))
 
     def _compared(self, row: Breakdown, data: bytes | None, erased_at: int) -> list[str]:
         if data is None:

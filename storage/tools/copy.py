@@ -33,7 +33,8 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.row import next_due
 from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown, kept_days
-from storage.contract import SavedRow, Source, Store, View
+from clickcurve.times import SECOND_US
+from storage.contract import SINCE, SavedRow, Source, Store, View
 from storage.tools.compare import Compared, Page, Sums, as_saved, compare, erasure_known
 from storage.tools.copy_owner import (
     PREFIX,
@@ -91,13 +92,21 @@ async def copy(
     Raises CopyRefused, StoreUnavailable, OwnerFenced (another process has taken over an owner that is copied into).
     """
     with source.view() as view:
-        return await _Copying(source, view, target, ladder, on_progress).run(since_us, window_us)
+        copying = _Copying(source, view, target, ladder, (since_us + window_us) // SECOND_US, on_progress)
+        return await copying.run(since_us, window_us)
 
 
 class _Copying:
     def __init__(
-        self, source: Store, view: View, target: Store, ladder: Ladder, on_progress: Callable[[int], object]
+        self,
+        source: Store,
+        view: View,
+        target: Store,
+        ladder: Ladder,
+        now: int,
+        on_progress: Callable[[int], object],
     ) -> None:
+        self._now = now
         self._source = source
         self._view = view
         self._target = target
@@ -122,6 +131,7 @@ class _Copying:
                 imports = self._finish(part)
                 done.imports += len(imports)
                 done.kept += self._kept_elsewhere(imports)
+            self._note_since()
             done.compared = await self._compare(todo)
             if not done.compared.rows_differing:
                 self._give_over(todo)
@@ -251,6 +261,18 @@ class _Copying:
 
     def _save(self, part: Part, rows: dict[str, SavedRow], sources: dict[str, Source]) -> None:
         self._target.save_own(part.held, part.origin.begun, rows, sources)
+
+    def _note_since(self) -> None:
+        """Makes the target divide hits since no earlier moment than the source: rows of both are one from now on."""
+        ours, theirs = (
+            {name: value for name, value in of.notes().items() if name.startswith(SINCE)}
+            for of in (self._view, self._target)
+        )
+        for name in ours.keys() | theirs.keys():
+            latest = str(max(int(ours.get(name, self._now)), int(theirs.get(name, 0))))
+            if theirs.get(name, latest) != latest:
+                self._target.drop_notes([name])
+            self._target.note(name, latest)
 
     # --- ids and reading back ---------------------------------------------------------------------------------------
     def _claim_ids(self, part: Part, since_us: int, window_us: int) -> int:

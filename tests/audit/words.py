@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from clickcurve.buckets.breakdowns.breakdown import Breakdown
 from ingest.batch import Batch, Counts
-from ingest.reading.profile_table import made_batch
+from ingest.reading.profile_table import SaidSums, made_batch
 from ingest.words.profile import Profile
 from tests.audit.auditor import BASE, Hit, Sent
 
@@ -34,12 +34,12 @@ def fields_of(hit: Hit) -> dict[str, str]:
 
 def batch_of(sent: Sent, minute: int, id_: str | None) -> Batch:
     """The batch of these hits, under an id if there is one, as the routes make it."""
-    words: dict[Profile, dict[str, int]] = {}
+    words = SaidSums()
     for hit in sent.hits:
         if (said := said_by(hit.digit)) is not None:
-            words.setdefault(Profile(DIVIDED, said), {})[hit.key] = hit.count
+            words.words[minute - minute % 3_600][Profile(DIVIDED, said)][hit.key] += hit.count
     people: Counts = {minute: sent.counts}
-    return made_batch(people, {}, {minute - minute % 3_600: words}, id_, ())
+    return made_batch(people, {}, words, id_, ())
 
 
 def values_of(row: Breakdown) -> Values:

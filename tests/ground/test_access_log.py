@@ -12,9 +12,9 @@ REQUEST = "POST /links?x=1 HTTP/1.1"
 
 def test_the_common_and_the_combined_format_are_read() -> None:
     common = f'203.0.113.7 - ann lee {STAMP}"{REQUEST}" 201 12'
-    assert parse_log_line(common) == LogLine("203.0.113.7 - ann lee ", STAMP, REQUEST, "201", None)
+    assert parse_log_line(common) == LogLine("203.0.113.7 - ann lee ", STAMP, REQUEST, "201", None, None)
     assert parse_log_line(common + ' "-" "curl/8"') == LogLine(
-        "203.0.113.7 - ann lee ", STAMP, REQUEST, "201", "curl/8"
+        "203.0.113.7 - ann lee ", STAMP, REQUEST, "201", "-", "curl/8"
     )
 
 

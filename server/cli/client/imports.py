@@ -19,10 +19,13 @@ from ingest.hit import Moment
 from ingest.imports.access_log import REDIRECTS, AccessLog
 from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind
+from ingest.imports.log_words import LogWords
 from ingest.imports.products.products import PRODUCTS, read_product
 from ingest.imports.retry import TRIES, Sender
 from ingest.imports.target import TIMEOUT_S, HttpTarget, OwnerTarget, Target
 from ingest.reading.bots import bot_judge
+from ingest.words.agent import Agent
+from ingest.words.dimensions import BOT
 from server import clock
 from server.cli.client.api import is_here
 from server.cli.client.follow import Follower
@@ -32,7 +35,9 @@ from server.cli.options import with_settings
 from server.cli.output import Result, note, on_screen, progress, reports, show
 from server.process import data_folder
 from server.process.journals import owning
+from server.setting_values import Broken, dimensions
 from server.settings import Settings
+from server.words import Dividing
 
 STDIN = Path("-")
 LABEL_HINT = (
@@ -56,13 +61,16 @@ LABEL_HINT = (
     default=Wide.refuse.value,
     help="History in wider buckets than are kept at their time: refuse it, or count it at their start.",
 )
+@click.option("--no-visitors", is_flag=True, help="Do not count visitors by address and agent.")
+@click.option("--dimensions", metavar="NAMES", help="Of what the server divides by only these; off: none.")
 @with_settings("url", "token", "data", "store", "ladder", "journal_mib", "config")
 def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | None, **given: Any) -> None:
     """Count access logs (combined, common, Caddy or nginx JSON), or take over history (NDJSON of `export`, others').
 
     FILES may be packed by gzip or zstd; - is standard input. A hit's key is the path without its leading slash and
-    query; only GET counts; bots are told by their user agent. Goes to the server of --url or, with --data, into a
-    folder that no server holds.
+    query; only GET counts; bots are told by their user agent. Referrer, address and agent of a line, and the campaign
+    in a query, are counted as the server divides hits; a hit from before yesterday has no visitor. Goes to the server
+    of --url or, with --data, into a folder that no server holds.
 
     May be repeated for ever: the offset in each source is kept with its hits, so the import of a file goes on where it
     stopped, also after the file has grown or was rotated or packed.
@@ -81,12 +89,27 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
         raise Failed("--follow takes one file", USAGE)
     if given["follow"] and files[0] == STDIN:
         raise Failed("--follow takes a file; standard input is read to its end anyway", USAGE)
-    log = AccessLog(bot_judge(), REDIRECTS if statuses is None else _statuses(statuses))
+    words = LogWords(_fields_of(given.pop("dimensions"), given["no_visitors"]))
+    log = AccessLog(bot_judge(), REDIRECTS if statuses is None else _statuses(statuses), words)
     local = settings.origins["data"].startswith("flag")
     with data_folder.held(settings.data, settings.store, "clickcurve import") if local else nullcontext():
         all_fine = asyncio.run(_import(settings, local, files, log, **given, hint=statuses is not None))
     if not all_fine:
         raise SystemExit(FAILED)
+
+
+def _fields_of(names: str | None, no_visitors: bool) -> list[str] | None:
+    """Returns the fields of a line that these dimensions need, and visitors if they are counted; None: all."""
+    if names is None:
+        return None
+    try:
+        chosen = dimensions(names)
+    except Broken as error:
+        raise Failed(f"--dimensions {names}: {error}", USAGE) from None
+    wanted = {"ref": ("ref",), "ip": ("country",), "source": ("source",), "ua": (*Agent._fields, BOT)}
+    utm = tuple(name for name in chosen if name.startswith("utm_"))
+    found = [field for field, of in {**wanted, "utm": utm}.items() if not set(of).isdisjoint(chosen)]
+    return found if no_visitors or not chosen else list({*found, "ip", "ua"})
 
 
 def _statuses(text: str) -> list[int]:
@@ -105,11 +128,12 @@ async def _import(
     kind: str | None,
     label: str,
     wide: str,
+    no_visitors: bool,
     hint: bool,
     product: str | None,
 ) -> bool:
     """Imports one file after the other. Returns whether all went well."""
-    open_target = _folder(settings, Wide(wide)) if local else _server(settings, Wide(wide))
+    open_target = (_folder if local else _server)(settings, Wide(wide), not no_visitors)
     source_kind = SourceKind(kind) if kind else None
     async with open_target as target:
         if follow:
@@ -157,11 +181,13 @@ def _show_receipt(file: Path, summary: ImportSummary, hint: bool) -> bool:
 
 
 @asynccontextmanager
-async def _server(settings: Settings, wide: Wide) -> AsyncIterator[Target]:
+async def _server(settings: Settings, wide: Wide, visitors: bool) -> AsyncIterator[Target]:
     headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
     here = is_here(settings.url)
     target = HttpTarget(
-        lambda: httpx.AsyncClient(base_url=settings.url, headers=headers, timeout=TIMEOUT_S, trust_env=not here), wide
+        lambda: httpx.AsyncClient(base_url=settings.url, headers=headers, timeout=TIMEOUT_S, trust_env=not here),
+        wide,
+        visitors,
     )
     try:
         yield target
@@ -170,14 +196,17 @@ async def _server(settings: Settings, wide: Wide) -> AsyncIterator[Target]:
 
 
 @asynccontextmanager
-async def _folder(settings: Settings, wide: Wide) -> AsyncIterator[Target]:
+async def _folder(settings: Settings, wide: Wide, visitors: bool) -> AsyncIterator[Target]:
     def moment() -> Moment:
         return Moment.at(clock.now(), minutes_since)
 
-    async with owning(settings, 1) as (owner, ladder):
+    async with owning(settings, 1) as (owner, store):
+        dividing = Dividing(settings, store, clock.now)
+        await dividing.begin(holds_hits=False)
+        hit_words = dividing.reader if visitors else dividing.reader.without_visitors()
         flushing = asyncio.create_task(_flush_now_and_then(owner.flush, settings.flush_s))
         try:
-            yield OwnerTarget(owner, ladder, moment, wide)
+            yield OwnerTarget(owner, store.ladder(), moment, wide, hit_words)
         finally:
             flushing.cancel()
             with suppress(asyncio.CancelledError):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.batch import Batch, ProfileCounts, WordyBatch, WordyIdentified, decode_batch, encode_batch
+from ingest.batch import Batch, GroupCounts, Words, WordyBatch, WordyIdentified, decode_batch, encode_batch
 from ingest.hit import WORD_FIELDS
 from ingest.reading.body import Media
 from ingest.reading.bots import bot_namer
@@ -19,6 +20,7 @@ from ingest.reading.json_array import PIECE_BYTES
 from ingest.reading.request_sums import RequestSums
 from ingest.words.country import country_reader
 from ingest.words.profile import NO_DIMENSIONS, Profile, ProfileReader
+from ingest.words.visitor import visitor_hash, who_of
 from tests.ingest.http_kit import DAY, MOMENT, NOW, Client, law, summed
 
 DIVIDED = ("ref", "country", "device", "source", "lang", "utm_campaign", "tag.t")
@@ -105,7 +107,7 @@ def divided(batch: Batch | None) -> Counter[tuple[int, Profile, str]]:
         table = batch.table()
         assert len(set(table)) == len(table)
         for words in (batch.words, *(one.words for one in batch.identified)):
-            for hour, by_profile in words.items():
+            for hour, by_profile in words.counts.items():
                 for number, by_key in by_profile.items():
                     found.update({(hour, table[number], key): count for key, count in by_key.items()})
     return found
@@ -157,8 +159,9 @@ def test_a_body_says_what_its_hits_say_one_by_one(elements: list[Any], piece_byt
         assert decode_batch(encode_batch(batch)) == batch
         named = summed(body, media, RequestSums(MOMENT, "whole", reader=READER), piece_bytes).batch()
         assert divided(named) == counts
-        assert isinstance(named, WordyBatch) == bool(counts)
-        assert not getattr(named, "words", None)
+        grouped = any(hit.get("groups") for index, hit in enumerate(values) if index not in dict(refused))
+        assert isinstance(named, WordyBatch) == bool(counts or grouped)
+        assert getattr(named, "words", Words()) == Words()
 
 
 @law
@@ -197,9 +200,92 @@ def test_with_nothing_divided_the_batch_is_that_of_hits_without_words(elements: 
     plain = [hit for index, (hit, _) in enumerate(elements) if index not in refused]
     wordy = summed(json.dumps(values).encode(), Media.json, RequestSums(MOMENT))
     bare = summed(json.dumps(plain).encode(), Media.json, RequestSums(MOMENT))
-    assert wordy.batch() == bare.batch()
-    assert type(wordy.batch()) in (Batch, type(None))
+    if not any("groups" in words for _, words in elements):
+        assert wordy.batch() == bare.batch()
+    for _, words in elements:
+        words.pop("groups", None)
+    ungrouped = summed(json.dumps(list(map(sent, elements))).encode(), Media.json, RequestSums(MOMENT))
+    assert type(ungrouped.batch()) in (Batch, type(None))
     assert wordy.receipt().refused == sum(elements[index][0].get("count", 1) for index in refused)
+
+
+SALTS = {DAY: b"salt of today", DAY - 86_400: b"salt of yesterday"}
+COUNTING = ProfileReader((*DIVIDED, "bot"), country_reader("builtin"), frozenset(), bot_namer(), SALTS)
+COUNTING_ONE = ProfileReader(("utm_campaign",), country_reader("off"), frozenset(), salts=SALTS)
+
+
+def parts_of(batch: Batch | None) -> Iterator[tuple[Words, GroupCounts]]:
+    if isinstance(batch, WordyBatch):
+        yield batch.words, batch.groups
+        yield from ((one.words, one.groups) for one in batch.identified)
+
+
+def visitors_in(batch: Batch | None) -> Counter[tuple[int, str, int]]:
+    """Visitors of a batch by day, key and hash: keys of links, and stored keys of groups."""
+    found: Counter[tuple[int, str, int]] = Counter()
+    for words, groups in parts_of(batch):
+        for said in (words, groups.words):
+            for day, by_key in said.visitors.items():
+                found.update((day, key, visitor) for key, visitors in by_key.items() for visitor in visitors)
+    return found
+
+
+def in_groups(batch: Batch | None) -> Counter[tuple[str, str, int]]:
+    """Hits of groups by series, stored key and minute."""
+    found: Counter[tuple[str, str, int]] = Counter()
+    for _, groups in parts_of(batch):
+        for series, counts in (("people", groups.people), ("bots", groups.bots)):
+            for minute, by_key in counts.items():
+                found.update({(series, key, minute): count for key, count in by_key.items()})
+    return found
+
+
+@law
+@given(
+    st.lists(hits, max_size=10), st.sampled_from([COUNTING, COUNTING_ONE, READER]), st.sampled_from([1, PIECE_BYTES])
+)
+def test_visitors_and_groups_are_those_of_the_hits_one_by_one(
+    elements: list[Any], reader: ProfileReader, piece_bytes: int
+) -> None:
+    values = list(map(sent, elements))
+    sums = summed(json.dumps(values).encode(), Media.json, RequestSums(MOMENT, reader=reader), piece_bytes)
+    batch = sums.batch()
+    refused = {item.index for item in sums.receipt().items if item.status == "refused"}
+    visitors: Counter[tuple[int, str, int]] = Counter()
+    groups: Counter[tuple[str, str, int]] = Counter()
+    unknown, known, ids = 0, 0, set()
+    for index, hit in enumerate(values):
+        if index in refused or hit.get("id") in ids:
+            continue
+        ids |= {hit["id"]} if "id" in hit else set()
+        at, bot = hit.get("ts", NOW), hit.get("bot", hit.get("ua") == GOOGLEBOT)
+        day, keys = at - at % 86_400, [hit["key"], *(f"\0group:{name}" for name in hit.get("groups", ()))]
+        groups.update({("bots" if bot else "people", key, at - at % 60): hit.get("count", 1) for key in keys[1:]})
+        who = who_of(hit.get("visitor"), hit.get("ip"), hit.get("ua"))
+        if bot or reader.salts is None:
+            continue
+        if who is not None:
+            visitors.update((day, key, visitor_hash(SALTS[day], key, who)) for key in keys)
+            known += hit.get("count", 1)
+        elif reader is COUNTING_ONE and (hit.get("utm") or {}).get("campaign"):
+            unknown += hit.get("count", 1)
+    assert visitors_in(batch) == visitors
+    assert in_groups(batch) == groups
+    if reader is COUNTING_ONE:
+        told: Counter[bool] = Counter()
+        for (_, profile, _), count in divided(batch).items():
+            told[profile.unknown] += count
+        assert told == Counter({False: known, True: unknown})
+    if batch is not None:
+        assert decode_batch(encode_batch(batch)) == batch
+
+
+def test_the_same_visitor_is_another_on_another_day_at_another_link_and_under_another_salt() -> None:
+    who = who_of(None, "192.0.2.1", IPHONE)
+    assert who is not None
+    assert len({visitor_hash(salt, key, who) for salt in SALTS.values() for key in "ab"}) == 4
+    assert who_of(None, "192.0.2.1", None) is who_of(None, None, IPHONE) is None
+    assert who_of("ann", "192.0.2.1", IPHONE) == who_of("ann", None, None) != who_of("bob", None, None)
 
 
 # --- one by one -------------------------------------------------------------------------------------------------------
@@ -233,7 +319,7 @@ def test_fields_that_say_nothing_of_what_is_divided_are_counted() -> None:
         client = Client(reader=ProfileReader(("ref", "source"), country_reader("off"), frozenset()))
         client.send(values)
         languages = 2 if isinstance(values, list) else 1
-        assert client.routes.counters.ignored == {"ip": 1, "lang": languages, "visitor": 1, "groups": 1}
+        assert client.routes.counters.ignored == {"ip": 1, "lang": languages, "visitor": 1}
 
 
 def test_an_event_says_what_its_data_says() -> None:
@@ -250,7 +336,7 @@ def test_under_an_idempotency_key_words_belong_to_that_id() -> None:
     client.send([{"key": "a", "source": "qr"}, {"key": "a", "source": "qr", "id": "own"}], idempotency_key="all")
     (batch,) = client.intake.batches
     assert isinstance(batch, WordyBatch)
-    assert batch.words == {}
-    words: list[tuple[str, ProfileCounts]] = [(one.id, one.words) for one in batch.identified]
+    assert batch.words == Words()
+    words = [(one.id, one.words.counts) for one in batch.identified]
     assert words == [("all", {HOUR: {0: {"a": 1}}}), ("own", {HOUR: {0: {"a": 1}}})]
     assert all(isinstance(one, WordyIdentified) for one in batch.identified)

@@ -12,13 +12,13 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickcurve.keys import ALL_LINKS, breakdown_key
-from ingest.batch import Batch, Identified, WordyBatch, decode_batch, encode_batch
+from clickcurve.keys import ALL_LINKS, breakdown_key, group_key
+from ingest.batch import Batch, GroupCounts, Identified, Words, WordyBatch, decode_batch, encode_batch
 from ingest.buffer import Buffer, replay
 from ingest.buffered_words import PROFILE_BYTES
 from ingest.hit import Hit
 from ingest.journal.segment_format import Frame
-from ingest.reading.profile_table import batch_of, made_batch
+from ingest.reading.profile_table import SaidSums, batch_of, made_batch
 from ingest.slot_counts import PAIR_BYTES
 from ingest.words.profile import Profile
 
@@ -60,14 +60,13 @@ def values_in(buffer: Buffer, key: str = ALL_LINKS) -> Values:
 
 
 def batch_of_step(step: Step, id_: str) -> Batch:
-    words: dict[int, dict[Profile, dict[str, int]]] = {}
+    words = SaidSums()
     people: dict[int, dict[str, int]] = {}
     for key, minute, count, profile in step.hits:
         cell = people.setdefault(minute, {})
         cell[key] = cell.get(key, 0) + count
         if profile is not None:
-            cell = words.setdefault(minute - minute % 3_600, {}).setdefault(profile, {})
-            cell[key] = cell.get(key, 0) + count
+            words.words[minute - minute % 3_600][profile][key] += count
     return made_batch(people, {}, words, id_ if step.with_id else None, ())
 
 
@@ -183,8 +182,8 @@ def test_the_documented_batch_with_words_is_what_is_written_and_read() -> None:
         identified=[],
         dimensions=[first.dimensions, ("bot",)],
         profiles=[(0, first.values, False), (1, ("Googlebot",), False)],
-        words={HOUR: {0: {"a": 2}, 1: {"a": 1}}},
-        visitors={DAY: {"a": [0x123456789A]}},
+        words=Words({HOUR: {0: {"a": 2}, 1: {"a": 1}}}, {DAY: {"a": [0x123456789A]}}),
+        groups=GroupCounts({MINUTE: {group_key("news"): 3}}),
     )
     assert documented[:1] == b"w"
     assert encode_batch(batch) == documented

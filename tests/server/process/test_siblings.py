@@ -17,12 +17,14 @@ import msgspec
 import pytest
 from hypothesis import given
 
+from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, PendingBreakdown
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.row import Delta, Pending
-from clickcurve.keys import ALL_LINKS, link_key
+from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
 from query.reader import Reader
-from server.process.siblings import MINUTES_MOST, Answering, Said, Siblings, answer_of
+from server.process.siblings import Answering, Siblings
+from server.process.unflushed import NUMBERS_MOST, Said, answer_of
 from storage.contract import StoredLink
 from testing.client import Clickcurve
 from testing.server import RunningServer
@@ -50,6 +52,10 @@ class Neighbour:
         if pending and not self.claimed:
             raise StoreUnavailable("not reached yet")
         return [(each, each.flush() or self.owner.flushes + 1 + self.owner.is_flushing) for each in pending]
+
+    def numbered_breakdowns(self, key: str) -> Sequence[tuple[PendingBreakdown, int]]:
+        delta = BreakdownDelta({"ref": {0: {"a.example": 3}}}, {0: {7, 8}}, {0: 2})
+        return [(PendingBreakdown(1, lambda: 5, delta), 5)]
 
     async def erased_elsewhere(self, key: str) -> None:
         self.erased.append(key)
@@ -84,7 +90,8 @@ def test_whatever_is_flushed_between_an_answer_and_the_row_each_hit_counts_once(
     async def elsewhere(key: str) -> Sequence[Pending]:
         answers = [answer for each in neighbours for answer in said(each, key)]
         play(between)
-        return [part.pending() for parts in answers if isinstance(parts, list) for part in parts]
+        pending = [part.pending() for parts in answers if isinstance(parts, list) for part in parts]
+        return [each for each in pending if isinstance(each, Pending)]
 
     async def rows(key: str) -> StoredLink:
         play(during)
@@ -114,11 +121,22 @@ def test_an_owner_says_why_it_cannot_answer() -> None:
     assert [(part.owner, part.flush, part.people) for part in parts] == [(1, 1, {NOW: 3})]
 
 
+def test_what_an_owner_says_of_a_breakdown_comes_over_as_it_was() -> None:
+    owner = Neighbour(QueriedNodes(now=NOW).owners[0])
+    (parts,) = said(owner, breakdown_key("k"))
+    assert isinstance(parts, list)
+    (pending,) = [part.pending() for part in parts]
+    assert isinstance(pending, PendingBreakdown)
+    assert (pending.owner, pending.flush()) == (1, 5)
+    assert pending.delta == BreakdownDelta({"ref": {0: {"a.example": 3}}}, {0: {7, 8}}, {0: 2})
+    assert parts[0].size() == 3
+
+
 def test_an_answer_is_bounded() -> None:
     class Large(Neighbour):
         def numbered(self, key: str) -> Sequence[tuple[Pending, int]]:
             opening = 2**70 if key == "opening" else 0
-            minutes = MINUTES_MOST if key == "minutes" else 1
+            minutes = NUMBERS_MOST if key == "minutes" else 1
             return [(Pending(1, lambda: 7, Delta(dict.fromkeys(range(0, 60 * minutes, 60), 1), {}, opening)), 7)]
 
     owner = Large(QueriedNodes(now=NOW).owners[0])

@@ -38,7 +38,7 @@ def test_of_a_person_only_words_reach_the_disk(serve: Serve, data: Path) -> None
         metrics = client.metrics()
     assert [answer["counted"] for answer in answers] == [3, 1]
     assert [item["field"] for item in answers[0]["items"]] == ["ip", "ip", "visitor"]
-    assert metrics['clickcurve_ignored_fields_total{field="visitor",journal="journal-1"}'] == 4
+    assert not [name for name in metrics if name.startswith("clickcurve_ignored_fields_total")]
     server.kill()
     journal = b"".join(path.read_bytes() for path in (data / "journal-1").iterdir())
     for kept in (b"news.example", b"DE", b"desktop", b"Firefox", b"spring", b"blue", b"Googlebot"):

@@ -235,3 +235,23 @@ def test_a_server_writes_on_while_its_database_is_copied(path: Path, target: Pat
                 assert report.people > 0
         assert [record.owner for record in store.owners()] == [1]
         writer.kill()
+
+
+def test_a_backup_has_breakdowns_and_no_salt(path: Path, target: Path) -> None:
+    with opened(path) as store:
+        Flusher(store, 1, divided=True).flush({"a": hits((0, 5))})
+        store.note("since:ref", "7")
+        store.note("salt:0", secret := "marker-of-a-salt" * 4)
+        backup(path, target)
+    with opened(target) as copy:
+        assert copy.notes() == {"since:ref": "7"}
+        assert verify(copy, CLICKS).rows == 4
+    assert secret.encode() not in target.read_bytes()
+
+
+def test_a_dropped_salt_leaves_no_bytes(path: Path) -> None:
+    with opened(path) as store:
+        store.note("salt:0", secret := "marker-of-a-salt" * 4)
+        store.drop_notes(["salt:0"])
+    assert whole(path)
+    assert secret.encode() not in b"".join(file.read_bytes() for file in path.parent.iterdir())

@@ -260,3 +260,22 @@ def test_owners_that_have_no_rows_are_copied_too(make: Make, kind: str) -> None:
     copied(source, target)
     assert target.owners() == source.owners()
     assert [owner.sums for owner in copied(source, target).owners] == [None] * 3
+
+
+# --- breakdowns -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "cassandra"])
+def test_a_copy_is_divided_since_no_earlier_than_either_and_has_no_salts(make: Make, kind: str) -> None:
+    source, target = filled(make("memory")), make(kind)
+    notes = {"since:ref": "0", "since:os": "700", "salt:0": "secret"}
+    for name, value in notes.items():
+        source.note(name, value)
+    copied(source, target)
+    assert target.notes() == {"since:ref": "0", "since:os": "700"}
+    other = make("memory")
+    Flusher(other, 1).flush({"a": hits((0, 1))})
+    stored = other.owner(1)
+    assert stored is not None
+    other.close_owner(Held(1, stored.epoch, stored.holder))
+    other.note("since:ref", "900")
+    copied(other, target)
+    assert target.notes() == {"since:ref": "900", "since:os": str(NOW_US // 1_000_000)}

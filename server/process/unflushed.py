@@ -1,0 +1,118 @@
+"""What workers say to each other of hits that are not stored yet: questions and answers, and their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, PendingBreakdown
+from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
+from clickcurve.buckets.row import Delta, Pending
+from clickcurve.keys import is_breakdown
+
+NUMBERS_MOST = 100_000  # in one answer, some 1.5 MB; the keys after that are left out, and the answer says so
+
+AnyPending = Pending | PendingBreakdown  # of a breakdown's key the latter
+
+
+class Asked(Protocol):
+    """What a worker is asked for: `Unstored` says what its answers mean."""
+
+    def numbered(self, key: str) -> Sequence[tuple[Pending, int]]: ...
+
+    def numbered_breakdowns(self, key: str) -> Sequence[tuple[PendingBreakdown, int]]: ...
+
+    async def erased_elsewhere(self, key: str) -> None: ...
+
+
+class Wanted(msgspec.Struct, array_like=True):
+    """Stored keys whose pending hits are wanted, and links that the asking worker has erased."""
+
+    keys: list[str]
+    erased: list[str]
+
+
+class UnflushedWords(msgspec.Struct, array_like=True):
+    """What pending hits add to a breakdown, as BreakdownDelta has it."""
+
+    values: dict[str, dict[int, dict[str, int]]]
+    visitors: dict[int, list[int]]
+    unknown: dict[int, int]
+
+
+class Unflushed(msgspec.Struct, array_like=True):
+    """Pending hits of one row that one flush moves. flush: the least number that it can get. words: of a breakdown."""
+
+    owner: int
+    flush: int
+    people: dict[int, int] = msgspec.field(default_factory=dict)
+    bots: dict[int, int] = msgspec.field(default_factory=dict)
+    opening: int = 0
+    erased: int = 0
+    erased_bots: int = 0
+    words: UnflushedWords | None = None
+
+    def size(self) -> int:
+        """Returns how many numbers it has, nearly."""
+        words = self.words
+        if words is None:
+            return len(self.people) + len(self.bots)
+        values = sum(len(found) for hours in words.values.values() for found in hours.values())
+        return values + sum(map(len, words.visitors.values()))
+
+    def pending(self) -> AnyPending:
+        words = self.words
+        if words is not None:
+            visitors = {day: set(found) for day, found in words.visitors.items()}
+            return PendingBreakdown(
+                self.owner, lambda: self.flush, BreakdownDelta(words.values, visitors, words.unknown)
+            )
+        delta = Delta(self.people, self.bots, self.opening, self.erased, self.erased_bots)
+        return Pending(self.owner, lambda: self.flush, delta)
+
+
+Said = list[Unflushed] | str | None  # of one key: its pending hits; why it cannot be read; None: nothing that holds
+ENCODER = msgspec.msgpack.Encoder()
+QUESTIONS = msgspec.msgpack.Decoder(Wanted)
+ANSWERS = msgspec.msgpack.Decoder(list[Said])
+
+
+def answer_of(asked: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
+    """Returns what the worker says of each key, packed."""
+    said = []
+    room = NUMBERS_MOST
+    for key in keys:
+        parts = _said(asked, key)
+        if isinstance(parts, list):
+            room -= sum(part.size() for part in parts)
+        try:
+            said.append(msgspec.Raw(ENCODER.encode(parts if room >= 0 else None)))
+        except OverflowError:  # imported openings can add up to more than 64 bits
+            said.append(msgspec.Raw(ENCODER.encode(None)))
+    return said
+
+
+def _said(asked: Asked, key: str) -> Said:
+    try:
+        if is_breakdown(key):
+            return [_words_part(pending, flush) for pending, flush in asked.numbered_breakdowns(key)]
+        return [_part(pending, flush) for pending, flush in asked.numbered(key)]
+    except RowCorrupt as error:
+        return error.detail
+    except StoreUnavailable:
+        return None  # not claimed yet: nobody knows which number its flush will have
+
+
+def _part(pending: Pending, flush: int) -> Unflushed:
+    delta = pending.delta
+    people, bots = dict(delta.people), dict(delta.bots)
+    return Unflushed(pending.owner, flush, people, bots, delta.opening, delta.erased, delta.erased_bots)
+
+
+def _words_part(pending: PendingBreakdown, flush: int) -> Unflushed:
+    delta = pending.delta
+    values = {name: {hour: dict(found) for hour, found in hours.items()} for name, hours in delta.values.items()}
+    visitors = {day: sorted(found) for day, found in delta.visitors.items()}
+    return Unflushed(pending.owner, flush, words=UnflushedWords(values, visitors, dict(delta.unknown)))
