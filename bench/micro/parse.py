@@ -51,7 +51,7 @@ def iso(_: random.Random, key: str, place: int) -> str:
 
 
 def nested(rng: random.Random, key: str, place: int) -> str:
-    return f'{{"key":"{key}","geo":{{"country":"DE"}},"tags":["a","b"],"ts":{NOW - 600 + place}}}'
+    return f'{{"key":"{key}","geo":{{"country":"DE"}},"labels":["a","b"],"ts":{NOW - 600 + place}}}'
 
 
 def bodies(make: Make, hits: int) -> tuple[bytes, bytes]:

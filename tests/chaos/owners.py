@@ -8,7 +8,8 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ CLOCK_IS_WRONG = "tests.chaos.ahead"
 LOOK_EVERY_S = 0.1
 READY_WITHIN_S = 120.0
 CALM_WITHIN_S = 120.0
-_FLUSHED = b'"event": "flush"'
 
 
 def wrong_clock(ahead_s: int) -> dict[str, str]:
@@ -127,7 +127,7 @@ class Owner:
         """How many flushes its log has told of by now, since its very first start."""
         self._line += self._news()
         told, _, self._line = self._line.rpartition(b"\n")
-        self._flushes += told.count(_FLUSHED)
+        self._flushes += sum(line.get("event") == "flush" for line in logged(told.decode()))
         return self._flushes
 
     def _news(self) -> bytes:
@@ -141,17 +141,14 @@ class Owner:
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """The lines of its log that tell of this event."""
-        lines = self.server.output().rpartition("\n")[0].splitlines()
-        said = (json.loads(line) for line in lines if line.startswith("{"))
-        return [line for line in said if line.get("event") == name]
+        return [line for line in logged(self.server.output().rpartition("\n")[0]) if line.get("event") == name]
 
     def troubles(self) -> list[str]:
         """What an owner must never say in a campaign: that it was overtaken, or that it met an error of its own."""
-        return [
-            f"owner {self.number} said: {line[:2000]}"
-            for line in self.server.output().splitlines()
-            if '"traceback"' in line or '"level": "error"' in line or line.startswith("Traceback")
-        ]
+        output = self.server.output()
+        errors = [line for line in logged(output) if "traceback" in line or line.get("level") == "error"]
+        bare = [line for line in output.splitlines() if line.startswith("Traceback")]
+        return [f"owner {self.number} said: {str(line)[:2000]}" for line in (*errors, *bare)]
 
     async def calm(self) -> None:
         """Wait until all it has accepted is in the store."""
@@ -161,6 +158,14 @@ class Owner:
             assert time.monotonic() < late, f"never flushes: {self._last_words()}"
             await asyncio.sleep(LOOK_EVERY_S)
         wire.close()
+
+
+def logged(output: str) -> Iterator[dict[str, Any]]:
+    """The lines of a log; one that a kill has cut short is none."""
+    for line in output.splitlines():
+        with suppress(json.JSONDecodeError):
+            if line.startswith("{"):
+                yield json.loads(line)
 
 
 async def is_empty(wire: Wire) -> bool:

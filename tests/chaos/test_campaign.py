@@ -69,6 +69,7 @@ def test_nothing_is_lost_or_doubled_on_a_ring_that_breaks(
     assert found.auditor.sums()[Outcome.acknowledged] > 500, "too little was posted to show anything"
     assert found.readers.reads > 100 and found.readers.certain > 500, "too little was read to show anything"
     assert found.writers.sent_to_two > 50
+    assert min(found.flushes) > 0, "no owner's flushes were seen, so other owners' hits were never certain"
     done = found.faults
     assert done.answers_dropped > done.conditional_answers_dropped > 0
     assert min(done.nodes_killed, done.nodes_suspended, done.owners_killed, done.owners_paused) > 0
