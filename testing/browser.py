@@ -106,7 +106,9 @@ class Browser:
         page = Page(self, session)
         for domain in ("Page", "Runtime", "Network", "Log"):
             page.call(f"{domain}.enable")
-        page.resize(width, height)
+        page.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         page.call("Emulation.setEmulatedMedia", features=features)
         if not scripts:
@@ -152,12 +154,6 @@ class Page:
             for each in self._browser.events
             if each.get("method") == method and each.get("sessionId") == self._session
         ]
-
-    def resize(self, width: int, height: int) -> None:
-        """Gives the page a screen of this size; below 600 pixels it is a phone's."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
-        )
 
     def open(self, url: str) -> None:
         """Goes to an address and waits until it is loaded."""

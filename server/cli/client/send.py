@@ -29,6 +29,14 @@ SUMS = ("counted", "duplicate", "late", "refused")
 @click.option("--id", "hit_id", help="An id: the hit counts once, however often it is sent within 48 hours.")
 @click.option("--bot", is_flag=True, help="It was a bot.")
 @click.option("--ua", help="The visitor's user agent, which tells bots from people.")
+@click.option("--ref", help="Where the visitor came from: a URL or a host.")
+@click.option("--country", help="The visitor's country, as DE.")
+@click.option("--ip", help="The visitor's address, of which the country is kept.")
+@click.option("--lang", help="The visitor's language, as de-AT.")
+@click.option("--source", "put_up", help="Where the link was put up, as qr.")
+@click.option("--campaign", help="The campaign that the link is part of.")
+@click.option("--visitor", help="A name for the visitor, which is hashed at once.")
+@click.option("--group", "groups", multiple=True, help="A group to count it in too; up to 4.")
 @with_settings("url", "token", "config")
 def send_command(settings: Settings, key: str | None, source: BinaryIO | None, **fields: Any) -> Result:
     """Send one hit of the link KEY, or a file of hits, to a running server.
@@ -40,12 +48,13 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
     Examples:
       clickcurve send launch
       clickcurve send launch --count 5 --ts 2026-01-31T12:00
+      clickcurve send launch --ref https://news.example/ --country DE --group blog
       echo '{"key": "launch", "ts": 1767225600}' | clickcurve send --file -
     """
     if (key is None) == (source is None):
         raise Failed("send takes one KEY, or --file with many hits", USAGE)
     if source is not None and any(fields.values()):
-        raise Failed("--ts, --count, --id, --bot and --ua belong to a KEY; in a file each hit has its own", USAGE)
+        raise Failed("options that say something of a hit belong to a KEY; in a file each hit has its own", USAGE)
     sums: Counter[str] = Counter()
     with NamedServer(settings) as client:
         if source is None:
@@ -58,9 +67,12 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
     return Result([text], [found], FAILED if found["refused"] else 0)
 
 
-def _hit(key: str | None, ts: str | None, count: int | None, hit_id: str | None, bot: bool, ua: str | None) -> bytes:
-    when = None if ts is None else parse_time("ts", ts).utc_s
-    fields = {"key": key, "ts": when, "count": count, "id": hit_id, "bot": bot or None, "ua": ua}
+def _hit(key: str | None, ts: str | None, hit_id: str | None, put_up: str | None, **given: Any) -> bytes:
+    campaign, groups = given.pop("campaign"), given.pop("groups")
+    fields = given | {"key": key, "id": hit_id, "source": put_up, "bot": given["bot"] or None}
+    fields["ts"] = None if ts is None else parse_time("ts", ts).utc_s
+    fields["utm"] = None if campaign is None else {"campaign": campaign}
+    fields["groups"] = list(groups) or None
     return json.dumps({name: value for name, value in fields.items() if value is not None}).encode()
 
 
