@@ -149,7 +149,7 @@ def make_queries(
     """Joins what a worker's answers are made of; parameters as of `create_app`."""
     links, groups = (
         Lists(kind, store, unstored.pending, buffered, lambda: unstored.flushes)
-        for kind, buffered in ((LINK, unstored.buffered_links), (GROUP, set))
+        for kind, buffered in ((LINK, unstored.buffered_links), (GROUP, unstored.buffered_groups))
     )
     elsewhere = None if siblings is None else siblings.pending
     return Queries(Reader(store.rows, unstored.pending, owner.revisit, store.ladder, elsewhere), links, groups, clock)

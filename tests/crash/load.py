@@ -12,7 +12,6 @@ from typing import Any
 
 from tests.audit.auditor import Auditor, Hit, Outcome, Sent
 from tests.audit.hit_source import HitSource
-from tests.audit.words import fields_of
 from tests.crash.wire import Unanswered, Unreachable, Wire
 
 DAY_S = 86_400
@@ -98,14 +97,24 @@ class Requests:
         return f"{self._source.prefix}id-{next(self._numbers)}"
 
     def _body(self, hit: Hit, with_id: bool = False) -> dict[str, Any]:
-        said: dict[str, Any] = {"key": hit.key, "count": hit.count, **fields_of(hit)}
+        said: dict[str, Any] = {"key": hit.key, "count": hit.count}
         if age_s := self._chance.choice(AGES_S):
             said["ts"] = int(time.time()) - age_s
         if self._chance.random() < 0.2:
             said["bot"] = True
         if with_id:
             said["id"] = self._id()
+        if (group := group_of_key(hit.key)) is not None:
+            said["groups"] = [group, group, EVERY]
         return said
+
+
+EVERY = "every"  # a group that all hits name which name one
+
+
+def group_of_key(key: str) -> str | None:
+    """The group that all hits of this key name, so that it has the link's total; None: they name none."""
+    return f"of {key}" if key.endswith("7") and "one-" not in key else None
 
 
 async def send(wire: Wire, request: Request) -> Outcome:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -14,7 +13,7 @@ import click
 
 from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.keys import ALL_LINKS, breakdown_of, link_key
+from clickcurve.keys import ALL_LINKS, group_key, link_key
 from clickcurve.visible import json_line
 from server import clock
 from server.cli.main import FAILED, Failed
@@ -23,7 +22,6 @@ from server.cli.output import Result, note, reports
 from server.settings import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
-from storage.tools.breakdown_dump import breakdown_lines, breakdown_objects
 from storage.tools.dump import dump_lines, dump_object, read_rows
 from storage.tools.export import export
 from storage.tools.verify import Report, verify
@@ -70,20 +68,29 @@ def verify_command(settings: Settings) -> Result:
 
 def _verified_lines(report: Report) -> Iterator[str]:
     yield from report.broken
+    groups = f" and {report.groups:,} groups" if report.groups else ""
     yield (
-        f"{report.rows:,} rows of {report.links:,} links checked: {report.people:,} hits of people, "
+        f"{report.rows:,} rows of {report.links:,} links{groups} checked: {report.people:,} hits of people, "
         f"{report.bots:,} of bots, {report.erased:,} erased; {report.broken_rows:,} rows break a law"
     )
     for owner in report.under_way:
         yield f"owner {owner} is in the middle of a flush; its sums were not compared"
 
 
+def stored_keys(key: str | None, all_links: bool, group: str | None) -> list[str]:
+    """Returns the stored keys of the rows that flags name: none, one, or several to be refused."""
+    links = [] if key is None else [link_key(key)]
+    groups = [] if group is None else [group_key(group)]
+    return [*([ALL_LINKS] if all_links else []), *links, *groups]
+
+
 @reports("dump")
 @click.argument("key", required=False)
 @click.option("--all-links", is_flag=True, help="The row of all links together, instead of a KEY.")
+@click.option("--group", help="The row of this group, instead of a KEY.")
 @with_settings("data", "store", "ladder", "config")
-def dump_command(settings: Settings, key: str | None, all_links: bool) -> Result:
-    """Show the stored rows of the link KEY, and its breakdowns: per owner what a row says of itself, then its buckets.
+def dump_command(settings: Settings, key: str | None, all_links: bool, group: str | None) -> Result:
+    """Show the stored rows of the link KEY: per owner what the row says of itself, then bucket by bucket.
 
     Hits that a running server has not flushed yet are not in it.
 
@@ -92,13 +99,13 @@ def dump_command(settings: Settings, key: str | None, all_links: bool) -> Result
       clickcurve dump launch
       clickcurve dump --all-links --data /var/lib/clickcurve
     """
-    if (key is None) is not all_links:
-        raise click.UsageError("dump takes a KEY, or --all-links")
-    stored = ALL_LINKS if key is None else link_key(key)
+    named = stored_keys(key, all_links, group)
+    if len(named) != 1:
+        raise click.UsageError("dump takes a KEY, --all-links or --group")
+    (stored,) = named
     with reading(settings) as (store, ladder):
-        found, divided = (asyncio.run(read_rows(store, each)) for each in (stored, breakdown_of(stored)))
-    lines = chain(dump_lines(found, ladder), breakdown_lines(divided))
-    return Result(lines, [dump_object(found, ladder) | {"breakdowns": breakdown_objects(divided)}])
+        found = asyncio.run(read_rows(store, stored))
+    return Result(dump_lines(found, ladder), [dump_object(found, ladder)])
 
 
 @reports("export")
@@ -111,8 +118,7 @@ def export_command(settings: Settings, out: TextIO | None) -> Result:
     One line a link:
       {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...]}
 
-    Where hits said something, "by" has [start, end, {value: count}, other, slack] for each dimension. Hits that a
-    running server has not flushed yet are not in it.
+    Hits that a running server has not flushed yet are not in it.
 
     \b
     Examples:
