@@ -23,6 +23,7 @@ from server.cli.output import note
 from server.settings import Settings
 
 SOURCE = "demo"
+DIMENSIONS = ("ref", "country", "device", "source")  # that the visitors say, unless the settings name others
 
 
 @click.command("demo")
@@ -45,6 +46,8 @@ def demo_command(settings: Settings, quiet: bool) -> None:
     with _demo_folder(settings) as data:
         port = settings.port or _free_port(settings.host)
         settings = replace(settings, data=data, port=port, store=f"sqlite:///{data}/clickcurve.db")
+        if settings.origins["breakdown_dimensions"] == "default":
+            settings = replace(settings, breakdown_dimensions=DIMENSIONS)
         asyncio.run(_fill(settings))
         note(f"a year of made-up traffic is in {data}; Ctrl-C ends it")
         if not quiet:
