@@ -204,7 +204,7 @@ class ChunkReader:
         except HitRejected as error:
             sums.refuse(error, total if isinstance(total, int) and total > 0 else 1, "history")
         else:
-            sums.add_history(history.key, history.people, history.bots, history.opening)
+            sums.add_history(history.key, history.people, history.bots, history.opening, history.words)
 
 
 def _decoded(decode: Callable[[bytes], _Decoded], piece: bytes) -> _Decoded | None:

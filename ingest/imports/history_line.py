@@ -1,6 +1,7 @@
 """A link's past in one line of JSON, from another product or from an export of this one.
 
-    {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...]}
+    {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...],
+     "by": {"ref": [[start, end, {"news.example": 3}, other, slack], ...]}}
 
 `key` is required, of the others at least one that counts something. `total` is people, and must be the opening plus
 the buckets; the opening may be left out and is then what the total has beyond the buckets, so `{"key", "total"}` alone
@@ -10,27 +11,34 @@ A bucket lands exactly when it nests in the bucket that is kept at its time, whi
 wider one would have to be placed somewhere by guess, so the line is refused, unless the caller asks that it count at
 its start. A line counts whole or not at all.
 
+`by` has the breakdown: buckets as `clickcurve.buckets.breakdowns` has them, each of which lands where it was. No
+dimension may hold more hits than the line's buckets.
+
 The row's first and last hit bound when its hits were. So where a line does not say its own, the first hit is taken to
 be in the first minute of the first bucket, and the last hit in the last minute of the last one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import msgspec
 
-from clickcurve.buckets.errors import HitRejected
-from clickcurve.buckets.ladder import Ladder, fold_day
+from clickcurve.buckets.breakdowns.breakdown import CUT_OFF, CUT_SLACK
+from clickcurve.buckets.errors import HitRejected, SettingInvalid
+from clickcurve.buckets.ladder import HOUR_S, Ladder, fold_day
 from clickcurve.keys import require_key
 from clickcurve.problem import shown
 from clickcurve.times import iso_seconds
 from ingest.hit import Moment, minute_start, ts_of
+from ingest.words.dimensions import BOT, DIMENSION_RULE, dimensions_of
+from ingest.words.text import VALUE_BYTES, cut, text_of
 
 MAX_COUNT = 10**15  # of one number in a line
 _STEP_BUCKETS = 512
+BY_RULE = "lists of [start of an hour, end, {value: count}, other, slack], slack no more than other"
 BUCKETS_RULE = "a list of [start, end, people, bots], in order, without overlap"
 
 _When = int | float | str
@@ -53,16 +61,21 @@ class HistoryLine(msgspec.Struct):
     last_hit: _When | None = None
     opening: int | None = None
     buckets: list[tuple[_When, _When, int, int]] | None = None
+    by: dict[str, list[tuple[_When, _When, dict[str, int], int, int]]] | None = None
 
 
 @dataclass(slots=True)
 class LinkHistory:
-    """What a line adds: minute start -> count (> 0) of people and of bots, and the opening."""
+    """What a line adds: minute start -> count (> 0) of people and of bots, and the opening.
+
+    words: (dimension, start of an hour, value, count) of the breakdown, as BreakdownDelta has them.
+    """
 
     key: str
     opening: int = 0
     people: dict[int, int] = field(default_factory=dict)
     bots: dict[int, int] = field(default_factory=dict)
+    words: list[tuple[str, int, str, int]] = field(default_factory=list)
 
     def add(self, minute: int, people: int, bots: int) -> None:
         if people:
@@ -122,7 +135,36 @@ def history_steps(
         ):
             at = until  # one hit has one minute
         _add_bucket(history, bucket, at, max(at, until))
+    yield from _word_steps(history, values.by or {}, moment)
     return history
+
+
+def _word_steps(
+    history: LinkHistory, by: Mapping[str, Sequence[tuple[_When, _When, dict[str, int], int, int]]], moment: Moment
+) -> Generator[None, None, None]:
+    """Adds a breakdown; raises HitRejected for one that cannot be."""
+    try:
+        dimensions_of(list(by))
+    except SettingInvalid as error:
+        raise HitRejected(error.detail, field="by", value=shown(error.value), rule=DIMENSION_RULE) from None
+    for name, buckets in by.items():
+        recorded = 0
+        for number, (raw_start, _, values, other, slack) in enumerate(buckets, 1):
+            if number % _STEP_BUCKETS == 0:
+                yield
+            start = ts_of(raw_start, moment)
+            if start % HOUR_S or not 0 <= slack <= other or (other and not slack):
+                raise HitRejected(f"a bucket of {name} is none", field="by", value=shown(raw_start), rule=BY_RULE)
+            for value, count in (*values.items(), (CUT_OFF, other), (CUT_SLACK, slack)):
+                if value not in (CUT_OFF, CUT_SLACK) and cut(text_of(value, "by", BY_RULE, VALUE_BYTES)) != value:
+                    raise HitRejected("a value is too long", field="by", value=shown(value), rule=BY_RULE)
+                if _count("by", count):
+                    history.words.append((name, start, value, count))
+                    recorded += count if value != CUT_SLACK else 0
+        counted = sum((history.bots if name == BOT else history.people).values())
+        if recorded > counted:
+            detail = f"{name} divides {recorded} hits, the buckets hold {counted}"
+            raise HitRejected(detail, field="by", value=recorded, rule="no more than the buckets have")
 
 
 def _add_bucket(history: LinkHistory, bucket: _Bucket, at: int, until: int) -> None:

@@ -43,7 +43,7 @@ from ingest.reading.profile_table import (
     said_by_agents,
 )
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt
-from ingest.words.profile import NO_DIMENSIONS, ProfileReader
+from ingest.words.profile import NO_DIMENSIONS, Profile, ProfileReader
 from ingest.words.visitor import visitor_hash, who_of
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
@@ -244,8 +244,20 @@ class RequestSums:
         self._ids[id_] = index
         self._with_id.append(hit)
 
-    def add_history(self, key: str, people: Mapping[int, int], bots: Mapping[int, int], opening: int) -> None:
-        """Adds what one object tells of a link's past: minute start -> count, and a count without dates."""
+    def add_history(
+        self,
+        key: str,
+        people: Mapping[int, int],
+        bots: Mapping[int, int],
+        opening: int,
+        words: Sequence[tuple[str, int, str, int]] = (),
+    ) -> None:
+        """Adds what one object tells of a link's past: minute start -> count, and a count without dates.
+
+        words: dimension, start of an hour, value, count.
+        """
+        for dimension, hour, value, count in words:
+            self._said.words[hour][Profile((dimension,), (value,))][key] += count
         for counts, past in ((self._people, people), (self._bots, bots)):
             for minute, count in past.items():
                 cell = counts.setdefault(minute, {})

@@ -96,7 +96,7 @@ class ProfileReader:
         self._own_hosts = own_hosts
         self.wants_agents = self._wants(*Agent._fields)
         self.wants_bots = BOT in dimensions
-        self._agent = AgentReader().read if self.wants_agents else lambda agent: NO_AGENT
+        self._agent_reader: AgentReader | None = None
         self._tags = [name.removeprefix(TAG) for name in self.dimensions if name.startswith(TAG)]
         self.ignored = self._ignored_fields()
         self._bot_name = bot_name
@@ -191,7 +191,11 @@ class ProfileReader:
         return self._country_of(address) if "country" in self.dimensions else UNKNOWN
 
     def _agent_values(self, agent: str) -> Mapping[str, str]:
-        return self._agent(agent)._asdict()
+        if not self.wants_agents:
+            return NO_AGENT._asdict()
+        if self._agent_reader is None:  # 0.4 s and 40 MB, which a server without agents is spared
+            self._agent_reader = AgentReader()
+        return self._agent_reader.read(agent)._asdict()
 
     def _of_agent(self, value: object) -> Mapping[str, str]:
         return self._agents(value) if isinstance(value, str) else {}

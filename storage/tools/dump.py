@@ -36,7 +36,7 @@ def dump_lines(found: LinkDump, ladder: Ladder) -> Iterator[str]:
     link, owners = found.link, found.owners
     yield f"key {found.key!r}: rows of {len(link.rows)} owner{'s' if len(link.rows) != 1 else ''}"
     if link.erased_at:
-        yield f"erased at {_utc(link.erased_at // SECOND_US)}: rows that do not know of it count for nothing"
+        yield f"erased at {utc(link.erased_at // SECOND_US)}: rows that do not know of it count for nothing"
     for stored in link.rows:
         yield ""
         yield _whose_row(stored, owners.get(stored.owner))
@@ -100,12 +100,12 @@ def _whose_row(stored: StoredRow, record: OwnerRecord | None) -> str:
 
 
 def _header_lines(row: Row) -> Iterator[str]:
-    yield f"  mark {row.mark}, folded to {_utc(row.fold_day * DAY_S)}"
+    yield f"  mark {row.mark}, folded to {utc(row.fold_day * DAY_S)}"
     yield f"  people {row.lifetime}, of them without dates {row.opening}; bots {row.bots}"
     if row.first is not None and row.last is not None:
-        yield f"  first hit {_utc(row.first)}, last hit {_utc(row.last)}"
+        yield f"  first hit {utc(row.first)}, last hit {utc(row.last)}"
     if row.erased_at:
-        yield f"  erased at {_utc(row.erased_at // SECOND_US)}: people {row.erased}, bots {row.erased_bots} until then"
+        yield f"  erased at {utc(row.erased_at // SECOND_US)}: people {row.erased}, bots {row.erased_bots} until then"
 
 
 def _tier_lines(name: str, bucket: Callable[[int], tuple[int, int]], cells: Cells) -> Iterator[str]:
@@ -113,10 +113,11 @@ def _tier_lines(name: str, bucket: Callable[[int], tuple[int, int]], cells: Cell
     if starts:
         yield f"  {name}: {len(starts)} buckets, {sum(counts)} hits"
     for start, count in zip(starts, counts, strict=False):
-        yield f"    {_utc(start)} .. {_utc(bucket(start)[1])}  {count}"
+        yield f"    {utc(start)} .. {utc(bucket(start)[1])}  {count}"
 
 
-def _utc(t: int) -> str:
+def utc(t: int) -> str:
+    """Returns a time for people; what is none as the number of its second."""
     try:
         return datetime.fromtimestamp(t, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError):

@@ -2,57 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, Breakdown, merge_breakdowns
+from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.row import Row, fold, merge
-from clickcurve.keys import link_of
-from storage.contract import Store, StoredLink
-from storage.tools.verify import each_link, row_name
+from clickcurve.keys import breakdown_of, link_of
+from storage.contract import OwnRow, Store, StoredLink
+from storage.tools.verify import pages, row_name
 
 
 def export(store: Store, ladder: Ladder, now: int, damaged: Callable[[str], object]) -> Iterator[dict[str, Any]]:
     """Yields one object for each link that has hits, in the store's order, summed over owners and folded to `now`:
 
-        {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...]}
+        {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...],
+         "by": {"ref": [[start, end, {"news.example": 3}, other, slack], ...]}}
 
-    `now` is in epoch seconds. Erased links, the row of all links and other namespaces are left out. Each page of the
-    walk is one consistent view, so a slow reader delays nothing. A link with a damaged row is left out, and `damaged`
-    called with a sentence that names it. Raises StoreUnavailable.
+    `now` is in epoch seconds. `by` is there if hits said something; it has no visitors. Erased links, the row of all
+    links and other namespaces are left out. Each link is as of one moment, so a slow reader delays nothing. A link with
+    a damaged row is left out, and `damaged` called with a sentence that names it. Raises StoreUnavailable.
     """
     day = fold_day(now)
-    for key, link in each_link(store):
-        name = link_of(key)
-        if name is None:
-            continue
-        try:
-            row = fold(merge(_live(key, link), ladder), day, ladder)
-        except RowCorrupt as error:
-            damaged(error.detail)
-            continue
-        if row.lifetime or row.bots:
-            yield {
-                "key": name,
-                "total": row.lifetime,
-                "bots": row.bots,
-                "first_hit": row.first,
-                "last_hit": row.last,
-                "opening": row.opening,
-                "buckets": _bucket_list(row, ladder),
-            }
+    for page in pages(store):
+        links = [(key, link) for key, link in page if link_of(key) is not None]
+        own = _own_rows(store, links)
+        for key, link in links:
+            try:
+                rows = [live for row in link.rows if (live := _live(key, row.owner, own[row.owner])) is not None]
+                row = fold(merge((row for row, _ in rows), ladder), day, ladder)
+                breakdown = merge_breakdowns([found for _, found in rows if found is not None], row.fold_day, BREAKDOWN)
+            except RowCorrupt as error:
+                damaged(error.detail)
+                continue
+            if row.lifetime or row.bots:
+                yield {
+                    "key": link_of(key),
+                    "total": row.lifetime,
+                    "bots": row.bots,
+                    "first_hit": row.first,
+                    "last_hit": row.last,
+                    "opening": row.opening,
+                    "buckets": _bucket_list(row, ladder),
+                } | ({"by": by} if (by := _by(breakdown)) else {})
 
 
-def _live(key: str, link: StoredLink) -> Iterator[Row]:
-    for stored in link.rows:
-        try:
-            row = decode(stored.data)
-        except RowCorrupt as error:
-            raise RowCorrupt(f"{row_name(key, stored.owner)}: {error.detail}") from error
-        if row.erased_at >= link.erased_at:
-            yield row
+def _own_rows(store: Store, links: list[tuple[str, StoredLink]]) -> dict[int, dict[str, OwnRow]]:
+    """Returns both rows of each link, by owner and key: those of a link are read at one moment."""
+    keys: dict[int, list[str]] = {}
+    for key, link in links:
+        for row in link.rows:
+            keys.setdefault(row.owner, []).extend((key, breakdown_of(key)))
+    return {owner: store.load_own(owner, some) for owner, some in keys.items()}
+
+
+def _live(key: str, owner: int, own: Mapping[str, OwnRow]) -> tuple[Row, Breakdown | None] | None:
+    """Returns an owner's row and breakdown, if there is one; None if an erasure has emptied them."""
+    name = row_name(key, owner)
+    try:
+        counts, divided = own.get(key), own.get(breakdown_of(key))
+        if counts is None or counts.data is None:
+            return None
+        row = decode(counts.data)
+        if row.erased_at < counts.erased_at:
+            return None
+        if divided is None or divided.data is None:
+            return row, None
+        name = row_name(breakdown_of(key), owner)
+        breakdown = decode_parts(separate_parts(divided.data))
+    except RowCorrupt as error:
+        raise RowCorrupt(f"{name}: {error.detail}") from error
+    return row, breakdown if breakdown.erased_at >= counts.erased_at else None
+
+
+def _by(breakdown: Breakdown) -> dict[str, list[list[object]]]:
+    """Returns [start, end, values, other, slack] of each bucket of each dimension, oldest first."""
+    return {
+        name: sorted(
+            (
+                [*tier.bucket(start), dict(sorted(counts.values.items())), counts.other, counts.slack]
+                for tier, buckets in zip(BREAKDOWN.ladder.tiers, tiers, strict=True)
+                for start, counts in buckets.items()
+            ),
+            key=itemgetter(0),
+        )
+        for name, tiers in sorted(breakdown.dimensions.items())
+        if any(tiers)
+    }
 
 
 def _bucket_list(row: Row, ladder: Ladder) -> list[list[int]]:

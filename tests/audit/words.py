@@ -82,3 +82,15 @@ def judge_words(what: str, total: int, found: Values) -> list[str]:
     if live == expected:
         return []
     return [f"{what}: of the total {total} the breakdown has {live}, not {dict(expected)}"]
+
+
+def judge_given(what: str, total: int, found: Values) -> list[str]:
+    """Judges values that were given: an answer adds hits that said nothing to those that gave no value."""
+    expected = {
+        name: {value: count for value, count in counts.items() if value}
+        for name, counts in expected_values(total).items()
+    }
+    given = {name: dict(counts) for name, counts in found.items() if counts}
+    if given == {name: counts for name, counts in expected.items() if counts}:
+        return []
+    return [f"{what}: of the total {total} the breakdown has {given}, not {expected}"]

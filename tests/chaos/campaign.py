@@ -56,7 +56,7 @@ class Plan:
 
     def settings(self) -> dict[str, str]:
         """The settings of the owners, as environment variables."""
-        return {"CLICKCURVE_FLUSH_S": f"{self.flush_s:g}"}
+        return {"CLICKCURVE_FLUSH_S": f"{self.flush_s:g}", "CLICKCURVE_BREAKDOWN_DIMENSIONS": "ref,source"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from testing.server import run
 from tests.audit.auditor import Auditor, Sent
+from tests.audit.words import DIVIDED, judge_given
 from tests.chaos.owners import Owner
 from tests.chaos.traffic import ask_total
 from tests.crash.wire import Wire
@@ -58,12 +60,42 @@ async def judge(owners: Sequence[Owner], auditor: Auditor[Sent]) -> Verdict:
     verdict.doubled = len(misfits) - verdict.lost
     verdict.wrong += [str(misfit) for misfit in misfits] + auditor.judge_whole(first)
     verdict.people_and_bots = sum(first.values())
+    for wrong in await asyncio.gather(*(words_at(owner, keys) for owner in owners)):
+        verdict.wrong += wrong
     for owner in owners:
         total = await all_links_at(owner)
         if total != verdict.people_and_bots:
             said = f"all links together are {total} at node {owner.number}; their sum is {verdict.people_and_bots}"
             verdict.wrong.append(said)
     return verdict
+
+
+async def words_at(owner: Owner, keys: Sequence[str]) -> list[str]:
+    """What is wrong with the breakdowns that this node answers, beside its totals of people."""
+    wrong: list[str] = []
+    waiting = iter(keys)
+
+    async def read() -> None:
+        wire = Wire(owner.server.port)
+        for key in waiting:
+            found: dict[str, dict[str, int]] = {}
+            total = 0
+            for name in DIVIDED:
+                total, found[name] = await ask_values(wire, f"/v1/links/{key}/by/{name}")
+            wrong.extend(judge_given(f"{key} at node {owner.number}", total, found))
+        wire.close()
+
+    await asyncio.gather(*(read() for _ in range(READ_AT_ONCE)))
+    return wrong
+
+
+async def ask_values(wire: Wire, path: str) -> tuple[int, dict[str, int]]:
+    """The total of people, and the hits of each value that was given."""
+    status, body = await wire.get(path)
+    assert status == 200, f"{path}: {status} {body[:500]!r}"
+    answer = json.loads(body)
+    assert answer["exact"] and not answer["unrecorded"], answer
+    return answer["total"], {value["value"]: value["at_least"] for value in answer["values"] if value["value"]}
 
 
 async def all_links_at(owner: Owner) -> int | None:

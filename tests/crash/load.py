@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.audit.auditor import Auditor, Hit, Outcome, Sent
 from tests.audit.hit_source import HitSource
+from tests.audit.words import fields_of
 from tests.crash.wire import Unanswered, Unreachable, Wire
 
 DAY_S = 86_400
@@ -97,7 +98,7 @@ class Requests:
         return f"{self._source.prefix}id-{next(self._numbers)}"
 
     def _body(self, hit: Hit, with_id: bool = False) -> dict[str, Any]:
-        said: dict[str, Any] = {"key": hit.key, "count": hit.count}
+        said: dict[str, Any] = {"key": hit.key, "count": hit.count, **fields_of(hit)}
         if age_s := self._chance.choice(AGES_S):
             said["ts"] = int(time.time()) - age_s
         if self._chance.random() < 0.2:

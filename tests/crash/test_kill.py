@@ -11,8 +11,10 @@ import os
 import random
 import secrets
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,10 +22,11 @@ from testing.client import Clickcurve
 from testing.server import RunningServer, ServerDied, run
 from tests.audit.auditor import Auditor, Outcome, Sent
 from tests.audit.hit_source import HitSource
+from tests.audit.words import DIVIDED, Values, judge_words
 from tests.crash.load import EVERY, Load, group_of_key
 
 # A short interval, so that many deaths fall into a flush.
-SETTINGS = {"CLICKCURVE_FLUSH_S": "1"}
+SETTINGS = {"CLICKCURVE_FLUSH_S": "1", "CLICKCURVE_BREAKDOWN_DIMENSIONS": "ref,source"}
 LIVES_S = (0.05, 1.3)
 SAMPLED_KEYS = 30
 KILLS = int(os.environ.get("CRASH_KILLS") or 20)
@@ -114,18 +117,30 @@ def groups_of(client: Clickcurve) -> dict[str, int]:
     return found
 
 
-def stored(data: Path, *flags: str) -> dict[str, int]:
-    """Every key's total, people and bots, as the store of a stopped server has it."""
+def exported(data: Path, *flags: str) -> list[dict[str, Any]]:
+    """Every link as the store of a stopped server has it."""
     said = run("export", "--data", str(data), *flags)
     assert said.returncode == 0, said.stderr
-    links = map(json.loads, said.stdout.splitlines())
-    return {link["key"]: link["total"] + link["bots"] for link in links}
+    return [json.loads(line) for line in said.stdout.splitlines()]
+
+
+def values_of(link: dict[str, Any]) -> Values:
+    """The sums of an exported breakdown by dimension and value."""
+    found: dict[str, Counter[str]] = {}
+    for name in DIVIDED:
+        for _, _, values, other, _ in link.get("by", {}).get(name, ()):
+            assert not other, "there are few values, so none is ever cut"
+            found.setdefault(name, Counter()).update(values)
+    return found
 
 
 def audit(campaign: Campaign, *flags: str) -> None:
     """Holds every answer against the store, and the store against its own laws."""
-    totals = stored(campaign.server.data, *flags)
+    links = exported(campaign.server.data, *flags)
+    totals = {link["key"]: link["total"] + link["bots"] for link in links}
     wrong = campaign.auditor.judge(totals) + campaign.auditor.judge_whole(totals)
+    wrong += [each for link in links for each in judge_words(link["key"], link["total"], values_of(link))]
+    assert sum("by" in link for link in links) > campaign.kills, "too few said anything"
     wrong += [f"{key}: was never sent" for key in totals if key not in campaign.auditor.by_key]
     assert not wrong, "\n".join([f"{len(wrong)} wrong:", *wrong[:20]])
     grouped = {group: total for key, total in totals.items() if (group := group_of_key(key)) is not None and total}

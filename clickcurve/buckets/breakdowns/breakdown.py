@@ -30,6 +30,7 @@ from clickcurve.buckets.breakdowns.visitors import NO_DAYS, NO_VISITORS, OpenDay
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, HOUR_S, Ladder
 
 NOT_GIVEN = ""
+CUT_OFF, CUT_SLACK = "\0other", "\0slack"  # no value has a zero byte
 
 
 class ValueCounts(NamedTuple):
@@ -105,7 +106,8 @@ WIDEST = CappedLadder(BREAKDOWN.ladder, (CAP_MOST,) * len(BREAKDOWN.caps))  # wh
 class BreakdownDelta:
     """What a flush adds to one breakdown.
 
-    values  dimension -> start of an hour -> value -> count (> 0). Each recorded hit is in each dimension.
+    values  dimension -> start of an hour -> value -> count (> 0). Each recorded hit is in each dimension. CUT_OFF and
+    CUT_SLACK in place of a value: `other` and `slack` of a bucket that was cut elsewhere, as an export has it.
     visitors  start of a UTC day -> hashes of its visitors. unknown: start of a UTC day -> hits without a visitor.
     """
 
@@ -132,6 +134,14 @@ class PendingBreakdown:
         """Returns whether it is missing in a breakdown of this owner with this mark, read after it was looked up."""
         flush = self.flush()
         return flush is None or flush > mark
+
+
+def landing(values: Mapping[str, int]) -> ValueCounts:
+    """Returns what lands in a bucket, from the counts of a delta."""
+    if CUT_OFF not in values:
+        return ValueCounts(dict(values))
+    rest = {value: count for value, count in values.items() if value not in (CUT_OFF, CUT_SLACK)}
+    return ValueCounts(rest, values[CUT_OFF], values.get(CUT_SLACK, 0))
 
 
 def trim(counts: ValueCounts, cap: int) -> ValueCounts:
@@ -203,7 +213,7 @@ def _with_values(
         index = ladder.tier_of(t, fold_day)
         start = ladder.tiers[index].start(t)
         before = tiers[index].get(start)
-        more = ValueCounts(dict(values))
+        more = landing(values)
         tiers[index][start] = more if before is None else sum_of_counts(before, more)
         touched.add((index, start))
     for index, start in touched:

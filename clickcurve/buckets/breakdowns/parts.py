@@ -21,6 +21,7 @@ from clickcurve.buckets.breakdowns.breakdown import (
     apply_breakdown,
     fold_breakdown,
     halve_caps,
+    landing,
     require_delta,
     sum_of_counts,
     tier_due,
@@ -252,16 +253,16 @@ def _by_hour(delta: BreakdownDelta, capped: CappedLadder) -> dict[int, dict[str,
     for name, found in delta.values.items():
         for t, values in found.items():
             of_hour = more.setdefault(finest.start(t), {})
-            landing = ValueCounts(values)
-            of_hour[name] = sum_of_counts(of_hour[name], landing) if name in of_hour else landing
+            counts = landing(values)
+            of_hour[name] = sum_of_counts(of_hour[name], counts) if name in of_hour else counts
     return more
 
 
 def _land_hours(hours: dict[int, bytes], more: Mapping[int, Mapping[str, ValueCounts]], cap: int) -> None:
     for start, landing_in in more.items():
         dimensions = hour_of(hours[start], VOCABULARY) if start in hours else {}
-        for name, landing in landing_in.items():
-            counts = sum_of_counts(dimensions[name], landing) if name in dimensions else landing
+        for name, more_counts in landing_in.items():
+            counts = sum_of_counts(dimensions[name], more_counts) if name in dimensions else more_counts
             dimensions[name] = trim(counts, cap)
         hours[start] = hour_bytes(dimensions)
 

@@ -13,6 +13,12 @@ VOCABULARY = 1  # the one that is written
 
 _DIMENSIONS = "ref country device source browser os lang utm_source utm_medium utm_campaign bot"
 _DEVICES = "phone tablet desktop tv other"
+# Families as `ua-parser` names them, gathered so that a list fits a screen.
+_BROWSERS = (
+    "Safari|Samsung Internet|Chrome|Firefox|Edge|Opera|Internet Explorer|UC Browser|Brave|Vivaldi|DuckDuckGo|Yandex"
+    "|Android browser|Silk|Instagram|Facebook|TikTok|other"
+)
+_SYSTEMS = "Windows|macOS|iOS|Android|ChromeOS|Linux|HarmonyOS|KaiOS|Tizen|other"
 # ISO 3166-1 alpha-2, then codes in use beside it: Kosovo, and Europe and Asia/Pacific of registries' statistics.
 _COUNTRIES = """
 AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC CD
@@ -44,6 +50,11 @@ class Vocabulary:
 VOCABULARIES: Mapping[int, Vocabulary] = {
     1: Vocabulary(
         tuple(_DIMENSIONS.split()),
-        {"country": ("", *_COUNTRIES.split()), "device": ("", *_DEVICES.split())},
+        {
+            "country": ("", *_COUNTRIES.split()),
+            "device": ("", *_DEVICES.split()),
+            "browser": ("", *_BROWSERS.split("|")),
+            "os": ("", *_SYSTEMS.split("|")),
+        },
     ),
 }

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -13,7 +14,7 @@ import click
 
 from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.keys import ALL_LINKS, group_key, link_key
+from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key
 from clickcurve.visible import json_line
 from server import clock
 from server.cli.main import FAILED, Failed
@@ -22,6 +23,7 @@ from server.cli.output import Result, note, reports
 from server.settings import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
+from storage.tools.breakdown_dump import breakdown_lines, breakdown_objects
 from storage.tools.dump import dump_lines, dump_object, read_rows
 from storage.tools.export import export
 from storage.tools.verify import Report, verify
@@ -90,7 +92,7 @@ def stored_keys(key: str | None, all_links: bool, group: str | None) -> list[str
 @click.option("--group", help="The row of this group, instead of a KEY.")
 @with_settings("data", "store", "ladder", "config")
 def dump_command(settings: Settings, key: str | None, all_links: bool, group: str | None) -> Result:
-    """Show the stored rows of the link KEY: per owner what the row says of itself, then bucket by bucket.
+    """Show the stored rows of the link KEY, and its breakdowns: per owner what a row says of itself, then its buckets.
 
     Hits that a running server has not flushed yet are not in it.
 
@@ -104,8 +106,9 @@ def dump_command(settings: Settings, key: str | None, all_links: bool, group: st
         raise click.UsageError("dump takes a KEY, --all-links or --group")
     (stored,) = named
     with reading(settings) as (store, ladder):
-        found = asyncio.run(read_rows(store, stored))
-    return Result(dump_lines(found, ladder), [dump_object(found, ladder)])
+        found, divided = (asyncio.run(read_rows(store, each)) for each in (stored, breakdown_of(stored)))
+    lines = chain(dump_lines(found, ladder), breakdown_lines(divided))
+    return Result(lines, [dump_object(found, ladder) | {"breakdowns": breakdown_objects(divided)}])
 
 
 @reports("export")
@@ -118,7 +121,8 @@ def export_command(settings: Settings, out: TextIO | None) -> Result:
     One line a link:
       {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...]}
 
-    Hits that a running server has not flushed yet are not in it.
+    Where hits said something, "by" has [start, end, {value: count}, other, slack] for each dimension. Hits that a
+    running server has not flushed yet are not in it.
 
     \b
     Examples:
