@@ -39,7 +39,7 @@ def is_safe(text: str) -> bool:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunningServer]:
     """A server whose folder and keys have hostile names."""
-    with RunningServer(tmp_path / f"data {HOSTILE}") as running:
+    with RunningServer(tmp_path / f"data {HOSTILE}", "--breakdown-dimensions", "ref") as running:
         with Clickcurve(running.url) as client:
             client.send([{"key": HOSTILE}, {"key": "b" + HOSTILE, "bot": True}])
         running.stop()
@@ -57,6 +57,12 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     yield "total", (HOSTILE, "--last", HOSTILE, *url), b""
     yield "curve", (HOSTILE, *url), b""
     yield "top", url, b""
+    yield "by", (HOSTILE, HOSTILE, *url), b""
+    yield "visitors", (HOSTILE, "--last", HOSTILE, *url), b""
+    yield "groups", ("--last", HOSTILE, *url), b""
+    yield "share create", (HOSTILE, *data), b""
+    yield "share list", data, b""
+    yield "share revoke", (HOSTILE, *data), b""
     yield "watch", ("--times", "1", *url), b""
     yield "import", (str(log), *url), b""
     yield "import", (str(log) + "none", *url), b""

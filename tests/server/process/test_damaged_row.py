@@ -60,7 +60,7 @@ def test_a_damaged_row_is_told_and_its_hits_wait_for_it(serve: Serve, data: Path
 def refused(answer: httpx.Response) -> None:
     problem = answer.json()
     assert (answer.status_code, problem["title"], problem["value"]) == (503, "damaged row", "b")
-    assert problem["detail"].startswith("this link's row, of owner 1, is damaged")
+    assert problem["detail"].startswith("the row of this link, of owner 1, is damaged")
     assert answer.headers["retry-after"] == "60"
 
 
