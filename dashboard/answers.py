@@ -5,11 +5,14 @@ So a picture shows what a program would be told, and this part needs nothing of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
+
+# A raw query string in; a media type and a body out.
+Question: TypeAlias = Callable[[bytes], Awaitable[tuple[str, bytes]]]
 
 
 class Answers(Protocol):

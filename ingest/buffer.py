@@ -15,7 +15,7 @@ from sys import getsizeof
 
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
 from clickcurve.buckets.row import Delta
-from clickcurve.keys import ALL_LINKS, counts_key, is_breakdown, link_of
+from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_of
 from ingest.batch import Batch, Identified, SourceStep, Words, WordyBatch, WordyIdentified, decode_batch, keys_of
 from ingest.buffered_words import NOTHING_SAID, BufferedWords, Said, said_of
 from ingest.journal.segment_format import Frame
@@ -217,6 +217,13 @@ class Buffer:
         for counts in (self.people, self.bots):
             found.update(*counts.slots.values(), counts.late)
         return found
+
+    def groups(self) -> set[str]:
+        """Returns the groups that were counted here."""
+        stored: set[str] = set()
+        for counts in (self.others, self.other_bots):
+            stored.update(*counts.slots.values(), counts.late)
+        return {name for key in stored if (name := group_of(key)) is not None}
 
     def all_links(self) -> Delta:
         return Delta(self.people.all_links(), self.bots.all_links(), self.openings.total())

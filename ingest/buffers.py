@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
+from clickcurve.buckets.errors import JournalBehind
 from clickcurve.buckets.row import Pending
 from ingest.buffer import Buffer, ErasedCounts, replay
 from ingest.journal.group_commit import Group
@@ -82,6 +83,16 @@ class Buffers:
 
     def links(self) -> set[str]:
         return {link for each in self.all() for link in each.links()}
+
+    def groups(self) -> set[str]:
+        return {name for each in self.all() for name in each.groups()}
+
+    def behind(self) -> JournalBehind:
+        """Returns the answer to hits while they are full."""
+        held = self.bytes_held()
+        return JournalBehind(
+            f"what waits for the store takes {held:,} of {self.bytes_max:,} bytes of memory; try again later"
+        )
 
     def erase(self, key: str, at_us: int) -> list[tuple[Buffer, ErasedCounts | None]]:
         """Erases what is buffered of a link; returns what `restore` needs to take this back."""

@@ -27,7 +27,6 @@ from typing import TypeVar
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CappedLadder, PendingBreakdown
 from clickcurve.buckets.errors import (
     ClickcurveError,
-    JournalBehind,
     JournalBroken,
     JournalError,
     JournalSuperseded,
@@ -121,7 +120,7 @@ class Owner:
         if self._closed is not None:
             raise self._closed.with_traceback(None)
         if self._buffers.full:
-            raise self._behind()
+            raise self._buffers.behind()
         return self._commit.add_single(key)
 
     async def accept(self, batch: Batch) -> frozenset[str]:
@@ -133,7 +132,7 @@ class Owner:
         if self._closed is not None:
             raise self._closed.with_traceback(None)
         if self._buffers.full:
-            raise self._behind()
+            raise self._buffers.behind()
         if batch.source is not None:
             async with self._offsets.step(batch.source):
                 await self._join(batch, visible=False)
@@ -152,10 +151,6 @@ class Owner:
         if self._closed is not None:  # it closed while the store was asked
             raise self._closed.with_traceback(None)
         return self._commit.add_batch(batch, visible)
-
-    def _behind(self) -> JournalBehind:
-        held, most = self._buffers.bytes_held(), self._buffers.bytes_max
-        return JournalBehind(f"what waits for the store takes {held:,} of {most:,} bytes of memory; try again later")
 
     async def source(self, source: str) -> Source:
         """Returns how far an import has come, unflushed pieces included."""
@@ -183,6 +178,10 @@ class Owner:
     def buffered_links(self) -> set[str]:
         """Returns the links with hits that may not be in the store yet."""
         return self._buffers.links() | self._books.damaged_links()
+
+    def buffered_groups(self) -> set[str]:
+        """Returns the groups with hits that may not be in the store yet."""
+        return self._buffers.groups()
 
     def revisit(self, keys: Iterable[str]) -> None:
         """Makes the next flush fold these own rows (stored keys) even if they get no hits."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from clickcurve.buckets.errors import JournalSuperseded, OwnerFenced, RowCorrupt, StoreUnavailable
 from clickcurve.buckets.set_aside import AnyRow, decode_set_aside, hits_set_aside
-from clickcurve.keys import ALL_LINKS, counts_key, is_breakdown, link_of
+from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_of
 from ingest.buffers import Buffers
 from storage.contract import Held, OwnRow
 
@@ -83,10 +83,12 @@ class Bookkeeping:
             return True
         hits = self.status.set_aside.get(key)
         if hits is not None:
-            whose = "of all links" if counts_key(key) == ALL_LINKS else "of this link"
+            counts = counts_key(key)
+            link, group = link_of(counts), group_of(counts)
+            whose = "of all links" if counts == ALL_LINKS else "of this link" if group is None else "of this group"
             what = f"the {'breakdown' if is_breakdown(key) else 'row'} {whose}"
             detail = f"{what}, of owner {self.status.owner}, is damaged, and {hits:,} hits wait until it is mended"
-            raise RowCorrupt(f"{detail}; `clickcurve repair` says more", field="key", value=link_of(counts_key(key)))
+            raise RowCorrupt(f"{detail}; `clickcurve repair` says more", field="key", value=group or link)
         return False
 
     def with_buffers(self, buffers: Buffers, journal_bytes: int, now: float) -> OwnerStatus:

@@ -119,6 +119,9 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_limit_blind_open_total": Family(COUNTER, "Hits let through without the backend.", ("backend",)),
     "clickcurve_limit_blind_closed_total": Family(COUNTER, "Hits refused without the backend.", ("backend",)),
     "clickcurve_limit_blind_local_total": Family(COUNTER, "Hits decided in process instead.", ("backend",)),
+    "clickcurve_statsd_lines_total": Family(
+        COUNTER, "Lines of StatsD: taken, refused (also later, by the write route), dropped, lost.", ("outcome",)
+    ),
     "clickcurve_alerts_firing": Family(GAUGE, "Alerts that fire, of those that this node keeps."),
     "clickcurve_alert_messages_total": Family(
         COUNTER, "Messages of alerts by outcome: delivered, failed (sent again), given up.", ("outcome",)

@@ -121,6 +121,16 @@ def server_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def statsd_address(text: str) -> tuple[str, int] | None:
+    """Reads `host:port`; an IPv6 address stands in brackets."""
+    if not text:
+        return None
+    host, _, port = text.strip().rpartition(":")
+    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+        raise Broken("must be host:port, such as 127.0.0.1:8125")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
 _MAIL = re.compile(r"[^\s@,;<>\x00-\x1f]+@[^\s@,;<>\x00-\x1f]+")
 
 

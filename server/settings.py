@@ -48,6 +48,7 @@ from server.setting_values import (
     redis_url,
     server_url,
     smtp_server,
+    statsd_address,
     store_uri,
     web_origins,
     whole_number,
@@ -216,6 +217,7 @@ TABLE: tuple[Setting, ...] = (
         "URL",
     ),
     Setting("smtp_password", "", anything, "The password of its user.", "PASSWORD", secret=True),
+    Setting("statsd", "", statsd_address, "UDP address for StatsD, at most once: 127.0.0.1:8125.", "HOST:PORT"),
     Setting("mail_from", "clickcurve@localhost", not_empty, "What mails have in From.", "ADDRESS"),
     Setting("weekly_report", "", mail_addresses, "Where a report goes each Monday, 06:00 UTC.", "ADDRESSES"),
     Setting("url", "http://127.0.0.1:8080", server_url, "The server to ask.", "URL", side="client"),
@@ -257,6 +259,7 @@ class Settings:
     breakdown_own_hosts: tuple[str, ...]
     breakdown_country_data: str
     breakdown_visitors: bool
+    statsd: tuple[str, int] | None
     smtp: str
     smtp_password: str
     mail_from: str

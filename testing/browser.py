@@ -106,9 +106,7 @@ class Browser:
         page = Page(self, session)
         for domain in ("Page", "Runtime", "Network", "Log"):
             page.call(f"{domain}.enable")
-        page.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
-        )
+        page.resize(width, height)
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         page.call("Emulation.setEmulatedMedia", features=features)
         if not scripts:
@@ -154,6 +152,12 @@ class Page:
             for each in self._browser.events
             if each.get("method") == method and each.get("sessionId") == self._session
         ]
+
+    def resize(self, width: int, height: int) -> None:
+        """Gives the page a screen of this size; below 600 pixels it is a phone's."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
 
     def open(self, url: str) -> None:
         """Goes to an address and waits until it is loaded."""

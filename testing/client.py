@@ -63,6 +63,9 @@ class Clickcurve:
     def top(self, **query: str | int | float) -> JSON:
         return self._get("/v1/links", {"sort": "hits", **query})
 
+    def groups(self, **query: str | int | float) -> JSON:
+        return self._get("/v1/groups", query)
+
     def lifetimes(self, keys: Iterable[str], bots: str = "exclude") -> dict[str, int]:
         """The lifetime total of each key."""
         return {key: self.total(key, bots=bots)["total"] for key in keys}

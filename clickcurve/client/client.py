@@ -166,7 +166,10 @@ class _HitClient:
         """Lets go of what belongs to the parent; the locks may be held by threads that are not here."""
         self._beginning = threading.Lock()
         self._is_forked = True
+        was_closed = self._outbox.ending
         self._outbox = Outbox(self._max_bytes, self._timer, with_records=False)
+        if was_closed:
+            self._outbox.end()
         if self._spool is not None:
             self._spool.forget()
             self._spool = None
@@ -174,7 +177,7 @@ class _HitClient:
 
     def _begin_in_child(self) -> None:
         with self._beginning:
-            if self._is_forked:
+            if self._is_forked and not self._outbox.ending:
                 try:
                     spool = self._opened()
                 except SpoolUnusable as error:
@@ -188,8 +191,11 @@ class _HitClient:
     def _close(self, timeout_s: float) -> bool:
         """Sends what is left, for so long; what a spool file has stays there, all else is dropped and logged."""
         atexit.unregister(self._close)
-        if self._is_forked or self._outbox.ending:
+        if self._outbox.ending:
             return not self._outbox.waiting
+        if self._is_forked:
+            self._outbox.end()  # it has nothing, and no threads
+            return True
         is_sent = self._sender.end(timeout_s)
         left = self._outbox.waiting
         if self._spool is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import socket
 import ssl
 from collections.abc import Callable
@@ -46,9 +47,11 @@ class HitsPost:
             port = parts.port
         except ValueError:
             port = -1
-        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
+        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1 or not _VISIBLE.fullmatch(url):
             rule = "http:// or https://, a host, and perhaps a port and a path"
             raise ParameterInvalid(f"url {url!r} is not the address of a server", field="url", value=url, rule=rule)
+        if token is not None and not _VISIBLE.fullmatch(token):
+            raise ParameterInvalid("the token is not visible ASCII", field="token", rule="visible ASCII characters")
         self._host, self._port, self._is_tls = parts.hostname, port, parts.scheme == "https"
         self._path = parts.path.rstrip("/") + "/v1/hits"
         self._timeout_s = timeout_s
@@ -74,7 +77,10 @@ class HitsPost:
         if self._connection is None:
             try:
                 self._connection = self._connected()
-            except OSError as error:
+            except (
+                OSError,
+                UnicodeError,
+            ) as error:  # a host that no name may be, such as one with two dots, is the latter
                 return Tried(False, f"no connection: {error}")
         try:
             self._connection.request("POST", self._path, body, {**self._headers, "Idempotency-Key": id_})
@@ -135,11 +141,12 @@ class HitsPost:
             self._connection = None
 
 
+_VISIBLE = re.compile("[!-~]+")
 _SUMS = ("counted", "duplicate", "refused")
 
 
 def _receipt_in(text: bytes) -> dict[str, Any] | None:
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         receipt = json.loads(text)
         if isinstance(receipt, dict) and all(isinstance(receipt.get(name), int) for name in _SUMS):
             return receipt
@@ -147,5 +154,7 @@ def _receipt_in(text: bytes) -> dict[str, Any] | None:
 
 
 def _reasons(receipt: dict[str, Any]) -> str:
-    refused = [item for item in receipt.get("items", []) if item.get("status") == "refused"]
+    items = receipt.get("items")
+    listed = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    refused = [item for item in listed if item.get("status") == "refused"]
     return "; ".join(f"{item.get('field')} {item.get('value')!r}: {item.get('reason')}" for item in refused[:3])

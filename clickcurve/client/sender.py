@@ -84,11 +84,11 @@ class BatchSender:
                 return True
             tried = self._try(batch, body, now)
             if tried.done:
-                # What was taken of a body that the server refuses as a whole is nothing.
-                self._outbox.answer(batch, tried.taken, batch.hits - tried.taken, REFUSED)
+                dropped = max(0, batch.hits - tried.taken)
+                self._outbox.answer(batch, batch.hits - dropped, dropped, REFUSED)
                 self._write()
                 if tried.why:
-                    self._say("%d hits were not taken: %s", batch.hits - tried.taken, tried.why)
+                    self._say("%d hits were not taken: %s", dropped, tried.why)
                 return True
             self._say("%d hits wait: %s", self._outbox.waiting, tried.why)
             if self._outbox.ending:

@@ -49,7 +49,8 @@ export class Client {
   #hurry = false;
   #gathered = () => {};
   #ending = false;
-  #over = new AbortController(); // the time to send what is left is up
+  #over = false; // the time to send what is left is up
+  #underWay = null;
   #said = new Map();
 
   constructor(url, options = {}) {
@@ -122,7 +123,10 @@ export class Client {
     if (!this.#ending) {
       this.#ending = true;
       this.#wake();
-      if (!(await this.#answered(this.#outbox.accepted, timeoutMs))) this.#over.abort();
+      if (!(await this.#answered(this.#outbox.accepted, timeoutMs))) {
+        this.#over = true;
+        this.#underWay?.abort();
+      }
       await this.#running;
       await this.#writing;
       await this.#end();
@@ -149,7 +153,7 @@ export class Client {
 
   async #sendAll() {
     await null; // the hit that starts it returns first
-    while (!this.#outbox.isEmpty && !this.#over.signal.aborted) {
+    while (!this.#outbox.isEmpty && !this.#over) {
       if (this.#outbox.closed.length === 0 && !this.#ending) await this.#gather();
       if (this.#outbox.closed.length === 0) this.#outbox.closeBatch();
       if (!(await this.#deliver(this.#outbox.closed[0]))) break;
@@ -176,13 +180,14 @@ export class Client {
       }
       const tried = await this.#try(batch, body, now);
       if (tried.done) {
-        this.#settle(batch, tried.taken, REFUSED);
+        const taken = Math.min(tried.taken, batch.hits);
+        this.#settle(batch, taken, REFUSED);
         await this.#write();
-        if (tried.why) this.#say("refused", `${batch.hits - tried.taken} hits were not taken: ${tried.why}`);
+        if (tried.why) this.#say("refused", `${batch.hits - taken} hits were not taken: ${tried.why}`);
         return true;
       }
       this.#say("waits", `${this.#outbox.waiting} hits wait: ${tried.why}`);
-      if (this.#over.signal.aborted) return false;
+      if (this.#over) return false;
       const askedMs = tried.pauseMs === null ? null : Math.min(tried.pauseMs, LONGEST_ASKED_PAUSE_MS);
       const waitMs = askedMs ?? pauseMs * (0.5 + Math.random() / 2);
       await (this.#ending ? this.#pause(LAST_PAUSE_MS, false) : this.#pause(waitMs, askedMs === null));
@@ -193,8 +198,12 @@ export class Client {
     const first = this.#outbox.beginTry(batch, now);
     await this.#write();
     const { fetch, token, timeoutMs } = this.#options;
-    const signal = AbortSignal.any([this.#over.signal, AbortSignal.timeout(timeoutMs)]);
-    const tried = await post(fetch, this.#url, token, batch.id, body, signal, now * 1000);
+    // A controller of its own: signals made by AbortSignal.any and .timeout may be collected before they fire.
+    this.#underWay = new AbortController();
+    const timer = setTimeout(() => this.#underWay.abort(new Error(`none within ${timeoutMs} ms`)), timeoutMs);
+    const tried = await post(fetch, this.#url, token, batch.id, body, this.#underWay.signal, now * 1000);
+    clearTimeout(timer);
+    this.#underWay = null;
     if (first && !tried.done && tried.certain) this.#outbox.notCounted(batch);
     return tried;
   }
@@ -210,7 +219,7 @@ export class Client {
     while (this.#outbox.hasRecords) {
       await this.#write();
       if (this.#spool.broken) await this.#pause(SPOOL_PAUSE_MS, false);
-      if (this.#over.signal.aborted) break;
+      if (this.#over) break;
     }
     this.#writing = null;
   }

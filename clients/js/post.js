@@ -51,7 +51,8 @@ function receiptIn(text) {
 }
 
 function reasons(receipt) {
-  const refused = (receipt.items ?? []).filter((item) => item.status === "refused").slice(0, 3);
+  const items = Array.isArray(receipt.items) ? receipt.items : [];
+  const refused = items.filter((item) => item?.status === "refused").slice(0, 3);
   return refused.map((item) => `${item.field} ${JSON.stringify(item.value)}: ${item.reason}`).join("; ");
 }
 

@@ -15,6 +15,7 @@ from dashboard.page.subject import PageSubject
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import wall, with_commas
 
+_PERCENT = "\u00a0%"  # never alone on a line
 # What is asked, what it is called, and the days, months or hours from it to the span before.
 _SPANS = (
     ("60m", "Now", "the last 60 minutes", "the 60 before", ("hours", 1)),
@@ -84,7 +85,7 @@ def change(now: TotalAnswer, before: TotalAnswer) -> str:
         return ""
     least = _change_text(now.at_least, before.at_most)
     most = _change_text(now.at_most, before.at_least)
-    return f"{least} %" if least == most else f"{least} to {most} %"
+    return f"{least}{_PERCENT}" if least == most else f"{least} to {most}{_PERCENT}"
 
 
 def _change_text(now: int, before: int) -> str:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from dashboard.answers import CurveAnswer
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import day_and_time, wall, with_commas
-from dashboard.pictures.curve_picture import bars_of, curve_sentence, draw_curve, draw_spark, legend_of
+from dashboard.pictures.curve_picture import HIT, bars_of, curve_sentence, draw_curve, draw_spark, legend_of
 from dashboard.pictures.svg import svg_inline
 
 WIDTH, HEIGHT, LOW = 1_100, 260, 110
@@ -46,14 +46,14 @@ class Chart:
     end_text: str
 
 
-def make_chart(curve: CurveAnswer, view: PageView, now: int, height: int = HEIGHT) -> Chart:
-    """Makes a curve's picture and its numbers."""
+def make_chart(curve: CurveAnswer, view: PageView, now: int, height: int = HEIGHT, noun: str = HIT) -> Chart:
+    """Makes a curve's picture and its numbers. noun: what is counted."""
     zone = ZoneInfo(curve.tz)
     few = curve.points if len(curve.points) <= MOST_ROWS else []
     earlier, later, out = _neighbours(curve, view, now)
     return Chart(
-        svg=svg_inline(draw_curve(curve, WIDTH, height, titled=False), "curve"),
-        said=curve_sentence(curve, zone),
+        svg=svg_inline(draw_curve(curve, WIDTH, height, titled=False, noun=noun), "curve"),
+        said=curve_sentence(curve, zone, noun),
         legend=legend_of(curve, bars_of(curve, WIDTH)),
         start=curve.points[0].start if curve.points else curve.start,
         end=curve.points[-1].end if curve.points else curve.end,

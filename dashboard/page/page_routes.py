@@ -37,14 +37,16 @@ def page_routes(pages: Pages, templates: Templates, clock: Clock, signed_in: Cal
     @router.get("/links/{key}", include_in_schema=False)
     async def link(request: Request) -> Response:
         view = view_of(raw_query(request))
-        values = await pages.one(LINK, key_of_path(request), view, int(clock()))
+        values = await pages.one(pages.subject(LINK, key_of_path(request)), view, int(clock()))
         return page(request, "one.html", "../", view=view, **values)
 
     @router.get("/groups/{name}", include_in_schema=False)
     async def group(request: Request) -> Response:
         view = view_of(raw_query(request))
         name = group_in_path(str(request.path_params["name"]).encode("latin-1"), ParameterInvalid)
-        return page(request, "one.html", "../", view=view, **await pages.one(GROUP, name, view, int(clock())))
+        return page(
+            request, "one.html", "../", view=view, **await pages.one(pages.subject(GROUP, name), view, int(clock()))
+        )
 
     @router.get("/limits", include_in_schema=False)
     async def limits(request: Request) -> Response:

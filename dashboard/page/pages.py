@@ -119,16 +119,18 @@ class Pages:
         return await self._links.ranking(view.ranking_query(SHOWN))
 
     async def _rows(self, kind: str, names: Sequence[CountedName], view: PageView) -> list[NameRow]:
-        subjects = [link_or_group(self._answers, kind, each.key) for each in names]
+        subjects = [self.subject(kind, each.key) for each in names]
         curves = await asyncio.gather(*(subject.curve(view.curve_query) for subject in subjects))
         return [
             NameRow(in_path(each.key), visible(each.key), with_commas(each.count), spark(curve))
             for each, curve in zip(names, curves, strict=True)
         ]
 
-    async def one(self, kind: str, name: str, view: PageView, now: int) -> Values:
+    def subject(self, kind: str, name: str) -> PageSubject:
+        return link_or_group(self._answers, kind, name)
+
+    async def one(self, subject: PageSubject, view: PageView, now: int) -> Values:
         """Returns a link or a group: its life, its curve, its bots apart, and what its hits said."""
-        subject = link_or_group(self._answers, kind, name)
         assert subject.summary is not None
         curve, numbers, summary = await asyncio.gather(
             subject.curve(view.curve_query), cards(subject, view, now), subject.summary(b"")
@@ -139,9 +141,9 @@ class Pages:
         if life.bots and view.bots in ("", "exclude"):
             bots = await subject.curve(view.with_bots("only").curve_query)
         return {
-            "kind": kind,
-            "name": visible(name),
-            "path": in_path(name),
+            "kind": subject.kind,
+            "name": visible(subject.name),
+            "path": in_path(subject.name),
             "lifetime": with_commas(life.lifetime),
             "opening": with_commas(life.opening) if life.opening else "",
             "bots": with_commas(life.bots) if life.bots else "",

@@ -1,4 +1,4 @@
-"""One link or group for anybody who has the address, read only, until the day in it."""
+"""One link or group for anybody who has the address, read only, until the day in it: a page, a picture, a badge."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.raw_path_routes import raw_query
 from dashboard.page.page_routes import Clock, html, page_route
 from dashboard.page.pages import Pages
+from dashboard.page.subject import PageSubject
 from dashboard.page.templates import Templates
 from dashboard.page.view import view_of
+from dashboard.pictures.picture_routes import svg_of_badge, svg_of_curve
 
 
 class NotShared(ClickcurveError):
@@ -27,13 +29,24 @@ def share_routes(
     """Makes the router. shared: the kind and name that a signed text shares; None for one that is not good now."""
     router = APIRouter(route_class=page_route(templates))
 
-    @router.get("/share/{signed}", include_in_schema=False)
-    async def share(request: Request) -> Response:
+    def subject(request: Request) -> PageSubject:
         found = shared(str(request.path_params["signed"]))
         if found is None:
             raise NotShared("this address is not good: its time has ended, it was revoked, or it is incomplete")
+        return pages.subject(*found)
+
+    @router.get("/share/{signed}/curve.svg", include_in_schema=False)
+    async def shared_curve(request: Request) -> Response:
+        return await svg_of_curve(raw_query(request), subject(request).asked_curve)
+
+    @router.get("/share/{signed}/badge.svg", include_in_schema=False)
+    async def shared_badge(request: Request) -> Response:
+        return await svg_of_badge(raw_query(request), subject(request).asked_total)
+
+    @router.get("/share/{signed}", include_in_schema=False)
+    async def share(request: Request) -> Response:
         view = view_of(raw_query(request))
-        values = await pages.one(*found, view, int(clock()))
+        values = await pages.one(subject(request), view, int(clock()))
         text = templates.render("one.html", root="../", view=view, signed_in=False, shared=True, **values)
         return html(request, text)
 

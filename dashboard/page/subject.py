@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
 
 from clickcurve.keys import group_key, link_key
-from dashboard.answers import READ_CURVE, READ_TOTAL, Answers, CurveAnswer, TotalAnswer
+from dashboard.answers import READ_CURVE, READ_TOTAL, Answers, CurveAnswer, Question, TotalAnswer
 
 LINK, GROUP = "link", "group"
-Question: TypeAlias = Callable[[bytes], Awaitable[tuple[str, bytes]]]
 
 
 @dataclass(frozen=True, slots=True)

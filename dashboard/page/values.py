@@ -42,10 +42,11 @@ class ValueRow:
 
 @dataclass(frozen=True, slots=True)
 class ValueTable:
-    """One dimension. spoken: whether any hit said anything."""
+    """One dimension. total: hits of the kept buckets that the range touches; spoken: whether any said anything."""
 
     dimension: str
     title: str
+    total: str
     rows: list[ValueRow]
     spoken: bool
 
@@ -82,7 +83,13 @@ def value_table(answer: ValuesAnswer) -> ValueTable:
     )
     rows += [ValueRow(text, with_commas(count), 0, rest=True) for text, count in rest if count]
     title = _TITLES.get(answer.dimension, answer.dimension.removeprefix("tag."))
-    return ValueTable(answer.dimension, title, rows, any(each.value for each in answer.values) or bool(answer.other))
+    return ValueTable(
+        answer.dimension,
+        title,
+        with_commas(answer.total),
+        rows,
+        any(each.value for each in answer.values) or bool(answer.other),
+    )
 
 
 async def visits(divided: Divided, subject: PageSubject, view: PageView, now: int) -> Visits:
@@ -99,7 +106,7 @@ async def visits(divided: Divided, subject: PageSubject, view: PageView, now: in
     if points:
         start, end, least, most = points[0].start, points[-1].end, answer.at_least, answer.at_most
         days = CurveAnswer(None, start, end, "1d", "UTC", start, least, least, most, least == most, points)
-        chart = make_chart(days, view, now, LOW)
+        chart = make_chart(days, view, now, LOW, "visitor-day")
     count = _span_text(answer.at_least, answer.at_most)
     return Visits(count, with_commas(answer.unknown) if answer.unknown else "", chart)
 

@@ -16,6 +16,7 @@ from dashboard.pictures.axes import day_and_time, round_steps, short, time_marks
 from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape
 
 HOUR_S, DAY_S = 3_600, 86_400
+HIT = "hit"  # what a curve counts, if nothing else is said
 GUTTER = 44  # pixels left of the plot, for counts
 _HEAD, _FOOT, _LEGEND = 46, 22, 20  # pixels above the plot, below it, and for a line that explains the bars
 _COLUMN = 2  # pixels of the narrowest bar; points that are narrower share one
@@ -47,10 +48,10 @@ class Bar:
     state: str
 
 
-def draw_curve(curve: CurveAnswer, width: int, height: int, titled: bool = True) -> Picture:
-    """Draws a curve. titled: with the link's name, its total and its range above."""
+def draw_curve(curve: CurveAnswer, width: int, height: int, titled: bool = True, noun: str = HIT) -> Picture:
+    """Draws a curve. titled: with the link's name, its total and its range above; noun: what is counted."""
     zone = ZoneInfo(curve.tz)
-    said = curve_sentence(curve, zone)
+    said = curve_sentence(curve, zone, noun)
     shapes: list[Shape] = []
     bars = bars_of(curve, (width - GUTTER) // _COLUMN)
     legend = legend_of(curve, bars) if titled else ""
@@ -140,14 +141,14 @@ def step_words(curve: CurveAnswer) -> str:
     return f"per {name}" if number == 1 else f"per {number} {name}s"
 
 
-def curve_sentence(curve: CurveAnswer, zone: ZoneInfo) -> str:
+def curve_sentence(curve: CurveAnswer, zone: ZoneInfo, noun: str = HIT) -> str:
     """Says what a curve shows: how many hits, from when to when."""
     if not curve.points:
-        return "no hits"
+        return f"no {noun}s"
     hits = with_commas(curve.total) if curve.exact else f"{with_commas(curve.at_least)} to {with_commas(curve.at_most)}"
     start, end = day_and_time(curve.start, zone), day_and_time(curve.end, zone)
     where = "" if curve.tz == "UTC" else f" ({curve.tz})"
-    return f"{'no' if hits == '0' else hits} {'hit' if hits == '1' else 'hits'}, {start} to {end}{where}"
+    return f"{'no' if hits == '0' else hits} {noun if hits == '1' else f'{noun}s'}, {start} to {end}{where}"
 
 
 def legend_of(curve: CurveAnswer, bars: Iterable[Bar]) -> str:

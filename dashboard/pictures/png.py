@@ -31,7 +31,7 @@ def png_file(picture: Picture, theme: str, scale: float = 1.0) -> bytes:
     for shape in picture.shapes:
         pen.draw(shape)
     found = BytesIO()
-    image.quantize(64).save(found, "PNG", optimize=True)
+    image.save(found, "PNG")
     return found.getvalue()
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
+from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import ALL_LINKS
-from query.breakdowns.divide import ValueList, curve_of_value, list_values, list_visitors, one_value
+from query.breakdowns.divide import ValueCurve, ValueList, curve_of_value, list_values, list_visitors, one_value
 from query.breakdowns.reader import BreakdownReader
 from query.breakdowns.rest import DividedRow
 from query.breakdowns.text import value_curve_csv, value_curve_json, values_csv, values_json, visitors_json
@@ -17,6 +18,7 @@ from query.parameters import (
     BY_CURVE,
     VISITORS,
     Parameters,
+    Window,
     parse_parameters,
     parse_query,
     resolve_range,
@@ -92,6 +94,23 @@ class BreakdownQueries:
         if parameters.as_csv(accepts_csv):
             return CSV, value_curve_csv(curve)
         return JSON, value_curve_json(subject.name, curve)
+
+    @property
+    def dimensions(self) -> Sequence[str]:
+        return self._dimensions
+
+    @property
+    def ladder(self) -> Ladder:
+        """The ladder of breakdowns, whose buckets are wider than those of counts."""
+        return self._reader.capped.ladder
+
+    async def value_curve_in(self, stored: str, dimension: str, value: str, window: Window) -> ValueCurve:
+        """Returns one value of a stored key along a window, for answers of other shapes."""
+        self._require_known(dimension)
+        now = int(self._clock())
+        found = await self._reader.read(stored, now, (dimension,), window.start)
+        grid = await self._curves.grid(window, self.ladder, found.row.fold_day)
+        return curve_of_value(found, dimension, value, self._since(dimension), grid, now)
 
     async def visitors(self, subject: Subject, query: bytes) -> Content:
         """Returns the visitors of a link or a group by days, and their sum."""

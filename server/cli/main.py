@@ -34,10 +34,12 @@ _TITLES = {FAILED: "failed", USAGE: "invalid command or setting", UNREACHABLE: "
 # name -> (module under server.cli, one line). The order is that of the help.
 COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("serve", "Run the server."),
+    "demo": ("demo", "Run a server with a year of made-up traffic."),
     "send": ("client.send", "Send hits to a server."),
     "total": ("client.read", "Print how often a link was hit."),
     "curve": ("client.read", "Draw a link's hits over time."),
     "top": ("client.read", "List the links with the most hits."),
+    "watch": ("client.watch", "Show the links with the most hits, live."),
     "by": ("client.divided", "List how a link's hits divide by where they came from."),
     "visitors": ("client.divided", "Print a link's visitors by day."),
     "groups": ("client.read", "List the groups with the most hits."),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +93,26 @@ def progress(sentence: str) -> None:
     """Shows how far a command is, in one line that the next call replaces; "" removes it. Only for `on_screen`."""
     columns = shutil.get_terminal_size().columns
     click.echo("\r\033[K" + visible(sentence)[: columns - 1], err=True, nl=False)
+
+
+@contextmanager
+def live_screen() -> Iterator[Callable[[list[str]], None] | None]:
+    """Gives what draws lines in place, on a screen of its own; None where there is no terminal."""
+    if not sys.stdout.isatty() or wants_json():
+        yield None
+        return
+    click.echo("\033[?1049h\033[?25l", nl=False)
+    try:
+        yield _draw_in_place
+    finally:
+        click.echo("\033[?25h\033[?1049l", nl=False)
+
+
+def _draw_in_place(lines: list[str]) -> None:
+    """Draws over what was there, as many lines and columns as there is room for."""
+    size = screen()
+    drawn = [_printable(line)[: size.columns] + "\033[K" for line in lines[: size.lines - 1]]
+    click.echo("\033[H" + "\n".join(drawn) + "\033[J", nl=False)
 
 
 def screen() -> os.terminal_size:

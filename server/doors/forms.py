@@ -48,7 +48,7 @@ async def read_form(request: Request) -> Form:
     found = _values_in(query)
     if request.method == "POST":
         media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        body = await _small_body(request)
+        body = await read_small_body(request)
         if body and media not in (_FORM, ""):
             raise MediaTypeUnsupported(f"{media} is no form", field="Content-Type", value=media, rule=_FORM)
         for name, values in _values_in(body).items():
@@ -64,10 +64,11 @@ def _values_in(text: bytes) -> dict[str, list[str]]:
         raise ParameterInvalid(detail, field="query", rule="percent-encoded UTF-8, name=value") from None
 
 
-async def _small_body(request: Request) -> bytes:
+async def read_small_body(request: Request, most: int = FORM_BYTES) -> bytes:
+    """Reads a body; raises BodyTooLarge for more than so many bytes."""
     body = bytearray()
     async for piece in request.stream():
         body += piece
-        if len(body) > FORM_BYTES:
-            raise BodyTooLarge(f"a form has at most {FORM_BYTES:,} bytes", rule=f"{FORM_BYTES} bytes")
+        if len(body) > most:
+            raise BodyTooLarge(f"the body has more than {most:,} bytes", rule=f"at most {most} bytes")
     return bytes(body)

@@ -34,6 +34,9 @@ from server.clock import monotonic
 from server.doors.bitly import bitly_routes
 from server.doors.graphite.routes import graphite_routes
 from server.doors.graphite.series import SeriesReader
+from server.doors.hit_sender import HitSender
+from server.doors.otlp import otlp_routes
+from server.doors.plausible import plausible_routes
 from server.doors.prometheus.routes import prometheus_routes
 from server.http.auth import Gate
 from server.http.docs_page import CONTENT_POLICY, docs_page
@@ -115,6 +118,7 @@ def create_app(
     counting.problems.install(app)
     app.include_router(query_routes(queries, erase, limit_history))
     app.include_router(group_routes(queries))
+    breakdowns: BreakdownQueries | None = None
     if dividing.dimensions:
         breakdowns = _breakdowns(unstored, store, clock, dividing, siblings)
         app.include_router(breakdown_routes(breakdowns, dividing.visitors))
@@ -123,9 +127,11 @@ def create_app(
     include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock)
     app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room, dividing.reader))
     app.include_router(limit_routes(limiter.limiter, limiter.addresses, limiter.dialect))
-    app.include_router(graphite_routes(SeriesReader(queries)))
+    app.include_router(graphite_routes(SeriesReader(queries, breakdowns)))
     app.include_router(prometheus_routes(queries, counting.problems.answer))
-    app.include_router(bitly_routes(queries, None))
+    app.include_router(bitly_routes(queries, breakdowns))
+    app.include_router(plausible_routes(HitSender(hits)))
+    app.include_router(otlp_routes(HitSender(hits)))
     app.include_router(server_routes(readiness, metrics))
     describe(app)
     app.add_api_route("/docs", _docs(app), include_in_schema=False)
@@ -149,7 +155,7 @@ def make_queries(
     """Joins what a worker's answers are made of; parameters as of `create_app`."""
     links, groups = (
         Lists(kind, store, unstored.pending, buffered, lambda: unstored.flushes)
-        for kind, buffered in ((LINK, unstored.buffered_links), (GROUP, set))
+        for kind, buffered in ((LINK, unstored.buffered_links), (GROUP, unstored.buffered_groups))
     )
     elsewhere = None if siblings is None else siblings.pending
     return Queries(Reader(store.rows, unstored.pending, owner.revisit, store.ladder, elsewhere), links, groups, clock)

@@ -24,7 +24,7 @@ REFUSED = "rate limit exceeded"
 
 
 class FrontDoor:
-    """The application that the server runs. `answers` counts answers by status, but for those of the hit routes."""
+    """The application that the server runs. `answers` counts answers by status, but for those of `hits`."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class FrontDoor:
         self._open_door = open_door if open_door is not None else OpenDoor()
         self._gate = gate
         self._problems = problems
-        self._hits = hits
+        self.hits = hits
         self._framework = framework
         self.answers: Counter[int] = Counter()
 
@@ -59,11 +59,11 @@ class FrontDoor:
         limiter = self._limiter
         if limiter is not None and limiter.limits_writes and not await self._admitted(limiter, scope, receive, send):
             return
-        if not self._hits.serves(scope["raw_path"]):
+        if not self.hits.serves(scope["raw_path"]):
             await self._rest(scope, receive, send)
             return
         try:  # not in a method of its own: a further coroutine costs as much as the routing
-            await self._hits(scope, receive, send)
+            await self.hits(scope, receive, send)
         except JournalUnknown:
             raise  # the connection is closed without an answer
         except Exception as error:

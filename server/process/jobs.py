@@ -73,6 +73,7 @@ def job_table(
         "former_journals": (flush_s, now, True),
         "publish_metrics": (PUBLISH_S, now, False),
         "limit_history": (HAND_OVER_S, now, False),
+        "statsd": (HAND_OVER_S, now, False),
         "dividing": (RENEW_S, now, False),
         "alerts": (ALERTS_S, now, False),
         "weekly_report": (REPORT_S, now, False),  # sent once a week; looks more often, to go on where it failed

@@ -49,6 +49,10 @@ class Unstored:
         """Returns the links with hits that may not be in the store yet."""
         return {link for owner in self._owners() for link in owner.buffered_links()}
 
+    def buffered_groups(self) -> set[str]:
+        """Returns the groups with hits that may not be in the store yet."""
+        return {name for owner in self._owners() for name in owner.buffered_groups()}
+
     @property
     def flushes(self) -> int:
         """A number that rises whenever a flush is complete."""

@@ -23,7 +23,7 @@ from ingest.owner import Owner
 from ingest.reading.counters import IngestCounters
 from ingest.stamps import Slots, Stamps
 from server import clock
-from server.alerts.watching import make_watch, samples_of_alerts
+from server.beside import BesideRequests
 from server.http import app
 from server.http.auth import Gate
 from server.http.callers import Callers
@@ -123,7 +123,6 @@ class Worker:
         self.recovered = 0  # hits that were found in the journal
         self.limit_history = self._limit_history()
         self.fold = jobs.DailyFold(today)
-        self.schedule = self._schedule()
         journal_limit = settings.journal_mib * MIB
         ready = Readiness(
             lambda: self.unstored.status, journal_limit, settings.flush_s, store.rows, lambda: self.stopping
@@ -145,7 +144,7 @@ class Worker:
                 lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
                 lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
                 lambda: iter([Sample("clickcurve_journals_set_aside", data_folder.journals_set_aside(settings.data))]),
-                lambda: samples_of_alerts(self.watch),
+                lambda: self.beside.samples(),
                 samples.of_build(),
                 process_samples,
             ],
@@ -153,7 +152,6 @@ class Worker:
         )
         others = self.siblings if settings.workers > 1 else None
         queries = app.make_queries(self.owner, self.unstored, store, clock.now, others)
-        self.watch, self.report = make_watch(settings, self.owner, queries)
         self.front = app.create_app(
             self.owner,
             store,
@@ -171,6 +169,8 @@ class Worker:
             self._page(gate),
             others,
         )
+        self.beside = BesideRequests(settings, number, self.owner, queries, self.front.hits)
+        self.schedule = self._schedule()
 
     def _page(self, gate: Gate) -> PageSources:
         shares = Shares(data_folder.shares_file(self.settings.data))
@@ -212,10 +212,7 @@ class Worker:
             functions["former_journals"] = self.former.visit
         if self.settings.workers > 1:
             functions["publish_metrics"] = self._publish
-        if self.number == 1 and self.settings.alerts:
-            functions["alerts"] = lambda: self.watch.visit()
-        if self.number == 1 and self.settings.weekly_report:
-            functions["weekly_report"] = lambda: self.report.visit()
+        functions |= self.beside.jobs()
         phase = (self.number - 1) / self.settings.workers
         return Schedule(jobs.job_table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
 
@@ -251,6 +248,7 @@ class Worker:
 
     async def _close_owner(self) -> None:
         try:
+            await self.beside.close()
             await self.limit_history.hand_over()
         except ClickcurveError as error:
             log.warning("limiter's last counts lost", extra={"reason": error.detail})
@@ -275,6 +273,7 @@ async def running(settings: Settings, slots: Slots) -> AsyncIterator[Worker]:
     worker = await _take_up(settings, store, slots)
     await worker.dividing.begin(holds_hits=bool(worker.unstored.status.buffered_hits))
     worker.former.take_up()
+    await worker.beside.start()
     worker.schedule.start()
     await worker.siblings.listen(worker.unstored)
     try:

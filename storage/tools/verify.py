@@ -21,7 +21,7 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Row, check
 from clickcurve.buckets.set_aside import decode_set_aside, hits_set_aside
-from clickcurve.keys import ALL_LINKS, SET_ASIDE, breakdown_of, counts_key, is_breakdown, link_of
+from clickcurve.keys import ALL_LINKS, SET_ASIDE, breakdown_of, counts_key, group_of, is_breakdown, link_of
 from storage.contract import Store, StoredLink, View
 from storage.tools.breakdown_check import Breakdowns
 
@@ -39,6 +39,7 @@ class Report:
 
     rows: int = 0
     links: int = 0
+    groups: int = 0
     people: int = 0
     bots: int = 0
     erased: int = 0
@@ -80,6 +81,7 @@ def verify(store: Store, ladder: Ladder) -> Report:
             counts = view.links([counts_key(key) for key, _ in page if is_breakdown(key)])
             for key, link in page:
                 report.links += link_of(key) is not None
+                report.groups += group_of(key) is not None
                 if key == SET_ASIDE:
                     _report_set_aside(report, link)
                     continue
@@ -121,6 +123,9 @@ def row_name(key: str, owner: int) -> str:
         return f"link {link!r}, owner {owner}"
     if is_breakdown(key):
         return f"breakdown of {row_name(counts_key(key), owner)}"
+    group = group_of(key)
+    if group is not None:
+        return f"group {group!r}, owner {owner}"
     return f"all links, owner {owner}" if key == ALL_LINKS else f"row {key!r}, owner {owner}"
 
 

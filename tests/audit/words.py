@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from clickcurve.buckets.breakdowns.breakdown import Breakdown
-from ingest.batch import Batch, Counts
+from clickcurve.keys import group_of
+from ingest.batch import Batch
+from ingest.hit import Hit as GroupHit
 from ingest.reading.profile_table import SaidSums, made_batch
 from ingest.words.profile import Profile
 from tests.audit.auditor import BASE, Hit, Sent
@@ -33,13 +35,19 @@ def fields_of(hit: Hit) -> dict[str, str]:
 
 
 def batch_of(sent: Sent, minute: int, id_: str | None) -> Batch:
-    """The batch of these hits, under an id if there is one, as the routes make it."""
+    """The batch of these hits, under an id if there is one, as the routes make it; those of a group's row are in it."""
     words = SaidSums()
+    people: dict[str, int] = {}
     for hit in sent.hits:
-        if (said := said_by(hit.digit)) is not None:
-            words.words[minute - minute % 3_600][Profile(DIVIDED, said)][hit.key] += hit.count
-    people: Counts = {minute: sent.counts}
-    return made_batch(people, {}, words, id_, ())
+        said = said_by(hit.digit)
+        profile = None if said is None else Profile(DIVIDED, said)
+        if group_of(hit.key) is not None:
+            words.add_groups(GroupHit(hit.key, minute, hit.count, None, False, None, profile, (), (hit.key,)))
+            continue
+        people[hit.key] = hit.count
+        if profile is not None:
+            words.words[minute - minute % 3_600][profile][hit.key] += hit.count
+    return made_batch({minute: people}, {}, words, id_, ())
 
 
 def values_of(row: Breakdown) -> Values:

@@ -25,7 +25,7 @@ class Post:
 
     @property
     def sum(self) -> int:
-        return sum(hit["count"] for hit in self.hits)
+        return sum(hit.get("count", 1) for hit in self.hits)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,9 @@ class ScriptedServer:
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         body = handler.rfile.read(int(handler.headers["Content-Length"]))
         headers = {name.lower(): value for name, value in handler.headers.items()}
-        post = Post(handler.path, headers.get("idempotency-key", ""), headers, json.loads(body))
+        lines = body.splitlines() if headers["content-type"] == "application/x-ndjson" else []
+        hits = [json.loads(line) for line in lines] if lines else json.loads(body)
+        post = Post(handler.path, headers.get("idempotency-key", ""), headers, hits)
         with self._arrived:
             self.posts.append(post)
             step = self.script.popleft() if self.script else counted

@@ -193,11 +193,18 @@ def test_a_token_and_a_path_in_front_are_sent() -> None:
         assert post.headers["content-type"] == "application/json"
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://host/", "http://", "http://host:port", ""])
+@pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://host/", "http://", "http://host:port", "http://host/a b", ""])
 def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
     with pytest.raises(ParameterInvalid) as refused:
         Client(url)
     assert refused.value.field == "url"
+
+
+def test_a_token_that_no_header_can_hold_is_refused_at_once() -> None:
+    with pytest.raises(ParameterInvalid) as refused:
+        Client(f"http://127.0.0.1:{free_port()}", "secret\n")
+    assert refused.value.field == "token"
+    assert "secret" not in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["timeout_s", "max_bytes"])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import httpx
@@ -110,6 +112,13 @@ def test_the_numbers_are_those_of_the_source() -> None:
     assert "(ten minutes at most)" in PAGE
     assert "ten seconds at most" in PAGE
     assert "five seconds at most" in PAGE
+
+
+def test_both_languages_have_the_program_s_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert json.loads((ROOT / "clients" / "js" / "package.json").read_text())["version"] == version
+    plugin = (ROOT / "examples" / "yourls" / "clickcurve" / "plugin.php").read_text()
+    assert f"Version: {version}\n" in plugin
 
 
 def test_both_languages_have_the_same_numbers() -> None:

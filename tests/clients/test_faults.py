@@ -173,6 +173,26 @@ def test_a_batch_that_was_certainly_not_counted_is_never_given_up() -> None:
         clicks.close()
 
 
+@pytest.mark.parametrize("items", ["1", "null", "[1, null]", '{"a": 1}', '[{"status": "refused"}]'])
+def test_a_receipt_that_is_odd_ends_no_thread(items: str) -> None:
+    receipt = b'{"counted": 9, "duplicate": 0, "refused": 1, "items": %s}' % items.encode()
+    with scripted(Reply(200, receipt)) as server, Client(server.url, gather_s=0.0) as clicks:
+        clicks.hit("launch", count=3)
+        assert clicks.flush(WITHIN_S)
+        assert (clicks.delivered, clicks.dropped) == (3, 0)
+        clicks.hit("launch")
+        assert clicks.flush(WITHIN_S)
+        assert clicks.delivered == 4
+
+
+def test_a_host_that_is_none_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    clicks = Client("http://no..host/", gather_s=0.0)
+    clicks.hit("launch")
+    assert not clicks.flush(0.3)
+    assert not clicks.close(0.0)
+    assert "no connection" in caplog.text
+
+
 def test_a_kept_connection_that_was_closed_is_replaced_at_once() -> None:
     with scripted() as server:
         post = HitsPost(server.url, None, 5.0, time.time)

@@ -59,6 +59,27 @@ def test_a_child_that_never_reports_has_nothing_to_end(server: RunningServer) ->
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_client_that_is_closed_stays_closed_in_a_child(server: RunningServer, client: Clickcurve) -> None:
+    clicks = Client(server.url)
+    clicks.close()
+
+    def work() -> bool:
+        clicks.hit("child")
+        return clicks.dropped == 1
+
+    assert in_child(work) == 0
+
+    def close_first() -> bool:
+        other.close()
+        other.hit("child")
+        return other.dropped == 1
+
+    with Client(server.url) as other:
+        assert in_child(close_first) == 0
+    assert client.total("child")["total"] == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_the_next_start_takes_over_what_a_killed_child_has_written(
     server: RunningServer, client: Clickcurve, tmp_path: Path
 ) -> None:

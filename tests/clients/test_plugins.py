@@ -13,6 +13,7 @@ import pytest
 from testing.client import Clickcurve
 from testing.program import Program, running
 from testing.server import ROOT, RunningServer, free_port
+from tests.clients.scripted import NEVER, scripted
 from tests.conftest import Serve
 
 EXAMPLES = ROOT / "examples"
@@ -108,6 +109,18 @@ def test_yourls_loses_no_hit_to_what_a_browser_says(
         program.until(lambda: client.total("launch")["total"] == 1)
         assert browser.head("/launch").status_code == 301
     assert "refused" not in program.output()
+
+
+def test_a_visitor_of_yourls_does_not_wait_for_a_server_that_never_answers(tmp_path: Path) -> None:
+    with scripted(NEVER) as server:
+        made = Yourls(tmp_path, int(server.url.rpartition(":")[2]))
+        browser = httpx.Client(base_url=f"http://127.0.0.1:{made.port}", headers=BROWSER, trust_env=False)
+        with running(made.command, tmp_path / "php.log", made.settings) as program, browser:
+            program.until(lambda: answers(browser, "/none", 404))
+            assert browser.get("/launch").status_code == 301
+            assert not made.spool.exists(), "the plugin gives up after two seconds, long after the visitor went on"
+            program.until(lambda: made.spool.exists())
+            assert len(server.wait_for(1)) == 1
 
 
 # Kutt's routes as far as redirects go, on Express, which Kutt stands on.

@@ -105,7 +105,17 @@ class Requests:
             said["bot"] = True
         if with_id:
             said["id"] = self._id()
+        if (group := group_of_key(hit.key)) is not None:
+            said["groups"] = [group, group, EVERY]
         return said
+
+
+EVERY = "every"  # a group that all hits name which name one
+
+
+def group_of_key(key: str) -> str | None:
+    """The group that all hits of this key name, so that it has the link's total; None: they name none."""
+    return f"of {key}" if key.endswith("7") and "one-" not in key else None
 
 
 async def send(wire: Wire, request: Request) -> Outcome:

@@ -23,7 +23,7 @@ from testing.server import RunningServer, ServerDied, run
 from tests.audit.auditor import Auditor, Outcome, Sent
 from tests.audit.hit_source import HitSource
 from tests.audit.words import DIVIDED, Values, judge_words
-from tests.crash.load import Load
+from tests.crash.load import EVERY, Load, group_of_key
 
 # A short interval, so that many deaths fall into a flush.
 SETTINGS = {"CLICKCURVE_FLUSH_S": "1", "CLICKCURVE_BREAKDOWN_DIMENSIONS": "ref,source"}
@@ -42,6 +42,7 @@ class Campaign:
         self.source = HitSource(f"{seed:x}-", random.Random(seed + 1))
         self.kills = 0
         self.repeats = 0
+        self.groups: dict[str, int] = {}
 
     async def run(self, kills: int, several_workers: bool) -> None:
         load = Load(self.server.port, self.auditor, self.source, random.Random(self.chance.random()))
@@ -66,6 +67,7 @@ class Campaign:
         """Wait until every worker has flushed what it found in its journal, then end the server cleanly."""
         with Clickcurve(self.server.url) as client:
             self.server.wait_until(lambda: _waiting(client) == [0.0] * workers)
+            self.groups = groups_of(client)
         assert self.server.stop() == 0, self.server.output()[-4000:]
 
     async def _start(self, load: Load) -> None:
@@ -104,6 +106,17 @@ def _waiting(client: Clickcurve) -> list[float]:
     return [value for name, value in found.items() if name.startswith("clickcurve_buffered_entries{")]
 
 
+def groups_of(client: Clickcurve) -> dict[str, int]:
+    """Every group's total, people and bots."""
+    found: dict[str, int] = {}
+    after: str | None = ""
+    while after is not None:
+        page = client.groups(sort="key", bots="include", limit=1_000, after=after)
+        found |= {group["key"]: group["count"] for group in page["groups"]}
+        after = page["after"]
+    return found
+
+
 def exported(data: Path, *flags: str) -> list[dict[str, Any]]:
     """Every link as the store of a stopped server has it."""
     said = run("export", "--data", str(data), *flags)
@@ -130,6 +143,9 @@ def audit(campaign: Campaign, *flags: str) -> None:
     assert sum("by" in link for link in links) > campaign.kills, "too few said anything"
     wrong += [f"{key}: was never sent" for key in totals if key not in campaign.auditor.by_key]
     assert not wrong, "\n".join([f"{len(wrong)} wrong:", *wrong[:20]])
+    grouped = {group: total for key, total in totals.items() if (group := group_of_key(key)) is not None and total}
+    assert grouped, "no hit named a group"
+    assert campaign.groups == {**grouped, EVERY: sum(grouped.values())}
     verified = run("verify", "--data", str(campaign.server.data), *flags)
     assert verified.returncode == 0, verified.stdout + verified.stderr
 

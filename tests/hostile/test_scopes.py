@@ -62,6 +62,8 @@ NOT_DESCRIBED: dict[str, Scope | None] = {
     "POST /v1/sum/x": Scope.write,
     "PUT /v1/links/a": Scope.write,
     "POST /render": Scope.read,
+    "POST /api/event": Scope.write,
+    "POST /v1/metrics": Scope.write,
     "PUT /render": Scope.write,
     "POST /api/v1/query": Scope.read,
     "GET /v4/bitlinks/h/k/clicks": Scope.read,

@@ -6,7 +6,7 @@ from clickcurve.buckets import codec
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, PendingBreakdown
 from clickcurve.buckets.ladder import CLICKS, fold_day
 from clickcurve.buckets.row import Pending, Row, add, fold, merge
-from clickcurve.keys import ALL_LINKS, link_key
+from clickcurve.keys import ALL_LINKS, group_of, link_key
 from ingest.batch import Counts
 from query.breakdowns.reader import BreakdownReader
 from storage.contract import Store
@@ -29,16 +29,17 @@ async def read(store: Store, nodes: list[OwnerProcess], key: str, now: int) -> R
 
 
 async def read_words(store: Store, nodes: list[OwnerProcess], key: str | None, now: int) -> tuple[int, Values]:
-    """A link's total (of all links: None), and the breakdown beside it, as a reader at these nodes sees both."""
+    """The total of a link or group (all links: None), and the breakdown beside it, as these nodes' readers see it."""
 
-    def pending(stored: str) -> list[Pending]:
-        return [found for node in nodes for found in node.owner.pending(stored)]
+    def pending(row: str) -> list[Pending]:
+        return [found for node in nodes for found in node.owner.pending(row)]
 
-    def said(stored: str) -> list[PendingBreakdown]:
-        return [found for node in nodes for found in node.owner.pending_breakdowns(stored)]
+    def said(row: str) -> list[PendingBreakdown]:
+        return [found for node in nodes for found in node.owner.pending_breakdowns(row)]
 
     reader = BreakdownReader(store.rows, pending, said, store.ladder, BREAKDOWN)
-    found = await reader.read(ALL_LINKS if key is None else link_key(key), now, DIVIDED)
+    stored = ALL_LINKS if key is None else link_key(key) if group_of(key) is None else key
+    found = await reader.read(stored, now, DIVIDED)
     assert found.settled, "no flush runs beside this"
     return found.row.lifetime, values_of(found.breakdown)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from clickcurve.buckets.errors import JournalBehind, StoreUnavailable
-from clickcurve.keys import link_key
-from ingest.batch import Batch, Identified
+from clickcurve.keys import group_key, link_key
+from ingest.batch import Batch, GroupCounts, Identified, WordyBatch
 from ingest.buffer import Buffer
 from ingest.flush import DeltasByKey, Pace
 from ingest.journal.journal import Journal
@@ -66,7 +66,12 @@ def openings(buffer: Buffer) -> None:
     buffer.add_batch(Batch(openings={f"link-{n:06d}": n for n in range(MANY)}), 1, False)
 
 
-KINDS = [new_keys, long_keys, several_minutes, late_keys, late_minutes, ids, large_ids, openings]
+def groups(buffer: Buffer) -> None:
+    counts = GroupCounts({MINUTE: {group_key(f"group-{n:06d}"): n for n in range(1, MANY)}}, {})
+    buffer.add_batch(WordyBatch(groups=counts), 1, False)
+
+
+KINDS = [new_keys, long_keys, several_minutes, late_keys, late_minutes, ids, large_ids, openings, groups]
 
 
 @pytest.mark.parametrize("fill", KINDS)
@@ -77,7 +82,7 @@ def test_the_bytes_counted_are_those_that_a_buffer_and_its_flush_take(fill: Call
         buffer = Buffer(MINUTE - 86_400)
         fill(buffer)
         turned = DeltasByKey.of(buffer, lambda: None)
-        stored = sorted(map(link_key, turned.links()))
+        stored = sorted({*map(link_key, turned.links()), *turned.others})
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, OwnerFenced, StoreUnavailable
-from clickcurve.keys import ALL_LINKS, OUTCOMES, limit_key, link_key
+from clickcurve.keys import ALL_LINKS, OUTCOMES, group_key, limit_key, link_key
 from ingest.batch import Batch
 from ingest.owner import ID_WINDOW_S
 from storage.memory_store import MemoryStore
@@ -21,6 +21,7 @@ from tests.ingest.faulty_store import FaultyStore, Killed
 from tests.ingest.owner_kit import counts, minute_of, read, read_words
 
 START = 1_772_000_000  # 2026-02-25
+GROUPS = [group_key("g"), group_key("ü")]
 OTHERS = [limit_key("login", outcome) for outcome in OUTCOMES]  # rows that are no link's
 
 
@@ -69,7 +70,8 @@ class History:
 
     async def batch(self, node: OwnerProcess) -> None:
         keys = [key for key in self.keys if self.auditor.has_room(key)]
-        hits = self.auditor.next_hits(self.rnd.sample(keys, self.rnd.randint(1, len(keys))))
+        groups = [stored for stored in GROUPS if self.rnd.random() < 0.4 and self.auditor.has_room(stored)]
+        hits = self.auditor.next_hits([*self.rnd.sample(keys, self.rnd.randint(1, len(keys))), *groups])
         id_ = f"id-{self.rnd.getrandbits(60)}" if self.rnd.random() < 0.5 else None
         sent = self.auditor.enter(Sent(hits, id_ is not None))
         if id_:
@@ -163,6 +165,11 @@ class History:
         for stored in OTHERS:
             row = await read(self.store, self.nodes, stored, int(self.now))
             self.auditor.check(stored, row.lifetime, "read")
+        for stored in GROUPS:
+            row = await read(self.store, self.nodes, stored, int(self.now))
+            waiting = any(buffer.undecided for one in self.nodes for buffer in one.owner._buffers.all())
+            self.auditor.check(stored, row.lifetime, "read", may_be_missing=waiting)
+            assert judge_words(stored, *await read_words(self.store, self.nodes, stored, int(self.now))) == []
 
     async def end(self) -> None:
         self.store.down = False
@@ -173,9 +180,11 @@ class History:
             row = await read(self.store, [], link_key(key), int(self.now))
             self.auditor.check(key, row.lifetime, "at the end")
             assert judge_words(key, *await read_words(self.store, [], key, int(self.now))) == []
-        for stored in OTHERS:
+        for stored in (*OTHERS, *GROUPS):
             row = await read(self.store, [], stored, int(self.now))
             self.auditor.check(stored, row.lifetime, "at the end")
+        for stored in GROUPS:
+            assert judge_words(stored, *await read_words(self.store, [], stored, int(self.now))) == []
         rows = [await read(self.store, [], link_key(key), int(self.now)) for key in self.keys]
         everything = await read(self.store, [], ALL_LINKS, int(self.now))
         assert everything.lifetime >= sum(row.lifetime for row in rows)

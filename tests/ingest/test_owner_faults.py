@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, StoreUnavailable
-from clickcurve.keys import ALL_LINKS, link_key
+from clickcurve.keys import ALL_LINKS, group_key, link_key
 from ingest.batch import Batch, SourceStep
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess, TrackedDisk
@@ -23,6 +23,7 @@ from tests.ingest.faulty_store import FaultyStore, Killed
 from tests.ingest.owner_kit import minute_of, read, read_words
 
 NOW = 1_772_000_000.0
+GROUP = group_key("g")
 
 
 class FaultyDisk(TrackedDisk):
@@ -82,14 +83,16 @@ class Story:
         for turn in range(3):
             await self.post("ab", None)
             await self.post("a", f"id-{turn}")
-            await self.post("b", f"id-{turn}-again")
+            await self.post(["b", GROUP], f"id-{turn}-again")
+            await self.post(["a", GROUP], None)
             await self.again(f"id-{turn}-again")
             await self.step()
             await self.flush()
             await self.again(f"id-{turn}")
         await self.until_flushed()
-        for key in ("a", "b"):
-            row = await read(self.store, [], link_key(key), int(NOW))
+        for key in ("a", "b", GROUP):
+            stored = key if key == GROUP else link_key(key)
+            row = await read(self.store, [], stored, int(NOW))
             self.auditor.check(key, row.lifetime, "at the end")
             assert judge_words(key, *await read_words(self.store, [], key, int(NOW))) == []
         row = await read(self.store, [], ALL_LINKS, int(NOW))
@@ -104,7 +107,7 @@ class Story:
         with suppress(ClickcurveError, Killed):
             await self.node.owner.close()
 
-    async def post(self, keys: str, id_: str | None) -> None:
+    async def post(self, keys: Iterable[str], id_: str | None) -> None:
         sent = self.auditor.enter(Sent(self.auditor.next_hits(keys), id_ is not None))
         if id_ is not None:
             self.with_id[id_] = sent

@@ -224,6 +224,11 @@ def top_lines(links: Sequence[Any], width: int, plain: bool = False) -> list[str
     ]
 
 
+def clock_time(t: int, tz: str) -> str:
+    """Writes when something was, by the second, in a zone."""
+    return datetime.fromtimestamp(t, zone(tz).info).strftime("%H:%M:%S")
+
+
 def undated_lines(answer: Any) -> list[str]:
     """Writes, from a link's totals, that no hit of it has a time."""
     undated = f"{answer['opening']:,} hits without dates, and none with one" if answer["opening"] else "no hits yet"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import click
@@ -30,13 +30,14 @@ SUMS = ("counted", "duplicate", "late", "refused")
 @click.option("--bot", is_flag=True, help="It was a bot.")
 @click.option("--ua", help="The visitor's user agent, which tells bots from people.")
 @click.option("--ref", help="Where the visitor came from: a URL or a host.")
-@click.option("--country", help="The visitor's country, as DE.")
-@click.option("--ip", help="The visitor's address, of which the country is kept.")
-@click.option("--lang", help="The visitor's language, as de-AT.")
-@click.option("--source", "put_up", help="Where the link was put up, as qr.")
-@click.option("--campaign", help="The campaign that the link is part of.")
-@click.option("--visitor", help="A name for the visitor, which is hashed at once.")
-@click.option("--group", "groups", multiple=True, help="A group to count it in too; up to 4.")
+@click.option("--ip", help="The visitor's address, for the country and to tell visitors apart; it is not kept.")
+@click.option("--country", help="Two letters; beats --ip.")
+@click.option("--lang", help="A language tag, or what Accept-Language said.")
+@click.option("--source", "said_source", help="Where the link was put up, such as qr or email.")
+@click.option("--utm", multiple=True, metavar="NAME=TEXT", help="source, medium or campaign; may be repeated.")
+@click.option("--tag", "tags", multiple=True, metavar="NAME=TEXT", help="A tag that the settings know; repeatable.")
+@click.option("--visitor", help="What tells this visitor from others; only a hash is kept.")
+@click.option("--group", "groups", multiple=True, help="A group that the hit counts in; may be repeated.")
 @with_settings("url", "token", "config")
 def send_command(settings: Settings, key: str | None, source: BinaryIO | None, **fields: Any) -> Result:
     """Send one hit of the link KEY, or a file of hits, to a running server.
@@ -48,13 +49,15 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
     Examples:
       clickcurve send launch
       clickcurve send launch --count 5 --ts 2026-01-31T12:00
-      clickcurve send launch --ref https://news.example/ --country DE --group blog
+      clickcurve send launch --ref https://news.example/a --country DE --group spring
       echo '{"key": "launch", "ts": 1767225600}' | clickcurve send --file -
     """
     if (key is None) == (source is None):
         raise Failed("send takes one KEY, or --file with many hits", USAGE)
     if source is not None and any(fields.values()):
-        raise Failed("options that say something of a hit belong to a KEY; in a file each hit has its own", USAGE)
+        raise Failed(
+            "--ts, --count and the other words of a hit belong to a KEY; in a file each hit has its own", USAGE
+        )
     sums: Counter[str] = Counter()
     with NamedServer(settings) as client:
         if source is None:
@@ -67,13 +70,28 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
     return Result([text], [found], FAILED if found["refused"] else 0)
 
 
-def _hit(key: str | None, ts: str | None, hit_id: str | None, put_up: str | None, **given: Any) -> bytes:
-    campaign, groups = given.pop("campaign"), given.pop("groups")
-    fields = given | {"key": key, "id": hit_id, "source": put_up, "bot": given["bot"] or None}
-    fields["ts"] = None if ts is None else parse_time("ts", ts).utc_s
-    fields["utm"] = None if campaign is None else {"campaign": campaign}
-    fields["groups"] = list(groups) or None
+def _hit(key: str | None, ts: str | None, hit_id: str | None, bot: bool, **words: Any) -> bytes:
+    fields = {
+        "key": key,
+        "ts": None if ts is None else parse_time("ts", ts).utc_s,
+        "id": hit_id,
+        "bot": bot or None,
+        "source": words.pop("said_source"),
+        "utm": _pairs("utm", words.pop("utm")),
+        "tags": _pairs("tag", words.pop("tags")),
+        "groups": list(words.pop("groups")) or None,
+        **words,
+    }
     return json.dumps({name: value for name, value in fields.items() if value is not None}).encode()
+
+
+def _pairs(flag: str, given: Sequence[str]) -> dict[str, str] | None:
+    """Returns what repeated flags NAME=TEXT name; None if there is none."""
+    pairs = [text.partition("=") for text in given]
+    for name, sign, _ in pairs:
+        if not (name and sign):
+            raise Failed(f"--{flag} {name} is not NAME=TEXT", USAGE)
+    return {name: text for name, _, text in pairs} or None
 
 
 def _batches(source: BinaryIO) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ import click
 
 from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.keys import ALL_LINKS, breakdown_of, link_key
+from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key
 from clickcurve.visible import json_line
 from server import clock
 from server.cli.main import FAILED, Failed
@@ -70,19 +70,28 @@ def verify_command(settings: Settings) -> Result:
 
 def _verified_lines(report: Report) -> Iterator[str]:
     yield from report.broken
+    groups = f" and {report.groups:,} groups" if report.groups else ""
     yield (
-        f"{report.rows:,} rows of {report.links:,} links checked: {report.people:,} hits of people, "
+        f"{report.rows:,} rows of {report.links:,} links{groups} checked: {report.people:,} hits of people, "
         f"{report.bots:,} of bots, {report.erased:,} erased; {report.broken_rows:,} rows break a law"
     )
     for owner in report.under_way:
         yield f"owner {owner} is in the middle of a flush; its sums were not compared"
 
 
+def stored_keys(key: str | None, all_links: bool, group: str | None) -> list[str]:
+    """Returns the stored keys of the rows that flags name: none, one, or several to be refused."""
+    links = [] if key is None else [link_key(key)]
+    groups = [] if group is None else [group_key(group)]
+    return [*([ALL_LINKS] if all_links else []), *links, *groups]
+
+
 @reports("dump")
 @click.argument("key", required=False)
 @click.option("--all-links", is_flag=True, help="The row of all links together, instead of a KEY.")
+@click.option("--group", help="The row of this group, instead of a KEY.")
 @with_settings("data", "store", "ladder", "config")
-def dump_command(settings: Settings, key: str | None, all_links: bool) -> Result:
+def dump_command(settings: Settings, key: str | None, all_links: bool, group: str | None) -> Result:
     """Show the stored rows of the link KEY, and its breakdowns: per owner what a row says of itself, then its buckets.
 
     Hits that a running server has not flushed yet are not in it.
@@ -92,9 +101,10 @@ def dump_command(settings: Settings, key: str | None, all_links: bool) -> Result
       clickcurve dump launch
       clickcurve dump --all-links --data /var/lib/clickcurve
     """
-    if (key is None) is not all_links:
-        raise click.UsageError("dump takes a KEY, or --all-links")
-    stored = ALL_LINKS if key is None else link_key(key)
+    named = stored_keys(key, all_links, group)
+    if len(named) != 1:
+        raise click.UsageError("dump takes a KEY, --all-links or --group")
+    (stored,) = named
     with reading(settings) as (store, ladder):
         found, divided = (asyncio.run(read_rows(store, each)) for each in (stored, breakdown_of(stored)))
     lines = chain(dump_lines(found, ladder), breakdown_lines(divided))

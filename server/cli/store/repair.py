@@ -12,11 +12,11 @@ from clickcurve.buckets.breakdowns.parts import separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.set_aside import decode_set_aside, hits_set_aside
-from clickcurve.keys import ALL_LINKS, SET_ASIDE, breakdown_of, counts_key, is_breakdown, link_key
+from clickcurve.keys import SET_ASIDE, breakdown_of, counts_key, is_breakdown
 from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, reports
-from server.cli.store.inspect import reading
+from server.cli.store.inspect import reading, stored_keys
 from server.process import data_folder
 from server.process.journals import owning
 from server.settings import Settings
@@ -43,9 +43,10 @@ class DamagedRow:
 @reports("repair")
 @click.argument("key", required=False)
 @click.option("--all-links", is_flag=True, help="The row of all links together, instead of a KEY.")
+@click.option("--group", help="The row of this group, instead of a KEY.")
 @click.option("--drop", is_flag=True, help="Give up what the damaged row held.")
 @with_settings("data", "store", "ladder", "journal_mib", "config")
-def repair_command(settings: Settings, key: str | None, all_links: bool, drop: bool) -> Result:
+def repair_command(settings: Settings, key: str | None, all_links: bool, group: str | None, drop: bool) -> Result:
     """Show the damaged rows that flushes met, and the hits that are set aside for each.
 
     Ends with 1 if there are any. As soon as such a row can be read again, or its link is deleted, the next flush adds
@@ -58,9 +59,10 @@ def repair_command(settings: Settings, key: str | None, all_links: bool, drop: b
       clickcurve repair
       clickcurve repair launch --drop --data /var/lib/clickcurve
     """
-    stored = ALL_LINKS if all_links else None if key is None else link_key(key)
-    if drop is (stored is None) or (all_links and key is not None):
-        raise click.UsageError("repair takes nothing, or --drop and a KEY or --all-links")
+    named = stored_keys(key, all_links, group)
+    if len(named) != drop:
+        raise click.UsageError("repair takes nothing, or --drop and one of KEY, --all-links and --group")
+    stored = named[0] if named else None
     if stored is not None:
         asyncio.run(_drop(settings, stored))
     with reading(settings) as (store, _):

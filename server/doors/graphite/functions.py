@@ -114,7 +114,7 @@ async def _alias_by_node(evaluation: Evaluation, call: CallTarget, span: AskedSp
 
 def _node_at(path: str, at: int) -> str:
     nodes = nodes_of(path)
-    return node_text(nodes[at]) if -len(nodes) <= at < len(nodes) else ""
+    return (node_text(nodes[at]) or "(not given)") if -len(nodes) <= at < len(nodes) else ""
 
 
 async def _alias_by_metric(evaluation: Evaluation, call: CallTarget, span: AskedSpan) -> Found:

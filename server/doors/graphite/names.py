@@ -20,13 +20,14 @@ GROUPS = "groups"
 TOTAL = "total"  # all links together
 # Signs that stand for themselves; letters of other scripts do too, where they are printed.
 _PLAIN = "-_~/:@+!$#^"
-NAME_RULE = f"{CLICKS}.KEY, {GROUPS}.NAME or {TOTAL}; a dot in a key is %2E"
+NOT_GIVEN = "%"  # the node of the value of hits that gave none: no other value is written so
+NAME_RULE = f"{CLICKS}.KEY, {GROUPS}.NAME or {TOTAL}, perhaps .DIMENSION.VALUE; a dot in a key is %2E"
 _MOST_ALTERNATIVES = 100
 
 
 def node_name(text: str) -> str:
     """Returns a key or value as a node of a name."""
-    return "".join(sign if _is_plain(sign) else _percent_encoded(sign) for sign in text)
+    return NOT_GIVEN if not text else "".join(sign if _is_plain(sign) else _percent_encoded(sign) for sign in text)
 
 
 def _is_plain(sign: str) -> bool:
@@ -39,7 +40,7 @@ def _percent_encoded(sign: str) -> str:
 
 def node_text(node: str) -> str:
     """Returns the key or value that a node without a pattern names."""
-    return unquote(node, errors="replace")
+    return "" if node == NOT_GIVEN else unquote(node, errors="replace")
 
 
 def nodes_of(path: str) -> list[str]:

@@ -160,12 +160,31 @@ async def _nodes(reader: SeriesReader, query: str) -> list[dict[str, Any]]:
     if len(patterns) == 1:
         return [_node(text, text, leaf=text == TOTAL) for text in (CLICKS, GROUPS, TOTAL) if patterns[0].matches(text)]
     found: list[dict[str, Any]] = []
+    places = 1 if patterns[0].matches(TOTAL) else 2
+    if len(patterns) in (places + 1, places + 2) and all(pattern.is_plain for pattern in patterns[:places]):
+        return await _divided_nodes(reader, patterns, places)
     for kind in (CLICKS, GROUPS):
         if len(patterns) == 2 and patterns[0].matches(kind):
             keys, more = await reader.keys(kind, patterns[1], MOST_FOUND)
-            found += [_node(node_name(key), f"{kind}.{node_name(key)}", leaf=True) for key in keys]
+            opens = bool(reader.dimensions)
+            found += [_node(node_name(key), f"{kind}.{node_name(key)}", leaf=True, expandable=opens) for key in keys]
             if more:
                 found.append(_node(f"(more than {len(keys)}: write how the key begins, such as spr*)", "", leaf=True))
+    return found
+
+
+async def _divided_nodes(reader: SeriesReader, patterns: Sequence[NodePattern], places: int) -> list[dict[str, Any]]:
+    """Returns the dimensions below a link, a group or all links, or the values of one of these."""
+    prefix = ".".join(pattern.text for pattern in patterns[:places])
+    dimensions = [each for each in reader.dimensions if patterns[places].matches(each)]
+    if len(patterns) == places + 1:
+        return [_node(node_name(each), f"{prefix}.{node_name(each)}", leaf=False) for each in dimensions]
+    found: list[dict[str, Any]] = []
+    for each in dimensions:
+        for _, stored in await reader.subjects([pattern.text for pattern in patterns[:places]], prefix):
+            values = await reader.values(stored, each, patterns[-1], None)
+            below = f"{prefix}.{node_name(each)}"
+            found += [_node(node_name(value), f"{below}.{node_name(value)}", leaf=True) for value in values]
     return found
 
 

@@ -13,9 +13,13 @@ from testing.browser import Browser
 from testing.client import http_client
 from testing.server import RunningServer
 
-RULES = '[limits.login]\nby = ["user", "ip"]\nrates = "5/m, 20/h"\n'
+RULES = (
+    '[breakdown]\ndimensions = ["ref", "country", "device"]\n[limits.login]\nby = ["user", "ip"]\nrates = "5/m, 20/h"\n'
+)
 EVIL = "<img src=x onerror=alert(1)>"
 HOSTILE = (EVIL, '"><script>alert(2)</script>', "javascript:alert(3)", "{{7*7}}", "a/b?c#d", "‮gnp.exe", "\x00\x1b[2J")
+SITES = ("news.example", "", "other.example")
+PHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 Safari/604.1"
 DAY_S = 86_400
 
 
@@ -40,7 +44,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 def a_year(now: int) -> Iterator[dict[str, object]]:
     for day in range(400):
-        yield {"key": "launch", "ts": now - day * DAY_S - 60, "count": 10, "groups": ["spring"]}
+        said = {"ref": SITES[day % 3], "country": "AT", "ua": PHONE, "visitor": f"v{day % 5}", "groups": ["spring"]}
+        yield {"key": "launch", "ts": now - day * DAY_S - 60, "count": 10, **said}
         yield {"key": "launch", "ts": now - day * DAY_S - 60, "count": 2, "bot": True}
     for number in range(30):
         yield {"key": f"link-{number:02d}", "ts": now - 600 - number, "count": 40 - number}

@@ -115,8 +115,19 @@ def test_a_link_shows_its_life_and_its_bots_apart(http: httpx.Client) -> None:
 
 def test_a_group_has_a_page_as_a_link_has(http: httpx.Client) -> None:
     page = Found(http.get("/groups/spring").text)
-    assert "Group spring" in page.text and "12 months" in page.text
+    assert "Group spring" in page.text and "4,000 hits in all" in page.text and "Referrers" in page.text
+    assert "groups/spring?" in [each.get("href") for _, each in Found(http.get("/").text).tags], "and is listed"
     assert http.get(f"/groups/{'x' * 65}").status_code == 422
+
+
+def test_what_hits_said_is_in_tables_and_visitors_are_visitor_days(http: httpx.Client) -> None:
+    answer = http.get("/links/launch?last=30d")
+    page = Found(answer.text)
+    for words in ("Referrers", "(direct or not given)", "Countries", "AT", "Devices", "phone", "visitor-days"):
+        assert words in page.text, words
+    said = http.get("/v1/links/launch/by/country?last=30d").json()["values"]
+    assert said[0]["value"] == "AT" and f"AT {said[0]['at_least']:,}" in page.text
+    assert "Referrers" not in http.get("/links/link-01").text, "its hits said nothing"
 
 
 def test_search_lists_links_that_begin_so_page_by_page(http: httpx.Client) -> None:

@@ -43,13 +43,17 @@ def pages_of(nodes: Any, divided: Divided | None = None) -> Pages:
     return Pages(nodes.queries, limit_curve, dict, lambda: NodeFacts({}, {}, "memory", "0"), lambda: 0.0, divided)
 
 
+def one(pages: Pages, kind: str, name: str, view: PageView, now: int) -> Awaitable[Any]:
+    return pages.one(pages.subject(kind, name), view, now)
+
+
 # --- totals beside the span before -----------------------------------------------------------------------------------
 def test_a_span_is_beside_the_same_part_of_the_span_before() -> None:
     nodes = QueriedNodes(now=NOW)
     for ago_s, count in ((60, 1), (HOUR_S + 60, 10), (DAY_S + 5 * HOUR_S, 1_000), (DAY_S - 8 * HOUR_S, 109)):
         nodes.hit("k", NOW - ago_s, count)
     found = {card.name: card for card in run(cards(all_links(nodes.queries), PageView(), NOW))}
-    assert (found["Now"].count, found["Now"].before, found["Now"].change) == ("1", "10", "-90 %")
+    assert (found["Now"].count, found["Now"].before, found["Now"].change) == ("1", "10", "-90\u00a0%")
     assert found["Today"].count == "11"
     assert found["Today"].before == "1,000", "yesterday until this time, so without the evening"
     assert (found["7 days"].count, found["7 days"].before, found["7 days"].change) == ("1,120", "0", "")
@@ -71,10 +75,10 @@ def total(at_least: int, at_most: int) -> TotalAnswer:
 
 
 def test_a_change_of_what_is_uncertain_is_said_with_both_bounds() -> None:
-    assert change(total(110, 110), total(100, 100)) == "+10 %"
-    assert change(total(110, 110), total(100, 120)) == "-8 to +10 %"
+    assert change(total(110, 110), total(100, 100)) == "+10\u00a0%"
+    assert change(total(110, 110), total(100, 120)) == "-8 to +10\u00a0%"
     assert change(total(5, 5), total(0, 3)) == change(total(5, 5), total(0, 0)) == ""
-    assert change(total(0, 0), total(4, 4)) == "-100 %"
+    assert change(total(0, 0), total(4, 4)) == "-100\u00a0%"
 
 
 # --- rankings -------------------------------------------------------------------------------------------------------
@@ -184,8 +188,8 @@ def rendered(values: dict[str, Any], **more: Any) -> str:
 @pytest.mark.parametrize(("kind", "name"), [(LINK, "k"), (GROUP, "g")])
 def test_a_page_shows_what_hits_said_when_the_server_divides_them(wordy: WordyNodes, kind: str, name: str) -> None:
     divided = Divided(wordy.breakdowns, tuple(SINCE), True, Subject)
-    values = run(pages_of(wordy, divided).one(kind, name, PageView(), NOW))
-    assert [table.title for table in values["tables"]] == ["Referrers", "Countries", "Devices"]  # type: ignore[attr-defined]
+    values = run(one(pages_of(wordy, divided), kind, name, PageView(), NOW))
+    assert [table.title for table in values["tables"]] == ["Referrers", "Countries", "Devices"]
     text = rendered(values)
     assert "Visitors" in text and "visitor-days" in text
     assert "news.example" in text and "(direct or not given)" in text and "before this was recorded" in text
@@ -194,7 +198,7 @@ def test_a_page_shows_what_hits_said_when_the_server_divides_them(wordy: WordyNo
 
 def test_parts_of_a_table_are_the_total(wordy: WordyNodes) -> None:
     divided = Divided(wordy.breakdowns, tuple(SINCE), False, Subject)
-    values: Any = run(pages_of(wordy, divided).one(LINK, "k", PageView(), NOW))
+    values: Any = run(one(pages_of(wordy, divided), LINK, "k", PageView(), NOW))
     asked = wordy.by("k", "ref", "last=30d&limit=10")
     (table,) = [each for each in values["tables"] if each.dimension == "ref"]
     certain = [int(row.count.partition(" to ")[0].replace(",", "")) for row in table.rows]
@@ -205,7 +209,7 @@ def test_parts_of_a_table_are_the_total(wordy: WordyNodes) -> None:
 def test_without_divisions_or_words_there_is_no_such_section(wordy: WordyNodes) -> None:
     divided = Divided(wordy.breakdowns, tuple(SINCE), False, Subject)
     for pages, name in ((pages_of(wordy), "k"), (pages_of(wordy, divided), "silent")):
-        values = run(pages.one(LINK, name, PageView(), NOW))
+        values = run(one(pages, LINK, name, PageView(), NOW))
         assert values["tables"] == [] and "Who and from where" not in rendered(values)
 
 
@@ -229,7 +233,7 @@ def test_every_question_has_an_answer_in_far_years_and_zones() -> None:
     nodes.hit("k", 0)
     nodes.hit("k", NOW)
     asked: list[Callable[[PageView], Awaitable[Any]]] = [
-        lambda view: pages_of(nodes).one(LINK, "k", view, NOW),
+        lambda view: one(pages_of(nodes), LINK, "k", view, NOW),
         lambda view: pages_of(nodes).overview(view, NOW),
     ]
     for ask in asked:

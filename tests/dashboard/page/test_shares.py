@@ -55,6 +55,20 @@ def test_a_shared_link_is_a_page_for_anybody(guarded: tuple[RunningServer, str])
         assert status(server.url + path) in (303, 401), "nothing else is open"
 
 
+def test_a_shared_link_has_a_picture_and_a_badge_to_put_elsewhere(guarded: tuple[RunningServer, str]) -> None:
+    """Where tokens are in use nobody else could see them; a page of another site may show these."""
+    server, _ = guarded
+    address = shared(server, "launch")
+    curve = httpx.get(f"{address}/curve.svg?last=7d&w=400&theme=dark", trust_env=False)
+    assert curve.headers["content-type"] == "image/svg+xml" and 'aria-label="launch: 7 hits' in curve.text
+    assert 'width="400"' in curve.text
+    badge = httpx.get(f"{address}/badge.svg?label=visits", trust_env=False)
+    assert badge.status_code == 200 and 'aria-label="visits: 7"' in badge.text
+    assert status(f"{address}/curve.svg?w=1") == status(f"{address}/badge.svg?x=1") == 422
+    assert status(f"{address[:-1]}/curve.svg") == status(f"{address[:-1]}/badge.svg") == 404
+    assert status(f"{address}/curve.png") == 404
+
+
 def test_an_address_that_was_changed_shows_nothing(guarded: tuple[RunningServer, str]) -> None:
     server, _ = guarded
     address, other = shared(server, "launch"), shared(server, "secret")

@@ -12,7 +12,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickcurve.keys import ALL_LINKS, breakdown_key, group_key
+from clickcurve.buckets.row import Delta
+from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, group_key, group_of
 from ingest.batch import Batch, GroupCounts, Identified, Words, WordyBatch, decode_batch, encode_batch
 from ingest.buffer import Buffer, replay
 from ingest.buffered_words import PROFILE_BYTES
@@ -34,12 +35,21 @@ PROFILES = [
     Profile(("bot",), ("Googlebot",)),
 ]
 KEYS = ("a", "b")
+GROUPS = (group_key("a"), group_key("g"))  # one with the name of a link
+
+
+class SentHit(NamedTuple):
+    key: str
+    minute: int
+    hits: int
+    profile: Profile | None
+    groups: tuple[str, ...] = ()  # by their stored keys
 
 
 class Step(NamedTuple):
     """One batch: hits of one id, if it has one. `refused`: another owner has claimed it; `seen`: it is in answers."""
 
-    hits: list[tuple[str, int, int, Profile | None]]
+    hits: list[SentHit]
     with_id: bool = False
     seen: bool = False
     refused: bool = False
@@ -49,7 +59,14 @@ class Erase(NamedTuple):
     key: str
 
 
-hits = st.tuples(st.sampled_from(KEYS), st.sampled_from([MINUTE, LATE]), st.integers(1, 4), st.sampled_from(PROFILES))
+hits = st.builds(
+    SentHit,
+    st.sampled_from(KEYS),
+    st.sampled_from([MINUTE, LATE]),
+    st.integers(1, 4),
+    st.sampled_from(PROFILES),
+    st.sampled_from([(), (), GROUPS[:1], GROUPS]),
+)
 batches = st.builds(Step, st.lists(hits, min_size=1, max_size=4), st.booleans(), st.booleans(), st.booleans())
 steps = st.lists(batches | st.builds(Erase, st.sampled_from(KEYS)), max_size=10)
 Values = Mapping[str, Mapping[int, Mapping[str, int]]]
@@ -62,7 +79,9 @@ def values_in(buffer: Buffer, key: str = ALL_LINKS) -> Values:
 def batch_of_step(step: Step, id_: str) -> Batch:
     words = SaidSums()
     people: dict[int, dict[str, int]] = {}
-    for key, minute, count, profile in step.hits:
+    for key, minute, count, profile, groups in step.hits:
+        if groups:
+            words.add_groups(Hit(key, minute, count, None, False, None, profile, (), groups))
         cell = people.setdefault(minute, {})
         cell[key] = cell.get(key, 0) + count
         if profile is not None:
@@ -70,15 +89,27 @@ def batch_of_step(step: Step, id_: str) -> Batch:
     return made_batch(people, {}, words, id_ if step.with_id else None, ())
 
 
-def values_of(hits: list[tuple[str, int, int, Profile | None]], key: str | None = None) -> Values:
+def values_of(hits: list[SentHit], key: str | None = None) -> Values:
     """What hits add to breakdowns, counted hit by hit and dimension by dimension."""
     found: dict[str, dict[int, dict[str, int]]] = {}
-    for of, minute, count, profile in hits:
+    for of, minute, count, profile, _ in hits:
         if profile is not None and key in (None, of):
             for name, value in zip(profile.dimensions, profile.values, strict=True):
                 cell = found.setdefault(name, {}).setdefault(minute - minute % 3_600, {})
                 cell[value] = cell.get(value, 0) + count
     return found
+
+
+def check_groups(buffer: Buffer, hits: list[SentHit]) -> None:
+    """No erasure of a link reduces a group."""
+    for stored in GROUPS:
+        named = [hit for hit in hits if stored in hit.groups]
+        minutes: Counter[int] = Counter()
+        for hit in named:
+            minutes[hit.minute] += hit.hits
+        assert buffer.delta_of_breakdown(breakdown_of(stored)).values == values_of(named)
+        assert buffer.delta_of_row(stored) == Delta(minutes, {})
+    assert buffer.groups() >= {group_of(stored) for hit in hits for stored in hit.groups}
 
 
 @given(steps, st.integers(0, 10), st.permutations(range(10)))
@@ -87,8 +118,8 @@ def test_what_is_left_is_what_was_neither_refused_nor_erased(
 ) -> None:
     """Ids are decided before the step `decided_at`: after that links are erased only, as in a flush."""
     buffer, frames, erasures = Buffer(MINUTE), list[Frame](), dict[str, int]()
-    left: list[tuple[str, int, int, Profile | None]] = []
-    ever: list[tuple[str, int, int, Profile | None]] = []
+    left: list[SentHit] = []
+    ever: list[SentHit] = []
     refused = {str(at) for at, step in enumerate(steps) if isinstance(step, Step) and step.with_id and step.refused}
     for at, step in enumerate(steps):
         if at == decided_at:
@@ -114,6 +145,7 @@ def test_what_is_left_is_what_was_neither_refused_nor_erased(
         for key in KEYS:
             assert values_in(found, key) == values_of(left, key)
         assert values_in(found) == values_of(ever)
+        check_groups(found, ever)
     shuffled = Buffer(MINUTE)
     for at in order:
         if at < len(frames) and not erasures:
@@ -131,7 +163,7 @@ def test_each_dimension_adds_up_to_the_hits_that_said_something_of_it(steps: lis
     sums: Counter[str] = Counter()
     for at, step in enumerate(steps):
         buffer.add_batch(batch_of_step(step, str(at)), at + 1, visible=True)
-        for _, _, count, profile in step.hits:
+        for _, _, count, profile, _ in step.hits:
             sums.update(dict.fromkeys(profile.dimensions if profile else (), count))
     found = {
         name: sum(sum(by_value.values()) for by_value in by_hour.values())

@@ -17,7 +17,7 @@ from testing.server import ROOT, RunningServer, run
 from tests.server.commands import ask, said
 
 # Why these have no result: the log of a server is JSON anyway; a script for a shell; a page for `man`.
-NO_RESULT = {"serve", "completion", "manual"}
+NO_RESULT = {"serve", "demo", "completion", "manual"}
 CLI = ROOT / "server" / "cli"
 
 

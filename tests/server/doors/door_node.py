@@ -9,6 +9,7 @@ import httpx
 from fastapi import FastAPI
 
 from query.breakdowns.queries import BreakdownQueries
+from query.queries import Queries
 from server.doors.bitly import bitly_routes
 from server.doors.graphite.routes import graphite_routes
 from server.doors.graphite.series import SeriesReader
@@ -20,16 +21,14 @@ NOW = 1_772_407_710  # 2026-03-01T23:28:30Z, a Sunday
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
 
-class DoorNode:
-    """Answers as a server's doors do. `nodes` counts the hits and knows the time."""
+class Asked:
+    """Answers as a server's doors do."""
 
-    def __init__(self, breakdowns: BreakdownQueries | None = None) -> None:
-        self.nodes = QueriedNodes(now=NOW)
+    def __init__(self, queries: Queries, breakdowns: BreakdownQueries | None = None) -> None:
         self.problems = Problems()
         app = FastAPI()
         self.problems.install(app)
-        queries = self.nodes.queries
-        app.include_router(graphite_routes(SeriesReader(queries)))
+        app.include_router(graphite_routes(SeriesReader(queries, breakdowns)))
         app.include_router(prometheus_routes(queries, self.problems.answer))
         app.include_router(bitly_routes(queries, breakdowns))
         self._app = app
@@ -47,6 +46,14 @@ class DoorNode:
 
     def post(self, path: str, **form: Any) -> httpx.Response:
         return self.ask("POST", path, data=form)
+
+
+class DoorNode(Asked):
+    """`nodes` counts the hits and knows the time."""
+
+    def __init__(self) -> None:
+        self.nodes = QueriedNodes(now=NOW)
+        super().__init__(self.nodes.queries)
 
     def hit(self, key: str, ago_s: int = 0, count: int = 1) -> None:
         self.nodes.hit(key, NOW - ago_s, count)

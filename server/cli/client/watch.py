@@ -1,0 +1,84 @@
+"""`clickcurve watch`: the links with the most hits, live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import click
+
+from server import clock
+from server.cli.client import draw
+from server.cli.client.api import NamedServer
+from server.cli.client.read import with_parameters
+from server.cli.main import Failed
+from server.cli.options import with_settings
+from server.cli.output import Result, lacks_unicode, live_screen, reports, screen, show
+from server.settings import Settings
+
+EVERY_S = 2
+
+
+@reports("watch")
+@with_parameters("last", "limit", "tz", "bots")
+@click.option("--every", type=click.IntRange(1, 3_600), default=EVERY_S, show_default=True, help="Seconds in between.")
+@click.option("--times", type=click.IntRange(1), help="End after so many looks; without it, at Ctrl-C.")
+@with_settings("url", "token", "config")
+def watch_command(settings: Settings, every: int, times: int | None, **flags: Any) -> None:
+    """Show the links with the most hits of the last hour, again every two seconds, until Ctrl-C.
+
+    On a terminal the list stays in place. Into a file or another program each look is a line of time and sum, then the
+    list; with --json an object a look.
+
+    \b
+    Examples:
+      clickcurve watch
+      clickcurve watch --last 7d --limit 30 --every 10
+    """
+    query = {name.rstrip("_"): value for name, value in flags.items()}
+    query["last"] = query["last"] or "60m"
+    with NamedServer(settings) as client:
+        first = _look(client, query)
+        with live_screen() as in_place, suppress(KeyboardInterrupt):
+            _watch(client, query, first, every, times, in_place)
+
+
+def _watch(
+    client: NamedServer,
+    query: Mapping[str, Any],
+    first: dict[str, Any],
+    every: int,
+    times: int | None,
+    in_place: Callable[[list[str]], None] | None,
+) -> None:
+    """Looks again and again. A server that does not answer is said in the first line, and asked again."""
+    found, trouble, looks = first, "", 0
+    while True:
+        if in_place is None:
+            show(Result([*_lines_of(found, trouble), ""], [{**found, "trouble": trouble or None}]))
+        else:
+            in_place(_lines_of(found, trouble))
+        looks += 1
+        if looks == times:
+            return
+        clock.pause(every)
+        try:
+            found, trouble = _look(client, query), ""
+        except Failed as error:
+            trouble = error.format_message()
+
+
+def _look(client: NamedServer, query: Mapping[str, Any]) -> dict[str, Any]:
+    """Asks for the list and for the sum of all links in the same range."""
+    ranking = client.ask("/v1/links", {"sort": "hits", **query})
+    ranged = {name: query[name] for name in ("last", "tz", "bots")}
+    total = client.ask("/v1/total", ranged)
+    return {"at": int(clock.now()), "url": client.url, **query, "total": total["at_most"], "links": ranking["links"]}
+
+
+def _lines_of(found: Mapping[str, Any], trouble: str) -> list[str]:
+    title = f"{found['total']:,} hits in the last {found['last']} at {found['url']}"
+    state = f"{draw.clock_time(found['at'], found['tz'] or 'UTC')} {found['tz'] or 'UTC'}"
+    lines = draw.top_lines(found["links"], screen().columns, lacks_unicode())
+    return [title, f"{state}: {trouble}" if trouble else state, "", *(lines or ["no hits in this range"])]

@@ -1,0 +1,102 @@
+"""`clickcurve demo`: a server with a year of made-up traffic."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from threading import Thread
+
+import click
+
+from clickcurve.buckets.errors import SettingInvalid
+from clickcurve.buckets.ladder import minutes_since
+from server import clock
+from server.cli.options import with_settings
+from server.cli.output import note
+from server.settings import Settings
+
+SOURCE = "demo"
+DIMENSIONS = ("ref", "country", "device", "source")  # that the visitors say, unless the settings name others
+
+
+@click.command("demo")
+@click.option("--quiet", is_flag=True, help="No visitors of now: only the year before.")
+@with_settings("data", "host", "port", "config")
+def demo_command(settings: Settings, quiet: bool) -> None:
+    """Run a server with a year of made-up traffic, to look around in.
+
+    It is ready within seconds; visitors keep coming while it runs. Without --data all of it is in a folder that is
+    removed at the end.
+
+    \b
+    Examples:
+      clickcurve demo
+      clickcurve demo --port 9000 --data ./demo
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    from server.process.serve import serve  # with the server's libraries, which are slow to import
+
+    with _demo_folder(settings) as data:
+        port = settings.port or _free_port(settings.host)
+        settings = replace(settings, data=data, port=port, store=f"sqlite:///{data}/clickcurve.db")
+        if settings.origins["breakdown_dimensions"] == "default":
+            settings = replace(settings, breakdown_dimensions=DIMENSIONS)
+        asyncio.run(_fill(settings))
+        note(f"a year of made-up traffic is in {data}; Ctrl-C ends it")
+        if not quiet:
+            url = f"http://{settings.host}:{port}"
+            Thread(target=_send_from_thread, args=(url,), daemon=True, name="visitors").start()
+        raise SystemExit(serve(settings))
+
+
+@contextmanager
+def _demo_folder(settings: Settings) -> Iterator[Path]:
+    """Returns the data folder that was named, or one that is removed at the end."""
+    if settings.origins["data"] != "default":
+        yield settings.data
+        return
+    with tempfile.TemporaryDirectory(prefix="clickcurve-demo-") as folder:
+        yield Path(folder)
+
+
+def _free_port(host: str) -> int:
+    """Returns a port that nobody listens on now: the visitors have to know it before the server does."""
+    with socket.socket() as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError as error:
+            raise SettingInvalid(f"{host} cannot be listened on: {error.strerror}", field="host", value=host) from error
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def _fill(settings: Settings) -> None:
+    """Imports the year into the folder, unless it is there already."""
+    from ingest.batch import SourceStep
+    from ingest.hit import Moment
+    from ingest.imports.chunk import Chunk
+    from ingest.imports.target import OwnerTarget
+    from server.demo.traffic import made_up_history
+    from server.process import data_folder
+    from server.process.journals import owning
+
+    with data_folder.held(settings.data, settings.store, "clickcurve demo"):
+        async with owning(settings, 1) as (owner, store):
+            ladder = store.ladder()
+            target = OwnerTarget(owner, ladder, lambda: Moment.at(clock.now(), minutes_since))
+            if (await target.offset(SOURCE)).offset == 0:
+                history = b"".join(made_up_history(int(clock.now()), ladder))
+                await target.send(Chunk(SourceStep(SOURCE, 0, len(history), ""), history=history))
+
+
+def _send_from_thread(url: str) -> None:
+    from server.demo.visitors import send_visitors
+
+    send_visitors(url, clock.now, clock.pause, Random())

@@ -1,0 +1,49 @@
+"""One hit of the command line with everything that a hit may say, and the commands that ask for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from testing.server import RunningServer
+from tests.conftest import Serve
+from tests.server.commands import said
+
+DIMENSIONS = "ref,country,device,source,lang,utm_campaign,tag.team"
+WORDS = (
+    *("--ref", "https://www.news.example/a?b", "--ip", "193.99.144.80", "--ua", "Firefox/140.0 (X11; Linux)"),
+    *("--lang", "de-AT", "--source", "qr", "--utm", "campaign=spring=2", "--tag", "team=blue"),
+    *("--group", "g/h", "--group", "ü"),
+)
+
+
+@pytest.fixture
+def divided(serve: Serve, data: Path) -> RunningServer:
+    return serve("--breakdown-dimensions", DIMENSIONS, data=data)
+
+
+def test_a_hit_says_everything_and_every_command_asks_for_it(divided: RunningServer) -> None:
+    url = ("--url", divided.url)
+    assert said("send", "launch", "--count", "3", *WORDS, *url).startswith("counted 3,")
+    assert said("send", "launch", "--country", "fr", "--visitor", "ann", *url).startswith("counted 1,")
+    expected = {"ref": "news.example", "country": "DE", "source": "qr", "lang": "de", "utm_campaign": "spring=2"}
+    for dimension, value in {**expected, "tag.team": "blue"}.items():
+        assert said("by", "launch", dimension, *url).split()[:2] == [value, "3"]
+        assert said("by", "launch", dimension, "--value", value, "--csv", *url).splitlines()[1] == f"{value},3,3"
+        assert said("by", dimension, *url).split()[:2] == [value, "3"]
+        assert said("by", "--group", "g/h", dimension, *url).split()[:2] == [value, "3"]
+    assert json.loads(said("by", "launch", "ref", "--json", *url))["total"] == 4
+    assert "known: ref, country" in said("by", "launch", "weather", *url, code=1)
+    assert said("visitors", "launch", *url).splitlines()[-1] == "visitor-days 2"
+    assert json.loads(said("visitors", "--group", "ü", "--json", *url))["visitor_days"] == 1
+    assert said("total", "--group", "ü", "--last", "1d", *url) == "3\n"
+    assert [line.split()[:2] for line in said("groups", *url).splitlines()] == [["g/h", "3"], ["ü", "3"]]
+
+
+def test_a_word_that_cannot_be_sent_is_named(divided: RunningServer) -> None:
+    url = ("--url", divided.url)
+    assert "--utm campaign is not NAME=TEXT" in said("send", "launch", "--utm", "campaign", *url, code=2)
+    assert "country" in said("send", "launch", "--country", "FRA", *url, code=1)
+    assert "belong to a KEY" in said("send", "--file", "-", "--ref", "a.example", *url, code=2)

@@ -1,0 +1,50 @@
+"""`clickcurve demo`: a year to look at within seconds, visitors of now, and nothing left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from testing.client import Clickcurve
+from testing.program import running
+from testing.server import RunningServer, command, free_port
+from tests.server.conftest import wait_until
+
+
+def test_a_demo_has_a_year_and_visitors_and_leaves_nothing(tmp_path: Path) -> None:
+    port = free_port()
+    log = tmp_path / "out"
+    settings = {"TMPDIR": str(tmp_path)}
+    with running(command("demo", "--port", str(port)), log, settings) as demo:
+        demo.until(lambda: '"listening"' in log.read_text())
+        assert [folder.name for folder in tmp_path.glob("clickcurve-demo-*")]
+        with Clickcurve(f"http://127.0.0.1:{port}") as client:
+            year = client.total(last="12mo")
+            assert year["at_least"] > 300_000
+            assert client.top(last="30d", limit=5)["links"][0]["count"] > 1_000
+            before = client.total()["total"]
+            wait_until(lambda: client.total()["total"] > before)
+            countries = client.http.get("/v1/by/country", params={"last": "60m"}).raise_for_status().json()
+            assert countries["values"]
+        assert demo.stop() == 0
+    assert list(tmp_path.glob("clickcurve-demo-*")) == []
+
+
+def test_a_demo_in_a_folder_of_ones_own_is_filled_once(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    totals = []
+    for _ in range(2):
+        port = free_port()
+        log = tmp_path / f"out-{port}"
+        with running(command("demo", "--quiet", "--data", str(data), "--port", str(port)), log) as demo:
+            demo.until(lambda: '"listening"' in log.read_text())  # noqa: B023  # called before the next round
+            with Clickcurve(f"http://127.0.0.1:{port}") as client:
+                totals.append(client.total()["total"])
+            assert demo.stop() == 0
+    assert totals[0] == totals[1] > 0
+
+
+def test_a_folder_that_a_server_holds_is_refused(shared: RunningServer, tmp_path: Path) -> None:
+    log = tmp_path / "out"
+    with running(command("demo", "--data", str(shared.data), "--port", str(free_port())), log) as demo:
+        wait_until(lambda: "is held by" in log.read_text())
+        assert demo.output().startswith("Error:")
