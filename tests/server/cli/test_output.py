@@ -109,7 +109,11 @@ _WITHIN = {
     "fold": {"tier", "buckets_out", "people_out", "bots_out", "buckets_in", "people_in", "bots_in"},
     "copy": {"people", "bots"},
 }
-_NOT_HERE = {"import": {"line", "reason", "text"}, "export": {"file", "links"}}
+_NOT_HERE = {
+    "import": {"line", "reason", "text"},
+    "export": {"file", "links", "by"},
+    "dump": {"halved", "by", "visitors"},
+}
 
 
 @pytest.mark.parametrize(
