@@ -201,3 +201,21 @@ def test_a_kept_connection_that_was_closed_is_replaced_at_once() -> None:
         assert post.send("two", b"[]").done
         assert [each.id for each in server.posts] == ["one", "two", "two"]
         post.close()
+
+
+def test_a_try_that_may_have_been_counted_stays_in_doubt_when_the_next_one_is_refused() -> None:
+    with scripted() as server:
+        post = HitsPost(server.url, None, 5.0, time.time)
+        assert post.send("one", b"[]").done
+        server.script += [NO_ANSWER, BUSY]
+        tried = post.send("two", b"[]")
+        assert (tried.done, tried.certain) == (False, False)
+        post.close()
+
+
+def test_room_is_given_back_by_what_is_answered() -> None:
+    with scripted() as server, Client(server.url, gather_s=0.0, max_bytes=600) as clicks:
+        for number in range(5):
+            clicks.hit(f"key-{number}")
+            assert clicks.flush(WITHIN_S)
+        assert (clicks.delivered, clicks.dropped) == (5, 0)

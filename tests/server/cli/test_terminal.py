@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from tests.server.cli.test_output import NO_RESULT, every_command
 # Sets the title, clears the screen, makes a row of its own, turns the text around, ends a line, hides.
 HOSTILE = "\x1b]0;PWNED\x07\x9b2J\nFAKE 999999999\r\u202egpj\u2028x\u2066\x7f"
 SHOWN = r"\x1b]0;PWNED\x07\x9b2J\nFAKE 999999999\r\u202egpj\u2028x\u2066\x7f"
+DRAWN_IN_PLACE = re.compile(r"\x1b\[(\?1049[hl]|\?25[hl]|H|K|J)")  # a screen of its own, and lines over lines
 NO_STRANGERS = {
+    "alerts test": "names in the settings can be printed",
     "schema apply": "its words are those of the keyspace's tables",
     "schema check": "as schema apply",
     "schema show": "the address is checked to be plain",
@@ -54,6 +57,7 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     yield "total", (HOSTILE, "--last", HOSTILE, *url), b""
     yield "curve", (HOSTILE, *url), b""
     yield "top", url, b""
+    yield "watch", ("--times", "1", *url), b""
     yield "import", (str(log), *url), b""
     yield "import", (str(log) + "none", *url), b""
     yield "export", data, b""
@@ -81,6 +85,8 @@ def test_no_command_lets_a_stranger_write_on_the_terminal(server: RunningServer,
         with input_file.open("rb") as given:
             text = on_terminal(*words, *arguments, columns=200, stdin=given)
         plain = text.replace("\r\033[K", "")  # what removes a line of progress
+        if name == "watch":
+            plain = DRAWN_IN_PLACE.sub("", plain)
         assert is_safe(plain), (name, plain)
         assert "PWNED" in plain or name in ("send", "fold", "token create", "limits try"), (name, plain)
         seen.add(name)
