@@ -57,8 +57,7 @@ from server.setting_values import (
 PREFIX = "CLICKCURVE_"
 MAX_WORKERS = 64
 BREAKDOWN_TABLE = "breakdown"
-# Off, as long as no store keeps breakdowns: "ref,country,device,source" then.
-DIMENSIONS_DIVIDED = "off"
+DIMENSIONS_DIVIDED = "ref,country,device,source"
 JOURNAL_MIB = MAX_BYTES // 1024 // 1024
 BUFFER_MIB = BUFFER_BYTES // 1024 // 1024
 

@@ -24,9 +24,11 @@ from ingest.words.text import cut, text_of
 NO_NAME: Final = ""  # of a bot that is one because the shortener says so
 TAGS = 4
 TAGS_RULE = f"an object of at most {TAGS} strings of 1 to {TAG_BYTES} bytes, by names that the settings know"
-# What the caches hold, in memory only: 10 MB of addresses, 16 MB of agents and 40 MB of referrers of the longest.
+# What the caches hold, in memory only: 10 MB of addresses, 16 MB of agents, and of referrers of the longest 33 MB by
+# themselves and 40 MB in profiles.
 ADDRESSES_KEPT = 65_536
 AGENTS_KEPT = 8_192
+REFERRERS_KEPT = 16_384
 PROFILES_KEPT = 16_384
 
 
@@ -101,8 +103,10 @@ class ProfileReader:
         self.ignored = self._ignored_fields()
         self._bot_name = bot_name
         self._bots: dict[str, Profile] = {}
+        self._divided = frozenset(self.dimensions)
         self._addresses = lru_cache(maxsize=ADDRESSES_KEPT)(self._country_of_address)
-        self._agents = lru_cache(maxsize=AGENTS_KEPT)(self._agent_values)
+        self._referrers = lru_cache(maxsize=REFERRERS_KEPT)(lambda value: referrer_of(value, own_hosts))
+        self._agents = lru_cache(maxsize=AGENTS_KEPT)(self._agent_of)
         self._known: dict[Hashable, Profile | None] = {}
 
     def useful_fields(self) -> list[str]:
@@ -146,31 +150,47 @@ class ProfileReader:
         return self._bots.setdefault(name, Profile((BOT,), (cut(name),)))  # as many as there are patterns
 
     def profile(self, words: tuple[object, ...]) -> Profile | None:
-        """Returns the profile of a person's hit, given its Words; None if none is of these dimensions.
+        """Returns the profile of a person's hit, given its WordFields; None if none is of these dimensions.
 
         Raises HitRejected.
         """
-        ip = words[0]
         try:
-            # Addresses hardly repeat, and what else is said does: so what is known is asked for by country.
-            said = words if ip is None else (self._addresses(ip), *words[1:])
-            known = self._known.get(said)
-            if known is not None or said in self._known:
+            # Of what hardly repeats, addresses, referrers and agents, is kept what does: few of these are different.
+            ip, ref, ua, *others = words
+            country = None if ip is None else self._addresses(ip)
+            said = (country, None if ref is None else self._referrers(ref), None if ua is None else self._agents(ua))
+            key = (*said, *others)
+            known = self._known.get(key)
+            if known is not None or key in self._known:
                 return known
         except TypeError:  # an object or a list where a text should be
             return self._read(words)
-        profile = self._read(words)
+        profile = self._made(key)
         if len(self._known) >= PROFILES_KEPT:
             self._known.clear()
-        self._known[said] = profile
+        self._known[key] = profile
         return profile
 
     def _read(self, words: tuple[object, ...]) -> Profile | None:
+        ip, ref, ua, *others = words
+        country = None if ip is None else self._country_of_address(ip)
+        host = None if ref is None else referrer_of(ref, self._own_hosts)
+        return self._made((country, host, None if ua is None else self._agent_of(ua), *others))
+
+    def _made(self, said: tuple[object, ...]) -> Profile | None:
+        """Returns the profile of country, host and agent, and the other fields as they are."""
         found: dict[str, str] = {}
-        for name, value in zip(WordFields._fields, words, strict=True):
+        country, host, agent, *others = said
+        if isinstance(country, str):
+            found["country"] = country
+        if isinstance(host, str):
+            found["ref"] = host
+        if isinstance(agent, Agent):
+            found |= agent._asdict()
+        for name, value in zip(WordFields._fields[3:], others, strict=True):
             if value is not None:
                 found |= self._readers[name](self, value)
-        if not self._wants(*found):
+        if self._divided.isdisjoint(found):
             return None
         values = tuple([cut(found.get(name, "")) for name in self.dimensions])
         return Profile(self.dimensions, values, self.salts is not None)
@@ -190,18 +210,12 @@ class ProfileReader:
         address = address_of(value)
         return self._country_of(address) if "country" in self.dimensions else UNKNOWN
 
-    def _agent_values(self, agent: str) -> Mapping[str, str]:
-        if not self.wants_agents:
-            return NO_AGENT._asdict()
+    def _agent_of(self, agent: object) -> Agent:
+        if not self.wants_agents or not isinstance(agent, str):
+            return NO_AGENT
         if self._agent_reader is None:  # 0.4 s and 40 MB, which a server without agents is spared
             self._agent_reader = AgentReader()
-        return self._agent_reader.read(agent)._asdict()
-
-    def _of_agent(self, value: object) -> Mapping[str, str]:
-        return self._agents(value) if isinstance(value, str) else {}
-
-    def _of_address(self, value: object) -> Mapping[str, str]:
-        return {"country": self._addresses(value) if isinstance(value, Hashable) else self._country_of_address(value)}
+        return self._agent_reader.read(agent)
 
     def _of_tags(self, value: object) -> Mapping[str, str]:
         tags = _object_of(value)
@@ -216,9 +230,6 @@ class ProfileReader:
         return found
 
     _readers: Final[Mapping[str, Callable[[ProfileReader, object], Mapping[str, str]]]] = {
-        "ip": _of_address,
-        "ref": lambda self, value: {"ref": referrer_of(value, self._own_hosts)},
-        "ua": _of_agent,
         "country": lambda _, value: {"country": country_of_field(value)},
         "lang": lambda _, value: {"lang": language_of(value)},
         "source": lambda _, value: {"source": source_of(value)},

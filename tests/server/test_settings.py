@@ -146,8 +146,8 @@ def test_a_secret_is_not_repeated_in_a_refusal(tmp_path: Path) -> None:
     assert "cc_secret" not in refused.value.detail
 
 
-def test_nothing_is_divided_until_stores_keep_breakdowns() -> None:
-    assert read_settings({}, {}).breakdown_dimensions == ()
+def test_hits_are_divided_by_four_dimensions_where_nothing_else_is_said() -> None:
+    assert read_settings({}, {}).breakdown_dimensions == ("ref", "country", "device", "source")
 
 
 def test_the_table_of_breakdowns_is_read_as_flags_and_variables_are(tmp_path: Path) -> None:
