@@ -31,6 +31,8 @@ NO_STRANGERS = {
     "version": "a number",
 }
 
+SILENT = ("send", "fold", "token create", "limits try", "share create")  # they say nothing of what they were given
+
 
 def is_safe(text: str) -> bool:
     return all(sign.isprintable() for line in text.split("\n") for sign in line) and "\nFAKE" not in text
@@ -94,7 +96,7 @@ def test_no_command_lets_a_stranger_write_on_the_terminal(server: RunningServer,
         if name == "watch":
             plain = DRAWN_IN_PLACE.sub("", plain)
         assert is_safe(plain), (name, plain)
-        assert "PWNED" in plain or name in ("send", "fold", "token create", "limits try"), (name, plain)
+        assert "PWNED" in plain or name in SILENT, (name, plain)
         seen.add(name)
     everything = {name for name, _ in every_command()}
     assert seen - {"no such command"} == everything - NO_STRANGERS.keys() - NO_RESULT
