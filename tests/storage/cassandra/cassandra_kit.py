@@ -56,6 +56,8 @@ class CassandraFactory:
     def __init__(self, keyspace: Keyspace) -> None:
         self.keyspace = keyspace
         keyspace.empty()
+        store = self()
+        store.drop_notes(list(store.notes()))
 
     def __call__(self) -> Store:
         return CassandraStore(_Shared(self.keyspace.session))
