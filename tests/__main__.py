@@ -1,7 +1,8 @@
 """`make test`: all tests, in two processes side by side. With arguments: pytest with these.
 
 One process keeps one processor busy at most, and mostly waits. The suites that ask real Cassandra nodes stay together,
-so that these are started once; all others run next to them, and what those print is shown at the end. A third process
+so that these are started once, with that of the limiter, so that both take about as long. All others run next to them,
+and what those print is shown at the end. A third process
 would starve the campaign of faults: of 40 s it read 160 times where 200 are needed.
 """
 
@@ -12,18 +13,18 @@ import sys
 import tempfile
 
 PYTEST = (sys.executable, "-m", "pytest")
-ON_CLUSTERS = ("tests/cassandra", "tests/chaos", "tests/simulated", "tests/storage")
+FIRST = ("tests/cassandra", "tests/chaos", "tests/simulated", "tests/storage", "tests/limiter")
 END_WITHIN_S = 30.0
 
 
 def main(arguments: list[str]) -> int:
     if arguments:
         return subprocess.call([*PYTEST, *arguments])
-    rest = [*PYTEST, "tests", *(f"--ignore={folder}" for folder in ON_CLUSTERS)]
+    rest = [*PYTEST, "tests", *(f"--ignore={folder}" for folder in FIRST)]
     with tempfile.TemporaryFile("w+") as output:
         beside = subprocess.Popen(rest, stdout=output, stderr=subprocess.STDOUT)
         try:
-            codes = subprocess.call([*PYTEST, *ON_CLUSTERS]), beside.wait()
+            codes = subprocess.call([*PYTEST, *FIRST]), beside.wait()
         finally:
             if beside.poll() is None:
                 beside.terminate()
