@@ -9,7 +9,6 @@ import signal
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import httpx
 import hypothesis.strategies as st
@@ -31,6 +30,7 @@ from testing.server import RunningServer
 from tests.conftest import Serve
 from tests.query.queried_nodes import FakeOwner, QueriedNodes
 from tests.server.conftest import events, wait_until
+from tests.server.process.workers_kit import Connected, OneWorker, connected_to, pid_of
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
 KEY = link_key("k")
@@ -259,23 +259,6 @@ def three_workers(serve: Serve, data: Path, *flags: str) -> RunningServer:
     return server
 
 
-class OneWorker:
-    """A connection, which stays with the worker that took it."""
-
-    def __init__(self, server: RunningServer) -> None:
-        self.client = Clickcurve(server.url)
-
-    def read(self, key: str | None = "launch") -> tuple[int, str | None]:
-        """Returns the total, and which workers were not heard."""
-        path = "/v1/total" if key is None else f"/v1/links/{key}/total"
-        answer = self.client.http.get(path).raise_for_status()
-        total: Any = answer.json()["total"]
-        return int(total), answer.headers.get("clickcurve-unheard")
-
-
-Connected = Callable[[RunningServer, int], list[OneWorker]]
-
-
 @pytest.fixture
 def connected() -> Iterator[Connected]:
     """Makes so many connections to a server, and closes them at the end."""
@@ -313,37 +296,17 @@ def test_totals_of_three_workers_never_go_down_and_have_each_answered_hit(
                 seen[asked] = total
             unheard += missing is not None
     assert unheard < 60, "a busy machine may be too slow once in a while"
-    journals = {name for line in events(server, "flush") if line["hits"] for name in [line["journal"]]}
-    assert len(journals) == 3
     assert sorted(path.name for path in (data / "siblings").iterdir()) == ["1", "2", "3"]
     assert {oct(path.stat().st_mode & 0o777) for path in (data / "siblings").iterdir()} == {"0o600"}
     assert server.stop() == 0
+    assert {line["journal"] for line in events(server, "flush") if line["hits"]} == {f"journal-{n}" for n in (1, 2, 3)}
     assert list((data / "siblings").iterdir()) == []
-
-
-def connected_to(number: int, server: RunningServer, connected: Connected, data: Path) -> list[OneWorker]:
-    """Makes three connections to this worker: the others stand still meanwhile, and the kernel has no choice."""
-    others = [pid_of(data, other) for other in (1, 2, 3) if other != number]
-    for pid in others:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        clients = connected(server, 3)
-        for each in clients:
-            each.client.http.get("/healthz").raise_for_status()
-    finally:
-        for pid in others:
-            os.kill(pid, signal.SIGCONT)
-    return clients
 
 
 def hit_each(server: RunningServer, times: int) -> None:
     with Clickcurve(server.url, fresh=True) as client:
         for _ in range(times):
             assert client.hit("launch")["counted"] == 1
-
-
-def pid_of(data: Path, number: int) -> int:
-    return int((data / f"journal-{number}" / "lock").read_text())
 
 
 def test_an_erased_link_is_empty_at_every_worker_at_once_and_counts_from_then_on(
