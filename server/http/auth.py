@@ -14,7 +14,6 @@ import hashlib
 import hmac
 import ipaddress
 import json
-import os
 import secrets
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from clickcurve.buckets.errors import NotAllowed, NotAuthenticated, SettingInvalid
 from server.logs import log
+from server.private_file import replace_private
 
 RECHECK_S = 1.0
 MAX_TOKENS = 1_000
@@ -104,16 +104,7 @@ def load_tokens(path: Path) -> tuple[Token, ...]:
 
 def save_tokens(path: Path, tokens: tuple[Token, ...]) -> None:
     """Replaces the file at once, readable by its owner only."""
-    text = json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=1)
-    fresh = path.with_suffix(".new")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        os.fchmod(handle, 0o600)
-        os.write(handle, text.encode())
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    fresh.replace(path)
+    replace_private(path, json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=1))
 
 
 def add_token(path: Path, name: str, scopes: tuple[Scope, ...], now: int) -> str:
