@@ -26,6 +26,7 @@ from storage.contract import SALT, SINCE, Store
 
 SALT_BYTES = 32
 SALT_KEPT_S = 48 * HOUR_S  # from the beginning of its day
+RENEW_S = 600
 AHEAD_S = HOUR_S  # before midnight: hits may come from the next day
 # A hit may say that it happened so much later than it came, and other workers may begin so much later than this one.
 SINCE_LATER_S = FUTURE_S + 2 * MINUTE_S
@@ -44,6 +45,7 @@ class Dividing:
         self._clock = clock
         self._since: dict[str, int] = {}
         self._salts: dict[int, bytes] = {}
+        self._agreed_at = 0.0
         self.reader = NO_DIMENSIONS
         if self.dimensions:
             self.reader = ProfileReader(
@@ -81,6 +83,11 @@ class Dividing:
         """Agrees with the store again: days pass, and other servers may divide by something else."""
         await self._renew(holds_hits=True)
 
+    async def renew_when_due(self) -> None:
+        """Agrees with the store again every RENEW_S, and as soon as it answers if it did not at the start."""
+        if not 0 <= self._clock() - self._agreed_at < RENEW_S:
+            await self.renew()
+
     async def _renew(self, holds_hits: bool) -> None:
         now = int(self._clock())
         is_new = not holds_hits and not (await self._store.rows(ALL_LINKS)).rows
@@ -99,6 +106,7 @@ class Dividing:
             self._store.drop_notes([*left, *(f"{SALT}{day}" for day in sorted(old))])
         if self.visitors:
             self._renew_salts(now)
+        self._agreed_at = now
 
     def _renew_salts(self, now: int) -> None:
         for day in list(self._salts):

@@ -15,7 +15,6 @@ from storage.contract import Store
 
 PUBLISH_S = 5
 HAND_OVER_S = 1
-RENEW_S = 600
 ALERTS_S = 20
 REPORT_S = 600
 # The fold day changes at 01:00 UTC; a little later all clocks agree that it has.
@@ -74,7 +73,7 @@ def job_table(
         "publish_metrics": (PUBLISH_S, now, False),
         "limit_history": (HAND_OVER_S, now, False),
         "statsd": (HAND_OVER_S, now, False),
-        "dividing": (RENEW_S, now, False),
+        "dividing": (flush_s, now, False),  # a server that began while the store was away agrees soon after
         "alerts": (ALERTS_S, now, False),
         "weekly_report": (REPORT_S, now, False),  # sent once a week; looks more often, to go on where it failed
     }

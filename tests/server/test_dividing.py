@@ -86,8 +86,10 @@ def test_without_visitors_there_are_no_salts() -> None:
 def test_a_store_that_does_not_answer_is_asked_again() -> None:
     class Down(MemoryStore):
         down = True
+        asked = 0
 
         def notes(self) -> dict[str, str]:
+            self.asked += 1
             if self.down:
                 raise StoreUnavailable("down")
             return super().notes()
@@ -97,8 +99,10 @@ def test_a_store_that_does_not_answer_is_asked_again() -> None:
     server.begin()
     assert server.salts() == {}
     with pytest.raises(StoreUnavailable):
-        asyncio.run(server.dividing.renew())
+        asyncio.run(server.dividing.renew_when_due())
     store.down = False
-    asyncio.run(server.dividing.renew())
+    for _ in range(2):
+        asyncio.run(server.dividing.renew_when_due())
+    assert store.asked == 3, "it has agreed, for ten minutes"
     assert server.dividing.since("ref") == NOON + SINCE_LATER_S, "hits may have come before"
     assert set(server.salts()) == {DAY - 86_400, DAY}
