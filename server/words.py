@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CappedLadder
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
@@ -80,13 +80,12 @@ class Dividing:
             log.warning("dividing not agreed on", extra={"reason": error.detail, "then": "it is tried again"})
 
     async def renew(self) -> None:
-        """Agrees with the store again: days pass, and other servers may divide by something else."""
-        await self._renew(holds_hits=True)
+        """Agrees with the store again if that was RENEW_S ago, or it did not answer at the start.
 
-    async def renew_when_due(self) -> None:
-        """Agrees with the store again every RENEW_S, and as soon as it answers if it did not at the start."""
+        Days pass, and other servers may divide by something else.
+        """
         if not 0 <= self._clock() - self._agreed_at < RENEW_S:
-            await self.renew()
+            await self._renew(holds_hits=True)
 
     async def _renew(self, holds_hits: bool) -> None:
         now = int(self._clock())
@@ -97,23 +96,22 @@ class Dividing:
     def _agree(self, now: int, since: int) -> None:
         noted = self._store.notes()
         for name in self.dimensions:
-            known = noted.get(SINCE + name)
-            self._since[name] = int(known if known is not None else self._store.note(SINCE + name, str(since)))
+            self._since[name] = int(noted.get(SINCE + name) or self._store.note(SINCE + name, str(since)))
         left = [name for name in noted if name.startswith(SINCE) and name.removeprefix(SINCE) not in self.dimensions]
         days = {int(name.removeprefix(SALT)) for name in noted if name.startswith(SALT)}
         old = {day for day in days if day + SALT_KEPT_S <= now}
         if left or old:
             self._store.drop_notes([*left, *(f"{SALT}{day}" for day in sorted(old))])
         if self.visitors:
-            self._renew_salts(now)
+            self._renew_salts(now, noted)
         self._agreed_at = now
 
-    def _renew_salts(self, now: int) -> None:
+    def _renew_salts(self, now: int, noted: Mapping[str, str]) -> None:
         for day in list(self._salts):
             if day + SALT_KEPT_S <= now:
                 del self._salts[day]
         today = now - now % DAY_S
         for day in {today - DAY_S, today, (now + AHEAD_S) // DAY_S * DAY_S} - self._salts.keys():
-            kept_s = day + SALT_KEPT_S - now
-            noted = self._store.note(f"{SALT}{day}", secrets.token_hex(SALT_BYTES), kept_s)
-            self._salts[day] = bytes.fromhex(noted)
+            name, kept_s = f"{SALT}{day}", day + SALT_KEPT_S - now
+            salt = noted.get(name) or self._store.note(name, secrets.token_hex(SALT_BYTES), kept_s)
+            self._salts[day] = bytes.fromhex(salt)

@@ -99,7 +99,7 @@ class FormerJournals:
 
     async def release(self) -> None:
         """Releases the journals without a flush: the next start takes them up."""
-        for owner in self.owners:
+        for owner in tuple(self.owners):  # a visit that is cut off may let go of one meanwhile
             await owner.release()
 
 

@@ -206,7 +206,7 @@ class Worker:
             "fold": lambda: self.fold.visit(self.owner),
             "forget_ids": lambda: jobs.forget_ids(self.store, self.unstored.status.lag_s, clock.now),
             "limit_history": self.limit_history.hand_over,
-            "dividing": self.dividing.renew_when_due,
+            "dividing": self.dividing.renew,
         }
         if self.number == 1 or self._gave_way is not None:
             functions["former_journals"] = self.former.visit

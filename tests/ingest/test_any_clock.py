@@ -63,6 +63,13 @@ class OneMachine:
         worker.start()
         await worker.owner.claim()
 
+    async def restart_set_back(self, worker: OwnerProcess) -> None:
+        """The clock is set back by 17 minutes, and the only worker restarts."""
+        self.now -= 1_020
+        await worker.owner.close()
+        self.slots[:] = [0]
+        await self.start(worker)
+
     async def replace(self, worker: OwnerProcess, *, killed: bool) -> None:
         """One worker ends and another one takes its place; the others go on."""
         await self.end(worker, killed=killed)
@@ -90,10 +97,7 @@ def test_a_hit_after_a_deletion_and_a_restart_counts_though_the_clock_was_set_ba
         (worker,) = machine.workers
         await machine.hit(worker, "a")
         await machine.erase(worker, "a")
-        machine.now -= 1_020
-        await worker.owner.close()
-        machine.slots[:] = [0]
-        await machine.start(worker)
+        await machine.restart_set_back(worker)
         await machine.hit(worker, "a")
         await machine.check()
         assert machine.expected == {"a": 1}
@@ -106,10 +110,7 @@ def test_a_second_deletion_takes_all_hits_though_the_clock_was_set_back(tmp_path
         machine = OneMachine(tmp_path, 1, MemoryStore())
         (worker,) = machine.workers
         await machine.erase(worker, "a")
-        machine.now -= 1_020
-        await worker.owner.close()
-        machine.slots[:] = [0]
-        await machine.start(worker)
+        await machine.restart_set_back(worker)
         await machine.hit(worker, "a")
         await worker.owner.flush()
         await machine.erase(worker, "a")

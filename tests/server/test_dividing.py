@@ -99,10 +99,10 @@ def test_a_store_that_does_not_answer_is_asked_again() -> None:
     server.begin()
     assert server.salts() == {}
     with pytest.raises(StoreUnavailable):
-        asyncio.run(server.dividing.renew_when_due())
+        asyncio.run(server.dividing.renew())
     store.down = False
     for _ in range(2):
-        asyncio.run(server.dividing.renew_when_due())
+        asyncio.run(server.dividing.renew())
     assert store.asked == 3, "it has agreed, for ten minutes"
     assert server.dividing.since("ref") == NOON + SINCE_LATER_S, "hits may have come before"
     assert set(server.salts()) == {DAY - 86_400, DAY}
