@@ -17,8 +17,7 @@ from ingest.imports.products.takeover import Judge, Takeover
 def read_kutt(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
     """Reads links with their counts; returns whether it is that. Visits: `read_kutt_visits`."""
     if file.has("id", "address", "visit_count"):
-        for line, row in file.rows():
-            found.total(row["address"], row.get("visit_count"), (file.name, line))
+        found.totals_in(file, "address", "visit_count")
         return True
     known = file.has("link_id", "created_at", "total")
     for value in file.values:

@@ -16,8 +16,7 @@ def read_shlink(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
             found.visit(row["Date"], key_of_address(row.get("Visited URL")), bot, (file.name, line))
         return True
     if file.has("shortCode", "visits"):
-        for line, row in file.rows():
-            found.total(row["shortCode"], row.get("visits"), (file.name, line))
+        found.totals_in(file, "shortCode", "visits")
         return True
     known = False
     for value in file.values:

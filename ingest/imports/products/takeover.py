@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from clickcurve.times import iso_seconds
 from ingest.imports.access_log import SHOWN_BAD_LINES, BadLine
+from ingest.imports.products.tables import ExportFile
 
 Judge: TypeAlias = Callable[[str], bool]
 Place: TypeAlias = tuple[str, int]  # a file's name, and the line or entry
@@ -58,6 +59,11 @@ class Takeover:
             self.note_bad(where, "no count or link")
         elif number:
             self.totals[key] = max(number, self.totals.get(key, 0))
+
+    def totals_in(self, file: ExportFile, key: str, count: str) -> None:
+        """Sets the counts of all time that a table has in one column, of the links in another."""
+        for line, row in file.rows():
+            self.total(row[key], row.get(count), (file.name, line))
 
     def note_bad(self, where: Place, reason: str) -> None:
         self.bad += 1

@@ -16,8 +16,7 @@ def read_yourls(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
             found.visit(row["click_time"], row.get("shorturl", ""), bot, (file.name, line))
         return True
     if file.has("keyword", "clicks"):
-        for line, row in file.rows():
-            found.total(row["keyword"], row.get("clicks"), (file.name, line))
+        found.totals_in(file, "keyword", "clicks")
         return True
     known = False
     for value in file.values:
