@@ -19,7 +19,7 @@ from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_
 from ingest.batch import Batch, Identified, SourceStep, Words, WordyBatch, WordyIdentified, decode_batch, keys_of
 from ingest.buffered_words import NOTHING_SAID, BufferedWords, Said, said_of
 from ingest.journal.segment_format import Frame
-from ingest.slot_counts import PAIR_BYTES, SlotCounts, minute_counts, of_key, sum_of_slots
+from ingest.slot_counts import PAIR_BYTES, SlotCounts, minute_counts, of_key, sum_of_slots, summed
 
 ID_BYTES = 600  # what CPython takes of an id whose claim is not decided, with a hit; PAIR_BYTES for each key of it
 
@@ -211,19 +211,14 @@ class Buffer:
         erased = self.erased.get(link)
         return said if erased is None else said.plus(erased.said, -1)
 
-    def links(self) -> set[str]:
-        """Returns the links that were counted here, erased ones included."""
-        found = set(self.openings)
-        for counts in (self.people, self.bots):
-            found.update(*counts.slots.values(), counts.late)
-        return found
+    def links(self) -> Counter[str]:
+        """Returns the links that were counted here, erased ones included, and their hits."""
+        return summed((self.openings, self.people.by_key(), self.bots.by_key()))
 
-    def groups(self) -> set[str]:
-        """Returns the groups that were counted here."""
-        stored: set[str] = set()
-        for counts in (self.others, self.other_bots):
-            stored.update(*counts.slots.values(), counts.late)
-        return {name for key in stored if (name := group_of(key)) is not None}
+    def groups(self) -> Counter[str]:
+        """Returns the groups that were counted here, and their hits."""
+        stored = summed((self.others.by_key(), self.other_bots.by_key()))
+        return Counter({name: count for key, count in stored.items() if (name := group_of(key)) is not None})
 
     def all_links(self) -> Delta:
         return Delta(self.people.all_links(), self.bots.all_links(), self.openings.total())

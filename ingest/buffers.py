@@ -10,6 +10,7 @@ from clickcurve.buckets.row import Pending
 from ingest.buffer import Buffer, ErasedCounts, replay
 from ingest.journal.group_commit import Group
 from ingest.journal.journal import Journal
+from ingest.slot_counts import summed
 
 BUFFER_BYTES = 512 << 20  # what an owner's buffers may take; beyond it hits are answered 429
 
@@ -81,11 +82,13 @@ class Buffers:
             if (delta := each.delta_of_breakdown(key)).oldest() is not None
         ]
 
-    def links(self) -> set[str]:
-        return {link for each in self.all() for link in each.links()}
+    def links(self) -> dict[str, int]:
+        """Returns the links that were counted here, erased ones included, and their hits."""
+        return dict(summed(each.links() for each in self.all()))
 
-    def groups(self) -> set[str]:
-        return {name for each in self.all() for name in each.groups()}
+    def groups(self) -> dict[str, int]:
+        """Returns the groups that were counted here, and their hits."""
+        return dict(summed(each.groups() for each in self.all()))
 
     def behind(self) -> JournalBehind:
         """Returns the answer to hits while they are full."""

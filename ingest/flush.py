@@ -141,7 +141,8 @@ class Flush:
         try:
             before = None if data is None else rows.read(data)
             if aside is None:
-                return rows.saved(key, before, rows.applied(before, delta, erased_at), delta)
+                weight = None if own is None else own.weight
+                return rows.saved(key, before, rows.applied(before, delta, erased_at), delta, weight)
             found = rows.saved(key, before, self._joined(rows, data, before, aside, delta, erased_at), delta)
         except (RowCorrupt, CountTooLarge) as error:
             if aside is None and self._includes(rows, data):

@@ -23,6 +23,7 @@ from clickcurve.buckets.errors import CountTooLarge
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, apply, forget, merge, next_due
 from clickcurve.buckets.set_aside import AnyRow
+from clickcurve.buckets.weight import Weight, weight_after
 from clickcurve.keys import kept_days, link_of
 from ingest.buffered_words import NO_DELTA
 from storage.contract import SavedRow
@@ -55,8 +56,11 @@ class FlushedRows(Protocol[R, D]):
     def erased_at(self, row: R) -> int:
         """Returns the stamp of the erasure that the row knows of."""
 
-    def saved(self, key: str, before: R | None, after: R, delta: D) -> SavedRow | None:
-        """Returns the row as it is saved; None if it is stored like this already."""
+    def saved(self, key: str, before: R | None, after: R, delta: D, weight: Weight | None = None) -> SavedRow | None:
+        """Returns the row as it is saved; None if it is stored like this already.
+
+        weight: that of `before`, if it is known and nothing but the delta was added since.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +91,20 @@ class FlushedCounts:
     def erased_at(self, row: Row) -> int:
         return row.erased_at
 
-    def saved(self, key: str, before: Row | None, after: Row, delta: Delta) -> SavedRow | None:
+    def saved(
+        self, key: str, before: Row | None, after: Row, delta: Delta, weight: Weight | None = None
+    ) -> SavedRow | None:
         days = kept_days(key)
         if days is not None and after is not before:
             after = forget(after, self.fold_day, days)
         if after is before and not self.rewrite:
             return None
-        touched_day = None if delta is NOTHING or link_of(key) is None else self.fold_day
-        return SavedRow(codec.encode(after), next_due(after, self.ladder, days), touched_day)
+        due_day = next_due(after, self.ladder, days)
+        if link_of(key) is None:
+            return SavedRow(codec.encode(after), due_day)
+        touched_day = None if delta is NOTHING else self.fold_day
+        weight = weight_after(weight, before, after, delta, self.ladder)
+        return SavedRow(codec.encode(after), due_day, touched_day, weight=weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +132,9 @@ class FlushedBreakdowns:
     def erased_at(self, row: Parts) -> int:
         return head_of(row.open).erased_at
 
-    def saved(self, key: str, before: Parts | None, after: Parts, delta: BreakdownDelta) -> SavedRow | None:
+    def saved(
+        self, key: str, before: Parts | None, after: Parts, delta: BreakdownDelta, weight: Weight | None = None
+    ) -> SavedRow | None:
         if after is before and not self.rewrite:
             return None
         stays = before is not None and after.closed is before.closed and not self.rewrite

@@ -34,7 +34,7 @@ from clickcurve.buckets.errors import (
     StoreUnavailable,
 )
 from clickcurve.buckets.ladder import fold_day, minutes_since
-from clickcurve.buckets.row import Pending
+from clickcurve.buckets.row import MAX_COUNT, Pending
 from clickcurve.keys import SET_ASIDE, breakdown_key, link_key
 from ingest.batch import Batch
 from ingest.buffer import Buffer, replay
@@ -175,12 +175,12 @@ class Owner:
         taken, last_flush = self._buffers.taken, self._journal.state.last_flush
         return 1 + (taken.flush if taken and taken.flush else max(last_flush, first_flush(self._holding().epoch)))
 
-    def buffered_links(self) -> set[str]:
-        """Returns the links with hits that may not be in the store yet."""
-        return self._buffers.links() | self._books.damaged_links()
+    def buffered_links(self) -> dict[str, int]:
+        """Returns the links with hits that may not be in the store yet, and the most that these may be."""
+        return self._buffers.links() | dict.fromkeys(self._books.damaged_links(), MAX_COUNT)
 
-    def buffered_groups(self) -> set[str]:
-        """Returns the groups with hits that may not be in the store yet."""
+    def buffered_groups(self) -> dict[str, int]:
+        """Returns the groups with hits that may not be in the store yet, and the most that these may be."""
         return self._buffers.groups()
 
     def revisit(self, keys: Iterable[str]) -> None:

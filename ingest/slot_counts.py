@@ -10,7 +10,7 @@ slot knows already cost nothing, to hold and to count.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from sys import getsizeof
 from typing import Generic, TypeVar
@@ -98,6 +98,10 @@ class SlotCounts(Generic[SlotT]):
             found[slot] = found.get(slot, 0) + count
         return {slot: count for slot, count in found.items() if count}
 
+    def by_key(self) -> Counter[str]:
+        """Returns the keys and their counts, all slots together."""
+        return summed((*self.slots.values(), {key: sum(slots.values()) for key, slots in self.late.items()}))
+
     def all_links(self) -> dict[SlotT, int]:
         return {slot: count for slot, count in self.sums.items() if count}
 
@@ -116,6 +120,14 @@ class SlotCounts(Generic[SlotT]):
                 yield piece
                 piece = []
         yield piece
+
+
+def summed(several: Iterable[Mapping[str, int]]) -> Counter[str]:
+    """Returns the sum of counts of keys: the greatest first, since a Counter copies the first one in C."""
+    found: Counter[str] = Counter()
+    for counts in sorted(several, key=len, reverse=True):
+        found.update(counts)
+    return found
 
 
 def minute_counts() -> SlotCounts[int]:

@@ -24,13 +24,14 @@ of a driver leaves a store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeGuard
 
 from clickcurve.buckets.errors import OwnerFenced
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.weight import Weight
 
 # What an owner's record can say (OwnerRecord.state).
 OPEN = "open"
@@ -113,6 +114,7 @@ class StoredLink:
 class OwnRow:
     data: bytes | None
     erased_at: int  # epoch microseconds, 0 = never erased
+    weight: Weight | None = None  # if the store keeps it and the row was saved with one
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ class SavedRow:
 
     due_day: the fold day on which folding next changes this row; None = never. touched_day: the fold day of the flush,
     if the flush brought new hits of the link. closed_stays: the row is stored with this `closed` already, for certain.
+    weight: of a row that counts a link; without it the link is not ranked until `rank_some` has read the row.
     """
 
     data: bytes
@@ -128,6 +131,7 @@ class SavedRow:
     touched_day: int | None = None
     closed: bytes = b""
     closed_stays: bool = False
+    weight: Weight | None = None
 
     @property
     def whole(self) -> bytes:
@@ -163,10 +167,37 @@ class View(Protocol):
     def notes(self) -> dict[str, str]:
         """Returns all notes by name."""
 
+    def weights(self, keys: Sequence[str]) -> dict[tuple[str, int], Weight] | None:
+        """Returns the weights of the rows of these keys, by key and owner.
+
+        None: the store keeps none, or not those of all rows yet.
+        """
+
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         """Returns up to `limit` claimed ids after `after`, each with the newest accept stamp of its claims."""
 
     def sources(self) -> dict[str, Source]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What links are ranked by: what people count, or bots, or both, from `since` on; None: in the links' lives."""
+
+    since: int | None
+    people: bool
+    bots: bool
+
+
+class RankedLinks(Protocol):
+    """All links at one moment, by the most that each can count: the sum of the bounds of its owners' rows."""
+
+    def bounds(self, after: tuple[str, int] | None, limit: int) -> list[tuple[str, int]]:
+        """Returns up to `limit` stored keys and bounds above 0, the greatest first, then by key; `after`: the last one
+        before. A bound of MOST or more says nothing.
+        """
+
+    def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
+        """Returns everything stored of these keys, as `View.links`."""
 
 
 class Store(Protocol):
@@ -299,6 +330,18 @@ class Store(Protocol):
 
         That is the order of their bytes in UTF-8 too. What `walk` leaves out is left out. A store whose own order is
         another one goes through all of its keys each time, but keeps no more than `limit` of them.
+        """
+
+    def ranked(self, ranking: Ranking) -> AbstractContextManager[RankedLinks | None]:
+        """Shows all links by what they can count, for a question. Leave it soon, as a view.
+
+        None: the store keeps no weights, or not those of all rows yet: then only a walk can tell.
+        """
+
+    def rank_some(self, weight: Callable[[bytes], Weight]) -> bool:
+        """Gives some rows that were saved without a weight theirs; returns whether there may be more. Durable.
+
+        `weight` makes one of a row's bytes.
         """
 
     def view(self) -> AbstractContextManager[View]:

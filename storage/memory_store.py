@@ -5,7 +5,9 @@ Everything is a dict under one lock. It is held for microseconds, but longer by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from heapq import nsmallest
@@ -13,13 +15,15 @@ from threading import RLock
 from uuid import uuid4
 
 from clickcurve.buckets.ladder import CLICKS, Ladder
-from clickcurve.keys import counts_key, is_breakdown
+from clickcurve.buckets.weight import Weight, most_since
+from clickcurve.keys import counts_key, is_breakdown, link_of
 from storage.contract import (
     CLOSED,
     FINAL,
     Held,
     OwnerRecord,
     OwnRow,
+    Ranking,
     SavedRow,
     Source,
     StoredLink,
@@ -109,7 +113,7 @@ class MemoryStore:
             for key in keys:
                 row, erased_at = self._rows.get(key, {}).get(owner), self._erased.get(counts_key(key), 0)
                 if row is not None or erased_at:
-                    found[key] = OwnRow(row.whole if row is not None else None, erased_at)
+                    found[key] = OwnRow(None, erased_at) if row is None else OwnRow(row.whole, erased_at, row.weight)
             return found
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
@@ -189,6 +193,28 @@ class MemoryStore:
             keys = nsmallest(limit, (key for key in self._rows if key >= start and not is_breakdown(key)))
             return [(key, self._link(key)) for key in keys]
 
+    @contextmanager
+    def ranked(self, ranking: Ranking) -> Iterator[MemoryRanked | None]:
+        asked = ranking.since, ranking.people, ranking.bots
+        with self._lock:
+            found = self.weights([key for key in self._rows if link_of(key) is not None])
+            bounds: Counter[str] = Counter()
+            for (key, _), weight in (found or {}).items():
+                bounds[key] += most_since(weight, *asked)
+            yield None if found is None else MemoryRanked(bounds, self._link)
+
+    def weights(self, keys: Sequence[str]) -> dict[tuple[str, int], Weight] | None:
+        rows = [(key, owner, row.weight) for key in keys for owner, row in self._rows.get(key, {}).items()]
+        found = {(key, owner): weight for key, owner, weight in rows if weight is not None}
+        return found if len(found) == sum(link_of(key) is not None for key, _, _ in rows) else None
+
+    def rank_some(self, weight: Callable[[bytes], Weight]) -> bool:
+        with self._lock:
+            for key, rows in self._rows.items():
+                for owner, row in rows.items() if link_of(key) else ():
+                    rows[owner] = replace(row, weight=row.weight or weight(row.whole))
+        return False
+
     def _page(self, after: str | None, limit: int, keys: Iterable[str]) -> list[tuple[str, StoredLink]]:
         some = sorted(key for key in keys if after is None or key > after)[:limit]
         return [(key, self._link(key)) for key in some]
@@ -214,6 +240,25 @@ class MemoryStore:
         return StoredLink(
             self._erased.get(counts_key(key), 0), tuple(StoredRow(owner, row.whole) for owner, row in rows)
         )
+
+
+class MemoryRanked:
+    """All links by their bounds, of a store that stays locked meanwhile; they are sorted for each question."""
+
+    def __init__(self, bounds: Mapping[str, int], link: Callable[[str], StoredLink]) -> None:
+        self._sorted = sorted((each for each in bounds.items() if each[1]), key=_rank)
+        self._link = link
+
+    def bounds(self, after: tuple[str, int] | None, limit: int) -> list[tuple[str, int]]:
+        start = 0 if after is None else bisect_right(self._sorted, _rank(after), key=_rank)
+        return self._sorted[start : start + limit]
+
+    def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
+        return {key: self._link(key) for key in keys}
+
+
+def _rank(each: tuple[str, int]) -> tuple[int, str]:
+    return -each[1], each[0]
 
 
 class MemoryView(MemoryStore):

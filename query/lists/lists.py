@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 
 from clickcurve.buckets.row import Pending
@@ -16,8 +16,8 @@ from storage.contract import Store, StoredLink
 class Lists:
     """Answers `GET /v1/links`, or `GET /v1/groups`.
 
-    pending is the owner's, of a stored key; buffered the names for which it has any; flushes a number that rises
-    whenever a flush is complete.
+    pending is the owner's, of a stored key; buffered the names for which it has any, with the most that this can be;
+    flushes a number that rises whenever a flush is complete.
     """
 
     def __init__(
@@ -25,12 +25,12 @@ class Lists:
         kind: Kind,
         store: Store,
         pending: Callable[[str], Sequence[Pending]],
-        buffered: Callable[[], Iterable[str]],
+        buffered: Callable[[], Mapping[str, int]],
         flushes: Callable[[], int],
     ) -> None:
         self.kind = kind
-        walk = _walk_of_groups(store) if kind is GROUP else store.walk
-        self.top = TopLinks(kind, walk, store.rows, pending, buffered, flushes, store.ladder)
+        walk, ranked = (_walk_of_groups(store), None) if kind is GROUP else (store.walk, store.ranked)
+        self.top = TopLinks(kind, walk, ranked, store.rows, pending, buffered, flushes, store.ladder)
         self.keys = KeyList(kind, store.in_order, pending, buffered, store.ladder)
 
     async def list(self, parameters: Parameters, now: int) -> Top | KeyPage:

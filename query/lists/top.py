@@ -1,18 +1,21 @@
 """Top links, or groups: the keys with the most hits, over their life or a range.
 
-The stored counts come from a walk over the whole store, a page at a time in a worker thread; the best of them are
-cached with each row's marks until the owner's next flush, or for some seconds, because other owners flush too.
-This owner's pending hits are then added by the marks, as for one row, so a ranking has them at once.
+The stored counts of the best come from the store's bounds of all links, greatest first: links are read until no other
+one can be among the best. A store that keeps no bounds is walked, a page at a time in a worker thread. Either is kept
+with each row's marks until the owner's next flush, or for some seconds, because other owners flush too. This owner's
+pending hits are then added by the marks, as for one row, so a ranking has them at once.
 
-Not all links are cached. A link beyond the cached ones has at most the smallest count among them, so such a link is
-read again only if its pending hits could lift it into the answer.
+Not all links are known. Any other one has at most others_most, so it is read only if its pending hits could lift it
+into the answer.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from heapq import nsmallest
 from itertools import islice
 from typing import TypeAlias
 
@@ -21,19 +24,24 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Delta, Pending, Row
+from clickcurve.buckets.weight import MOST
 from query.lists.kind import Kind
 from query.parameters import Parameters, resolve_range
 from query.reader import HEAD, naming, stored
 from query.total import lifetime
-from storage.contract import StoredLink
+from storage.contract import RankedLinks, Ranking, StoredLink
 
+Ranked: TypeAlias = Callable[[Ranking], AbstractContextManager[RankedLinks | None]]
 Walk: TypeAlias = Callable[[str | None, int, int | None], list[tuple[str, StoredLink]]]
 Counts: TypeAlias = dict[str, tuple[int, Mapping[int, int]]]  # stored key -> its stored count, its rows' marks
 
-_KEPT = 10_000  # links that a ranking keeps; at least as many as may be asked for
+_KEPT = 10_000  # links that are kept of a walk; at least as many as may be asked for
+_SPARE = 2_000  # links that are looked up beyond those asked for, and read as far as it takes: bounds are close
+_FURTHER = 20_000  # links that are looked up and read where these were not enough
 _RANKINGS = 8  # rankings kept
 _FRESH_S = 15  # other owners' flushes show after this long at the latest
-_SLICE = 100  # keys that are looked at before the event loop has its turn
+_SLICE = 5_000  # buffered keys that are looked at before the event loop has its turn
+_READS = 100  # links that are read before it has, or before the next look whether they are enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +95,15 @@ class _Counter:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranking:
-    """The stored counts of the best links, best first; no other link has more than others_most.
+class _Best:
+    """The stored counts of the best links, best first, at least `best` of them; no other has more than others_most.
 
-    flushes: how many were complete before the walk began. at: when that was, epoch seconds.
+    flushes: how many were complete before the store was read. at: when that was, epoch seconds.
     """
 
     flushes: int
     at: int
+    best: int
     counts: Counts
     others_most: int
 
@@ -102,28 +111,30 @@ class _Ranking:
 class TopLinks:
     """Answers `GET /v1/links`, or the same of groups.
 
-    walk, rows and ladder are the store's. pending is the owner's, of a stored key; buffered the links for which it has
-    any; flushes a number that rises whenever a flush is complete.
+    walk, ranked, rows and ladder are the store's. pending is the owner's, of a stored key; buffered the names for which
+    it has any, with the most that this can be; flushes a number that rises whenever a flush is complete.
     """
 
     def __init__(
         self,
         kind: Kind,
         walk: Walk,
+        ranked: Ranked | None,
         rows: Callable[[str], Awaitable[StoredLink]],
         pending: Callable[[str], Sequence[Pending]],
-        buffered: Callable[[], Iterable[str]],
+        buffered: Callable[[], Mapping[str, int]],
         flushes: Callable[[], int],
         ladder: Callable[[], Ladder],
     ) -> None:
         self._kind = kind
         self._walk = walk
+        self._ranked = ranked
         self._rows = rows
         self._pending = pending
         self._buffered = buffered
         self._flushes = flushes
         self._ladder = ladder
-        self._rankings: dict[tuple[tuple[int, int] | None, Bots, int], _Ranking] = {}
+        self._rankings: dict[tuple[tuple[int, int] | None, Bots, int], _Best] = {}
         self._forgotten = 0
         self._walking = asyncio.Lock()
 
@@ -136,10 +147,13 @@ class TopLinks:
         """Returns the best `parameters.limit` links. Raises StoreUnavailable, RowCorrupt."""
         span = resolve_range(parameters, now, None) if parameters.ranged else None
         counter = _Counter(self._kept_span(span, now), parameters.bots, now, self._ladder())
-        # The pending hits come first and the stored counts after them, as for one row. A flush that is complete has
-        # left the pending hits, so stored counts from before it must not be used with pending hits from after it.
-        pending = await self._all_pending()
-        ranking = await self._ranking(counter)
+        while True:
+            flushes = self._flushes()
+            ranking = await self._ranking(counter, parameters.limit)
+            pending = await self._pending_of_best(ranking, parameters.limit)
+            # A flush that is complete has left the pending hits, so stored counts from before it miss what it moved.
+            if flushes == self._flushes():
+                break
         counts = {key: count for key, (count, _) in islice(ranking.counts.items(), parameters.limit)}
         beyond = []
         for key, several in pending.items():
@@ -149,13 +163,12 @@ class TopLinks:
             else:
                 count, marks = known or (0, {})
                 counts[key] = count + counter.pending(several, marks)
-        best = self._best(counts, parameters.limit)
-        threshold = best[-1][1] if len(best) == parameters.limit else 1
+        threshold = _threshold(self._best(counts, parameters.limit), parameters.limit)
         for at, key in enumerate(beyond):
             if ranking.others_most + counter.pending(pending[key], {}) >= threshold:
                 count, marks = counter.link(await self._rows(key))
                 counts[key] = count + counter.pending(pending[key], marks)
-            if at % _SLICE == _SLICE - 1:
+            if at % _READS == _READS - 1:
                 await asyncio.sleep(0)
         start, end = span or (None, None)
         return Top(start, end, [(self._name(key), count) for key, count in self._best(counts, parameters.limit)])
@@ -168,32 +181,75 @@ class TopLinks:
         ladder = self._ladder()
         return ladder.kept(span[0], day)[0], ladder.kept(span[1] - 1, day)[1]
 
-    async def _all_pending(self) -> dict[str, Sequence[Pending]]:
-        """Returns the pending hits of every link that has any."""
+    async def _pending_of_best(self, ranking: _Best, limit: int) -> dict[str, Sequence[Pending]]:
+        """Returns the pending hits of every link that they could lift to the count of the last of the best."""
+        stored = [(key, count) for key, (count, _) in islice(ranking.counts.items(), limit) if count]
+        threshold = _threshold(stored, limit)
         pending: dict[str, Sequence[Pending]] = {}
-        for at, link in enumerate(list(self._buffered())):
-            key = self._kind.stored_of(link)
-            if several := self._pending(key):
+        for at, (name, most) in enumerate(self._buffered().items()):
+            key = self._kind.stored_of(name)
+            known = ranking.counts.get(key)
+            if (known[0] if known else ranking.others_most) + most >= threshold and (several := self._pending(key)):
                 pending[key] = several
             if at % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
         return pending
 
-    async def _ranking(self, counter: _Counter) -> _Ranking:
+    async def _ranking(self, counter: _Counter, limit: int) -> _Best:
         """Returns a ranking that may be used with pending hits taken by now: no flush is complete since it."""
         key = (counter.span, counter.bots, fold_day(counter.now))
         async with self._walking:
             found = self._rankings.get(key)
-            if found and found.flushes == self._flushes() and 0 <= counter.now - found.at < _FRESH_S:
+            fresh = found and found.flushes == self._flushes() and 0 <= counter.now - found.at < _FRESH_S
+            if found and fresh and found.best >= limit:
                 return found
             flushes, forgotten = self._flushes(), self._forgotten
-            counts, others_most = await self._walked(counter)
-            ranking = _Ranking(flushes, counter.now, counts, others_most)
+            by_bounds = None if self._ranked is None else await asyncio.to_thread(self._by_bounds, counter, limit)
+            counts, others_most = by_bounds or await self._walked(counter)
+            ranking = _Best(flushes, counter.now, limit if by_bounds else _KEPT, counts, others_most)
             if forgotten == self._forgotten:
                 if len(self._rankings) >= _RANKINGS:
                     self._rankings.clear()
                 self._rankings[key] = ranking
             return ranking
+
+    def _by_bounds(self, counter: _Counter, limit: int) -> tuple[Counts, int] | None:
+        """Returns stored counts, the best first, and the most that any other link has; None: the store has no bounds.
+
+        Runs in a thread.
+        """
+        assert self._ranked is not None
+        since = counter.span[0] if counter.span else None
+        asked = Ranking(since, counter.bots is not Bots.only, counter.bots is not Bots.exclude)
+        counts: Counts = {}
+        after: tuple[str, int] | None = None
+        many = limit
+        with self._ranked(asked) as links:
+            if links is None:
+                return None
+            while True:
+                bounds = links.bounds(after, many + _SPARE)
+                start, step = 0, limit
+                while start < len(bounds):
+                    some = bounds[start : start + step]
+                    stored = links.links([key for key, _ in some])
+                    counts.update((key, self._counted(key, stored[key], counter)) for key, _ in some)
+                    if _is_settled(counts, limit, *some[-1]):
+                        return self._in_order(counts), some[-1][1]
+                    start, step = start + step, max(_READS, len(counts) // 4)
+                if len(bounds) < many + _SPARE:
+                    return self._in_order(counts), 0
+                after, many = bounds[-1], _FURTHER
+
+    def _counted(self, key: str, link: StoredLink, counter: _Counter) -> tuple[int, Mapping[int, int]]:
+        try:
+            return counter.link(link)
+        except RowCorrupt as error:
+            raise naming(error, key, link) from error
+
+    def _in_order(self, counts: Counts) -> Counts:
+        order = sorted(counts, key=lambda key: (-counts[key][0], self._name(key)))
+        return {key: counts[key] for key in order}
 
     async def _walked(self, counter: _Counter) -> tuple[Counts, int]:
         """Returns the best stored counts, best first, and the greatest that was left out."""
@@ -217,10 +273,7 @@ class TopLinks:
         counts = {}
         for key, link in links:
             if self._kind.name_of(key) is not None:
-                try:
-                    counts[key] = counter.link(link)
-                except RowCorrupt as error:
-                    raise naming(error, key, link) from error
+                counts[key] = self._counted(key, link, counter)
         return (links[-1][0] if len(links) == self._kind.page else None), counts
 
     def _name(self, key: str) -> str:
@@ -234,6 +287,17 @@ class TopLinks:
 
     def _pruned(self, counts: Counts) -> tuple[Counts, int]:
         """Returns the best of the counts, best first, and the greatest that was left out."""
-        order = sorted(counts, key=lambda key: (-counts[key][0], self._name(key)))
-        left_out = counts[order[_KEPT]][0] if len(order) > _KEPT else 0
-        return {key: counts[key] for key in order[:_KEPT]}, left_out
+        ordered = self._in_order(counts)
+        left_out = next(islice(ordered.values(), _KEPT, None), (0, {}))[0]
+        return dict(islice(ordered.items(), _KEPT)), left_out
+
+
+def _is_settled(counts: Counts, limit: int, key: str, most: int) -> bool:
+    """Returns whether no link after this key, by the most that each can count, is among the best."""
+    best = nsmallest(limit, ((-count, known) for known, (count, _) in counts.items()))
+    return most < MOST and len(best) == limit and best[-1] <= (-most, key)
+
+
+def _threshold(best: Sequence[tuple[str, int]], limit: int) -> int:
+    """Returns the least count that may be among the best."""
+    return best[-1][1] if len(best) == limit else 1

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import GRACE_S, HOUR_S
+from clickcurve.buckets.weight import weight_in
 from ingest.owner import ID_WINDOW_S, Owner
 from retention.run import run_pass
 from server.logs import log
@@ -17,6 +18,8 @@ PUBLISH_S = 5
 HAND_OVER_S = 1
 ALERTS_S = 20
 REPORT_S = 600
+RANK_S = 60
+RANK_PAUSE_S = 0.1  # between steps of some 40 ms
 # The fold day changes at 01:00 UTC; a little later all clocks agree that it has.
 FOLD_AT_S = GRACE_S + 30
 
@@ -29,6 +32,12 @@ async def forget_ids(store: Store, lag_s: float, clock: Callable[[], float]) -> 
     """
     horizon_s = clock() - lag_s - 2 * ID_WINDOW_S
     await asyncio.to_thread(store.forget_ids, int(horizon_s * 1e6))
+
+
+async def rank_rows(store: Store, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    """Gives rows of a database that was made before there were weights theirs, in steps, with pauses."""
+    while await asyncio.to_thread(store.rank_some, lambda data: weight_in(data, store.ladder())):
+        await pause(RANK_PAUSE_S)
 
 
 class DailyFold:
@@ -68,6 +77,7 @@ def job_table(
         "flush": (flush_s, now + flush_s * phase, True),
         "fold": (HOUR_S, FOLD_AT_S, True),  # folds once a day; runs hourly, to go on where a pass was stopped
         "forget_ids": (HOUR_S, HOUR_S / 2, False),
+        "rank": (RANK_S, now, True),
         # A journal that gave way at the start is emptied soon after the store is back; else there is nothing to do.
         "former_journals": (flush_s, now, True),
         "publish_metrics": (PUBLISH_S, now, False),

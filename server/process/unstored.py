@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
 from clickcurve.buckets.row import Pending
 from ingest.owner import Owner
 from ingest.owner_status import OwnerStatus
+from ingest.slot_counts import summed
 from server.process.former_journals import FormerJournals
 
 
@@ -45,13 +46,13 @@ class Unstored:
         pending = ((owner, each) for owner in self._owners() for each in owner.pending_breakdowns(key))
         return [(each, each.flush() or owner.next_flush) for owner, each in pending]
 
-    def buffered_links(self) -> set[str]:
-        """Returns the links with hits that may not be in the store yet."""
-        return {link for owner in self._owners() for link in owner.buffered_links()}
+    def buffered_links(self) -> Mapping[str, int]:
+        """Returns the links with hits that may not be in the store yet, and the most that these may be."""
+        return summed(owner.buffered_links() for owner in self._owners())
 
-    def buffered_groups(self) -> set[str]:
-        """Returns the groups with hits that may not be in the store yet."""
-        return {name for owner in self._owners() for name in owner.buffered_groups()}
+    def buffered_groups(self) -> Mapping[str, int]:
+        """Returns the groups with hits that may not be in the store yet, and the most that these may be."""
+        return summed(owner.buffered_groups() for owner in self._owners())
 
     @property
     def flushes(self) -> int:

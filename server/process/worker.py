@@ -205,6 +205,7 @@ class Worker:
             "flush": self.owner.flush,
             "fold": lambda: self.fold.visit(self.owner),
             "forget_ids": lambda: jobs.forget_ids(self.store, self.unstored.status.lag_s, clock.now),
+            "rank": lambda: jobs.rank_rows(self.store),
             "limit_history": self.limit_history.hand_over,
             "dividing": self.dividing.renew,
         }

@@ -53,6 +53,7 @@ from storage.cassandra.statements import (
     WALK_FROM,
 )
 from storage.contract import Held, OwnerRecord, OwnRow, SavedRow, Source, StoredLink
+from storage.unranked import UnrankedStore, UnrankedView
 
 CACHE_BYTES = 64 * 1024 * 1024
 IDS_PER_FENCE = 1_000
@@ -72,7 +73,7 @@ def pinned_stamp(epoch: int) -> int:
     return epoch << 32 | k
 
 
-class CassandraStore:
+class CassandraStore(UnrankedStore):
     shared = True
     replay_us: int | None = REPLAY_US
 
@@ -327,7 +328,7 @@ class CassandraStore:
         self._cql.close()
 
 
-class CassandraView:
+class CassandraView(UnrankedView):
     """The store as it goes on, except the rows of all links: those are from before the view."""
 
     def __init__(self, store: CassandraStore, all_links: list[tuple[str, StoredLink]]) -> None:

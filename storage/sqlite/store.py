@@ -11,9 +11,9 @@ from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.weight import Weight
 from clickcurve.keys import BREAKDOWN_KEYS, counts_key, is_breakdown
 from storage.contract import (
     CLOSED,
@@ -32,17 +32,16 @@ from storage.contract import (
 from storage.first_use import FirstUse, Later
 from storage.sqlite.connections import BUSY_S, Connections
 from storage.sqlite.file import NOTE, translate_errors, unavailable
+from storage.sqlite.lookups import KEYS_PER_QUERY, MANY, each_of, erasures_of, links_of, slices
+from storage.sqlite.ranked import COLUMNS, UNRANKED, SqliteRankings, note_unranked, weights_of
 
-KEYS_PER_QUERY = 500
 IDS_PER_TRANSACTION = 1_000
 IDS_PER_FORGETTING = 5_000
 
-_MANY = f"({','.join('?' * KEYS_PER_QUERY)})"
-_OWN = f"SELECT key, data FROM rows WHERE key IN {_MANY} AND owner = ?"
-_ERASED = f"SELECT key, at_us FROM erased WHERE key IN {_MANY}"
-_ROWS = f"SELECT key, owner, data FROM rows WHERE key IN {_MANY} ORDER BY key, owner"
-_CLAIMS = f"SELECT id, owner, flush, at_us FROM ids WHERE id IN {_MANY}"
-_CLAIMED = f"SELECT DISTINCT id FROM ids WHERE id IN {_MANY} AND at_us >= ?"
+_OWN = f"SELECT key, data, {COLUMNS} FROM rows WHERE key IN {MANY} AND owner = ?"
+_SAVE = f"REPLACE INTO rows (key, owner, due_day, {COLUMNS}, data) VALUES ({', '.join('?' * (4 + len(UNRANKED)))})"
+_CLAIMS = f"SELECT id, owner, flush, at_us FROM ids WHERE id IN {MANY}"
+_CLAIMED = f"SELECT DISTINCT id FROM ids WHERE id IN {MANY} AND at_us >= ?"
 
 # One statement, so that rows and erasure come from one view; no owner has the number -1.
 _LINK = "SELECT owner, data FROM rows WHERE key = ?1 UNION ALL SELECT -1, at_us FROM erased WHERE key = ?2"
@@ -56,7 +55,7 @@ _IDS = "SELECT id, max(at_us) FROM ids WHERE id {after} ? GROUP BY id ORDER BY i
 _OWNERS = "SELECT owner, epoch, holder, journal, place, state, begun, begun_at FROM owners"
 
 
-class SqliteStore:
+class SqliteStore(SqliteRankings):
     shared = False
     replay_us: int | None = None
 
@@ -130,11 +129,11 @@ class SqliteStore:
     # --- a flush --------------------------------------------------------------------------------------------------
     def claim_ids(self, held: Held, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
         taken: set[str] = set()
-        for some in _slices(sorted(ids), IDS_PER_TRANSACTION):
+        for some in slices(sorted(ids), IDS_PER_TRANSACTION):
             with self._connections.open().transaction() as db:
                 check_fence(held, flush, _owner_record(db, held.owner))
                 mine, others = set(), set()
-                for id_, owner, number, at_us in _each_of(db, _CLAIMS, some):
+                for id_, owner, number, at_us in each_of(db, _CLAIMS, some):
                     if (owner, number) == (held.owner, flush):
                         mine.add(id_)
                     elif abs(at_us - ids[id_]) <= window_us:
@@ -148,18 +147,19 @@ class SqliteStore:
     def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
         with self._connections.open().on_worker() as db:
             db.execute("BEGIN")  # rows and erasures from one view
-            erased = _erasures_of(db, keys)
-            found = {key: OwnRow(data, erased.pop(key, 0)) for key, data in _each_of(db, _OWN, keys, owner)}
+            erased = erasures_of(db, keys)
+            found = {
+                key: OwnRow(data, erased.pop(key, 0), None if last is None else (last, *weight))
+                for key, data, last, *weight in each_of(db, _OWN, keys, owner)
+            }
         found.update((key, OwnRow(None, at_us)) for key, at_us in erased.items())
         return found
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         with self._connections.open().transaction() as db:
             check_fence(held, flush, _owner_record(db, held.owner))
-            db.executemany(
-                "REPLACE INTO rows (key, owner, due_day, data) VALUES (?, ?, ?, ?)",
-                [(key, held.owner, rows[key].due_day, rows[key].whole) for key in sorted(rows)],
-            )
+            db.executemany(_SAVE, _rows_in_order(held.owner, rows))
+            note_unranked(db, rows)
             db.executemany(
                 "INSERT INTO sources (source, owner, epoch, position, tail) VALUES (?, ?, ?, ?, ?)"
                 " ON CONFLICT (source) DO UPDATE SET epoch = excluded.epoch, position = excluded.position,"
@@ -240,9 +240,9 @@ class SqliteStore:
     async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
         opened = self._connections.opened()
         found: set[str] = set()
-        for some in _slices(ids, KEYS_PER_QUERY):
+        for some in slices(ids, KEYS_PER_QUERY):
             with translate_errors(opened.file.path):
-                found.update(id_ for (id_,) in _each_of(opened.reader, _CLAIMED, some, since_us))
+                found.update(id_ for (id_,) in each_of(opened.reader, _CLAIMED, some, since_us))
             await asyncio.sleep(0)
         return found
 
@@ -298,12 +298,12 @@ class SqliteView:
             return _walk(self._db, _operator(after), after or "", limit)
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
-        rows: dict[str, list[StoredRow]] = {}
         with translate_errors(self._path):
-            for key, owner, data in _each_of(self._db, _ROWS, keys):
-                rows.setdefault(key, []).append(StoredRow(owner, data))
-            erased = _erasures_of(self._db, keys)
-        return {key: StoredLink(erased.get(key, 0), tuple(rows.get(key, ()))) for key in {**rows, **erased}}
+            return links_of(self._db, keys)
+
+    def weights(self, keys: Sequence[str]) -> dict[tuple[str, int], Weight] | None:
+        with translate_errors(self._path):
+            return weights_of(self._db, keys)
 
     def notes(self) -> dict[str, str]:
         with translate_errors(self._path):
@@ -317,6 +317,11 @@ class SqliteView:
         with translate_errors(self._path):
             found = self._db.execute("SELECT source, owner, position, tail, epoch FROM sources")
             return {name: Source(*source) for name, *source in found}
+
+
+def _rows_in_order(owner: int, rows: Mapping[str, SavedRow]) -> list[tuple[object, ...]]:
+    found = ((key, rows[key]) for key in sorted(rows))
+    return [(key, owner, row.due_day, *(row.weight or UNRANKED), row.whole) for key, row in found]
 
 
 def _owner_records(db: sqlite3.Connection) -> list[OwnerRecord]:
@@ -336,12 +341,6 @@ def _source(db: sqlite3.Connection, source: str) -> Source | None:
 def _notes(db: sqlite3.Connection) -> dict[str, str]:
     found = db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (NOTE, NOTE[:-1] + ";"))
     return {name.removeprefix(NOTE): value for name, value in found}
-
-
-def _erasures_of(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, int]:
-    """Returns when each of these keys was erased, without those that never were; a breakdown was with its link."""
-    erased: dict[str, int] = dict(_each_of(db, _ERASED, sorted({counts_key(key) for key in keys})))
-    return {key: erased[counts_key(key)] for key in keys if counts_key(key) in erased} if erased else {}
 
 
 def _walk_counts(db: sqlite3.Connection, operator: str, key: str, limit: int) -> list[tuple[str, StoredLink]]:
@@ -367,25 +366,10 @@ def _walk(
             links.append((key, StoredLink(rows[0][3] or 0, tuple([StoredRow(row[1], row[2]) for row in rows]))))
     finally:
         cursor.close()
-    if erased := _erasures_of(db, [key for key, _ in links if is_breakdown(key)]):
+    if erased := erasures_of(db, [key for key, _ in links if is_breakdown(key)]):
         links = [(key, replace(link, erased_at=erased.get(key, link.erased_at))) for key, link in links]
     return links
 
 
 def _operator(after: str | None) -> str:
     return ">=" if after is None else ">"
-
-
-def _slices(values: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    for start in range(0, len(values), size):
-        yield values[start : start + size]
-
-
-def _each_of(db: sqlite3.Connection, query: str, values: Sequence[str], *more: int) -> Iterator[tuple[Any, ...]]:
-    """Yields the rows of a query with `IN _MANY`, for any number of values.
-
-    The last chunk is filled up with its last value, so that one prepared statement serves all.
-    """
-    for some in _slices(values, KEYS_PER_QUERY):
-        filling = [some[-1]] * (KEYS_PER_QUERY - len(some))
-        yield from db.execute(query, (*some, *filling, *more))

@@ -8,7 +8,7 @@ agree:
 An erased link is counted with what its rows still hold: an owner empties a row when it next writes it, and notes in
 the row how much that was. While a flush is being written the sums differ by design (the row of all links is saved
 last), so an owner in the middle of a flush is named, not compared. Breakdowns are held against their rows of counts
-(`breakdown_check.py`).
+(`breakdown_check.py`). What a store keeps beside the rows of links to rank them must be what the rows say.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Row, check
 from clickcurve.buckets.set_aside import decode_set_aside, hits_set_aside
+from clickcurve.buckets.weight import Weight, weight_of
 from clickcurve.keys import ALL_LINKS, SET_ASIDE, breakdown_of, counts_key, group_of, is_breakdown, link_of
 from storage.contract import Store, StoredLink, View
 from storage.tools.breakdown_check import Breakdowns
@@ -79,6 +80,7 @@ def verify(store: Store, ladder: Ladder) -> Report:
         known = {record.owner for record in view.owners()}
         for page in pages(view):
             counts = view.links([counts_key(key) for key, _ in page if is_breakdown(key)])
+            weights = view.weights([key for key, _ in page if link_of(key) is not None])
             for key, link in page:
                 report.links += link_of(key) is not None
                 report.groups += group_of(key) is not None
@@ -89,6 +91,8 @@ def verify(store: Store, ladder: Ladder) -> Report:
                 checked = breakdowns.checked(key, link, counts) if divided else _checked_rows(link, ladder)
                 for owner, row, sentences in checked:
                     report.rows += 1
+                    if weights is not None and isinstance(row, Row) and link_of(key) is not None:
+                        sentences = [*sentences, *_broken_weight(weights.get((key, owner)), row, ladder)]
                     if owner not in known:
                         sentences = [*sentences, "the store knows no such owner"]
                     report.add_broken(row_name(key, owner), sentences)
@@ -136,6 +140,12 @@ def _checked_rows(link: StoredLink, ladder: Ladder) -> Iterator[tuple[int, Row |
             yield stored.owner, row, check(row, ladder)
         except RowCorrupt as error:
             yield stored.owner, None, [error.detail]
+
+
+def _broken_weight(weight: Weight | None, row: Row, ladder: Ladder) -> Iterator[str]:
+    expected = weight_of(row, ladder)
+    if weight != expected:
+        yield f"it is ranked by {weight}, but its buckets say {expected}"
 
 
 def _report_set_aside(report: Report, link: StoredLink) -> None:

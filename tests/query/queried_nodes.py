@@ -17,12 +17,13 @@ from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import CLICKS, Ladder, fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import EMPTY, Delta, Pending, apply, next_due
-from clickcurve.keys import ALL_LINKS, group_key, link_key
+from clickcurve.buckets.weight import weight_of
+from clickcurve.keys import ALL_LINKS, group_key, link_key, link_of
 from query.lists.kind import GROUP, LINK, Kind
 from query.lists.lists import Lists
 from query.queries import Queries
 from query.reader import Reader
-from storage.contract import OPEN, Held, OwnerRecord, SavedRow
+from storage.contract import OPEN, Held, OwnerRecord, SavedRow, Store
 from storage.memory_store import MemoryStore
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ class Buffered:
 class FakeOwner:
     """Counts into a buffer under stored keys; `begin` and `complete` are the two ends of a flush."""
 
-    def __init__(self, store: MemoryStore, number: int, ladder: Ladder) -> None:
+    def __init__(self, store: Store, number: int, ladder: Ladder) -> None:
         self.number = number
         self.flushes = 0
         self.revisits: set[str] = set()
@@ -89,9 +90,10 @@ class FakeOwner:
         buffers = [self._buffer] if self._taken is None else [self._taken, self._buffer]
         return [Pending(self.number, partial(getattr, b, "flush"), b.delta(key)) for b in buffers if b.has(key)]
 
-    def buffered(self, kind: Kind) -> set[str]:
+    def buffered(self, kind: Kind) -> dict[str, int]:
         keys = self._buffer.keys() | (self._taken.keys() if self._taken else set())
-        return {name for key in keys if (name := kind.name_of(key)) is not None}
+        names = {name: self.pending(key) for key in keys if (name := kind.name_of(key)) is not None}
+        return {name: sum(_most(each.delta) for each in several) for name, several in names.items()}
 
     def revisit(self, keys: Iterable[str]) -> None:
         self.revisits.update(keys)
@@ -114,7 +116,8 @@ class FakeOwner:
             row = decode(own.data) if own and own.data else EMPTY
             erased_at = own.erased_at if own else 0
             row = apply(row, self._taken.delta(key), number, fold_day(now), erased_at, self._ladder)
-            rows[key] = SavedRow(encode(row), next_due(row, self._ladder))
+            weight = None if link_of(key) is None else weight_of(row, self._ladder)
+            rows[key] = SavedRow(encode(row), next_due(row, self._ladder), weight=weight)
         self.revisits.clear()
         self._store.save_own(self._held, number, rows, {})
 
@@ -131,14 +134,18 @@ class FakeOwner:
         self.complete()
 
 
+def _most(delta: Delta) -> int:
+    return sum(delta.people.values()) + sum(delta.bots.values()) + delta.opening
+
+
 class QueriedNodes:
     """Ask owner 1's node; hits may go to any owner."""
 
-    def __init__(self, owners: int = 1, now: int = 0, ladder: Ladder = CLICKS) -> None:
+    def __init__(self, owners: int = 1, now: int = 0, ladder: Ladder = CLICKS, store: Store | None = None) -> None:
         self.now = now
         self._stamp_us = 0
         self.ladder = ladder
-        self.store = MemoryStore(ladder)
+        self.store = store or MemoryStore(ladder)
         self.owners = [FakeOwner(self.store, number, ladder) for number in range(1, owners + 1)]
         self.hits: list[Hit] = []
         self.everything: list[Hit] = []  # erased ones too

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clickcurve.buckets.ladder import CLICKS
+from clickcurve.buckets.ranges import Bots
 from query.lists import top
 from query.lists.kind import LINK
 from query.parameters import Parameters
 from storage.contract import StoredLink
+from storage.sqlite.store import SqliteStore
+from storage.tools.verify import verify
 from tests.query.queried_nodes import QueriedNodes, run
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
@@ -64,13 +69,18 @@ def test_a_range_is_whole_units_and_counts_as_the_summary_does() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32), st.integers(0, 8), st.integers(1, 6), st.sampled_from(["", "last=2d&"]))
-def test_every_ranking_agrees_with_the_raw_hits(seed: int, spare: int, limit: int, span: str) -> None:
-    """However few links are kept, and whatever was flushed, taken or erased since the last walk."""
+@given(st.booleans(), st.integers(0, 2**32), st.integers(0, 8), st.integers(1, 6), st.sampled_from(["", "last=2d&"]))
+def test_every_ranking_agrees_with_the_raw_hits(walked: bool, seed: int, spare: int, limit: int, span: str) -> None:
+    """However few links are kept or read at once, and whatever was flushed, taken or erased since."""
     drawn = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(top, "_KEPT", limit + spare)
+        patch.setattr(top, "_SPARE", spare // 2)
+        patch.setattr(top, "_READS", 1)
+        patch.setattr(top, "_FURTHER", 1)
         nodes = QueriedNodes(now=NOW)
+        if walked:
+            patch.setattr(nodes.links.top, "_ranked", None)
         patch.setattr(nodes.links.top, "_kind", LINK._replace(page=3))
         since = NOW // DAY_S * DAY_S - DAY_S if span else None
         for _ in range(30):
@@ -102,7 +112,7 @@ def counted_walks(nodes: QueriedNodes) -> list[str | None]:
         walks.append(after)
         return walk(after, limit, since_day)
 
-    nodes.links.top._walk = counting
+    nodes.links.top._walk, nodes.links.top._ranked = counting, None
     return walks
 
 
@@ -160,7 +170,7 @@ def test_what_happens_during_a_walk_is_not_forgotten(what: str) -> None:
             nodes.flush() if what == "flush" else nodes.erase("b")
         return found
 
-    nodes.links.top._walk = meanwhile
+    nodes.links.top._walk, nodes.links.top._ranked = meanwhile, None
     assert run(nodes.links.top.top(Parameters(), NOW)).links[0] == ("a", 11)
     expected = [("a", 11), ("b", 1), ("c", 1)] if what == "flush" else [("a", 11), ("c", 1)]
     assert run(nodes.links.top.top(Parameters(), NOW)).links == expected
@@ -193,3 +203,34 @@ def test_csv_quotes_keys_that_need_it_and_keeps_them_as_they_are() -> None:
     media, body = run(nodes.queries.links(b"format=csv"))
     assert media == "text/csv; charset=utf-8"
     assert body.decode() == 'key,count\nplain,4\n=1+1,3\n"line\nbreak",2\n"say ""hi"", all",1\n'
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_database_ranks_as_the_raw_hits_do(seed: int, tmp_path: Path) -> None:
+    """Over ranges of all kinds, of one owner or two, for people and bots, with hits that wait and links erased."""
+    drawn = random.Random(seed)
+    store = SqliteStore(tmp_path / "clickcurve.db", CLICKS)
+    nodes = QueriedNodes(owners=1 + seed % 2, now=NOW, store=store)
+    ages = [0, 60, 3_600, DAY_S, 5 * DAY_S, 29 * DAY_S, 45 * DAY_S, 300 * DAY_S, 700 * DAY_S]
+    spans = ["", "last=60m&", "last=1d&", "last=24h&", "last=7d&", "last=30d&tz=Asia/Kolkata&", "last=12mo&"]
+    spans += ["last=3mo&", "last=3y&"]
+    for _ in range(8):
+        for _ in range(40):
+            key, owner = f"k{min(drawn.randrange(60), drawn.randrange(60))}", drawn.randrange(len(nodes.owners)) + 1
+            nodes.hit(key, nodes.now - drawn.choice(ages), drawn.randrange(1, 9), drawn.random() < 0.3, owner)
+        nodes.flush()
+        if drawn.random() < 0.4:
+            nodes.erase(f"k{drawn.randrange(20)}")
+        for _ in range(drawn.randrange(6)):
+            nodes.hit(f"k{drawn.randrange(70)}", nodes.now, drawn.randrange(1, 30))
+        for span in spans:
+            query = f"{span}limit={drawn.choice([1, 3, 20, 100])}&bots={drawn.choice(list(Bots))}"
+            nodes.links.top.forget_rankings()
+            found = nodes.top(query)
+            nodes.links.top.forget_rankings()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(nodes.links.top, "_ranked", None)
+                assert found == nodes.top(query)
+        nodes.now += drawn.choice([60, 3_600, DAY_S, 40 * DAY_S])
+    assert verify(store, CLICKS).broken == []
+    store.close()

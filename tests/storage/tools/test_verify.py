@@ -152,6 +152,9 @@ class _Forgetful:
     def walk(self, after: str | None, limit: int) -> object:
         return self._store.walk(after, limit)
 
+    def weights(self, keys: object) -> None:
+        pass
+
     def links(self, keys: object) -> dict[str, object]:
         return {}
 

@@ -1,0 +1,102 @@
+"""A row's weight bounds what the row counts in any range from now on, and follows from the one before."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clickcurve.buckets.codec import encode
+from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, MINUTE_S, Ladder, fold_day
+from clickcurve.buckets.ranges import Bots, between
+from clickcurve.buckets.row import EMPTY, Delta, apply, fold
+from clickcurve.buckets.weight import (
+    BOTS,
+    MOST,
+    PEOPLE,
+    UNREADABLE,
+    most_since,
+    weight_after,
+    weight_in,
+    weight_of,
+)
+from tests.buckets.given import Hit, delta_of, hits, ladders, law, moments, row_of
+
+NOW = 1_772_407_680  # 2026-03-01T23:28:00Z
+TODAY = NOW // DAY_S * DAY_S
+
+any_ladder = st.just(CLICKS) | ladders()
+ages = st.integers(0, 3 * HOUR_S) | st.integers(0, 40 * DAY_S) | st.integers(0, 800 * DAY_S)
+
+
+@law
+@given(moments, st.data(), any_ladder, ages, ages, st.integers(0, 500), st.sampled_from(list(Bots)))
+def test_no_row_counts_more_in_a_range_than_its_bound(
+    moment: int, data: st.DataObject, ladder: Ladder, age: int, length: int, later_days: int, bots: Bots
+) -> None:
+    """Whenever the range is asked for, whenever it ends, and however the row was folded before and after."""
+    found = data.draw(hits(st.just(moment)))
+    row = fold(row_of(found, fold_day(moment), ladder), fold_day(moment + later_days // 20 * DAY_S), ladder)
+    weight = weight_of(row, ladder)
+    day = max(row.fold_day, fold_day(moment + later_days * DAY_S))
+    since = ladder.kept(max(0, moment - age), day)[0]
+    until = ladder.kept(since + length, day)[1]
+    people, robots = bots is not Bots.only, bots is not Bots.exclude
+    counted = between(fold(row, day, ladder), (since, until), bots)[0]
+    assert counted <= most_since(weight, since, people, robots)
+    life = (row.lifetime if people else 0) + (row.bots if robots else 0)
+    assert most_since(weight, None, people, robots) == life
+
+
+def test_the_bound_of_whole_days_until_now_is_what_the_row_counts() -> None:
+    drawn = random.Random(1)
+    moments = [NOW - 60 * drawn.randrange(90 * 1_440) for _ in range(200)]
+    row = row_of([Hit(t - t % MINUTE_S, 7, False) for t in (NOW, *moments)], 0, CLICKS)
+    row = fold(row, fold_day(NOW), CLICKS)
+    weight = weight_of(row, CLICKS)
+    for days in (1, 7, 31):
+        since = TODAY - (days - 1) * DAY_S
+        assert most_since(weight, since, True, False) == between(row, (since, NOW + 60), Bots.exclude)[0]
+
+
+@law
+@given(moments, st.data(), any_ladder)
+def test_what_a_flush_adds_to_a_weight_is_what_the_buckets_say(
+    moment: int, data: st.DataObject, ladder: Ladder
+) -> None:
+    """Flush by flush, also across hours, days, late hits and an erasure."""
+    row, weight, now = EMPTY, None, moment
+    for mark in range(1, data.draw(st.integers(2, 6))):
+        now += data.draw(st.sampled_from([0, 15, 60, HOUR_S, DAY_S]))
+        near = st.just(now) if data.draw(st.booleans()) else st.integers(max(0, now - 2 * HOUR_S), now)
+        found = [
+            Hit(t - t % MINUTE_S, data.draw(st.integers(1, 9)), data.draw(st.booleans()))
+            for t in data.draw(st.lists(near, max_size=3))
+        ] or data.draw(hits(st.just(now)))
+        erased_at = max(row.erased_at, data.draw(st.sampled_from([0, 0, 0, mark])))
+        opening = data.draw(st.sampled_from([0, 0, 5]))
+        delta = delta_of(found)
+        delta = Delta(delta.people, delta.bots, opening)
+        after = apply(row, delta, mark, fold_day(now), erased_at, ladder)
+        before = None if row is EMPTY else row
+        weight = weight_after(weight, before, after, delta, ladder)
+        assert weight == weight_of(after, ladder) == weight_in(encode(after), ladder)
+        assert weight_after(weight, after, after, delta, ladder) == weight  # it has the flush already
+        row = after
+
+
+def test_a_weight_that_is_not_of_this_row_is_made_anew() -> None:
+    before = row_of([Hit(NOW // 60 * 60, 2, False)], fold_day(NOW), CLICKS)
+    delta = Delta({NOW // 60 * 60: 1}, {})
+    after = apply(before, delta, before.mark + 1, fold_day(NOW), 0, CLICKS)
+    assert weight_after(UNREADABLE, before, after, delta, CLICKS)[PEOPLE] == 3
+    assert weight_after(None, before, after, delta, CLICKS)[PEOPLE] == 3
+
+
+def test_a_damaged_row_may_count_anything_and_huge_counts_are_cut() -> None:
+    assert weight_in(b"?", CLICKS) == UNREADABLE
+    assert most_since(UNREADABLE, NOW, True, False) == MOST
+    huge = row_of([Hit(NOW // 60 * 60, 2**100, False), Hit(NOW // 60 * 60, 1, True)], fold_day(NOW), CLICKS)
+    weight = weight_of(huge, CLICKS)
+    assert (weight[PEOPLE], weight[BOTS]) == (MOST, 1)
