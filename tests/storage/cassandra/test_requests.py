@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -14,102 +11,14 @@ from clickcurve.buckets.errors import ClickcurveError, StoreMismatch, StoreUnava
 from storage.cassandra.cql import Rows, Statement, StatementKind, Values
 from storage.cassandra.requests import (
     ATTEMPTS,
-    BYTES_PER_WRITE,
     MOST_FAILURES,
     PAUSE_S,
-    ROWS_PER_READ,
-    ROWS_PER_WRITE,
     SERIAL_IN_FLIGHT,
-    Counters,
-    Requests,
 )
+from tests.storage.cassandra.driver_kit import Driver, Late, Pending, Refused, requests
 
 READ = Statement("READ", "a read", StatementKind.READ)
 UPDATE = Statement("UPDATE", "an update", StatementKind.CONDITION)
-SAVE = Statement("SAVE", "UPDATE rows SET data = ? WHERE short_key = ?", StatementKind.WRITE, key=1)
-LOAD = Statement("LOAD", "SELECT data FROM rows WHERE short_key = ? AND owner = ?", StatementKind.READ, key=0)
-
-
-class Late(Exception):
-    """No answer came in time."""
-
-
-class Refused(Exception):
-    """Certainly not done."""
-
-
-class Pending:
-    """A request under way: the test answers it, as often as it likes, from whichever thread."""
-
-    def __init__(self, values: Values, size: int | None, state: bytes | None) -> None:
-        self.values, self.size, self.from_state = values, size, state
-        self.state: bytes | None = None
-        self._callbacks: list[tuple[Callable[[Any], None], Callable[[Exception], None]]] = []
-        self.listened = threading.Event()
-
-    def add_callbacks(self, callback: Callable[[Any], None], errback: Callable[[Exception], None]) -> None:
-        self._callbacks.append((callback, errback))
-        self.listened.set()
-
-    def answer(self, rows: Rows | None, state: bytes | None = None) -> None:
-        self.state = state
-        for callback, _ in self._callbacks:
-            callback(rows)
-
-    def fail(self, error: Exception) -> None:
-        for _, errback in self._callbacks:
-            errback(error)
-
-
-class Driver:
-    """`answers`, if given, answers each request at once, in a thread of its own."""
-
-    def __init__(self, answers: Callable[[Pending], None] | None = None) -> None:
-        self.sent: list[Pending] = []
-        self._answers = answers
-        self._lock = threading.Lock()
-        self.under_way = self.most_under_way = 0
-        self.broken: Exception | None = None
-
-    def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> Pending:
-        if self.broken is not None:
-            raise self.broken
-        pending = Pending(values, size, state)
-        with self._lock:
-            self.sent.append(pending)
-            self.under_way += 1
-            self.most_under_way = max(self.most_under_way, self.under_way)
-        if self._answers is not None:
-            threading.Thread(target=self._answer, args=(pending,)).start()
-        return pending
-
-    def _answer(self, pending: Pending) -> None:
-        assert self._answers is not None
-        pending.listened.wait()
-        with self._lock:
-            self.under_way -= 1
-        self._answers(pending)
-
-    def first_replica(self, key: str) -> str:
-        """The node is the key's first letter."""
-        return key[:1]
-
-    def state_after(self, pending: Any) -> bytes | None:
-        state: bytes | None = pending.state
-        return state
-
-    def as_store_error(self, error: Exception) -> ClickcurveError:
-        return StoreUnavailable(f"raised: {error}")
-
-    def is_certain(self, error: Exception) -> bool:
-        return isinstance(error, Refused)
-
-
-def requests(
-    driver: Driver, in_flight: int = 4, pause: Callable[[float], object] = lambda seconds: None
-) -> tuple[Requests, Counters]:
-    counters = Counters("store_requests_total", "store_unknown_total")
-    return Requests(driver, in_flight, counters, pause), counters
 
 
 def echo(pending: Pending) -> None:
@@ -256,74 +165,6 @@ def test_a_page_is_asked_for_when_it_is_needed() -> None:
 def test_a_result_without_rows_is_no_rows() -> None:
     asked, _ = requests(Driver(lambda pending: pending.answer(None)))
     assert asked.run_each(READ, [()]) == [[]]
-
-
-# --- rows that go together --------------------------------------------------------------------------------------------
-def answered(pending: Pending) -> None:
-    pending.answer([])
-
-
-def test_rows_are_written_by_node_few_at_once_and_large_ones_alone() -> None:
-    driver = Driver(answered)
-    asked, counters = requests(driver)
-    large = bytes(BYTES_PER_WRITE)
-    rows: list[Values] = [(b"%d" % n, f"{'ab'[n % 3 == 0]}{n}") for n in range(60)]
-    rows[20] = (large, "b20")
-    assert asked.run_each(SAVE, rows) == [[]] * 60
-    sent: list[Any] = [pending.values for pending in driver.sent]
-    assert sorted(row for request in sent for row in request) == sorted(rows), "each once"
-    for request in sent:
-        assert len({row[1][0] for row in request}) == 1, "to the node that has all of them first"
-        assert request == ((large, "b20"),) or sum(len(value) for row in request for value in row) <= BYTES_PER_WRITE
-    # 40 less a large one of one node and 20 of another
-    assert sorted(map(len, sent)) == sorted([1, *[ROWS_PER_WRITE] * 3, 9, *[ROWS_PER_WRITE] * 2])
-    assert counters.numbers()["store_requests_total"] == len(sent)
-
-
-def test_rows_that_are_large_together_go_in_several_requests() -> None:
-    driver = Driver(answered)
-    asked, _ = requests(driver)
-    rows: list[Values] = [(bytes(BYTES_PER_WRITE // 3 - 2), f"a{n}") for n in range(9)]
-    asked.run_each(SAVE, rows)
-    assert [len(pending.values) for pending in driver.sent] == [3, 3, 3]
-
-
-def test_rows_whose_write_failed_are_sent_again_together_and_the_same() -> None:
-    seen: list[Values] = []
-
-    def answer(pending: Pending) -> None:
-        seen.append(pending.values)
-        if ("7", "a7") in pending.values and seen.count(pending.values) < ATTEMPTS:
-            pending.fail(Late("no answer"))
-        else:
-            pending.answer([])
-
-    asked, _ = requests(Driver(answer))
-    rows: list[Values] = [(f"{n}", f"a{n}") for n in range(3 * ROWS_PER_WRITE)]
-    asked.run_each(SAVE, rows)
-    first = tuple(rows[:ROWS_PER_WRITE])
-    assert seen.count(first) == ATTEMPTS
-    assert len(seen) == ATTEMPTS + 2
-
-
-def test_rows_are_read_by_node_and_each_key_gets_its_own() -> None:
-    def answer(pending: Pending) -> None:
-        keys, owner = pending.values
-        assert isinstance(keys, list) and len({key[0] for key in keys}) == 1
-        rows = [(key, f"{n} of {key} and {owner}") for key in keys if key != "a3" for n in range(2)]
-        pending.answer(rows[::-1])
-
-    driver = Driver(answer)
-    asked, counters = requests(driver)
-    many: list[Values] = [(f"{'ab'[n % 2]}{n // 2}", owner) for n in range(100) for owner in (1, 2)]
-    found = asked.run_each(LOAD, [*many, many[0]])
-    for (key, owner), rows in zip([*many, many[0]], found, strict=True):
-        assert rows == ([] if key == "a3" else [(f"{n} of {key} and {owner}",) for n in (1, 0)])
-    assert counters.numbers()["store_requests_total"] == 2 * 2 * 50 // ROWS_PER_READ + 1
-
-
-def test_a_read_of_one_key_is_turned_into_one_of_several() -> None:
-    assert LOAD.several().text == "SELECT short_key, data FROM rows WHERE short_key IN ? AND owner = ?"
 
 
 # --- event loops ------------------------------------------------------------------------------------------------------

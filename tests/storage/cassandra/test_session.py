@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cassandra import (
@@ -25,7 +24,6 @@ from cassandra import (
 from cassandra.cluster import NoHostAvailable
 from cassandra.policies import FallthroughRetryPolicy, NoSpeculativeExecutionPolicy, RetryPolicy
 from cassandra.protocol import ErrorMessage
-from cassandra.query import BatchStatement, BatchType, BoundStatement
 
 from clickcurve.buckets.errors import SettingInvalid, StoreMismatch, StoreUnavailable
 from storage.cassandra.cql import StatementKind
@@ -37,7 +35,6 @@ from storage.cassandra.statements import (
     CLAIMED,
     CREATE_OWNER,
     LINK,
-    LOAD_OWN,
     NOW_MS,
     SAVE,
     STATEMENTS,
@@ -105,48 +102,6 @@ def test_small_writes_to_one_partition_go_together(emptied: Keyspace) -> None:
     assert session.measures()["store_requests_total"] - before == 2 * 3  # of 40, 40 and 20
     for day in (7, 8):
         assert [key for (key,) in session.run(TOUCHED, (day, 1, "", 1_000))] == keys
-
-
-def test_rows_are_written_several_to_a_request_each_with_its_own_stamp_and_read_so_too(emptied: Keyspace) -> None:
-    session = emptied.session
-    keyspace = session.address.keyspace
-    large = bytes(60_000)  # a batch of it would be refused
-    rows: dict[str, tuple[int, bytes]] = {f"k{n}": (1_000 + n, b"%d" % n) for n in range(95)}
-    rows |= {"large": (5, large), "\u00e9t\u00e9": (6, b"text")}
-    before = session.measures()["store_requests_total"]
-    session.run_each(SAVE, [(stamp, data, key, 1) for key, (stamp, data) in rows.items()])
-    assert session.measures()["store_requests_total"] - before == 1 + 10
-    found = session.look_up(f"SELECT short_key, writetime(data), data FROM {keyspace}.rows")
-    assert {key: (stamp, data) for key, stamp, data in found} == rows
-    before = session.measures()["store_requests_total"]
-    keys = [*rows, "none"]
-    read = session.run_each(LOAD_OWN, [(key, 1) for key in keys])
-    assert read == [*([(1, data, None)] for _, data in rows.values()), []]
-    assert session.measures()["store_requests_total"] - before == 4
-
-
-def test_what_goes_together_goes_to_the_node_that_has_it_first_and_may_be_repeated(
-    emptied: Keyspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = emptied.session
-    sent: list[Any] = []
-    real = session._session.execute_async
-
-    def execute_async(bound: Any, **named: Any) -> Any:
-        sent.append(bound)
-        return real(bound, **named)
-
-    monkeypatch.setattr(session._session, "execute_async", execute_async)
-    session.run_each(SAVE, [(1, b"row", key, 1) for key in ("a", "b")])
-    session.run_each(SAVE, [(2, b"row", "c", 1)])
-    session.run_each(LOAD_OWN, [(key, 1) for key in ("b", "a")])
-    batch, single, _ = sent
-    assert isinstance(batch, BatchStatement) and batch.batch_type is BatchType.UNLOGGED
-    assert isinstance(single, BoundStatement)
-    assert [each.routing_key for each in sent] == [b"a", b"c", b"b"]
-    assert all(each.is_idempotent for each in sent)
-    assert all(each.keyspace == session.address.keyspace for each in sent)
-    assert session.first_replica("a") == emptied.node.address
 
 
 def test_each_statement_names_its_keyspace_for_a_node_may_take_another_one_instead(emptied: Keyspace) -> None:
