@@ -33,17 +33,29 @@ be encoded (it never is: owners only store their own rows).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from clickcurve.buckets.errors import CountTooLarge, RowCorrupt
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, MINUTE_S, Ladder
 
 MAX_COUNT = 2**127
 
-Cells = tuple[tuple[int, ...], tuple[int, ...]]  # bucket starts, ascending; their counts, each > 0
+
+class UnreadCells(Protocol):
+    """Cells of one bucket or more that are read when they are asked for. `oldest` is known: the first start."""
+
+    @property
+    def oldest(self) -> int: ...
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]: ...
+
+    def __getitem__(self, index: int, /) -> tuple[int, ...]: ...
+
+
+Cells = tuple[tuple[int, ...], tuple[int, ...]] | UnreadCells  # bucket starts, ascending; their counts, each > 0
 NO_CELLS: Cells = ((), ())
 
 
@@ -201,7 +213,8 @@ def forget(row: Row, fold_day: int, days: int) -> Row:
     fold_day is the last of those days. The opening stays. The row must have all of its buckets.
     """
     before = (fold_day - days + 1) * DAY_S
-    if all(starts[0] >= before for starts, _ in (*row.people_cells, *row.bot_cells) if starts):
+    oldest_of_tiers = map(_oldest, (*row.people_cells, *row.bot_cells))
+    if all(start is None or start >= before for start in oldest_of_tiers):
         return row
     people, bots = (tuple(_since(cells, before) for cells in series) for series in (row.people_cells, row.bot_cells))
     oldest = min((starts[0] for starts, _ in (*people, *bots) if starts), default=None)
@@ -222,12 +235,16 @@ def next_due(row: Row, ladder: Ladder, days: int | None = None) -> int | None:
     """
     found = []
     for cells in (row.people_cells, row.bot_cells):
-        for tier, (starts, _) in enumerate(cells):
-            due = ladder.folds_at(tier, starts[0]) if starts else None
+        for tier, start in enumerate(map(_oldest, cells)):
+            if start is None:
+                continue
+            due = ladder.folds_at(tier, start)
             if due is not None:
+                if due <= row.fold_day + 1:
+                    return due  # nothing is due on the day that the row is folded to
                 found.append(due)
-            if starts and days is not None:
-                found.append(starts[0] // DAY_S + days)
+            if days is not None:
+                found.append(start // DAY_S + days)
     return min(found, default=None)
 
 
@@ -330,7 +347,7 @@ def _landed(cells: tuple[Cells, ...], minutes: Mapping[int, int], fold_day: int,
 
 def _added(cells: Cells, more: Mapping[int, int]) -> Cells:
     """Returns the cells with more[start] added to each bucket."""
-    starts, counts = list(cells[0]), list(cells[1])
+    starts, counts = map(list, cells)
     for start in sorted(more):
         at = bisect_left(starts, start)
         if at < len(starts) and starts[at] == start:
@@ -345,7 +362,12 @@ def _folded(cells: tuple[Cells, ...], cuts: tuple[int, ...], ladder: Ladder) -> 
     """Carries what each tier no longer holds into the next, finest first."""
     folded = []
     carried: Cells = NO_CELLS
-    for tier, cut, (starts, counts) in zip(ladder.tiers, cuts, cells, strict=True):
+    for tier, cut, tier_cells in zip(ladder.tiers, cuts, cells, strict=True):
+        oldest = _oldest(tier_cells)
+        if not carried[0] and (oldest is None or oldest >= cut):
+            folded.append(tier_cells)
+            continue
+        starts, counts = tier_cells
         if carried[0]:
             coarse: dict[int, int] = dict(zip(starts, counts, strict=True))
             for start, count in zip(tier.starts(carried[0]), carried[1], strict=True):
@@ -359,6 +381,13 @@ def _folded(cells: tuple[Cells, ...], cuts: tuple[int, ...], ladder: Ladder) -> 
             carried = starts[:kept], counts[:kept]
             folded.append((starts[kept:], counts[kept:]))
     return tuple(folded)
+
+
+def _oldest(cells: Cells) -> int | None:
+    """Returns the first start, without reading the cells; None where there is no bucket."""
+    if not isinstance(cells, tuple):
+        return cells.oldest
+    return cells[0][0] if cells[0] else None
 
 
 def _since(cells: Cells, before: int) -> Cells:
