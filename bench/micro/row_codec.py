@@ -21,7 +21,8 @@ MARK = 1_200_000
 def main() -> int:
     every = rows()
     print(
-        "row                          buckets   bytes  plain |  encode  decode  header   60 m   24 h   30 d | apply   flush us"
+        "row                          buckets   bytes  plain |  encode  decode  header   60 m   24 h   30 d"
+        " | apply   flush us"
     )
     for name, row in every.items():
         print(line(name, row))

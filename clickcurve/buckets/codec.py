@@ -22,10 +22,11 @@ from math import gcd
 from operator import floordiv, mul, sub
 from typing import NamedTuple, final
 
+from clickcurve.buckets.cells import NO_CELLS, Cells
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.integers import COLUMN_WIDTHS, column, put_column, put_varint, unzigzag, varints, zigzag
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, MAX_TIERS, MINUTE_S
-from clickcurve.buckets.row import NO_CELLS, Cells, Row
+from clickcurve.buckets.row import Row
 
 VERSION = 1
 MAX_CELLS = 100_000  # buckets in one tier: twice what a ladder allows, and 270 years of days; bounds bad bytes

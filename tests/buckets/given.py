@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from clickcurve.buckets.cells import Cells
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
-from clickcurve.buckets.row import EMPTY, MAX_COUNT, Cells, Delta, Row, add
+from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, add
 
 MINUTE_S = 60
 
