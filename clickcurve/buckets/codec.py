@@ -174,7 +174,7 @@ def decode_lazily(data: bytes) -> Row:
         if first is None:
             return decode(data)
         sections, at = _directory(data, at, first)
-        columns, at = _columns(data, at, sections, sections)
+        columns, at = _with_columns(data, at, sections, sections)
         row = _StoredRow(data, first, columns, at)
         none = [NO_CELLS] * (data[0] >> 4)
         people, bots = none, none[:]
@@ -285,7 +285,7 @@ def _decode_cells(
     """Reads both series, from the directory at `at` and the columns after it."""
     sections, at = _directory(data, at, first)
     wanted = _wanted(sections, since, bots) if since or not bots else sections
-    columns, at = _columns(data, at, sections, wanted)
+    columns, at = _with_columns(data, at, sections, wanted)
     none = [NO_CELLS] * (data[0] >> 4)
     cells = none, none[:]
     for section in wanted:
@@ -293,7 +293,7 @@ def _decode_cells(
     return tuple(cells[0]), tuple(cells[1])
 
 
-def _columns(data: bytes, at: int, sections: list[_Section], wanted: list[_Section]) -> tuple[bytes, int]:
+def _with_columns(data: bytes, at: int, sections: list[_Section], wanted: list[_Section]) -> tuple[bytes, int]:
     """Returns bytes that have the columns of the wanted sections, and where in them the first section begins.
 
     `at` is where the columns begin in the row.
