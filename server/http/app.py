@@ -26,6 +26,7 @@ from query.http.breakdown_routes import breakdown_routes
 from query.http.group_routes import group_routes
 from query.http.hot_endpoint import HotQueries
 from query.http.routes import routes as query_routes
+from query.lists.elsewhere import nobody
 from query.lists.kind import GROUP, LINK
 from query.lists.lists import Lists
 from query.queries import Limits, Queries
@@ -153,9 +154,14 @@ def make_queries(
     owner: Owner, unstored: Unstored, store: Store, clock: Callable[[], float], siblings: Siblings | None
 ) -> Queries:
     """Joins what a worker's answers are made of; parameters as of `create_app`."""
+    # Of links there can be too many to ask others for all that they hold; groups are few.
+    asked = nobody if siblings is None else siblings.groups
     links, groups = (
-        Lists(kind, store, unstored.pending, buffered, lambda: unstored.flushes)
-        for kind, buffered in ((LINK, unstored.buffered_links), (GROUP, unstored.buffered_groups))
+        Lists(kind, store, unstored.pending, buffered, lambda: unstored.flushes, others)
+        for kind, buffered, others in (
+            (LINK, unstored.buffered_links, nobody),
+            (GROUP, unstored.buffered_groups, asked),
+        )
     )
     elsewhere = None if siblings is None else siblings.pending
     return Queries(Reader(store.rows, unstored.pending, owner.revisit, store.ladder, elsewhere), links, groups, clock)
