@@ -48,7 +48,7 @@ class UnflushedWords(msgspec.Struct, array_like=True):
 
     values: dict[str, dict[int, dict[str, int]]]
     visitors: dict[int, list[int]]
-    unknown: dict[int, int]
+    known: dict[int, int]
 
 
 class Unflushed(msgspec.Struct, array_like=True):
@@ -75,7 +75,7 @@ class Unflushed(msgspec.Struct, array_like=True):
         words = self.words
         if words is not None:
             visitors = {day: set(found) for day, found in words.visitors.items()}
-            return PendingBreakdown(self.owner, lambda: self.flush, BreakdownDelta(words.values, visitors, words.unknown))
+            return PendingBreakdown(self.owner, lambda: self.flush, BreakdownDelta(words.values, visitors, words.known))
         return self.counts()
 
     def counts(self) -> Pending:
@@ -152,4 +152,4 @@ def _words_part(pending: PendingBreakdown, flush: int) -> Unflushed:
     delta = pending.delta
     values = {name: {hour: dict(found) for hour, found in hours.items()} for name, hours in delta.values.items()}
     visitors = {day: sorted(found) for day, found in delta.visitors.items()}
-    return Unflushed(pending.owner, flush, words=UnflushedWords(values, visitors, dict(delta.unknown)))
+    return Unflushed(pending.owner, flush, words=UnflushedWords(values, visitors, dict(delta.known)))

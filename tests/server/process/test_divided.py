@@ -139,11 +139,14 @@ def test_visitors_are_counted_where_the_settings_say_so(serve: Serve, data: Path
     server = serve("--breakdown-dimensions", "ref", "--breakdown-visitors", visitors, data=data)
     with Clickcurve(server.url) as client:
         client.send([{"key": "a", "visitor": "ann"}, {"key": "a", "visitor": "ann"}, {"key": "a", "ref": "x.example"}])
+        client.send([{"key": "a"}, {"key": "a", "bot": True}, {"key": "b", "count": 3}])
         answer = client.http.get("/v1/links/a/visitors")
+        silent = client.http.get("/v1/links/b/visitors")
         ignored = client.metrics().get('clickcurve_ignored_fields_total{field="visitor",journal="journal-1"}')
     if visitors == "on":
         assert answer.json()["days"][0]["visitors"] == 1
-        assert answer.json()["unknown"] == 1
+        assert answer.json()["unknown"] == 2, "one said too little and one nothing; bots are no visitors"
+        assert (silent.json()["visitor_days"], silent.json()["unknown"]) == (0, 3)
         assert ignored is None
     else:
         assert answer.status_code == 404
