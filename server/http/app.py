@@ -22,7 +22,7 @@ from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
 from query.breakdowns.queries import BreakdownQueries, Subject
 from query.breakdowns.reader import BreakdownReader
-from query.http.breakdown_routes import breakdown_routes
+from query.http.breakdown_routes import breakdown_routes, switched_off_routes
 from query.http.group_routes import group_routes
 from query.http.hot_endpoint import HotQueries
 from query.http.routes import routes as query_routes
@@ -124,6 +124,8 @@ def create_app(
         breakdowns = _breakdowns(unstored, store, clock, dividing, siblings)
         app.include_router(breakdown_routes(breakdowns, dividing.visitors))
         page = replace(page, divided=Divided(breakdowns, dividing.dimensions, dividing.visitors, Subject))
+    else:
+        app.include_router(switched_off_routes())
     app.include_router(picture_routes(queries))
     include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock)
     app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room, dividing.reader))
