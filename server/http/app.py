@@ -131,7 +131,7 @@ def create_app(
     app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room, dividing.reader))
     app.include_router(limit_routes(limiter.limiter, limiter.addresses, limiter.dialect))
     app.include_router(graphite_routes(SeriesReader(queries, breakdowns)))
-    app.include_router(prometheus_routes(queries, counting.problems.answer))
+    app.include_router(prometheus_routes(queries, breakdowns, counting.problems.answer))
     app.include_router(bitly_routes(queries, breakdowns))
     app.include_router(plausible_routes(HitSender(hits)))
     app.include_router(otlp_routes(HitSender(hits)))
