@@ -9,10 +9,9 @@ from fastapi import APIRouter, Request, Response
 
 from clickcurve.buckets.errors import SwitchedOff
 from clickcurve.keys import group_key, link_key
-from clickcurve.raw_path_routes import RawPathRoute, key_of_path, raw_query
+from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
 from query.breakdowns.queries import ALL, BreakdownQueries, Subject
 from query.http import openapi_breakdowns as openapi
-from query.http.group_routes import group_of_path
 from query.http.routes import as_response, wants_csv
 
 _OF_VALUES = tuple(
