@@ -1,4 +1,4 @@
-"""A link's or a group's past in one line of JSON, from another product or from an export of this one.
+"""A link's or group's past in one line of JSON, from another product or an export of this one.
 
     {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...],
      "by": {"ref": [[start, end, {"news.example": 3}, other, slack], ...]}}
@@ -151,7 +151,7 @@ def history_steps(
 
 
 def _name_of(values: HistoryLine) -> str:
-    """Returns the key of a line's link, or the name of its group; raises HitRejected unless it is about one of both."""
+    """Returns the key of a line's link, or its group; raises HitRejected unless it is about just one."""
     if values.group is None:
         return require_key(values.key, HitRejected)
     if values.key is not None:

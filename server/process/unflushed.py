@@ -128,17 +128,17 @@ def _said(asked: Asked, key: str) -> Said:
     try:
         if key == ALL_GROUPS:
             stored = map(group_key, asked.buffered_groups())
-            return UnflushedGroups(asked.flushes, {each: _parts(asked, each) for each in stored})
+            return UnflushedGroups(asked.flushes, {each: _numbered_parts(asked, each) for each in stored})
         if is_breakdown(key):
             return [_words_part(pending, flush) for pending, flush in asked.numbered_breakdowns(key)]
-        return _parts(asked, key)
+        return _numbered_parts(asked, key)
     except RowCorrupt as error:
         return error.detail
     except StoreUnavailable:
         return None  # not claimed yet: nobody knows which number its flush will have
 
 
-def _parts(asked: Asked, key: str) -> list[Unflushed]:
+def _numbered_parts(asked: Asked, key: str) -> list[Unflushed]:
     return [_part(pending, flush) for pending, flush in asked.numbered(key)]
 
 

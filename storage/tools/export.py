@@ -42,7 +42,7 @@ def export(store: Store, ladder: Ladder, now: int, damaged: Callable[[str], obje
                 continue
             if row.lifetime or row.bots:
                 yield {
-                    **_subject(key),
+                    **_link_or_group(key),
                     "total": row.lifetime,
                     "bots": row.bots,
                     "first_hit": row.first,
@@ -52,7 +52,7 @@ def export(store: Store, ladder: Ladder, now: int, damaged: Callable[[str], obje
                 } | ({"by": by} if (by := _by(breakdown)) else {})
 
 
-def _subject(stored: str) -> dict[str, str | None]:
+def _link_or_group(stored: str) -> dict[str, str | None]:
     group = group_of(stored)
     return {"key": link_of(stored)} if group is None else {"group": group}
 
