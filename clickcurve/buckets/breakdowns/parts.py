@@ -191,9 +191,9 @@ def join_parts(ours: Parts, more: Parts, capped: CappedLadder) -> Parts:
         tiers = zip(row.dimensions.get(name, none), other.dimensions.get(name, none), caps, strict=True)
         dimensions[name] = tuple(_joined_buckets(mine, theirs, cap) for mine, theirs, cap in tiers)
     days = dict(row.days)
-    for day_start, (visitors, unknown) in other.days.items():
+    for day_start, (visitors, known) in other.days.items():
         before = days.get(day_start, OpenDay(NO_VISITORS))
-        days[day_start] = OpenDay(before.visitors.union(visitors), before.unknown + unknown)
+        days[day_start] = OpenDay(before.visitors.union(visitors), before.known + known)
     closed = []
     for mine, theirs in zip(row.visitor_days, other.visitor_days, strict=True):
         starts = mine.keys() | theirs.keys()
@@ -236,7 +236,7 @@ def _with_delta(opened: OpenPart, head: BreakdownHead, delta: BreakdownDelta, ca
     """Returns the open part's bytes with the delta's hits, all of hours that are kept."""
     more = _by_hour(delta, capped)
     cap = capped.caps_of(head.shift)[0]
-    if more.keys() <= opened.hours.keys() and {*delta.visitors, *delta.unknown} <= opened.days.keys():
+    if more.keys() <= opened.hours.keys() and {*delta.visitors, *delta.known} <= opened.days.keys():
         _land_hours(opened.hours, more, cap)
         _land_days(opened.days, delta)
         return open_bytes_beside(head, opened.older, opened.hours, opened.days)
@@ -268,11 +268,11 @@ def _land_hours(hours: dict[int, bytes], more: Mapping[int, Mapping[str, ValueCo
 
 
 def _land_days(days: dict[int, bytes], delta: BreakdownDelta) -> None:
-    for start in delta.visitors.keys() | delta.unknown.keys():
-        members, unknown = delta.visitors.get(start, frozenset()), delta.unknown.get(start, 0)
-        if members or unknown:
+    for start in delta.visitors.keys() | delta.known.keys():
+        members, known = delta.visitors.get(start, frozenset()), delta.known.get(start, 0)
+        if members or known:
             before = day_of(days[start]) if start in days else OpenDay(NO_VISITORS)
-            days[start] = day_bytes(OpenDay(before.visitors.with_members(members), before.unknown + unknown))
+            days[start] = day_bytes(OpenDay(before.visitors.with_members(members), before.known + known))
 
 
 def _first(first: int | None, delta: BreakdownDelta) -> int | None:
