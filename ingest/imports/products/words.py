@@ -62,10 +62,10 @@ def hour_values(row: Mapping[str, str], total: int) -> HourValues:
     unknown values; a dimension that has more hits than the hour is left out.
     """
     divided = {
-        "ref": _added((_host(name.replace("[dot]", ".")), count) for name, count in _counts_in(row.get("referrers"))),
-        "country": _added((_country(name), count) for name, count in _counts_in(row.get("countries"))),
-        "browser": _counts_of(row, _BROWSERS),
-        "os": _counts_of(row, _SYSTEMS),
+        "ref": _summed((_host(name.replace("[dot]", ".")), count) for name, count in _counts_in(row.get("referrers"))),
+        "country": _summed((_country(name), count) for name, count in _counts_in(row.get("countries"))),
+        "browser": _column_counts(row, _BROWSERS),
+        "os": _column_counts(row, _SYSTEMS),
     }
     found = []
     for dimension, values in divided.items():
@@ -75,7 +75,7 @@ def hour_values(row: Mapping[str, str], total: int) -> HourValues:
     return tuple(found)
 
 
-def _added(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
+def _summed(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for value, count in counts:
         found[value] += count
@@ -101,5 +101,5 @@ def _counts_in(text: str | None) -> list[tuple[str, int]]:
     return [(name, number) for name, count in items if (number := whole_count(count))]
 
 
-def _counts_of(row: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, int]:
+def _column_counts(row: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, int]:
     return {name: number for column, name in columns.items() if (number := whole_count(row.get(column)))}

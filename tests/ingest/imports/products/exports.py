@@ -91,7 +91,7 @@ id,countries,created_at,updated_at,link_id,user_id,referrers,total,br_chrome
 # An hour in which Kutt lost a country, as it does when one comes that the hour's first visit did not have.
 KUTT_VISITS_WITH_WORDS = """\
 id,countries,created_at,updated_at,link_id,user_id,referrers,total,br_chrome,br_other,os_ios,os_windows
-1,"{""de"": 3, ""unknown"": 1, ""fr"": null}",2026-02-01 23:10:11,,7,1,"{""direct"":2, ""news[dot]example"":3}",5,4,9,4,1
+1,"{""de"":3, ""unknown"": 1, ""fr"": null}",2026-02-01 23:10:11,,7,1,"{""direct"":2, ""news[dot]example"":3}",5,4,9,4,1
 """
 BITLY_LINES = "\n".join(
     json.dumps(answer)
