@@ -62,8 +62,10 @@ def hour_values(row: Mapping[str, str], total: int) -> HourValues:
     unknown values; a dimension that has more hits than the hour is left out.
     """
     divided = {
-        "ref": _summed((_host(name.replace("[dot]", ".")), count) for name, count in _counts_in(row.get("referrers"))),
-        "country": _summed((_country(name), count) for name, count in _counts_in(row.get("countries"))),
+        "ref": _sums_by_value(
+            (_host(name.replace("[dot]", ".")), count) for name, count in _counts_in(row.get("referrers"))
+        ),
+        "country": _sums_by_value((_country(name), count) for name, count in _counts_in(row.get("countries"))),
         "browser": _column_counts(row, _BROWSERS),
         "os": _column_counts(row, _SYSTEMS),
     }
@@ -75,7 +77,7 @@ def hour_values(row: Mapping[str, str], total: int) -> HourValues:
     return tuple(found)
 
 
-def _summed(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
+def _sums_by_value(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for value, count in counts:
         found[value] += count
