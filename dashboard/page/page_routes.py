@@ -88,6 +88,13 @@ def html(request: Request, text: str, status: int = 200) -> Response:
     return Response(body, status, media_type=HTML, headers=headers)
 
 
+def problem_page(templates: Templates, request: Request, error: ClickcurveError) -> Response:
+    """Returns an error as a page. One of a share leads nowhere else."""
+    path = request.scope["path"]
+    shown = {"root": "../" * (path.count("/") - 1), "signed_in": False, "shared": path.startswith("/share/")}
+    return html(request, templates.render("problem.html", error=error, view=PageView(), **shown), error.status)
+
+
 def page_route(templates: Templates) -> type[RawPathRoute]:
     """Returns a kind of route that answers an error as a page, with the status that a program would get."""
 
@@ -101,11 +108,7 @@ def page_route(templates: Templates) -> type[RawPathRoute]:
                 except JournalUnknown:
                     raise
                 except ClickcurveError as error:
-                    root = "../" * (request.scope["path"].count("/") - 1)
-                    text = templates.render(
-                        "problem.html", root=root, error=error, view=PageView(), signed_in=False, shared=True
-                    )
-                    return html(request, text, error.status)
+                    return problem_page(templates, request, error)
 
             return handler
 
