@@ -8,7 +8,7 @@ from starlette.routing import Match
 
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.keys import key_in_path
+from clickcurve.keys import group_in_path, key_in_path
 
 
 class RawPathRoute(APIRoute):
@@ -22,6 +22,11 @@ class RawPathRoute(APIRoute):
 def key_of_path(request: Request, name: str = "key") -> str:
     """Returns the key that the path names; raises ParameterInvalid."""
     return key_in_path(str(request.path_params[name]).encode("latin-1"), ParameterInvalid)
+
+
+def group_of_path(request: Request, name: str = "name") -> str:
+    """Returns the group that the path names; raises ParameterInvalid."""
+    return group_in_path(str(request.path_params[name]).encode("latin-1"), ParameterInvalid)
 
 
 def raw_query(request: Request) -> bytes:

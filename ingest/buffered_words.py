@@ -140,7 +140,7 @@ class BufferedWords:
         for (day, visitor), hits in said.visitors.items():
             if hits:
                 visitors.setdefault(day, set()).add(visitor)
-        return BreakdownDelta(self._values(said.counts), visitors, self._unknown(said.counts))
+        return BreakdownDelta(self._values(said.counts), visitors, self._known(said.counts))
 
     def delta_of_all(self) -> BreakdownDelta:
         """Returns what all adds to the breakdown of all links, erased ones included: a visitor is one of a link."""
@@ -161,10 +161,10 @@ class BufferedWords:
                 cell[text] = cell.get(text, 0) + count
         return values
 
-    def _unknown(self, counts: Mapping[Slot, int]) -> dict[int, int]:
-        unknown: dict[int, int] = {}
+    def _known(self, counts: Mapping[Slot, int]) -> dict[int, int]:
+        known: dict[int, int] = {}
         for (hour, number), count in counts.items():
-            if self._profiles[number].unknown:
+            if self._profiles[number].known:
                 day = hour - hour % DAY_S
-                unknown[day] = unknown.get(day, 0) + count
-        return unknown
+                known[day] = known.get(day, 0) + count
+        return known

@@ -3,11 +3,16 @@
 The order matters. Pending hits, also those of this machine's other workers, are taken first and the stored rows after
 that, so that a flush which ends in between is seen twice, never not at all; each stored row's mark then says which of
 the pending hits it has already.
+
+A row of a link that several owners count is decoded again only when its bytes have changed: every read still asks the
+store for all of them, and what is kept is only what those bytes say.
+
 The row is folded to `now` here, in memory, so an answer depends on the hits and on `now` and on nothing else.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +22,11 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.row import Pending, Row, add, fold, merge
 from clickcurve.keys import ALL_LINKS, group_of, link_of
-from storage.contract import StoredLink
+from storage.contract import StoredLink, StoredRow
 
 _MAX_REVISITED = 10_000
+# Of the merged links that are kept, each owner's and their sums: 19 MB, with ten full rows of a link.
+KEPT_BUCKETS = 250_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +51,28 @@ def stored(link: StoredLink, now: int, ladder: Ladder, *, since: int = 0, bots: 
     without those of bots: that is up to four times as quick, for callers that do not need them.
     """
     day = fold_day(now)
-    marks: dict[int, int] = {}
-    rows: list[Row] = []
-    fat = False
-    for each in link.rows:
-        row = decode_header(each.data) if since == HEAD else decode(each.data, since, bots)
-        marks[each.owner] = row.mark
-        if row.erased_at < link.erased_at:
-            continue
-        if row.fold_day != day and since != HEAD:
-            older = decode(each.data)
-            row = fold(older, day, ladder)
-            fat = fat or (row.people_cells, row.bot_cells) != (older.people_cells, older.bot_cells)
-        rows.append(row)
-    whole = rows[0] if len(rows) == 1 else merge(rows, ladder)
-    return Stored(fold(whole, day, ladder), marks, fat)
+    return sum_of_rows_read(link, [read_row(each.data, day, ladder, since, bots) for each in link.rows], day, ladder)
+
+
+FoldedRow = tuple[Row, bool]  # a stored row, folded; is it fat?
+
+
+def read_row(data: bytes, day: int, ladder: Ladder, since: int, bots: bool) -> FoldedRow:
+    """Decodes a stored row and folds it to `day`; since and bots as in `stored`."""
+    row = decode_header(data) if since == HEAD else decode(data, since, bots)
+    if row.fold_day == day or since == HEAD:
+        return row, False
+    older = decode(data)
+    row = fold(older, day, ladder)
+    return row, (row.people_cells, row.bot_cells) != (older.people_cells, older.bot_cells)
+
+
+def sum_of_rows_read(link: StoredLink, rows: Sequence[FoldedRow], day: int, ladder: Ladder) -> Stored:
+    """Sums the rows of a link, `rows` in their order, without those that an erasure has emptied."""
+    marks = {each.owner: row.mark for each, (row, _) in zip(link.rows, rows, strict=True)}
+    counted = [each for each in rows if each[0].erased_at >= link.erased_at]
+    whole = counted[0][0] if len(counted) == 1 else merge([row for row, _ in counted], ladder)
+    return Stored(fold(whole, day, ladder), marks, any(fat for _, fat in counted))
 
 
 def naming(error: RowCorrupt, key: str, link: StoredLink) -> RowCorrupt:
@@ -93,6 +107,67 @@ def unstored(pending: Sequence[Pending], marks: Mapping[int, int], onto: Row, la
     return onto
 
 
+@dataclass(frozen=True, slots=True)
+class MergedLink:
+    """A link with its rows decoded and folded to `day`, and their sum. since, bots: what was asked of the rows."""
+
+    link: StoredLink
+    day: int
+    since: int
+    bots: bool
+    rows: Sequence[FoldedRow]
+    sum: Stored
+
+    def row_of(self, each: StoredRow) -> FoldedRow | None:
+        """Returns the row that this stored one was decoded to, if it was."""
+        for before, row in zip(self.link.rows, self.rows, strict=True):
+            if before.owner == each.owner:
+                return row if before.data == each.data else None
+        return None
+
+    def buckets(self) -> int:
+        """Returns how many buckets it keeps in memory."""
+        rows = [self.sum.row, *(row for row, _ in self.rows)]
+        return sum(len(starts) for row in rows for starts, _ in (*row.people_cells, *row.bot_cells))
+
+
+class MergedLinks:
+    """The links of several owners that were read last, up to `most` buckets of them. For one event loop."""
+
+    def __init__(self, most: int = KEPT_BUCKETS) -> None:
+        self._most = most
+        self._links: OrderedDict[str, tuple[MergedLink, int]] = OrderedDict()
+        self._buckets = 0
+
+    def stored(self, key: str, link: StoredLink, now: int, ladder: Ladder, since: int, bots: bool) -> Stored:
+        """Returns what `stored` does, perhaps with more buckets than were asked for."""
+        if len(link.rows) < 2 or since == HEAD:
+            return stored(link, now, ladder, since=since, bots=bots)
+        day = fold_day(now)
+        kept = self._links[key][0] if key in self._links else None
+        if kept is not None and kept.day == day and kept.since <= since and kept.bots >= bots:
+            self._links.move_to_end(key)
+            if kept.link == link:
+                return kept.sum
+            since, bots = kept.since, kept.bots
+        else:
+            kept = None
+        rows = [(kept and kept.row_of(each)) or read_row(each.data, day, ladder, since, bots) for each in link.rows]
+        found = MergedLink(link, day, since, bots, rows, sum_of_rows_read(link, rows, day, ladder))
+        self._keep(key, found)
+        return found.sum
+
+    def _keep(self, key: str, found: MergedLink) -> None:
+        if key in self._links:
+            self._buckets -= self._links.pop(key)[1]
+        buckets = found.buckets()
+        self._links[key] = found, buckets
+        self._buckets += buckets
+        while self._buckets > self._most:
+            _, (_, dropped) = self._links.popitem(last=False)
+            self._buckets -= dropped
+
+
 class Reader:
     """Reads rows for queries.
 
@@ -115,6 +190,7 @@ class Reader:
         self._revisit = revisit
         self._revisited: set[str] = set()
         self._day = -1
+        self._merged = MergedLinks()
 
     @cached_property
     def ladder(self) -> Ladder:
@@ -129,7 +205,7 @@ class Reader:
         pending = self._pending(key) if self._elsewhere is None else await self._all_pending(key, self._elsewhere)
         link = await self._rows(key)
         try:
-            found = stored(link, now, self.ladder, since=since, bots=bots)
+            found = self._merged.stored(key, link, now, self.ladder, since, bots)
         except RowCorrupt as error:
             raise naming(error, key, link) from error
         if found.fat:

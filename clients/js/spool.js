@@ -184,13 +184,14 @@ export function readRecords(text) {
   let last = new Map();
   for (const [number, record] of text.split("\n").slice(0, -1).entries()) {
     const rest = record.slice(1);
-    if ("+*".includes(record[0])) {
-      const [, count, minute, said] = /^(\d+) (\d+) (.*)$/.exec(rest);
+    const line = "+*".includes(record[0]) && /^(\d+) (\d+) (.*)$/.exec(rest);
+    if (line) {
+      const [, count, minute, said] = line;
       const single = record[0] === "*";
       const name = `${minute} ${said}${single ? number : ""}`;
-      const line = last.get(name) ?? { minute: Number(minute), said, secret: "", single, count: 0 };
-      line.count += Number(count);
-      last.set(name, line);
+      const known = last.get(name) ?? { minute: Number(minute), said, secret: "", single, count: 0 };
+      known.count += Number(count);
+      last.set(name, known);
     } else if (record[0] === "=") {
       batches.set(rest, new ClosedBatch(rest, [...last.values()]));
       last = new Map();

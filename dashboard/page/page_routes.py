@@ -8,9 +8,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from clickcurve.asgi import Scope
-from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, ParameterInvalid
-from clickcurve.keys import group_in_path
-from clickcurve.raw_path_routes import RawPathRoute, key_of_path, raw_query
+from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
+from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
 from dashboard.page.pages import Pages
 from dashboard.page.responses import HTML, as_sent
 from dashboard.page.subject import GROUP, LINK
@@ -43,10 +42,8 @@ def page_routes(pages: Pages, templates: Templates, clock: Clock, signed_in: Cal
     @router.get("/groups/{name}", include_in_schema=False)
     async def group(request: Request) -> Response:
         view = view_of(raw_query(request))
-        name = group_in_path(str(request.path_params["name"]).encode("latin-1"), ParameterInvalid)
-        return page(
-            request, "one.html", "../", view=view, **await pages.one(pages.subject(GROUP, name), view, int(clock()))
-        )
+        values = await pages.one(pages.subject(GROUP, group_of_path(request)), view, int(clock()))
+        return page(request, "one.html", "../", view=view, **values)
 
     @router.get("/limits", include_in_schema=False)
     async def limits(request: Request) -> Response:
@@ -76,6 +73,13 @@ def html(request: Request, text: str, status: int = 200) -> Response:
     return Response(body, status, media_type=HTML, headers=headers)
 
 
+def problem_page(templates: Templates, request: Request, error: ClickcurveError) -> Response:
+    """Returns an error as a page. One of a share leads nowhere else."""
+    path = request.scope["path"]
+    shown = {"root": "../" * (path.count("/") - 1), "signed_in": False, "shared": path.startswith("/share/")}
+    return html(request, templates.render("problem.html", error=error, view=PageView(), **shown), error.status)
+
+
 def page_route(templates: Templates) -> type[RawPathRoute]:
     """Returns a kind of route that answers an error as a page, with the status that a program would get."""
 
@@ -89,11 +93,7 @@ def page_route(templates: Templates) -> type[RawPathRoute]:
                 except JournalUnknown:
                     raise
                 except ClickcurveError as error:
-                    root = "../" * (request.scope["path"].count("/") - 1)
-                    text = templates.render(
-                        "problem.html", root=root, error=error, view=PageView(), signed_in=False, shared=True
-                    )
-                    return html(request, text, error.status)
+                    return problem_page(templates, request, error)
 
             return handler
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from urllib.parse import unquote_plus
 from fastapi import APIRouter, Request, Response
 
 from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.raw_path_routes import RawPathRoute, key_of_path, raw_query
+from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
 from dashboard.answers import READ_CURVE, READ_TOTAL, Answers, CurveAnswer, Question, TotalAnswer
 from dashboard.pictures.badge import LABEL, badge_json, badge_svg
 from dashboard.pictures.colours import THEMES
@@ -27,33 +27,64 @@ _AT_ONCE = 1_000  # points that are drawn without leaving the event loop: some 2
 _THEMES = (AUTO, *THEMES)
 
 
+@dataclass(frozen=True, slots=True)
+class PicturedKind:
+    """What pictures are drawn of, links or groups: its paths, and how a path's name leads to questions."""
+
+    word: str
+    path: str
+    name: dict[str, Any]  # the parameter in the path, for the OpenAPI page
+    curve: Callable[[Request], Question]
+    total: Callable[[Request], Question]
+
+
 def picture_routes(answers: Answers) -> APIRouter:
     """Makes the router."""
     router = APIRouter(route_class=RawPathRoute, tags=["pictures"])
+    links = PicturedKind(
+        "link",
+        "/v1/links/{key}",
+        _KEY,
+        lambda request: partial(answers.curve, key_of_path(request)),
+        lambda request: partial(answers.total, key_of_path(request)),
+    )
+    groups = PicturedKind(
+        "group",
+        "/v1/groups/{name}",
+        _GROUP,
+        lambda request: partial(answers.group_curve, group_of_path(request)),
+        lambda request: partial(answers.group_total, group_of_path(request)),
+    )
+    for kind in (links, groups):
+        _add_routes(router, kind)
+    return router
 
-    @router.get("/v1/links/{key}/curve.svg", **_picture("A link's curve as a picture", SVG, _OF_CURVES))
+
+def _add_routes(router: APIRouter, kind: PicturedKind) -> None:
+    of_curves, of_badges = [kind.name, *_OF_CURVES], [kind.name, *_OF_BADGES]
+    curve, badge = f"A {kind.word}'s curve as a picture", f"A {kind.word}'s total as a badge"
+
+    @router.get(kind.path + "/curve.svg", **_picture(curve, SVG, of_curves))
     async def curve_svg(request: Request) -> Response:
         """Bars of hits per time: what is kept in wide buckets is drawn at its count per step, so it is no peak."""
-        return await svg_of_curve(raw_query(request), partial(answers.curve, key_of_path(request)))
+        return await svg_of_curve(raw_query(request), kind.curve(request))
 
-    @router.get("/v1/links/{key}/curve.png", **_picture("The same as pixels", PNG, _OF_CURVES))
+    @router.get(kind.path + "/curve.png", **_picture("The same as pixels", PNG, of_curves))
     async def curve_png(request: Request) -> Response:
         """Text and lines grow with the picture: twice the usual size is the usual picture for print."""
-        look, curve = await _curve(raw_query(request), partial(answers.curve, key_of_path(request)))
-        return Response(await asyncio.to_thread(_curve_png, curve, look), media_type=PNG)
+        look, found = await _curve(raw_query(request), kind.curve(request))
+        return Response(await asyncio.to_thread(_curve_png, found, look), media_type=PNG)
 
-    @router.get("/v1/links/{key}/badge.svg", **_picture("A link's total as a badge", SVG, _OF_BADGES))
-    async def link_badge(request: Request) -> Response:
+    @router.get(kind.path + "/badge.svg", **_picture(badge, SVG, of_badges))
+    async def badge_picture(request: Request) -> Response:
         """The total of the range, of all time without one, in short: 12,345 hits are `12k`."""
-        return await svg_of_badge(raw_query(request), partial(answers.total, key_of_path(request)))
+        return await svg_of_badge(raw_query(request), kind.total(request))
 
-    @router.get("/v1/links/{key}/badge.json", **_picture("The same for badge services", _JSON, _OF_BADGES))
-    async def link_badge_json(request: Request) -> Response:
+    @router.get(kind.path + "/badge.json", **_picture("The same for badge services", _JSON, of_badges))
+    async def badge_of_service(request: Request) -> Response:
         """The shape of the endpoint badge of shields.io."""
-        label, total = await _badge(raw_query(request), partial(answers.total, key_of_path(request)))
+        label, total = await _badge(raw_query(request), kind.total(request))
         return Response(badge_json(total, label), media_type=_JSON)
-
-    return router
 
 
 # --- pictures as answers ----------------------------------------------------------------------------------------------
@@ -169,19 +200,19 @@ _KEY = {
     **_parameter("key", "path", "The link's key, percent-encoded, slash included.", _TEXT),
     "example": "spring-sale",
 }
+_GROUP = {**_parameter("name", "path", "The group's name, percent-encoded.", _TEXT), "example": "campaigns"}
 _RANGE = [
     _parameter("from", "query", "As of the curve, and so are `to`, `last`, `tz` and `bots`.", _TEXT),
     *(_parameter(name, "query", "See `from`.", _TEXT) for name in ("to", "last", "tz", "bots")),
 ]
 _OF_CURVES = [
-    _KEY,
     *_RANGE,
     _parameter("step", "query", "As of the curve.", _TEXT),
     _parameter("w", "query", "Width in pixels.", _size(WIDTHS, USUAL[0])),
     _parameter("h", "query", "Height in pixels.", _size(HEIGHTS, USUAL[1])),
     _parameter("theme", "query", "`auto` follows the reader's screen.", {**_TEXT, "enum": _THEMES, "default": AUTO}),
 ]
-_OF_BADGES = [_KEY, *_RANGE, _parameter("label", "query", "The text at its left.", {**_TEXT, "maxLength": LABEL_CHARS})]
+_OF_BADGES = [*_RANGE, _parameter("label", "query", "The text at its left.", {**_TEXT, "maxLength": LABEL_CHARS})]
 
 
 def _picture(summary: str, media: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:

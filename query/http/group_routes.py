@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.keys import group_in_path
-from clickcurve.raw_path_routes import RawPathRoute, raw_query
+from clickcurve.raw_path_routes import RawPathRoute, group_of_path, raw_query
 from query.http import openapi_groups as openapi
 from query.http.routes import as_response, wants_csv
 from query.queries import Queries
@@ -33,8 +31,3 @@ def group_routes(queries: Queries) -> APIRouter:
         return as_response(await queries.group_curve(group_of_path(request), raw_query(request), wants_csv(request)))
 
     return router
-
-
-def group_of_path(request: Request) -> str:
-    """Returns the group that the path names; raises ParameterInvalid."""
-    return group_in_path(str(request.path_params["name"]).encode("latin-1"), ParameterInvalid)

@@ -2,7 +2,8 @@
 
 The stored counts come from a walk over the whole store, a page at a time in a worker thread; the best of them are
 cached with each row's marks until the owner's next flush, or for some seconds, because other owners flush too.
-This owner's pending hits are then added by the marks, as for one row, so a ranking has them at once.
+This owner's pending hits are then added by the marks, as for one row, so a ranking has them at once; and so are those
+of other workers, where they are asked: then their flushes end a ranking as well.
 
 Not all links are cached. A link beyond the cached ones has at most the smallest count among them, so such a link is
 read again only if its pending hits could lift it into the answer.
@@ -21,6 +22,7 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Delta, Pending, Row
+from query.lists.elsewhere import AskElsewhere, HeldElsewhere, Stamp, by_stored_key, nobody
 from query.lists.kind import Kind
 from query.parameters import Parameters, resolve_range
 from query.reader import HEAD, naming, stored
@@ -29,6 +31,7 @@ from storage.contract import StoredLink
 
 Walk: TypeAlias = Callable[[str | None, int, int | None], list[tuple[str, StoredLink]]]
 Counts: TypeAlias = dict[str, tuple[int, Mapping[int, int]]]  # stored key -> its stored count, its rows' marks
+Flushes: TypeAlias = tuple[int, frozenset[Stamp]]  # how many of the owner's are complete, and the others' stamps
 
 _KEPT = 10_000  # links that a ranking keeps; at least as many as may be asked for
 _RANKINGS = 8  # rankings kept
@@ -90,10 +93,10 @@ class _Counter:
 class _Ranking:
     """The stored counts of the best links, best first; no other link has more than others_most.
 
-    flushes: how many were complete before the walk began. at: when that was, epoch seconds.
+    flushes: those that were complete before the walk began. at: when that was, epoch seconds.
     """
 
-    flushes: int
+    flushes: Flushes
     at: int
     counts: Counts
     others_most: int
@@ -103,7 +106,7 @@ class TopLinks:
     """Answers `GET /v1/links`, or the same of groups.
 
     walk, rows and ladder are the store's. pending is the owner's, of a stored key; buffered the links for which it has
-    any; flushes a number that rises whenever a flush is complete.
+    any; flushes a number that rises whenever a flush is complete. elsewhere asks other workers.
     """
 
     def __init__(
@@ -115,6 +118,7 @@ class TopLinks:
         buffered: Callable[[], Iterable[str]],
         flushes: Callable[[], int],
         ladder: Callable[[], Ladder],
+        elsewhere: AskElsewhere = nobody,
     ) -> None:
         self._kind = kind
         self._walk = walk
@@ -122,6 +126,7 @@ class TopLinks:
         self._pending = pending
         self._buffered = buffered
         self._flushes = flushes
+        self._elsewhere = elsewhere
         self._ladder = ladder
         self._rankings: dict[tuple[tuple[int, int] | None, Bots, int], _Ranking] = {}
         self._forgotten = 0
@@ -138,8 +143,9 @@ class TopLinks:
         counter = _Counter(self._kept_span(span, now), parameters.bots, now, self._ladder())
         # The pending hits come first and the stored counts after them, as for one row. A flush that is complete has
         # left the pending hits, so stored counts from before it must not be used with pending hits from after it.
-        pending = await self._all_pending()
-        ranking = await self._ranking(counter)
+        others = await self._elsewhere()
+        pending = await self._all_pending(others)
+        ranking = await self._ranking(counter, frozenset(each.stamp for each in others))
         counts = {key: count for key, (count, _) in islice(ranking.counts.items(), parameters.limit)}
         beyond = []
         for key, several in pending.items():
@@ -168,25 +174,25 @@ class TopLinks:
         ladder = self._ladder()
         return ladder.kept(span[0], day)[0], ladder.kept(span[1] - 1, day)[1]
 
-    async def _all_pending(self) -> dict[str, Sequence[Pending]]:
+    async def _all_pending(self, others: Sequence[HeldElsewhere]) -> dict[str, Sequence[Pending]]:
         """Returns the pending hits of every link that has any."""
-        pending: dict[str, Sequence[Pending]] = {}
+        pending: dict[str, Sequence[Pending]] = dict(by_stored_key(others))
         for at, link in enumerate(list(self._buffered())):
             key = self._kind.stored_of(link)
             if several := self._pending(key):
-                pending[key] = several
+                pending[key] = [*pending.get(key, ()), *several]
             if at % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
         return pending
 
-    async def _ranking(self, counter: _Counter) -> _Ranking:
+    async def _ranking(self, counter: _Counter, stamps: frozenset[Stamp]) -> _Ranking:
         """Returns a ranking that may be used with pending hits taken by now: no flush is complete since it."""
         key = (counter.span, counter.bots, fold_day(counter.now))
         async with self._walking:
             found = self._rankings.get(key)
-            if found and found.flushes == self._flushes() and 0 <= counter.now - found.at < _FRESH_S:
+            if found and found.flushes == (self._flushes(), stamps) and 0 <= counter.now - found.at < _FRESH_S:
                 return found
-            flushes, forgotten = self._flushes(), self._forgotten
+            flushes, forgotten = (self._flushes(), stamps), self._forgotten
             counts, others_most = await self._walked(counter)
             ranking = _Ranking(flushes, counter.now, counts, others_most)
             if forgotten == self._forgotten:

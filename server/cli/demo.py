@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -16,13 +15,11 @@ from threading import Thread
 import click
 
 from clickcurve.buckets.errors import SettingInvalid
-from clickcurve.buckets.ladder import minutes_since
 from server import clock
 from server.cli.options import with_settings
 from server.cli.output import note
 from server.settings import Settings
 
-SOURCE = "demo"
 DIMENSIONS = ("ref", "country", "device", "source")  # that the visitors say, unless the settings name others
 
 
@@ -48,7 +45,7 @@ def demo_command(settings: Settings, quiet: bool) -> None:
         settings = replace(settings, data=data, port=port, store=f"sqlite:///{data}/clickcurve.db")
         if settings.origins["breakdown_dimensions"] == "default":
             settings = replace(settings, breakdown_dimensions=DIMENSIONS)
-        asyncio.run(_fill(settings))
+        _fill(settings)
         note(f"a year of made-up traffic is in {data}; Ctrl-C ends it")
         if not quiet:
             url = f"http://{settings.host}:{port}"
@@ -77,23 +74,17 @@ def _free_port(host: str) -> int:
         return port
 
 
-async def _fill(settings: Settings) -> None:
-    """Imports the year into the folder, unless it is there already."""
-    from ingest.batch import SourceStep
-    from ingest.hit import Moment
-    from ingest.imports.chunk import Chunk
-    from ingest.imports.target import OwnerTarget
-    from server.demo.traffic import made_up_history
+def _fill(settings: Settings) -> None:
+    """Puts the year into the folder, unless it is there already."""
+    from server.demo.fill import fill
     from server.process import data_folder
-    from server.process.journals import owning
+    from storage.from_uri import open_store
 
-    with data_folder.held(settings.data, settings.store, "clickcurve demo"):
-        async with owning(settings, 1) as (owner, store):
-            ladder = store.ladder()
-            target = OwnerTarget(owner, ladder, lambda: Moment.at(clock.now(), minutes_since))
-            if (await target.offset(SOURCE)).offset == 0:
-                history = b"".join(made_up_history(int(clock.now()), ladder))
-                await target.send(Chunk(SourceStep(SOURCE, 0, len(history), ""), history=history))
+    with (
+        data_folder.held(settings.data, settings.store, "clickcurve demo"),
+        closing(open_store(settings.store, settings.ladder)) as store,
+    ):
+        fill(store, int(clock.now()), settings.breakdown_dimensions)
 
 
 def _send_from_thread(url: str) -> None:

@@ -1,5 +1,8 @@
 """Made-up traffic, to look around in.
 
-traffic   a year of hits of some links, as lines of history: pure, the same for the same moment
+traffic   a year of hits of some links, by kept buckets: pure, the same for the same moment
+audience  what such hits say: referrers, countries, devices, sources
+year      both as rows of links, groups and all links together
+fill      puts these rows into a store
 visitors  hits of now, one after the other, that a thread sends while the server runs
 """

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
+from typing import NamedTuple
 
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S, Ladder, fold_day
 
@@ -24,7 +24,7 @@ class MadeUpLink:
     """A link. daily: hits of people on a usual day. begun, ended: days ago. peaks: days ago, and how many times more.
 
     weekend: how many of a weekday's hits it has then. grows: so many times in a year. After a peak its hits halve each
-    day.
+    day. audience: whose hits they are, see `audience.py`.
     """
 
     key: str
@@ -34,6 +34,8 @@ class MadeUpLink:
     weekend: float = 1.0
     grows: float = 1.0
     peaks: tuple[tuple[int, float], ...] = ()
+    audience: str = "wide"
+    group: str = ""
 
     def expected(self, hour: int, now: int) -> float:
         """Returns the hits to expect in the hour that begins at `hour`, epoch seconds."""
@@ -49,34 +51,46 @@ class MadeUpLink:
         return rate * _HOURS[hour // HOUR_S % 24] / _HOURS_SUM
 
 
+class YearBucket(NamedTuple):
+    """The hits of one link in one kept bucket."""
+
+    start: int
+    people: int
+    bots: int
+
+
 LINKS = (
     MadeUpLink("home", 420, grows=1.6),
-    MadeUpLink("docs", 310, weekend=0.35, grows=2.2),
-    MadeUpLink("launch", 60, begun=75, peaks=((74, 80.0), (30, 15.0))),
-    MadeUpLink("spring-sale", 90, begun=250, ended=205, weekend=1.7, peaks=((249, 12.0), (207, 9.0))),
-    MadeUpLink("summer-sale", 110, begun=160, ended=120, weekend=1.6, peaks=((159, 14.0), (122, 10.0))),
-    MadeUpLink("newsletter/1", 4, begun=320, peaks=((320, 160.0),)),
-    MadeUpLink("newsletter/2", 5, begun=230, peaks=((230, 190.0),)),
-    MadeUpLink("newsletter/3", 6, begun=140, peaks=((140, 240.0),)),
-    MadeUpLink("newsletter/4", 8, begun=50, peaks=((50, 260.0),)),
-    MadeUpLink("menu", 75, weekend=2.4),
-    MadeUpLink("wifi", 38, weekend=1.9, grows=1.2),
+    MadeUpLink("docs", 310, weekend=0.35, grows=2.2, audience="code", group="product"),
+    MadeUpLink("launch", 60, begun=75, peaks=((74, 80.0), (30, 15.0)), group="campaigns"),
+    MadeUpLink(
+        "spring-sale", 90, begun=250, ended=205, weekend=1.7, peaks=((249, 12.0), (207, 9.0)), group="campaigns"
+    ),
+    MadeUpLink(
+        "summer-sale", 110, begun=160, ended=120, weekend=1.6, peaks=((159, 14.0), (122, 10.0)), group="campaigns"
+    ),
+    MadeUpLink("newsletter/1", 4, begun=320, peaks=((320, 160.0),), audience="mail", group="newsletter"),
+    MadeUpLink("newsletter/2", 5, begun=230, peaks=((230, 190.0),), audience="mail", group="newsletter"),
+    MadeUpLink("newsletter/3", 6, begun=140, peaks=((140, 240.0),), audience="mail", group="newsletter"),
+    MadeUpLink("newsletter/4", 8, begun=50, peaks=((50, 260.0),), audience="mail", group="newsletter"),
+    MadeUpLink("menu", 75, weekend=2.4, audience="print", group="on paper"),
+    MadeUpLink("wifi", 38, weekend=1.9, grows=1.2, audience="print", group="on paper"),
     MadeUpLink("jobs", 24, weekend=0.2),
-    MadeUpLink("talk-slides", 2, begun=190, peaks=((190, 300.0),)),
-    MadeUpLink("map", 33, weekend=1.8),
+    MadeUpLink("talk-slides", 2, begun=190, peaks=((190, 300.0),), audience="code"),
+    MadeUpLink("map", 33, weekend=1.8, audience="print", group="on paper"),
     MadeUpLink("podcast", 48, begun=280, grows=3.0, peaks=((7, 6.0), (14, 6.0), (21, 5.0))),
-    MadeUpLink("repo", 130, weekend=0.6, grows=1.9, peaks=((96, 22.0),)),
-    MadeUpLink("support", 65, weekend=0.3),
-    MadeUpLink("status", 9, peaks=((63, 150.0), (11, 90.0))),
-    MadeUpLink("survey", 3, begun=33, ended=12, peaks=((33, 140.0),)),
+    MadeUpLink("repo", 130, weekend=0.6, grows=1.9, peaks=((96, 22.0),), audience="code", group="product"),
+    MadeUpLink("support", 65, weekend=0.3, group="product"),
+    MadeUpLink("status", 9, peaks=((63, 150.0), (11, 90.0)), audience="code", group="product"),
+    MadeUpLink("survey", 3, begun=33, ended=12, peaks=((33, 140.0),), audience="mail"),
     MadeUpLink("größe", 7, weekend=1.3),
     MadeUpLink("a/b", 5),
-    MadeUpLink("old-campaign", 12, ended=300),
+    MadeUpLink("old-campaign", 12, ended=300, group="campaigns"),
 )
 
 
-def made_up_history(now: int, ladder: Ladder) -> Iterator[bytes]:
-    """Yields a line of history for each link, with a newline; the same for the same minute."""
+def made_up_years(now: int, ladder: Ladder) -> Iterator[tuple[MadeUpLink, list[YearBucket]]]:
+    """Yields each link that has hits, with its kept buckets; the same for the same minute."""
     now -= now % MINUTE_S
     chance = Random(_SEED + now)
     buckets = list(_kept_buckets(now, ladder))
@@ -87,10 +101,9 @@ def made_up_history(now: int, ladder: Ladder) -> Iterator[bytes]:
             people = _drawn_hits(chance, _expected_in(link, start, end, now, hours))
             bots = _drawn_hits(chance, BOTS * people)
             if people or bots:
-                kept.append([start, end, people, bots])
-        line = {"key": link.key, "buckets": kept}
+                kept.append(YearBucket(start, people, bots))
         if kept:
-            yield json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+            yield link, kept
 
 
 def _kept_buckets(now: int, ladder: Ladder) -> Iterator[tuple[int, int]]:

@@ -8,26 +8,21 @@ from typing import Any
 
 import httpx
 
-from server.demo.traffic import LINKS
+from server.demo.audience import said_by_one
+from server.demo.traffic import BOTS, LINKS
 
 EVERY_S = 1.0
 MOST_AT_ONCE = 4
-_AGENTS = (
-    "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 "
+_BOT = "Mozilla/5.0 (compatible; Googlebot/2.1)"
+_AGENTS = {
+    "phone": "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+    "Version/18.5 Mobile/15E148 Safari/604.1",
+    "tablet": "Mozilla/5.0 (iPad; CPU OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 "
     "Mobile/15E148 Safari/604.1",
-    "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.0.0 Mobile "
-    "Safari/537.36",
-    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.0.0 Safari/537.36",
-    "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
-    "Mozilla/5.0 (compatible; Googlebot/2.1)",
-)
-_AGENT_WEIGHTS = (30, 25, 25, 12, 8)
-_REFERRERS = ("", "news.example", "search.example", "social.example", "mail.example", "video.example")
-_REFERRER_WEIGHTS = (40, 12, 20, 18, 6, 4)
-_COUNTRIES = ("DE", "AT", "CH", "US", "FR", "GB", "NL", "PL", "IN", "BR")
-_COUNTRY_WEIGHTS = (38, 9, 7, 16, 7, 8, 5, 4, 4, 2)
-_SOURCES = ("", "qr", "email")
-_SOURCE_WEIGHTS = (80, 14, 6)
+    "desktop": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+    "tv": "Mozilla/5.0 (SMART-TV; Linux; Tizen 8.0) AppleWebKit/537.36 (KHTML, like Gecko) TV Safari/537.36",
+    "other": "Mozilla/5.0",
+}
 
 
 def made_up_hits(chance: Random, now: int) -> list[dict[str, Any]]:
@@ -38,19 +33,15 @@ def made_up_hits(chance: Random, now: int) -> list[dict[str, Any]]:
 
 
 def _made_up_hit(chance: Random, weights: list[float]) -> dict[str, Any]:
-    def one_of(values: tuple[str, ...], by: tuple[int, ...]) -> str:
-        return chance.choices(values, by)[0]
-
-    said = {
-        "ref": one_of(_REFERRERS, _REFERRER_WEIGHTS),
-        "source": one_of(_SOURCES, _SOURCE_WEIGHTS),
-        "country": one_of(_COUNTRIES, _COUNTRY_WEIGHTS),
-    }
+    link = chance.choices(LINKS, weights)[0]
+    said = said_by_one(chance, link.audience)
+    agent = _AGENTS[said.pop("device")]
     return {
-        "key": chance.choices(LINKS, weights)[0].key,
-        "ua": one_of(_AGENTS, _AGENT_WEIGHTS),
+        "key": link.key,
+        "ua": _BOT if chance.random() < BOTS else agent,
         "visitor": f"visitor-{chance.randint(1, 900)}",
-        **{name: text for name, text in said.items() if text},
+        **({"groups": [link.group]} if link.group else {}),
+        **said,
     }
 
 

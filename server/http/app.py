@@ -22,10 +22,11 @@ from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
 from query.breakdowns.queries import BreakdownQueries, Subject
 from query.breakdowns.reader import BreakdownReader
-from query.http.breakdown_routes import breakdown_routes
+from query.http.breakdown_routes import breakdown_routes, switched_off_routes
 from query.http.group_routes import group_routes
 from query.http.hot_endpoint import HotQueries
 from query.http.routes import routes as query_routes
+from query.lists.elsewhere import nobody
 from query.lists.kind import GROUP, LINK
 from query.lists.lists import Lists
 from query.queries import Limits, Queries
@@ -123,12 +124,14 @@ def create_app(
         breakdowns = _breakdowns(unstored, store, clock, dividing, siblings)
         app.include_router(breakdown_routes(breakdowns, dividing.visitors))
         page = replace(page, divided=Divided(breakdowns, dividing.dimensions, dividing.visitors, Subject))
+    else:
+        app.include_router(switched_off_routes())
     app.include_router(picture_routes(queries))
     include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock)
     app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room, dividing.reader))
     app.include_router(limit_routes(limiter.limiter, limiter.addresses, limiter.dialect))
     app.include_router(graphite_routes(SeriesReader(queries, breakdowns)))
-    app.include_router(prometheus_routes(queries, counting.problems.answer))
+    app.include_router(prometheus_routes(queries, breakdowns, counting.problems.answer))
     app.include_router(bitly_routes(queries, breakdowns))
     app.include_router(plausible_routes(HitSender(hits)))
     app.include_router(otlp_routes(HitSender(hits)))
@@ -153,9 +156,14 @@ def make_queries(
     owner: Owner, unstored: Unstored, store: Store, clock: Callable[[], float], siblings: Siblings | None
 ) -> Queries:
     """Joins what a worker's answers are made of; parameters as of `create_app`."""
+    # Of links there can be too many to ask others for all that they hold; groups are few.
+    asked = nobody if siblings is None else siblings.groups
     links, groups = (
-        Lists(kind, store, unstored.pending, buffered, lambda: unstored.flushes)
-        for kind, buffered in ((LINK, unstored.buffered_links), (GROUP, unstored.buffered_groups))
+        Lists(kind, store, unstored.pending, buffered, lambda: unstored.flushes, others)
+        for kind, buffered, others in (
+            (LINK, unstored.buffered_links, nobody),
+            (GROUP, unstored.buffered_groups, asked),
+        )
     )
     elsewhere = None if siblings is None else siblings.pending
     return Queries(Reader(store.rows, unstored.pending, owner.revisit, store.ladder, elsewhere), links, groups, clock)

@@ -7,9 +7,10 @@ GET for all that stands behind the door; the connection leaves the body out.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 
-from clickcurve.asgi import SAFE, Application, Message, Receive, Scope, Send, close_unanswered
+from clickcurve.asgi import FIELDS, SAFE, Application, Message, Receive, Scope, Send, close_unanswered
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, NotAllowed, NotAuthenticated
 from clickcurve.limiter.http.middleware import WRITES, send_refusal
 from ingest.reading.hit_endpoint import HitRoutes
@@ -69,6 +70,34 @@ class FrontDoor:
         except Exception as error:
             with suppress(RuntimeError):  # it had begun to answer: the connection is closed
                 await self._problems.answer(error)(scope, receive, send)
+
+    # --- for connections that answer plain hits themselves ---------------------------------------------------------
+    def changes(self) -> int:
+        """Returns a number that is another one when other requests may be let in than before."""
+        limiter = self._limiter
+        return 2 * self._gate.readings() + (limiter is not None and limiter.limits_writes)
+
+    def lets_in(self, method: str, path: str, fields: Mapping[bytes, bytes]) -> bool:
+        """Tells whether a request with these header fields is let in unasked, as things are; counts nothing."""
+        if self._limiter is not None and self._limiter.limits_writes and method in WRITES:
+            return False
+        if self._gate.needs_tokens():
+            needed = scope_of(method, path)
+            return needed is not None and self._gate.allows(needed, fields.get(b"authorization"))
+        try:
+            self._open_door.check({"method": method, FIELDS: fields})
+        except ClickcurveError:
+            return False
+        return True
+
+    async def refuse_hit(self, error: BaseException, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a hit that was let in and not counted, as a request that came all the way."""
+        if isinstance(error, ClickcurveError):
+            await self.hits.fail(error, send)
+        elif isinstance(error, Exception):
+            await self._problems.answer(error)(scope, receive, send)
+        else:
+            raise error
 
     def _check_token(self, scope: Scope) -> None:
         needed = scope_of(scope["method"], scope["path"])

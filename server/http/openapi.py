@@ -239,7 +239,7 @@ _FOUND_WITHIN: dict[tuple[str, str], tuple[int, ...]] = {
     ("post", "/v1/import/{source}"): (400, 409, 413, 415, 421, 429, 503),
     ("post", "/v1/limit/{event}"): (422,),
     ("post", "/v1/limit/{event}/{reservation}/commit"): (413, 422),
-    **{("get", f"/v1/links/{{key}}/{name}"): (422, 503) for name in PICTURES},
+    **{("get", f"{of}/{name}"): (422, 503) for of in ("/v1/links/{key}", "/v1/groups/{name}") for name in PICTURES},
 }
 
 

@@ -154,12 +154,21 @@ def test_merge_is_commutative_and_associative(
 
 
 @law
-@given(owners_rows, any_ladder)
-def test_merge_is_the_row_that_one_owner_would_have(parts: list[tuple[list[Hit], int]], ladder: Ladder) -> None:
-    merged = merge([row_of(found, fold_day(now), ladder) for found, now in parts], ladder)
-    together = row_of([hit for found, _ in parts for hit in found], merged.fold_day, ladder)
+@given(owners_rows, any_ladder, st.integers(1, 4))
+def test_merge_is_the_row_that_one_owner_would_have(
+    parts: list[tuple[list[Hit], int]], ladder: Ladder, times: int
+) -> None:
+    """Also where many owners have the same buckets, some of them or all."""
+    rows = [row_of(found, fold_day(now), ladder) for found, now in parts]
+    merged = merge(rows * times, ladder)
+    hits_of_all = [Hit(hit.t, hit.count * times, hit.bot) for found, _ in parts for hit in found]
+    together = row_of(hits_of_all, merged.fold_day, ladder)
     assert merged == together
     assert check(merged, ladder) == []
+    one_by_one = rows[0]
+    for row in (rows * times)[1:]:
+        one_by_one = merge([one_by_one, row], ladder)
+    assert one_by_one.people_cells == merged.people_cells and one_by_one.bot_cells == merged.bot_cells
 
 
 @law

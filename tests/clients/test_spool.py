@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from clickcurve.client import Client, SpoolUnusable
 from clickcurve.client.outbox import Outbox
+from clickcurve.client.post import HitsPost, Tried
+from clickcurve.client.sender import BatchSender
 from clickcurve.client.spool import HEADER, REWRITE_FROM_BYTES, Spool, read_records
 from tests.clients.scripted import Reply, scripted
 
@@ -120,6 +123,66 @@ def test_records_that_a_disk_does_not_take_stay_bounded(tmp_path: Path) -> None:
     assert box.take_records() == []
 
 
+def test_a_snapshot_has_every_batch_in_order_and_what_is_open(tmp_path: Path) -> None:
+    spool, box = Spool(tmp_path / "spool"), outbox()
+    for number in range(3):
+        box.add(MINUTE, b'"key":"%d"' % number, b"", number + 1, single=False)
+        assert not box.flush(0)
+    first = box.next_batch(0)
+    assert first is not None and box.begin_try(first, MINUTE + 7)
+    box.add(MINUTE, b'"key":"z"', b"", 10, single=False)
+    spool.broken = "as after a write that failed"
+    write(spool, box)
+    batches, last = held(spool.path)
+    ids = [id_ for id_, _, _ in batches]
+    assert ids[0] == first.id and len(set(ids)) == 3
+    assert [(hits, doubt) for _, hits, doubt in batches] == [(1, MINUTE + 7), (2, None), (3, None)]
+    assert last == 10
+
+
+class Looking:
+    """A post that looks at the spool file when it is asked to send, and says what became of each try."""
+
+    def __init__(self, path: Path, *tried: Tried) -> None:
+        self._path, self._tried = path, list(tried)
+        self.seen: list[bytes] = []
+
+    def send(self, id_: str, body: bytes) -> Tried:
+        assert body
+        self.seen.append(self._path.read_bytes())
+        assert b"=%s\n" % id_.encode() in self.seen[-1], "the id is written down before it is used"
+        return self._tried.pop(0)
+
+    def cut(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class UnwrittenOutbox(Outbox):
+    """An outbox whose records no thread writes down beside the one that sends."""
+
+    def wait_for_records(self) -> bool:
+        return False
+
+
+def test_the_file_says_that_a_batch_may_have_been_counted_before_it_is_sent(tmp_path: Path) -> None:
+    """A kill right after the server has counted must not find a batch that is certainly not counted."""
+    spool, box = Spool(tmp_path / "spool"), UnwrittenOutbox(1 << 20, lambda: 0.0, with_records=True)
+    lost = Tried(False, "no answer", certain=False)
+    post = Looking(spool.path, Tried(False, "busy"), lost, Tried(True, taken=1))
+    sender = BatchSender(box, cast(HitsPost, post), spool, 0.0, lambda: float(MINUTE), lambda: 0.0)
+    box.add(MINUTE, b'"key":"a"', b"", 1, single=False)
+    sender.start()
+    assert sender.end(WITHIN_S)
+    doubts = [[doubt for _, _, doubt in read_batches(text)] for text in post.seen]
+    assert doubts == [[MINUTE]] * 3, "also where the try before was certainly not counted"
+
+
+def read_batches(text: bytes) -> list[tuple[str, int, float | None]]:
+    batches, _ = read_records(text.removeprefix(HEADER))
+    return [(batch.id, batch.hits, batch.doubt_at) for batch in batches]
+
+
 def test_a_full_disk_stops_neither_hits_nor_sending_and_is_made_good_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -128,15 +191,17 @@ def test_a_full_disk_stops_neither_hits_nor_sending_and_is_made_good_later(
     def full(fd: int, text: memoryview) -> int:
         if not is_full or bytes(text) == HEADER:
             return os.write(fd, text)
-        if len(text) > 9:
-            return os.write(fd, text[:9])  # a part of it fits, and then nothing more
+        if room := fits.pop() if fits else 0:
+            return os.write(fd, text[:room])  # a part of it fits, and then nothing more
         raise OSError(errno.ENOSPC, "no space left on device")
 
     spool, box = Spool(tmp_path / "spool", write=full), outbox()
-    box.add(MINUTE, b'"key":"a"', b"", 3, single=False)
+    box.add(MINUTE, b'"key":"a"', b"", 1, single=False)
+    fits = [len(first := b'+1 %d "key":"a"\n' % MINUTE)]
+    box.add(MINUTE, b'"key":"b"', b"", 2, single=False)
     write(spool, box)
     assert "no space left" in spool.broken
-    assert held(spool.path) == ([], 0), "no half of what happened"
+    assert spool.path.read_bytes() == HEADER, f"no part of what happened, such as {first!r}"
     is_full = False
     box.add(MINUTE, b'"key":"a"', b"", 4, single=False)
     write(spool, box)
@@ -176,6 +241,26 @@ def test_a_kill_while_files_are_taken_over_counts_nothing_twice(tmp_path: Path) 
     fourth = Spool(tmp_path / "spool")
     assert {each.id for each in fourth.found} == {batch.id}
     assert [each.hits for each in fourth.found] == [5]
+
+
+def test_a_kill_between_two_files_leaves_one_id_for_what_was_open(tmp_path: Path) -> None:
+    """The process dies when both files hold the same hits: these must have one id, or they would count twice."""
+    path, box = tmp_path / "spool", outbox()
+    first, second = Spool(path), Spool(path)
+    box.add(MINUTE, b'"key":"a"', b"", 5, single=False)
+    write(second, box)
+    second.forget()
+    first.forget()
+    dying = os.fork()
+    if not dying:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Path, "unlink", lambda path: os._exit(9))
+            Spool(path)
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(dying, 0)[1]) == 9
+    both = [held(each)[0] for each in (path, tmp_path / "spool.1")]
+    assert both[0] == both[1] and len(both[0]) == 1
+    assert [batch.hits for batch in Spool(path).found] == [5]
 
 
 def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:

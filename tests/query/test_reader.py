@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from random import Random
 
 import pytest
 
+from clickcurve.buckets import codec
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import Pending
-from query.reader import Reader
+from query import reader
+from query.queries import Queries
+from query.reader import MergedLinks, Reader, stored
 from storage.contract import StoredLink, StoredRow
 from tests.query.queried_nodes import QueriedNodes, run
 
@@ -187,3 +191,96 @@ def test_what_is_left_out_of_a_row_is_never_asked_for() -> None:
             assert [point["count"] for point in curve["points"]] == [
                 nodes.counted("k", start, end, Bots(bots)) for start, end in spans
             ]
+
+
+# --- links of several owners ------------------------------------------------------------------------------------------
+OWNERS = 3
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The rows that were decoded with their buckets, in order."""
+    seen: list[bytes] = []
+
+    def decode(data: bytes, *args: object) -> object:
+        seen.append(data)
+        return codec.decode(data, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reader, "decode", decode)
+    return seen
+
+
+def counted_by_all(key: str = "k") -> QueriedNodes:
+    nodes = QueriedNodes(owners=OWNERS, now=NOW)
+    for owner in range(1, OWNERS + 1):
+        for age in range(0, 500 * DAY_S, owner * 9 * 3600 - 2):
+            nodes.hit(key, NOW - age, owner, bot=age % 4 == 0, owner=owner)
+    nodes.flush()
+    return nodes
+
+
+def test_a_row_is_decoded_once_while_its_bytes_are_the_same(decoded: list[bytes]) -> None:
+    nodes = counted_by_all()
+    nodes.curve("k", "last=30d")
+    assert len(decoded) == OWNERS
+    for query in ("last=30d", "last=7d", "last=60m"):
+        nodes.curve("k", query)
+    assert len(decoded) == OWNERS, "what is asked for is in what was decoded"
+    with_bots = nodes.curve("k", "last=7d&bots=include")
+    assert with_bots["total"] == nodes.counted("k", with_bots["from"], with_bots["to"], Bots.include)
+    assert len(decoded) == 2 * OWNERS, "bots were not"
+    nodes.hit("k", NOW, 100, owner=2)
+    nodes.owners[1].flush(NOW)
+    before = len(decoded)
+    assert nodes.curve("k", "last=60m")["total"] == nodes.counted("k", NOW // 60 * 60 - 59 * 60, NOW + 60, Bots.exclude)
+    assert len(decoded) == before + 1, "of the owner that has flushed"
+
+
+def test_an_answer_is_the_same_whatever_was_asked_before() -> None:
+    nodes = counted_by_all()
+    chance = Random(7)
+    queries = ("last=60m", "last=24h", "last=30d", "last=12mo", "from=0", f"to={NOW}", "last=2mo&tz=Asia/Kolkata")
+    for step in range(120):
+        what = chance.randrange(8)
+        if what == 0:
+            nodes.hit("k", nodes.now - chance.randrange(40 * DAY_S), step + 1, owner=chance.randint(1, OWNERS))
+        elif what == 1:
+            nodes.owners[chance.randrange(OWNERS)].flush(nodes.now)
+        elif what == 2 and step % 3 == 0:
+            nodes.now += chance.choice((60, 3_600, DAY_S))
+        elif what == 3 and step % 5 == 0:
+            nodes.erase("k")
+        else:
+            query = f"{chance.choice(queries)}&bots={chance.choice(('exclude', 'include', 'only'))}".encode()
+            mine = nodes.owners[0]
+            anew = Reader(nodes.store.rows, mine.pending, mine.revisit, nodes.store.ladder)
+            asked = Queries(anew, nodes.links, nodes.groups, lambda: nodes.now + 0.5)
+            assert run(nodes.queries.curve("k", query)) == run(asked.curve("k", query))
+
+
+def test_the_links_that_were_read_last_are_kept_up_to_a_number_of_buckets(decoded: list[bytes]) -> None:
+    nodes = counted_by_all()
+    link = run(nodes.store.rows("k"))
+    day = NOW // DAY_S * DAY_S
+    one = MergedLinks(10**9)
+    found = one.stored("k", link, NOW, CLICKS, day, False)
+    assert found == stored(link, NOW, CLICKS, since=day, bots=False)
+    (kept,) = (each for each, _ in one._links.values())
+    rows = [*(row for row, _ in kept.rows), found.row]
+    buckets = sum(len(starts) for row in rows for starts, _ in (*row.people_cells, *row.bot_cells))
+    assert one._buckets == buckets > 0
+
+    few = MergedLinks(2 * buckets)
+    for key in ("a", "b", "a", "c"):
+        few.stored(key, link, NOW, CLICKS, day, False)
+    decoded.clear()
+    for key in ("c", "a"):
+        few.stored(key, link, NOW, CLICKS, day, False)
+    assert not decoded
+    few.stored("b", link, NOW, CLICKS, day, False)
+    assert len(decoded) == OWNERS, "b was read before a was read again"
+    assert few._buckets == 2 * buckets
+
+    none = MergedLinks(buckets - 1)
+    assert none.stored("a", link, NOW, CLICKS, day, False) == found
+    assert (none._buckets, len(none._links)) == (0, 0), "a link that is larger than all that may be kept"

@@ -181,7 +181,7 @@ def apply_parts(
         raise RowCorrupt(f"a breakdown of {head.tiers} tiers does not fit a ladder of {len(capped.caps)}")
     if mark <= head.mark:
         return stored
-    day, oldest = max(head.fold_day, fold_day), min([*more, *delta.visitors, *delta.unknown], default=None)
+    day, oldest = max(head.fold_day, fold_day), min([*more, *delta.visitors, *delta.known], default=None)
     if head.erased_at >= erased_at and _is_open_only(stored, head, oldest, day, capped):
         head = head._replace(mark=mark, fold_day=day, first=_first(head.first, first))
         head, data = _with_delta(opened, head, more, delta, capped)
@@ -203,9 +203,9 @@ def join_parts(ours: Parts, more: Parts, capped: CappedLadder) -> Parts:
         tiers = zip(row.dimensions.get(name, none), other.dimensions.get(name, none), caps, strict=True)
         dimensions[name] = tuple(_joined_buckets(mine, theirs, cap) for mine, theirs, cap in tiers)
     days = dict(row.days)
-    for day_start, (visitors, unknown) in other.days.items():
+    for day_start, (visitors, known) in other.days.items():
         before = days.get(day_start, OpenDay(NO_VISITORS))
-        days[day_start] = OpenDay(before.visitors.union(visitors), before.unknown + unknown)
+        days[day_start] = OpenDay(before.visitors.union(visitors), before.known + known)
     closed = []
     for mine, theirs in zip(row.visitor_days, other.visitor_days, strict=True):
         starts = mine.keys() | theirs.keys()
@@ -251,8 +251,7 @@ def _with_delta(
 ) -> tuple[BreakdownHead, bytes]:
     """Returns the open part with the delta's hits, all of hours that are kept: what it begins with, and its bytes."""
     cap = capped.caps_of(head.shift)[0]
-    days = {*delta.visitors, *delta.unknown}
-    if more.keys() <= opened.hours.keys() and days <= opened.days.keys():
+    if more.keys() <= opened.hours.keys() and {*delta.visitors, *delta.known} <= opened.days.keys():
         _land_hours(opened.hours, more, cap)
         _land_days(opened.days, delta)
         return head, open_bytes_beside(head, opened.older, opened.hours, opened.days)
@@ -282,7 +281,7 @@ def _by_hour(delta: BreakdownDelta, capped: CappedLadder) -> tuple[LandingHours,
             if not values or min(values.values()) < 1:
                 require_delta(delta)
             of_hour[name] = _sums(of_hour[name], values) if name in of_hour else values
-    if first == END_OF_TIME or delta.visitors or delta.unknown:
+    if first == END_OF_TIME or delta.visitors or delta.known:
         require_delta(delta)
     return more, None if first == END_OF_TIME else first
 
@@ -300,11 +299,11 @@ def _land_hours(hours: dict[int, bytes], more: LandingHours, cap: int) -> None:
 
 
 def _land_days(days: dict[int, bytes], delta: BreakdownDelta) -> None:
-    for start in delta.visitors.keys() | delta.unknown.keys():
-        members, unknown = delta.visitors.get(start, frozenset()), delta.unknown.get(start, 0)
-        if members or unknown:
+    for start in delta.visitors.keys() | delta.known.keys():
+        members, known = delta.visitors.get(start, frozenset()), delta.known.get(start, 0)
+        if members or known:
             before = day_of(days[start]) if start in days else OpenDay(NO_VISITORS)
-            days[start] = day_bytes(OpenDay(before.visitors.with_members(members), before.unknown + unknown))
+            days[start] = day_bytes(OpenDay(before.visitors.with_members(members), before.known + known))
 
 
 def _first(first: int | None, more: int | None) -> int | None:

@@ -212,9 +212,9 @@ def _after_values(data: bytes, at: int) -> int:
 
 
 def day_bytes(day: OpenDay) -> bytes:
-    """Writes the visitors of a day: hits without one, the number of members (257: registers), the set."""
+    """Writes the visitors of a day: their hits, the number of members (257: registers), the set."""
     out = bytearray()
-    put_varint(out, day.unknown)
+    put_varint(out, day.known)
     put_varint(out, len(day.visitors.members) if day.visitors.exact else EXACT + 1)
     return bytes(out) + visitor_bytes(day.visitors)
 
@@ -222,5 +222,5 @@ def day_bytes(day: OpenDay) -> bytes:
 @or_corrupt
 def day_of(data: bytes) -> OpenDay:
     """Reads the visitors of a day; raises RowCorrupt for anything else."""
-    (unknown, n), at = varints(data, 0, 2)
-    return OpenDay(visitors_of(data[at:], n), unknown)
+    (known, n), at = varints(data, 0, 2)
+    return OpenDay(visitors_of(data[at:], n), known)

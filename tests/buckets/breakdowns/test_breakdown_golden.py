@@ -38,11 +38,11 @@ def as_breakdown(row: dict[str, Any]) -> Breakdown:
             for name, tiers in row["dimensions"].items()
         },
         {
-            start: OpenDay(VisitorSet(frozenset(members), bytes.fromhex(registers)), unknown)
-            for start, members, registers, unknown in row["days"]
+            start: OpenDay(VisitorSet(frozenset(members), bytes.fromhex(registers)), known)
+            for start, members, registers, known in row["days"]
         },
         tuple(
-            {start: VisitorDays(size, size, exact, unknown) for start, size, exact, unknown in tier}
+            {start: VisitorDays(size, size, exact, known) for start, size, exact, known in tier}
             for tier in row["visitor_days"]
         ),
     )

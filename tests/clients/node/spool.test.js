@@ -104,18 +104,86 @@ test("a disk that refuses stops nothing, and is made good later", async () => {
   const place = folder();
   const file = path.join(place, "spool");
   const spool = await Spool.open(file);
-  fs.mkdirSync(`${file}.new`); // the file can no longer be replaced
   const box = new Outbox(600);
   box.spoolTo([]);
-  for (let n = 0; n < 60; n++) box.add(MINUTE, '"key":"a"', "", 1, false);
+  box.add(MINUTE, '"key":"a"', "", 1, false);
+  await spool.append(box);
+  assert.deepEqual(held(file), [1]);
+  fs.mkdirSync(`${file}.new`); // the file can no longer be replaced
+  for (let n = 1; n < 60; n++) box.add(MINUTE, '"key":"a"', "", 1, false);
   await spool.append(box);
   assert.notEqual(spool.broken, "");
-  assert.deepEqual(held(file), [0]);
+  assert.deepEqual(held(file), [0], "no part of what happened");
   fs.rmdirSync(`${file}.new`);
   await spool.append(box);
   assert.equal(spool.broken, "");
   assert.deepEqual(held(file), [60]);
   await spool.close(false);
+});
+
+test("a snapshot has every batch in order and what is open", async () => {
+  const box = new Outbox(1 << 20);
+  box.spoolTo([]);
+  for (let n = 1; n <= 3; n++) {
+    box.add(MINUTE, `"key":"${n}"`, "", n, false);
+    box.closeBatch();
+  }
+  box.beginTry(box.closed[0], MINUTE + 7);
+  box.add(MINUTE, '"key":"z"', "", 10, false);
+  const { batches, last } = readRecords(box.snapshot().join(""));
+  assert.deepEqual(batches.map((batch) => batch.id), box.closed.map((batch) => batch.id));
+  assert.deepEqual(batches.map((batch) => [batch.hits, batch.doubtAt]), [[1, MINUTE + 7], [2, null], [3, null]]);
+  assert.deepEqual(last.map((line) => line.count), [10]);
+});
+
+test("the file says that a batch may have been counted before it is sent", async () => {
+  let file = "";
+  const spool = {
+    path: "nowhere",
+    found: [],
+    broken: "",
+    async append(box) {
+      const records = box.takeRecords();
+      await new Promise((done) => setImmediate(done)); // a disk takes its time
+      file += records.join("");
+    },
+    async close() {},
+  };
+  const seen = [];
+  const fetch = async () => {
+    seen.push(readRecords(file).batches.map((batch) => batch.doubtAt));
+    if (seen.length === 1) return new Response("{}", { status: 503, headers: { "Retry-After": "0" } });
+    return Response.json({ counted: 1, duplicate: 0, late: 0, refused: 0, items: [] });
+  };
+  const clicks = new Client("http://127.0.0.1:9", { ...quiet, spool, fetch, now: () => MINUTE * 1000 });
+  clicks.hit("launch");
+  assert.ok(await clicks.close());
+  assert.deepEqual(seen, [[MINUTE], [MINUTE]], "also where the try before was certainly not counted");
+});
+
+test("a kill between two files leaves one id for what was open", async () => {
+  const file = path.join(folder(), "spool");
+  const first = await Spool.open(file);
+  const second = await Spool.open(file);
+  const box = new Outbox(1000);
+  box.spoolTo([]);
+  box.add(60, '"key":"a"', "", 5, false);
+  await second.append(box);
+  await second.close(false);
+  await first.close(false);
+  const program = `
+    import fs from "node:fs";
+    import { Spool } from ${JSON.stringify(new URL("../../../clients/js/spool.js", import.meta.url).href)};
+    const unlink = fs.unlinkSync;
+    fs.unlinkSync = (path) => (path.endsWith("spool.1") ? process.exit(9) : unlink(path));
+    await Spool.open(process.argv[1]);`;
+  const dying = spawn(process.execPath, ["--input-type=module", "-e", program, file], { stdio: "inherit" });
+  assert.deepEqual(await once(dying, "exit"), [9, null]);
+  const both = [held(file)[0], held(`${file}.1`)[0]];
+  assert.deepEqual(both[0], both[1]);
+  const last = await Spool.open(file);
+  assert.deepEqual(last.found.map((batch) => batch.hits), [5]);
+  await last.close(false);
 });
 
 test("two holders name one file and hold two, and a dead one's is taken over", async () => {

@@ -187,6 +187,24 @@ def test_what_is_wrong_in_an_address_is_a_page_that_says_so(http: httpx.Client, 
         assert "<img" not in answer.text and answer.headers["content-type"].startswith("text/html")
 
 
+@pytest.mark.parametrize("path", ["/linkz", "/links", "/links/a/b/c", "/v1/nothing", f"/{quote(EVIL)}"])
+def test_a_browser_that_asks_for_what_there_is_not_gets_a_page_and_a_program_a_problem(
+    http: httpx.Client, path: str
+) -> None:
+    page = http.get(path, headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert page.status_code == 404 and page.headers["content-type"].startswith("text/html")
+    assert "Not found" in page.text and "<img" not in page.text
+    assert "default-src" in page.headers["content-security-policy"]
+    problem = http.get(path)
+    assert problem.status_code == 404 and problem.json()["title"] == "not found"
+    assert http.post(path, headers={"Accept": "text/html"}).headers["content-type"] == "application/problem+json"
+
+
+def test_what_is_counted_is_said_where_it_is_not_people(http: httpx.Client) -> None:
+    for bots, words in (("only", "Bots: 60 hits"), ("include", "People and bots: 360 hits"), ("exclude", " 300 hits")):
+        assert words in Found(http.get(f"/links/launch?bots={bots}").text).text
+
+
 def test_the_address_is_the_view(http: httpx.Client) -> None:
     """Each way of counting is in the links of the page, so that a view can be sent on."""
     page = Found(http.get("/?last=7d&tz=Asia/Kathmandu&bots=include&step=1d").text)

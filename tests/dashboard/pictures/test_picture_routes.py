@@ -16,12 +16,15 @@ from starlette.responses import JSONResponse
 
 from clickcurve.buckets.errors import ClickcurveError
 from dashboard.pictures.picture_routes import picture_routes
+from query.http.group_routes import group_routes
 from query.http.hot_endpoint import HotQueries
 from tests.query.queried_nodes import QueriedNodes
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
 KEY = "a/b <c>"
 PATH = "/v1/links/a%2Fb%20%3Cc%3E"
+GROUP = "spring/2"
+GROUP_PATH = "/v1/groups/spring%2F2"
 
 
 def refused(error: Exception) -> Response:
@@ -33,11 +36,12 @@ def refused(error: Exception) -> Response:
 def node() -> HotQueries:
     nodes = QueriedNodes(now=NOW)
     for minutes in range(0, 60 * 24 * 40, 7):
-        nodes.hit(KEY, NOW - minutes * 60, 3)
+        nodes.hit(KEY, NOW - minutes * 60, 3, groups=(GROUP,))
     nodes.hit(KEY, NOW, 5, bot=True)
     nodes.fold()
     app = FastAPI()
     app.include_router(picture_routes(nodes.queries))
+    app.include_router(group_routes(nodes.queries))
 
     async def on_error(request: Request, error: Exception) -> Response:
         return refused(error)
@@ -64,6 +68,25 @@ def test_a_curve_is_an_svg_that_says_what_the_json_says(node: HotQueries, query:
     hits = f"{found['total']:,}" if found["exact"] else f"{found['at_least']:,} to {found['at_most']:,}"
     assert tree.attrib["aria-label"].startswith(f"{KEY}: {hits} hits, ")
     assert (tree.attrib["width"], tree.attrib["height"]) == ("800", "300")
+
+
+def test_a_group_has_pictures_and_badges_as_a_link_has(node: HotQueries) -> None:
+    found = get(node, f"{GROUP_PATH}/curve?last=7d").json()
+    tree = ElementTree.fromstring(get(node, f"{GROUP_PATH}/curve.svg?last=7d&w=500").content)
+    assert tree.attrib["aria-label"].startswith(f"{GROUP}: {found['total']:,} hits, ") and tree.attrib["width"] == "500"
+    assert Image.open(BytesIO(get(node, f"{GROUP_PATH}/curve.png?w=400&h=200").content)).size == (400, 200)
+    total = get(node, f"{GROUP_PATH}/total").json()["total"]
+    assert get(node, f"{GROUP_PATH}/badge.json").json()["message"] == f"{total // 1000}k"
+    badge = ElementTree.fromstring(get(node, f"{GROUP_PATH}/badge.svg?label=spring").content)
+    assert badge.attrib["aria-label"] == f"spring: {total // 1000}k"
+    assert get(node, f"{PATH}/badge.json?bots=only").json()["message"] == "5", "the link's own, not the group's"
+
+
+@pytest.mark.parametrize("kind", ["curve.svg", "curve.png", "badge.svg", "badge.json"])
+def test_a_wrong_picture_of_a_group_is_refused(node: HotQueries, kind: str) -> None:
+    for path, field in (("/v1/groups/" + "g" * 65, "group"), (f"{GROUP_PATH}", "tz")):
+        answer = get(node, f"{path}/{kind}?tz=Mars")
+        assert (answer.status_code, answer.json()["field"]) == (422, field)
 
 
 def test_size_and_theme_are_as_asked(node: HotQueries) -> None:

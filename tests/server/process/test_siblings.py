@@ -21,6 +21,7 @@ from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.row import Delta, Pending
 from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
+from query.lists.kind import GROUP
 from query.reader import Reader
 from server.process.siblings import Answering, Siblings
 from server.process.unflushed import NUMBERS_MOST, Said, answer_of
@@ -59,6 +60,13 @@ class Neighbour:
 
     async def erased_elsewhere(self, key: str) -> None:
         self.erased.append(key)
+
+    def buffered_groups(self) -> set[str]:
+        return self.owner.buffered(GROUP)
+
+    @property
+    def flushes(self) -> int:
+        return self.owner.flushes
 
 
 def said(owner: Neighbour, *keys: str) -> list[Said]:

@@ -1,0 +1,90 @@
+"""The made-up year in a store: every law of rows holds, parts are totals, and a fill that was killed is done again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clickcurve.buckets.breakdowns.parts import Parts, decode_parts, separate_parts
+from clickcurve.buckets.codec import decode
+from clickcurve.buckets.ladder import CLICKS, DAY_S
+from clickcurve.keys import ALL_LINKS, breakdown_of, group_key
+from server.demo.fill import DEMO, fill
+from server.demo.traffic import LINKS
+from server.demo.year import VISITORS, made_up_rows
+from storage.contract import CLOSED, SavedRow, Store
+from storage.from_uri import open_store
+from storage.tools.verify import verify
+
+NOW = 1_772_407_710  # 2026-03-01T23:28:30Z
+DIMENSIONS = ("ref", "country", "device", "source")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/clickcurve.db", CLICKS)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, SavedRow]:
+    return made_up_rows(NOW, CLICKS, DIMENSIONS, 7)
+
+
+def parts(row: SavedRow) -> Parts:
+    return separate_parts(row.whole)
+
+
+def test_every_law_of_a_store_holds(store: Store) -> None:
+    fill(store, NOW, DIMENSIONS)
+    report = verify(store, CLICKS)
+    assert report.broken == []
+    assert (report.links, report.groups, report.under_way) == (len(LINKS), 4, [])
+    assert [record.state for record in store.owners()] == [CLOSED]
+
+
+def test_all_that_hits_said_adds_up_to_the_hits(rows: dict[str, SavedRow]) -> None:
+    for key in ("docs", group_key("campaigns"), ALL_LINKS):
+        people = decode(rows[key].data).lifetime
+        breakdown = decode_parts(parts(rows[breakdown_of(key)]))
+        assert sorted(breakdown.dimensions) == sorted(DIMENSIONS)
+        for tiers in breakdown.dimensions.values():
+            assert sum(bucket.recorded() for tier in tiers for bucket in tier.values()) == people
+
+
+def test_a_group_is_the_sum_of_its_links(rows: dict[str, SavedRow]) -> None:
+    members = [link.key for link in LINKS if link.group == "newsletter"]
+    assert len(members) == 4
+    assert decode(rows[group_key("newsletter")].data).lifetime == sum(
+        decode(rows[key].data).lifetime for key in members
+    )
+
+
+def test_visitors_of_each_day_are_fewer_than_its_hits_and_than_there_are(rows: dict[str, SavedRow]) -> None:
+    breakdown = decode_parts(parts(rows[breakdown_of(ALL_LINKS)]))
+    assert len(breakdown.days) >= 1
+    assert all(0 < day.visitors.size() <= 1.1 * VISITORS for day in breakdown.days.values())
+    by_days = breakdown.visitor_days[0]
+    of_ref = breakdown.dimensions["ref"][1]
+    assert len(by_days) == len(of_ref) > 20
+    for start, days in by_days.items():
+        assert start % DAY_S == 0
+        assert 0 < days.at_least <= min(VISITORS, of_ref[start].recorded())
+
+
+def test_a_fill_happens_once_and_again_if_it_was_killed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as dying:
+        dying.setattr("server.demo.fill.made_up_rows", None)
+        with pytest.raises(TypeError):
+            fill(store, NOW, DIMENSIONS)
+    fill(store, NOW + 60, DIMENSIONS)
+    kept = store.source(DEMO)
+    fill(store, NOW + 120, DIMENSIONS)
+    assert len(store.owners()) == 1 and store.source(DEMO) == kept is not None
+
+
+def test_dimensions_that_nobody_speaks_of_stay_empty() -> None:
+    assert breakdown_of("docs") not in made_up_rows(NOW, CLICKS, ("browser",), 7)
