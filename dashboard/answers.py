@@ -149,7 +149,7 @@ class VisitorDay(msgspec.Struct, frozen=True):
 
 
 class VisitorsAnswer(msgspec.Struct, frozen=True):
-    """Visitors by days; unknown: hits that said too little."""
+    """Visitors by days; unknown: hits that said too little, or nothing."""
 
     at_least: int
     at_most: int

@@ -84,7 +84,7 @@ class WordyBatch(Batch, array_like=True):
 
     A class of its own: batches without words have the bytes that they always had, and are written as fast.
     `dimensions`: the names that profiles share. `profiles`: the place of its names in there, its values, and whether
-    its visitors are unknown.
+    its visitors are known.
     """
 
     identified: Sequence[WordyIdentified] = msgspec.field(default_factory=list)
@@ -95,7 +95,7 @@ class WordyBatch(Batch, array_like=True):
 
     def table(self) -> list[Profile]:
         """Returns the profiles that words number, in order."""
-        return [Profile(self.dimensions[place], values, unknown) for place, values, unknown in self.profiles]
+        return [Profile(self.dimensions[place], values, known) for place, values, known in self.profiles]
 
 
 class _Singles(msgspec.Struct, array_like=True):

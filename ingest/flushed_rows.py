@@ -74,7 +74,7 @@ class FlushedCounts:
     nothing: Delta = NOTHING
 
     def read(self, data: bytes) -> Row:
-        return codec.decode(data)
+        return codec.decode_lazily(data)
 
     def applied(self, before: Row | None, delta: Delta, erased_at: int) -> Row:
         return apply(before or EMPTY, delta, self.number, self.fold_day, erased_at, self.ladder)

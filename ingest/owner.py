@@ -115,13 +115,13 @@ class Owner:
         return minutes_since(int(self._clock()))
 
     # --- accepting -----------------------------------------------------------------------------------------------
-    def accept_one(self, key: str) -> asyncio.Future[None]:
-        """Counts one person's hit now. The future, shared by the hits of a group, is done when the hit is synced."""
+    def accept_one(self, hit: str | Batch) -> asyncio.Future[None]:
+        """Counts one hit: a person's now by its key, any without an id as a batch. Its group is done when synced."""
         if self._closed is not None:
             raise self._closed.with_traceback(None)
         if self._buffers.full:
             raise self._buffers.behind()
-        return self._commit.add_single(key)
+        return self._commit.add_single(hit)
 
     async def accept(self, batch: Batch) -> frozenset[str]:
         """Counts a batch; returns, after the sync, the ids that were counted before and left out.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from clickcurve.buckets.cells import Cells
 from clickcurve.buckets.ranges import Bots, Span, between, bounded
-from clickcurve.buckets.row import Cells, Row
+from clickcurve.buckets.row import Row
 from query.grid import Grid
 
 

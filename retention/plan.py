@@ -10,8 +10,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from clickcurve.buckets.cells import Cells
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.row import Cells, Row
+from clickcurve.buckets.row import Row
 
 
 @dataclass(frozen=True, slots=True)

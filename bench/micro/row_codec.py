@@ -8,7 +8,7 @@ import sys
 import timeit
 from collections.abc import Callable
 
-from clickcurve.buckets.codec import decode, decode_header, encode
+from clickcurve.buckets.codec import decode, decode_header, decode_lazily, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import EMPTY, Delta, Row, apply
@@ -21,7 +21,8 @@ MARK = 1_200_000
 def main() -> int:
     every = rows()
     print(
-        "row                          buckets   bytes  plain |  encode  decode  header   60 m   24 h   30 d | apply  us"
+        "row                          buckets   bytes  plain |  encode  decode  header   60 m   24 h   30 d"
+        " | apply   flush us"
     )
     for name, row in every.items():
         print(line(name, row))
@@ -81,7 +82,9 @@ def line(name: str, row: Row) -> str:
     ]
     read = f"{times[0]:7.1f} {times[1]:7.1f} {times[2]:7.1f} {times[3]:6.1f} {times[4]:6.1f} {times[5]:6.1f}"
     applied = median_us(lambda: apply(row, flush, MARK + 1, DAY, 0, CLICKS))
-    return f"{name:28} {buckets:7} {len(data):7} {len(encode(row, deflate=False)):6} | {read} | {applied:5.1f}"
+    whole = median_us(lambda: encode(apply(decode_lazily(data), flush, MARK + 1, DAY, 0, CLICKS)))
+    size = f"{len(data):7} {len(encode(row, deflate=False)):6}"
+    return f"{name:28} {buckets:7} {size} | {read} | {applied:5.1f} {whole:7.1f}"
 
 
 def counts_line(name: str, step_s: int, points: int, row: Row) -> str:

@@ -7,21 +7,26 @@ are ever deflated, so nothing that only reads the head pays for it.
 
 The same row is always the same bytes before deflating (`encode(row, deflate=False)`); what zlib makes of them may
 differ between its builds. The loops over buckets run in C: struct, bytes, range, accumulate.
+
+A flush changes the minutes of a row and, on most days, nothing else. So it reads a row by `decode_lazily`: each tier
+stays bytes until something asks for its cells, and `encode` copies the bytes of those that nothing did.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 from itertools import accumulate, repeat
 from math import gcd
 from operator import floordiv, mul, sub
-from typing import NamedTuple
+from typing import NamedTuple, final
 
+from clickcurve.buckets.cells import NO_CELLS, Cells
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.integers import COLUMN_WIDTHS, column, put_column, put_varint, unzigzag, varints, zigzag
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, MAX_TIERS, MINUTE_S
-from clickcurve.buckets.row import NO_CELLS, Cells, Row
+from clickcurve.buckets.row import Row
 
 VERSION = 1
 MAX_CELLS = 100_000  # buckets in one tier: twice what a ladder allows, and 270 years of days; bounds bad bytes
@@ -42,6 +47,7 @@ _GAP_WIDTHS = (0, 1, 2, 4)  # bytes a gap; 0: every gap is 1 unit
 _CODES = [(unit, gap, count) for unit in _UNITS for gap in _GAP_WIDTHS for count in COLUMN_WIDTHS]
 _BITS = [tuple(tier for tier in range(8) if present >> tier & 1) for present in range(256)]
 _DEFLATE_ABOVE = 150
+_new = tuple.__new__  # a third of what the class itself takes
 _BAD_BYTES = (IndexError, ValueError, struct.error, zlib.error, OverflowError)
 
 
@@ -95,7 +101,12 @@ def _put_directory(out: bytearray, columns: bytearray, cells: tuple[Cells, ...],
     """Writes one series: which tiers it has and each one's entry to `out`, its gaps and counts to `columns`."""
     present_at, present = len(out), 0
     out.append(0)
-    for tier, (starts, counts) in enumerate(cells):
+    for tier, tier_cells in enumerate(cells):
+        if type(tier_cells) is StoredCells and tier_cells.row.first == first:
+            present |= 1 << tier
+            tier_cells.copy_to(out, columns)
+            continue
+        starts, counts = tier_cells
         if not starts:
             continue
         present |= 1 << tier
@@ -155,6 +166,30 @@ def decode(data: bytes, since: int = 0, bots: bool = True) -> Row:
         raise RowCorrupt(f"not a row: {error}") from error
 
 
+def decode_lazily(data: bytes) -> Row:
+    """Reads a row whose cells are read when they are asked for: for a flush, which asks for few. Raises as `decode`."""
+    try:
+        head, at = _head(data)
+        first = head[2]
+        if first is None:
+            return decode(data)
+        sections, at = _directory(data, at, first)
+        columns, at = _with_columns(data, at, sections, sections)
+        row = _StoredRow(data, first, columns, at)
+        none = [NO_CELLS] * (data[0] >> 4)
+        people, bots = none, none[:]
+        for section in sections:
+            _, tier, n, start, unit, gap_width, _, begin, _, _, _ = section
+            if gap_width > 1 or start < 0 or start + n * 255 * unit >= END_OF_TIME:
+                _section_cells(columns, at + begin, section)  # raises what it raises
+            elif gap_width and 0 in columns[at + begin : at + begin + n - 1]:
+                raise ValueError("a gap of 0")
+            (bots if section.series else people)[tier] = StoredCells(row, section)
+        return Row(*head, tuple(people), tuple(bots))
+    except _BAD_BYTES as error:
+        raise RowCorrupt(f"not a row: {error}") from error
+
+
 _Head = tuple[int, int, int | None, int | None, int, int, int, int, int, int]
 
 
@@ -189,7 +224,10 @@ def _head(data: bytes) -> tuple[_Head, int]:
 
 
 class _Section(NamedTuple):
-    """One entry of the directory: a tier of a series, and where its columns lie (counted from the first column)."""
+    """One entry of the directory: a tier of a series, and where its columns lie (counted from the first column).
+
+    The entry itself is bytes entry_at to entry_end of the row.
+    """
 
     series: int
     tier: int
@@ -200,6 +238,45 @@ class _Section(NamedTuple):
     count_width: int
     at: int
     end: int
+    entry_at: int
+    entry_end: int
+
+
+class _StoredRow(NamedTuple):
+    """The bytes of a row, its first hit, and what has its columns: from byte `at` on."""
+
+    data: bytes
+    first: int
+    columns: bytes
+    at: int
+
+
+@final
+class StoredCells:
+    """Cells as they lie in the bytes of a row: read each time that they are asked for."""
+
+    __slots__ = ("_section", "row")
+
+    def __init__(self, row: _StoredRow, section: _Section) -> None:
+        self.row = row
+        self._section = section
+
+    @property
+    def oldest(self) -> int:
+        return self._section.start
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        return iter(_section_cells(self.row.columns, self.row.at + self._section.at, self._section))
+
+    def __getitem__(self, index: int) -> tuple[int, ...]:
+        return tuple(self)[index]
+
+    def copy_to(self, out: bytearray, columns: bytearray) -> None:
+        """Writes them as they were, into a row with the same first hit."""
+        data, _, source, at = self.row
+        _, _, _, _, _, _, _, begin, end, entry_at, entry_end = self._section
+        out += data[entry_at:entry_end]
+        columns += source[at + begin : at + end]
 
 
 def _decode_cells(
@@ -207,19 +284,26 @@ def _decode_cells(
 ) -> tuple[tuple[Cells, ...], tuple[Cells, ...]]:
     """Reads both series, from the directory at `at` and the columns after it."""
     sections, at = _directory(data, at, first)
-    size = sections[-1].end if sections else 0
     wanted = _wanted(sections, since, bots) if since or not bots else sections
-    if data[1] & _DEFLATED:
-        columns, at = _inflated(data[at:], size, wanted[-1].end if wanted else 0), 0
-    elif len(data) - at == size:
-        columns = data
-    else:
-        raise ValueError(f"{len(data) - at} bytes of columns, not {size}")
+    columns, at = _with_columns(data, at, sections, wanted)
     none = [NO_CELLS] * (data[0] >> 4)
     cells = none, none[:]
     for section in wanted:
         cells[section.series][section.tier] = _section_cells(columns, at + section.at, section)
     return tuple(cells[0]), tuple(cells[1])
+
+
+def _with_columns(data: bytes, at: int, sections: list[_Section], wanted: list[_Section]) -> tuple[bytes, int]:
+    """Returns bytes that have the columns of the wanted sections, and where in them the first section begins.
+
+    `at` is where the columns begin in the row.
+    """
+    size = sections[-1].end if sections else 0
+    if data[1] & _DEFLATED:
+        return _inflated(data[at:], size, wanted[-1].end if wanted else 0), 0
+    if len(data) - at != size:
+        raise ValueError(f"{len(data) - at} bytes of columns, not {size}")
+    return data, at
 
 
 def _directory(data: bytes, at: int, first: int) -> tuple[list[_Section], int]:
@@ -230,15 +314,26 @@ def _directory(data: bytes, at: int, first: int) -> tuple[list[_Section], int]:
         present = data[at]
         if present >> (data[0] >> 4):
             raise ValueError(f"tiers {present:#x} of {data[0] >> 4}")
-        entries, at = varints(data, at + 1, 3 * present.bit_count())
-        for tier, n, code, base in zip(_BITS[present], entries[::3], entries[1::3], entries[2::3], strict=True):
+        at += 1
+        for tier in _BITS[present]:
+            entry = at
+            n, code = data[at], data[at + 1]
+            if n < 128:
+                at += 2
+            else:
+                (n, code), at = varints(data, at, 2)
+            base = data[at]
+            at += 1
+            if base > 127:
+                (base,), at = varints(data, at - 1, 1)
             if not 0 < n <= MAX_CELLS:
                 raise ValueError(f"{n} buckets in a tier")
             unit, gap_width, count_width = _CODES[code]
             start = (first // unit + unzigzag(base)) * unit
             columns = end
             end += (n - 1) * gap_width + n * count_width
-            sections.append(_Section(series, tier, n, start, unit, gap_width, count_width, columns, end))
+            fields = series, tier, n, start, unit, gap_width, count_width, columns, end, entry, at
+            sections.append(_new(_Section, fields))
     return sections, at
 
 
@@ -267,8 +362,8 @@ def _inflated(packed: bytes, size: int, wanted: int) -> bytes:
     return columns
 
 
-def _section_cells(columns: bytes, at: int, section: _Section) -> Cells:
-    _, _, n, start, unit, gap_width, count_width, _, _ = section
+def _section_cells(columns: bytes, at: int, section: _Section) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    n, start, unit, gap_width, count_width = section[2:7]
     if n == 1:
         starts: tuple[int, ...] = (start,)
     elif gap_width:

@@ -85,6 +85,13 @@ class DimensionUnknown(ClickcurveError):
     title = "unknown dimension"
 
 
+class SwitchedOff(ClickcurveError):
+    """The settings keep nothing of what is asked for; `rule` says which would."""
+
+    status = 404
+    title = "switched off"
+
+
 class ReservationUnknown(ClickcurveError):
     """There is no such reservation, or its windows are over."""
 

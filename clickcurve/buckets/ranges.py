@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from clickcurve.buckets.cells import Cells
 from clickcurve.buckets.ladder import MINUTE_S, Ladder
-from clickcurve.buckets.row import Cells, Row
+from clickcurve.buckets.row import Row
 
 Bucket: TypeAlias = tuple[int, int]  # [start, end)
 

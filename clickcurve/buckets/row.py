@@ -32,19 +32,25 @@ be encoded (it never is: owners only store their own rows).
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from clickcurve.buckets.cells import (
+    NO_CELLS,
+    Cells,
+    cells_since,
+    fold_cells,
+    land_minutes,
+    oldest_start,
+    sum_cells,
+    sum_of_cells,
+)
 from clickcurve.buckets.errors import CountTooLarge, RowCorrupt
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, MINUTE_S, Ladder
 
 MAX_COUNT = 2**127
-
-Cells = tuple[tuple[int, ...], tuple[int, ...]]  # bucket starts, ascending; their counts, each > 0
-NO_CELLS: Cells = ((), ())
 
 
 class Row(NamedTuple):
@@ -143,8 +149,8 @@ def _add_as(row: Row, delta: Delta, mark: int, ladder: Ladder) -> Row:
         row.erased_at,
         row.erased + delta.erased,
         row.erased_bots + delta.erased_bots,
-        _landed(_cells_of(row.people_cells, ladder), people, row.fold_day, ladder),
-        _landed(_cells_of(row.bot_cells, ladder), bots, row.fold_day, ladder),
+        land_minutes(_cells_of(row.people_cells, ladder), people, row.fold_day, ladder),
+        land_minutes(_cells_of(row.bot_cells, ladder), bots, row.fold_day, ladder),
     )
 
 
@@ -153,7 +159,7 @@ def fold(row: Row, fold_day: int, ladder: Ladder) -> Row:
     people, bots = _cells_of(row.people_cells, ladder), _cells_of(row.bot_cells, ladder)
     if fold_day > row.fold_day:
         cuts = ladder.cuts(fold_day)
-        people, bots = _folded(people, cuts, ladder), _folded(bots, cuts, ladder)
+        people, bots = fold_cells(people, cuts, ladder), fold_cells(bots, cuts, ladder)
     elif people is row.people_cells and bots is row.bot_cells:
         return row
     return row._replace(fold_day=max(fold_day, row.fold_day), people_cells=people, bot_cells=bots)
@@ -190,8 +196,8 @@ def merge(rows: Iterable[Row], ladder: Ladder) -> Row:
         max(row.erased_at for row in folded),
         sum(row.erased for row in folded),
         sum(row.erased_bots for row in folded),
-        _summed([row.people_cells for row in folded]),
-        _summed([row.bot_cells for row in folded]),
+        sum_cells([row.people_cells for row in folded]),
+        sum_cells([row.bot_cells for row in folded]),
     )
 
 
@@ -201,15 +207,18 @@ def forget(row: Row, fold_day: int, days: int) -> Row:
     fold_day is the last of those days. The opening stays. The row must have all of its buckets.
     """
     before = (fold_day - days + 1) * DAY_S
-    if all(starts[0] >= before for starts, _ in (*row.people_cells, *row.bot_cells) if starts):
+    oldest_of_tiers = map(oldest_start, (*row.people_cells, *row.bot_cells))
+    if all(start is None or start >= before for start in oldest_of_tiers):
         return row
-    people, bots = (tuple(_since(cells, before) for cells in series) for series in (row.people_cells, row.bot_cells))
+    people, bots = (
+        tuple(cells_since(cells, before) for cells in series) for series in (row.people_cells, row.bot_cells)
+    )
     oldest = min((starts[0] for starts, _ in (*people, *bots) if starts), default=None)
     return row._replace(
         first=None if oldest is None else max(row.first or 0, oldest),
         last=None if oldest is None else row.last,
-        lifetime=row.opening + _sum_of_counts(people),
-        bots=_sum_of_counts(bots),
+        lifetime=row.opening + sum_of_cells(people),
+        bots=sum_of_cells(bots),
         people_cells=people,
         bot_cells=bots,
     )
@@ -222,12 +231,16 @@ def next_due(row: Row, ladder: Ladder, days: int | None = None) -> int | None:
     """
     found = []
     for cells in (row.people_cells, row.bot_cells):
-        for tier, (starts, _) in enumerate(cells):
-            due = ladder.folds_at(tier, starts[0]) if starts else None
+        for tier, start in enumerate(map(oldest_start, cells)):
+            if start is None:
+                continue
+            due = ladder.folds_at(tier, start)
             if due is not None:
+                if due <= row.fold_day + 1:
+                    return due  # nothing is due on the day that the row is folded to
                 found.append(due)
-            if starts and days is not None:
-                found.append(starts[0] // DAY_S + days)
+            if days is not None:
+                found.append(start // DAY_S + days)
     return min(found, default=None)
 
 
@@ -236,7 +249,7 @@ def check(row: Row, ladder: Ladder) -> list[str]:
     if not 0 <= row.fold_day < END_OF_TIME // DAY_S:
         return [f"fold_day is {row.fold_day}"]
     broken = []
-    people, bots = _sum_of_counts(row.people_cells), _sum_of_counts(row.bot_cells)
+    people, bots = sum_of_cells(row.people_cells), sum_of_cells(row.bot_cells)
     if row.lifetime != row.opening + people:
         broken.append(f"lifetime is {row.lifetime}, but opening {row.opening} + buckets {people}")
     if row.bots != bots:
@@ -309,91 +322,3 @@ def _require_fits(*sums: int) -> None:
         raise CountTooLarge(f"a row cannot hold {largest}: the largest count is 2**127", value=largest)
     if min(sums) < 0:
         raise ValueError(f"a sum of {min(sums)}")
-
-
-def _landed(cells: tuple[Cells, ...], minutes: Mapping[int, int], fold_day: int, ladder: Ladder) -> tuple[Cells, ...]:
-    """Returns the cells with the minutes' counts added, each in the tier that holds it."""
-    if not minutes:
-        return cells
-    cuts = ladder.cuts(fold_day)
-    more: dict[int, dict[int, int]] = {}
-    for t, count in minutes.items():
-        tier = 0 if t >= cuts[0] else ladder.tier_of(t, fold_day)
-        start = ladder.tiers[tier].start(t)
-        of_tier = more.setdefault(tier, {})
-        of_tier[start] = of_tier.get(start, 0) + count
-    landed = list(cells)
-    for tier, of_tier in more.items():
-        landed[tier] = _added(landed[tier], of_tier)
-    return tuple(landed)
-
-
-def _added(cells: Cells, more: Mapping[int, int]) -> Cells:
-    """Returns the cells with more[start] added to each bucket."""
-    starts, counts = list(cells[0]), list(cells[1])
-    for start in sorted(more):
-        at = bisect_left(starts, start)
-        if at < len(starts) and starts[at] == start:
-            counts[at] += more[start]
-        else:
-            starts.insert(at, start)
-            counts.insert(at, more[start])
-    return tuple(starts), tuple(counts)
-
-
-def _folded(cells: tuple[Cells, ...], cuts: tuple[int, ...], ladder: Ladder) -> tuple[Cells, ...]:
-    """Carries what each tier no longer holds into the next, finest first."""
-    folded = []
-    carried: Cells = NO_CELLS
-    for tier, cut, (starts, counts) in zip(ladder.tiers, cuts, cells, strict=True):
-        if carried[0]:
-            coarse: dict[int, int] = dict(zip(starts, counts, strict=True))
-            for start, count in zip(tier.starts(carried[0]), carried[1], strict=True):
-                coarse[start] = coarse.get(start, 0) + count
-            starts, counts = tuple(coarse), tuple(coarse.values())
-        if not starts or starts[0] >= cut:
-            carried = NO_CELLS
-            folded.append((starts, counts))
-        else:
-            kept = bisect_left(starts, cut)
-            carried = starts[:kept], counts[:kept]
-            folded.append((starts[kept:], counts[kept:]))
-    return tuple(folded)
-
-
-def _since(cells: Cells, before: int) -> Cells:
-    starts, counts = cells
-    at = bisect_left(starts, before)
-    return starts[at:], counts[at:]
-
-
-def _summed(rows: list[tuple[Cells, ...]]) -> tuple[Cells, ...]:
-    """Sums several rows' cells tier by tier, all rows at once."""
-    return tuple([_sum_of_cells([cells for cells in tier if cells[0]]) for tier in zip(*rows, strict=True)])
-
-
-def _sum_of_cells(several: list[Cells]) -> Cells:
-    """Sums cells of one tier, none of them empty.
-
-    Cells with the same starts, as owners of a busy link have them, are summed column by column: a quarter of the time.
-    """
-    alike: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-    for starts, counts in several:
-        alike.setdefault(starts, []).append(counts)
-    columns = [
-        (starts, counts[0] if len(counts) == 1 else tuple(map(sum, zip(*counts, strict=True))))
-        for starts, counts in alike.items()
-    ]
-    if len(columns) < 2:
-        return columns[0] if columns else NO_CELLS
-    sums = dict(zip(*columns[0], strict=True))
-    get = sums.get
-    for starts, counts in columns[1:]:
-        for start, count in zip(starts, counts, strict=True):
-            sums[start] = get(start, 0) + count
-    starts = tuple(sorted(sums))
-    return starts, tuple(map(sums.__getitem__, starts))
-
-
-def _sum_of_counts(cells: tuple[Cells, ...]) -> int:
-    return sum(sum(counts) for _, counts in cells)

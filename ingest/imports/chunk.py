@@ -4,7 +4,7 @@ A body is NDJSON, or a JSON array, of three kinds of objects, which may be mixed
 
     {"key", "ts", "count", "bot"}     hits of one minute, summed; with the fields of words, if they say the same
     {"key", "opening"}                a count without dates
-    {"key", "total", "buckets", ...}  a link's past, see history_line.py
+    {"key", "total", "buckets", ...}  a link's past, see history_line.py; with "group" for "key" a group's
 
 What breaks a rule is refused one by one, with the reason; the rest counts, and the offset in the source moves on.
 """
@@ -20,7 +20,7 @@ from msgspec import Meta, Raw
 
 from clickcurve.buckets.errors import BodyUnreadable, HitRejected
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.keys import is_key
+from clickcurve.keys import group_key, is_key
 from clickcurve.problem import shown
 from ingest.batch import Counts, SourceStep
 from ingest.hit import COUNT_MAX, HIT_RULE, AnyHit, FullHit, RawHits, WordyHit
@@ -100,6 +100,7 @@ class _ObjectFields(msgspec.Struct, gc=False, eq=False):
     total: Raw = ABSENT
     opening: Raw = ABSENT
     buckets: Raw = ABSENT
+    group: Raw = ABSENT
 
 
 _encoder = msgspec.json.Encoder()
@@ -194,7 +195,8 @@ class ChunkReader:
             sums.refuse(error)
             return
         if "ts" not in found and not _OF_HISTORY.isdisjoint(found):
-            yield from self._read_history(value, found.get("total"), sums)
+            # Hits of a group are those of links, which have lines of their own: they are counted once in a receipt.
+            yield from self._read_history(value, None if "group" in found else found.get("total"), sums)
         else:
             sums.add(RawHits(odd=[_dated_hit(value)]), _is_bot)
 
@@ -203,6 +205,9 @@ class ChunkReader:
             history = yield from history_steps(value, sums.moment, self._ladder, self._wide)
         except HitRejected as error:
             sums.refuse(error, total if isinstance(total, int) and total > 0 else 1, "history")
+            return
+        if history.is_group:
+            sums.add_group_history(group_key(history.key), history.people, history.bots, history.words)
         else:
             sums.add_history(history.key, history.people, history.bots, history.opening, history.words)
 

@@ -1,4 +1,4 @@
-"""A link's past in one line of JSON, from another product or from an export of this one.
+"""A link's or group's past in one line of JSON, from another product or an export of this one.
 
     {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...],
      "by": {"ref": [[start, end, {"news.example": 3}, other, slack], ...]}}
@@ -13,6 +13,9 @@ its start. A line counts whole or not at all.
 
 `by` has the breakdown: buckets as `clickcurve.buckets.breakdowns` has them, each of which lands where it was. No
 dimension may hold more hits than the line's buckets.
+
+`{"group": NAME, ...}` instead of a key is the past of a group. It has no opening, for a group counts hits as they are
+accepted; and nothing of it is in links, which have lines of their own.
 
 The row's first and last hit bound when its hits were. So where a line does not say its own, the first hit is taken to
 be in the first minute of the first bucket, and the last hit in the last minute of the last one.
@@ -29,17 +32,19 @@ import msgspec
 from clickcurve.buckets.breakdowns.breakdown import CUT_OFF, CUT_SLACK
 from clickcurve.buckets.errors import HitRejected, SettingInvalid
 from clickcurve.buckets.ladder import HOUR_S, Ladder, fold_day
-from clickcurve.keys import require_key
+from clickcurve.keys import GROUP_RULE, require_key
 from clickcurve.problem import shown
 from clickcurve.times import iso_seconds
 from ingest.hit import Moment, minute_start, ts_of
 from ingest.words.dimensions import BOT, DIMENSION_RULE, dimensions_of
 from ingest.words.text import VALUE_BYTES, cut, text_of
+from ingest.words.visitor import require_group
 
 MAX_COUNT = 10**15  # of one number in a line
 _STEP_BUCKETS = 512
 BY_RULE = "lists of [start of an hour, end, {value: count}, other, slack], slack no more than other"
 BUCKETS_RULE = "a list of [start, end, people, bots], in order, without overlap"
+SUBJECT_RULE = "a key, or a group"
 
 _When = int | float | str
 
@@ -54,7 +59,8 @@ class Wide(StrEnum):
 class HistoryLine(msgspec.Struct):
     """A line as it is written. Times are epoch seconds or ISO 8601."""
 
-    key: str
+    key: str | None = None
+    group: str | None = None
     total: int | None = None
     bots: int | None = None
     first_hit: _When | None = None
@@ -65,10 +71,11 @@ class HistoryLine(msgspec.Struct):
 
 
 @dataclass(slots=True)
-class LinkHistory:
+class History:
     """What a line adds: minute start -> count (> 0) of people and of bots, and the opening.
 
-    words: (dimension, start of an hour, value, count) of the breakdown, as BreakdownDelta has them.
+    key: that of a link, or the name of a group. words: (dimension, start of an hour, value, count) of the breakdown, as
+    BreakdownDelta has them.
     """
 
     key: str
@@ -76,6 +83,7 @@ class LinkHistory:
     people: dict[int, int] = field(default_factory=dict)
     bots: dict[int, int] = field(default_factory=dict)
     words: list[tuple[str, int, str, int]] = field(default_factory=list)
+    is_group: bool = False
 
     def add(self, minute: int, people: int, bots: int) -> None:
         if people:
@@ -111,7 +119,7 @@ _decoder = msgspec.json.Decoder(HistoryLine)
 
 def history_steps(
     line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.refuse
-) -> Generator[None, None, LinkHistory]:
+) -> Generator[None, None, History]:
     """Returns the past in a line; raises HitRejected if any part of it cannot be kept as it is.
 
     A line of 1 MiB has 45,000 buckets and takes 0.2 s: it yields now and then, for others to run.
@@ -120,9 +128,12 @@ def history_steps(
         values = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HitRejected(f"not a line of history: {error}", field="history", value=shown(line)) from None
-    key = require_key(values.key, HitRejected)
+    key = _name_of(values)
     buckets = yield from _bucket_steps(values, moment, ladder, wide)
-    history = LinkHistory(key, _opening(values, buckets))
+    history = History(key, _opening(values, buckets), is_group=values.group is not None)
+    if history.is_group and history.opening:
+        detail = f"a group has no counts without dates, and this one has {history.opening}"
+        raise HitRejected(detail, field="opening", value=history.opening, rule="groups count hits as they are accepted")
     seen = [bucket for bucket in buckets if bucket.people or bucket.bots]
     first, last = _when("first_hit", values.first_hit), _when("last_hit", values.last_hit)
     for number, bucket in enumerate(seen, 1):
@@ -139,8 +150,19 @@ def history_steps(
     return history
 
 
+def _name_of(values: HistoryLine) -> str:
+    """Returns the key of a line's link, or its group; raises HitRejected unless it is about just one."""
+    if values.group is None:
+        return require_key(values.key, HitRejected)
+    if values.key is not None:
+        detail = "a line is about a link or about a group, not both"
+        raise HitRejected(detail, field="group", value=shown(values.group), rule=SUBJECT_RULE)
+    require_group(values.group, "group", GROUP_RULE)
+    return values.group
+
+
 def _word_steps(
-    history: LinkHistory, by: Mapping[str, Sequence[tuple[_When, _When, dict[str, int], int, int]]], moment: Moment
+    history: History, by: Mapping[str, Sequence[tuple[_When, _When, dict[str, int], int, int]]], moment: Moment
 ) -> Generator[None, None, None]:
     """Adds a breakdown; raises HitRejected for one that cannot be."""
     try:
@@ -167,7 +189,7 @@ def _word_steps(
             raise HitRejected(detail, field="by", value=recorded, rule="no more than the buckets have")
 
 
-def _add_bucket(history: LinkHistory, bucket: _Bucket, at: int, until: int) -> None:
+def _add_bucket(history: History, bucket: _Bucket, at: int, until: int) -> None:
     """Adds a bucket at the minute `at`; one of several hits at `until`, if that is later."""
     people, bots = bucket.people, bucket.bots
     if until > at and people + bots > 1:
@@ -213,7 +235,9 @@ def _opening(values: HistoryLine, buckets: Sequence[_Bucket]) -> int:
     """Returns the count without dates; raises HitRejected if the line's sums disagree."""
     people, bots = sum(bucket.people for bucket in buckets), sum(bucket.bots for bucket in buckets)
     if values.total is None and values.opening is None and values.buckets is None:
-        raise HitRejected("nothing to count", field="history", value=values.key, rule="a total, an opening or buckets")
+        raise HitRejected(
+            "nothing to count", field="history", value=values.key or values.group, rule="a total, an opening or buckets"
+        )
     if values.bots is not None and _count("bots", values.bots) != bots:
         raise HitRejected(
             f"bots is {values.bots}, its buckets hold {bots}",

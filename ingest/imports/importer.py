@@ -291,12 +291,13 @@ class Importer:
 
 
 def kind_of(begin: bytes) -> SourceKind:
-    """Tells history from a log: its first line is an object with a key."""
+    """Tells history from a log: its first line is an object with a key, or with a group."""
     try:
         first = msgspec.json.decode(begin.lstrip().partition(b"\n")[0])
     except (msgspec.DecodeError, UnicodeDecodeError):
         return SourceKind.log
-    return SourceKind.history if isinstance(first, dict) and "key" in first else SourceKind.log
+    is_history = isinstance(first, dict) and ("key" in first or "group" in first)
+    return SourceKind.history if is_history else SourceKind.log
 
 
 def _likeness(stream: Stream, kept: KeptOffset) -> Likeness:

@@ -43,12 +43,13 @@ class Appends(Protocol):
 class Group:
     """The requests that are committed together.
 
-    keys: of the single hits, which share one future. batches: each with whether it is visible, and its future.
+    keys: of the single hits, which share one future. batches: each with whether it is visible, and its future; None for
+    a single hit with words or another time, which shares that one as well.
     """
 
     keys: list[str] = field(default_factory=list)
     singles_done: asyncio.Future[None] | None = None
-    batches: list[tuple[Batch, bool, asyncio.Future[None]]] = field(default_factory=list)
+    batches: list[tuple[Batch, bool, asyncio.Future[None] | None]] = field(default_factory=list)
     payloads: list[bytes] = field(default_factory=list)  # those of the batches
     payload_bytes: int = 0
 
@@ -56,7 +57,7 @@ class Group:
         return len(self.keys) + len(self.batches)
 
     def futures(self) -> list[asyncio.Future[None]]:
-        waiting = [done for _, _, done in self.batches]
+        waiting = [done for _, _, done in self.batches if done is not None]
         return [self.singles_done, *waiting] if self.singles_done is not None else waiting
 
 
@@ -88,34 +89,40 @@ class GroupCommit:
         self._idle: list[asyncio.Future[None]] = []  # waiting for the commit under way, in order
 
     # --- joining -------------------------------------------------------------------------------------------------
-    def add_single(self, key: str) -> asyncio.Future[None]:
-        """Adds one person's hit now; returns the future that all single hits of a group share."""
+    def add_single(self, hit: str | Batch) -> asyncio.Future[None]:
+        """Adds one person's hit now by its key, or another hit as a batch; returns the future that these share."""
         group = self._group
+        if isinstance(hit, Batch):
+            self._add(hit, False, None)
+        elif len(group.keys) >= WAITING_SINGLES:
+            raise JournalBehind(f"{WAITING_SINGLES} hits are waiting for the disk; try again in a second")
+        else:
+            group.keys.append(hit)
         done = group.singles_done
         if done is None:
             done = group.singles_done = asyncio.get_running_loop().create_future()
-        elif len(group.keys) >= WAITING_SINGLES:
-            raise JournalBehind(f"{WAITING_SINGLES} hits are waiting for the disk; try again in a second")
-        group.keys.append(key)
         if not self._armed:
             self._arm()
         return done
 
     def add_batch(self, batch: Batch, visible: bool) -> asyncio.Future[None]:
         """Adds a batch; returns its future. `visible` goes with it to `committed`."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._add(batch, visible, done)
+        if not self._armed:
+            self._arm()
+        return done
+
+    def _add(self, batch: Batch, visible: bool, done: asyncio.Future[None] | None) -> None:
         payload = encode_batch(batch)
         group = self._group
         if group.payload_bytes and group.payload_bytes + len(payload) > WAITING_BYTES:
             raise JournalBehind(
                 f"{group.payload_bytes} bytes of batches are waiting for the disk; try again in a second"
             )
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         group.batches.append((batch, visible, done))
         group.payloads.append(payload)
         group.payload_bytes += len(payload)
-        if not self._armed:
-            self._arm()
-        return done
 
     # --- committing ----------------------------------------------------------------------------------------------
     def _arm(self) -> None:

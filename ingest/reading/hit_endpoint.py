@@ -2,7 +2,8 @@
 
 A web framework's routing and validation cost more than a hit, so the server calls `HitRoutes` in front of it for
 every path that `serves` says yes to; all methods of those paths are answered here. One hit now, by path or by a JSON
-object with nothing but a key, goes to the owner without a batch and is answered with constant bytes.
+object with nothing but a key, goes to the owner without a batch and is answered with constant bytes. Most of those do
+not even come here: a connection that knows the head of such a request already asks for `single` and `counted` alone.
 
 All others take one way: the bytes of a body become hits as read (`body.py`), these are judged (`ingest/hit.py`) and
 summed (`request_sums.py`), the sums become a batch for the owner, and its answer makes the receipt (`receipt.py`).
@@ -11,7 +12,8 @@ summed (`request_sums.py`), the sums become a batch for the owner, and its answe
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from asyncio import Future
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Protocol
 
 from clickcurve.asgi import FIELDS, Answer, Message, Receive, Scope, Send, answer, close_unanswered
@@ -54,7 +56,7 @@ HIT = b"/v1/hits/"
 _ODD = frozenset((b"transfer-encoding", b"content-encoding", b"idempotency-key", b"expect"))
 _PLAIN_PATH = re.compile(rb"/v1/hits/[!-$&-.0-~]{1,256}").fullmatch
 _JSON = b"application/json"
-_ONE_COUNTED = answer(200, ONE_COUNTED)
+COUNTED = answer(200, ONE_COUNTED)
 
 Counting = Awaitable[frozenset[str]] | Awaitable[None]
 
@@ -63,7 +65,7 @@ class HitIntake(Protocol):
     """What counts the hits: the owner."""
 
     async def accept(self, batch: Batch) -> frozenset[str]: ...
-    def accept_one(self, key: str) -> Awaitable[None]: ...
+    def accept_one(self, hit: str | Batch) -> Future[None]: ...
 
 
 class _Request:
@@ -136,12 +138,12 @@ class HitRoutes:
             if scope["method"] == "POST":
                 path: bytes = scope["raw_path"]
                 headers = scope.get(FIELDS) or dict(scope["headers"])
-                if not _ODD.isdisjoint(headers):
+                if not is_plain(headers):
                     pass
                 elif len(path) > len(HIT):
                     if headers.get(b"content-length", b"0") == b"0" and _PLAIN_PATH(path) and not scope["query_string"]:
                         counting = self.intake.accept_one(path[len(HIT) :].decode("ascii"))
-                elif len(path) == len(HITS) and _is_short_json(headers):
+                elif len(path) == len(HITS) and is_short_json(headers):
                     first = await receive()
                     counting = self._count_one(first)
             if counting is not None:
@@ -150,32 +152,39 @@ class HitRoutes:
                     await self._duplicate(counted_before).send(send)
                     return
                 self.counters.singles += 1
-                await send(_ONE_COUNTED.start)
-                await send(_ONE_COUNTED.body)
+                await send(COUNTED.start)
+                await send(COUNTED.body)
                 return
         except ClickcurveError as error:
-            await self._fail(error, send)
+            await self.fail(error, send)
             return
         await self._answer(scope, receive, send, first)
 
     def _count_one(self, message: Message) -> Counting | None:
         """Starts to count a body that is one plain or full hit; returns None for any other."""
         body = message.get("body", b"")
-        if message.get("more_body", False) or not body.startswith(b"{") or len(body) > self._room.body_bytes:
+        hit = None if message.get("more_body", False) else self.single(body, with_id=True)
+        if hit is None:
+            return None
+        return self.intake.accept(hit) if isinstance(hit, Batch) and hit.identified else self.intake.accept_one(hit)
+
+    def single(self, body: bytes, with_id: bool = False) -> str | Batch | None:
+        """Reads a body that is one hit which counts once: its key if that is all, else a batch; None for any other."""
+        if not body.startswith(b"{") or len(body) > self._room.body_bytes:
             return None
         hit = read_one(body)
         if not isinstance(hit, PlainHit):
-            return None if hit is None else self._count_full(hit)
+            return None if hit is None or not (hit.id is None or with_id) else self._full(hit)
         if hit.count != 1:
             return None
         if hit.ts == NO_TIME:
-            return self.intake.accept_one(hit.key)
+            return hit.key
         moment = self._moment()
         if not moment.late_before <= hit.ts <= moment.latest:
             return None
-        return self.intake.accept(Batch({minute_start(hit.ts): {hit.key: 1}}, {}, [], {}, None))
+        return Batch({minute_start(hit.ts): {hit.key: 1}}, {}, [], {}, None)
 
-    def _count_full(self, raw: FullHit) -> Counting | None:
+    def _full(self, raw: FullHit) -> Batch | None:
         moment = self._moment()
         try:
             hit = hit_of(raw, moment, self._is_bot, self._reader)
@@ -185,7 +194,7 @@ class HitRoutes:
             return None
         if type(raw) is WordyHit:
             count_ignored([raw], self._reader, self.counters.ignored)
-        return self.intake.accept(batch_of(hit))
+        return batch_of(hit)
 
     def _duplicate(self, ids: frozenset[str]) -> Answer:
         """Returns the answer to one hit whose id was counted before."""
@@ -209,7 +218,7 @@ class HitRoutes:
             self.counters.disconnected += 1
             return
         except ClickcurveError as error:
-            await self._fail(error, send, request)
+            await self.fail(error, send, request)
             return
         finally:
             self._room.release(request.body)
@@ -217,7 +226,8 @@ class HitRoutes:
             self._count_rejected(found.status)
         await found.send(send)
 
-    async def _fail(self, error: ClickcurveError, send: Send, request: _Request | None = None) -> None:
+    async def fail(self, error: ClickcurveError, send: Send, request: _Request | None = None) -> None:
+        """Answers a request whose hits were refused; closes its connection if nobody knows whether they count."""
         if isinstance(error, JournalUnknown):
             self.counters.unanswered += 1
             await close_unanswered(send)
@@ -258,7 +268,7 @@ class HitRoutes:
             if request.name is None:
                 await self.intake.accept_one(key)
                 self.counters.singles += 1
-                return _ONE_COUNTED
+                return COUNTED
             sums.add_hit(Hit(key, minute_start(sums.moment.now), 1, None, False))
         return await self._settle(sums)
 
@@ -295,7 +305,12 @@ class HitRoutes:
         return answer(receipt.status, receipt.encode())
 
 
-def _is_short_json(headers: dict[bytes, bytes]) -> bool:
+def is_plain(headers: Mapping[bytes, bytes]) -> bool:
+    """Tells whether no header makes a request more than one plain hit."""
+    return _ODD.isdisjoint(headers)
+
+
+def is_short_json(headers: Mapping[bytes, bytes]) -> bool:
     """Tells whether the headers announce JSON of less than 10,000 bytes."""
     return 0 < len(headers.get(b"content-length", b"")) < 5 and headers.get(b"content-type", _JSON) == _JSON
 

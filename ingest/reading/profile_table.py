@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 
@@ -69,9 +69,18 @@ class SaidSums:
 
     def add_groups(self, hit: Hit) -> None:
         """Adds a hit to its groups."""
+        self.group_sums().add(hit)
+
+    def group_sums(self) -> GroupSums:
+        """Returns the sums of groups, made when the first hit of one comes."""
         if self.groups is None:
             self.groups = GroupSums()
-        self.groups.add(hit)
+        return self.groups
+
+    def add_past(self, key: str, words: Iterable[tuple[str, int, str, int]]) -> None:
+        """Adds what is known of a past: dimension, start of an hour, value, count."""
+        for dimension, hour, value, count in words:
+            self.words[hour][Profile((dimension,), (value,))][key] += count
 
     def words_by_number(self, numbers: dict[Profile, int]) -> Words:
         """Returns the words, with profiles by number: those that are new get the next ones."""
@@ -109,6 +118,25 @@ class GroupSums:
         for group, visitor in hit.visitors[1:]:
             self.said.visitors[_day_start(hit.minute)][group].append(visitor)
 
+    def add_past(
+        self,
+        group: str,
+        people: Mapping[int, int],
+        bots: Mapping[int, int],
+        words: Iterable[tuple[str, int, str, int]],
+    ) -> None:
+        """Adds what is known of a group's past: minute start -> count, and words as of a link."""
+        add_past_counts(self.people, group, people)
+        add_past_counts(self.bots, group, bots)
+        self.said.add_past(group, words)
+
+
+def add_past_counts(counts: Counts, key: str, past: Mapping[int, int]) -> None:
+    """Adds minute start -> count of one key to counts."""
+    for minute, count in past.items():
+        cell = counts.setdefault(minute, {})
+        cell[key] = cell.get(key, 0) + count
+
 
 def _day_start(t: int) -> int:
     return t - t % DAY_S
@@ -142,7 +170,7 @@ def made_batch(people: Counts, bots: Counts, said: SaidSums, name: str | None, w
     if not (numbers or groups or any(type(one) is WordyIdentified for one in ids)):
         return Batch(people, bots, ids, {}, None)
     places: dict[tuple[str, ...], int] = {}
-    profiles = [(places.setdefault(names, len(places)), values, unknown) for names, values, unknown in numbers]
+    profiles = [(places.setdefault(names, len(places)), values, known) for names, values, known in numbers]
     wordy = [one if type(one) is WordyIdentified else WordyIdentified(one.id, one.people, one.bots) for one in ids]
     return WordyBatch(people, bots, wordy, {}, None, {}, list(places), profiles, words, groups)
 

@@ -37,13 +37,14 @@ from ingest.reading.counters import IngestCounters, class_of_rule, refusal_class
 from ingest.reading.profile_table import (
     CellsByProfile,
     SaidSums,
+    add_past_counts,
     count_ignored,
     made_batch,
     said_by,
     said_by_agents,
 )
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt
-from ingest.words.profile import NO_DIMENSIONS, Profile, ProfileReader
+from ingest.words.profile import NO_DIMENSIONS, ProfileReader
 from ingest.words.visitor import visitor_hash, who_of
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
@@ -256,14 +257,23 @@ class RequestSums:
 
         words: dimension, start of an hour, value, count.
         """
-        for dimension, hour, value, count in words:
-            self._said.words[hour][Profile((dimension,), (value,))][key] += count
-        for counts, past in ((self._people, people), (self._bots, bots)):
-            for minute, count in past.items():
-                cell = counts.setdefault(minute, {})
-                cell[key] = cell.get(key, 0) + count
+        self._said.add_past(key, words)
+        add_past_counts(self._people, key, people)
+        add_past_counts(self._bots, key, bots)
         if opening:
             self._openings[key] = self._openings.get(key, 0) + opening
+        self._hits += 1
+        self._check_values()
+
+    def add_group_history(
+        self,
+        stored: str,
+        people: Mapping[int, int],
+        bots: Mapping[int, int],
+        words: Sequence[tuple[str, int, str, int]],
+    ) -> None:
+        """Adds the same of a group, by its stored key; no link and no receipt has these hits."""
+        self._said.group_sums().add_past(stored, people, bots, words)
         self._hits += 1
         self._check_values()
 

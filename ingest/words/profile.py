@@ -36,12 +36,12 @@ class Profile(NamedTuple):
     """A value for each dimension that was counted when the hit came.
 
     "" where none is given. It names them itself, because they may be others after a restart, when the journal is read.
-    unknown: visitors are counted, and the hit does not say enough to tell its visitor from others.
+    known: visitors are counted, and the hit says enough to tell its visitor from others.
     """
 
     dimensions: tuple[str, ...]
     values: tuple[str, ...]
-    unknown: bool = False
+    known: bool = False
 
 
 class WordFields(NamedTuple):
@@ -92,7 +92,7 @@ class ProfileReader:
         self._given = tuple(dimensions)
         self.dimensions = tuple(name for name in dimensions if name != BOT)
         self.salts = salts if self.dimensions else None
-        self._says_nothing = Profile(self.dimensions, ("",) * len(self.dimensions))
+        self._says_nothing = Profile(self.dimensions, ("",) * len(self.dimensions), known=True)
         self._with_known_visitor: dict[Profile, Profile] = {}
         self._country_of = country_of
         self._own_hosts = own_hosts
@@ -193,7 +193,7 @@ class ProfileReader:
         if self._divided.isdisjoint(found):
             return None
         values = tuple([cut(found.get(name, "")) for name in self.dimensions])
-        return Profile(self.dimensions, values, self.salts is not None)
+        return Profile(self.dimensions, values)
 
     def with_known_visitor(self, profile: Profile | None) -> Profile:
         """Returns the profile of a hit whose visitor is known; None: it says nothing else."""
@@ -203,7 +203,7 @@ class ProfileReader:
         if found is None:
             if len(self._with_known_visitor) >= PROFILES_KEPT:
                 self._with_known_visitor.clear()
-            found = self._with_known_visitor[profile] = profile._replace(unknown=False)
+            found = self._with_known_visitor[profile] = profile._replace(known=True)
         return found
 
     def _country_of_address(self, value: object) -> str:

@@ -12,12 +12,12 @@ from hashlib import blake2b
 
 from clickcurve.buckets.breakdowns.visitors import HASH_BYTES
 from clickcurve.buckets.errors import HitRejected
+from clickcurve.keys import GROUP_BYTES
 from clickcurve.problem import shown
 from ingest.words.text import text_of
 
 VISITOR_RULE = "1 to 128 visible ASCII characters"
 GROUPS = 4
-GROUP_BYTES = 64
 GROUPS_RULE = f"a list of at most {GROUPS} names of 1 to {GROUP_BYTES} bytes"
 VISITOR_PATTERN = r"^[!-~]{1,128}\Z"
 # Names that certainly are good; others may be, and are looked at one by one.
@@ -36,8 +36,13 @@ def require_groups(value: object) -> None:
     if not isinstance(value, list) or len(value) > GROUPS:
         raise HitRejected("groups is not such a list", field="groups", value=shown(value), rule=GROUPS_RULE)
     for name in value:
-        if not text_of(name, "groups", GROUPS_RULE, GROUP_BYTES):
-            raise HitRejected("a group's name is empty", field="groups", value="", rule=GROUPS_RULE)
+        require_group(name, "groups", GROUPS_RULE)
+
+
+def require_group(name: object, field: str, rule: str) -> None:
+    """Raises HitRejected unless a value of this field is a name of a group."""
+    if not text_of(name, field, rule, GROUP_BYTES):
+        raise HitRejected("a group's name is empty", field=field, value="", rule=rule)
 
 
 def who_of(visitor: str | None, address: str | None, agent: str | None) -> str | None:

@@ -24,7 +24,7 @@ from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, CappedLadder
 from clickcurve.buckets.breakdowns.check import BOT
 from clickcurve.buckets.breakdowns.visitors import VisitorDays
 from clickcurve.buckets.ladder import END_OF_TIME, MINUTE_S
-from clickcurve.buckets.ranges import total
+from clickcurve.buckets.ranges import Bots, between, total
 from query.breakdowns.rest import DividedRow, series_of
 from query.grid import Grid, PointState
 
@@ -188,13 +188,24 @@ def _on_edges_of_both(found: DividedRow, grid: Grid) -> Grid:
 
 @dataclass(frozen=True, slots=True)
 class VisitorAnswer:
-    """The visitors of each day, or kept bucket of days, and their sum."""
+    """The visitors of each day, or kept bucket of days, and their sum.
+
+    unknown  people's hits of these days that do not tell whose they are: they said too little, or nothing.
+    """
 
     days: list[VisitorSpan]
     sum: VisitorDays
+    unknown: int
 
 
 def list_visitors(found: DividedRow, span: tuple[int, int] | None, capped: CappedLadder) -> VisitorAnswer:
     """Returns the visitors of the days that a range touches, None for the whole life."""
     days = visitors_between(found.breakdown, *(span or (0, END_OF_TIME)), capped)
-    return VisitorAnswer(days, visitor_days(days))
+    if span is None:
+        counted, known = found.row.lifetime, visitor_days(days).known
+    else:
+        start, end = found.whole_days(*span)
+        counted = sum(between(found.row, (start, end), Bots.exclude))
+        known = visitor_days(visitors_between(found.breakdown, start, end, capped)).known
+    # Of rows of different moments the visitors' hits may be the newer ones.
+    return VisitorAnswer(days, visitor_days(days), max(0, counted - known))

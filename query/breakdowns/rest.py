@@ -16,7 +16,7 @@ from typing import NamedTuple
 from clickcurve.buckets.breakdowns.answers import recorded_between
 from clickcurve.buckets.breakdowns.breakdown import Breakdown
 from clickcurve.buckets.breakdowns.check import BOT, common_span
-from clickcurve.buckets.ladder import END_OF_TIME, Ladder
+from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, Ladder
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Row
 
@@ -51,6 +51,10 @@ class DividedRow:
         if start >= end:
             return start, end
         return common_span(start, end, self.row.fold_day, self.of_breakdown, self.ladder)
+
+    def whole_days(self, start: int, end: int) -> tuple[int, int]:
+        """Returns the shortest span of whole UTC days around [start, end) that cuts no kept bucket."""
+        return self.whole_span(start - start % DAY_S, end + -end % DAY_S) if start < end else (start, end)
 
     def is_edge(self, t: int) -> bool:
         """Returns whether a kept bucket begins at t, in both."""

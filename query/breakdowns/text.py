@@ -78,9 +78,7 @@ def value_curve_csv(curve: ValueCurve) -> bytes:
 def visitors_json(key: str | None, answer: VisitorAnswer) -> bytes:
     """Returns the answer to `GET /v1/links/{key}/visitors`."""
     days = [{"start": day.start, "end": day.end, **_of_visitors("visitors", day.visitors)} for day in answer.days]
-    return compact(
-        {"key": key, **_of_visitors("visitor_days", answer.sum), "days": days, "unknown": answer.sum.unknown}
-    )
+    return compact({"key": key, **_of_visitors("visitor_days", answer.sum), "days": days, "unknown": answer.unknown})
 
 
 def _of_visitors(name: str, visitors: VisitorDays) -> dict[str, Any]:

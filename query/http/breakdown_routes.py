@@ -1,16 +1,23 @@
-"""The routes of breakdowns, for a server that divides hits by any dimension: values, one value along time, visitors."""
+"""The routes of breakdowns: values, one value along time, visitors; and what they say where those are switched off."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Request, Response
 
+from clickcurve.buckets.errors import SwitchedOff
 from clickcurve.keys import group_key, link_key
 from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
 from query.breakdowns.queries import ALL, BreakdownQueries, Subject
 from query.http import openapi_breakdowns as openapi
 from query.http.routes import as_response, wants_csv
+
+_OF_VALUES = tuple(
+    f"/v1{of}/by/{{dimension}}{what}" for of in ("", "/links/{key}", "/groups/{name}") for what in ("", "/curve")
+)
+_OF_VISITORS = "/v1/links/{key}/visitors", "/v1/groups/{name}/visitors"
 
 
 def breakdown_routes(queries: BreakdownQueries, visitors: bool) -> APIRouter:
@@ -41,7 +48,9 @@ def breakdown_routes(queries: BreakdownQueries, visitors: bool) -> APIRouter:
     async def group_by_curve(request: Request) -> Response:
         return await curve(_of_group(request), request)
 
-    if visitors:
+    if not visitors:
+        _answer_switched_off(router, _OF_VISITORS, "counts no visitors", "breakdown_visitors = true")
+    else:
 
         @router.get("/v1/links/{key}/visitors", **openapi.VISITORS)
         async def link_visitors(request: Request) -> Response:
@@ -58,6 +67,25 @@ def breakdown_routes(queries: BreakdownQueries, visitors: bool) -> APIRouter:
         return as_response(await queries.curve(subject, _dimension(request), raw_query(request), wants_csv(request)))
 
     return router
+
+
+def switched_off_routes() -> APIRouter:
+    """Makes the router of a server that divides no hits."""
+    router = APIRouter(route_class=RawPathRoute, include_in_schema=False)
+    rule = 'breakdown_dimensions names some, such as "ref,country"; then hits are divided from then on'
+    _answer_switched_off(router, (*_OF_VALUES, *_OF_VISITORS), "divides no hits", rule)
+    return router
+
+
+def _answer_switched_off(router: APIRouter, paths: Iterable[str], what: str, rule: str) -> None:
+    setting = rule.partition(" ")[0]
+
+    async def switched_off(request: Request) -> Response:
+        detail = f"this server {what}: its setting {setting} says so"
+        raise SwitchedOff(detail, field=setting, rule=rule)
+
+    for path in paths:
+        router.add_api_route(path, switched_off, include_in_schema=False)
 
 
 def _of_link(request: Request) -> Subject:

@@ -103,7 +103,12 @@ _VISITORS_SHAPE = shape(
     }
     | _OF_VISITORS
     | {"days": {"type": "array", "items": _DAY_SHAPE, "description": "UTC days; older ones by week and month"}}
-    | {"unknown": {**INTEGER, "description": "recorded hits that did not say enough to tell their visitor"}}
+    | {
+        "unknown": {
+            **INTEGER,
+            "description": "people's hits of these days that said too little, or nothing, to tell their visitor",
+        }
+    }
 )
 
 _BY_EXAMPLE: dict[str, Any] = {

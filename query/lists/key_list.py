@@ -1,8 +1,8 @@
 """Keys in their order: which links or groups there are, page by page, with what was counted of each in its life.
 
 The order is that of the characters, which is that of the bytes of UTF-8. A page is the first keys of the store from
-some key on, and this owner's pending hits: taken before the store is read, as for one row, so that a key is never
-missed. Links that were erased and not hit since are left out.
+some key on, and this owner's pending hits, with those of other workers where they are asked: taken before the store is
+read, as for one row, so that a key is never missed. Links that were erased and not hit since are left out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import EMPTY, Pending, Row
+from query.lists.elsewhere import AskElsewhere, by_stored_key, nobody
 from query.lists.kind import Kind
 from query.parameters import Parameters
 from query.reader import HEAD, stored, unstored
@@ -39,7 +40,7 @@ class KeyList:
     """Answers `GET /v1/links?sort=key`, or the same of groups.
 
     in_order and ladder are the store's; pending is the owner's, of a stored key; buffered the keys for which it has
-    any.
+    any; elsewhere asks other workers.
     """
 
     def __init__(
@@ -49,12 +50,14 @@ class KeyList:
         pending: Callable[[str], Sequence[Pending]],
         buffered: Callable[[], Iterable[str]],
         ladder: Callable[[], Ladder],
+        elsewhere: AskElsewhere = nobody,
     ) -> None:
         self._kind = kind
         self._in_order = in_order
         self._pending = pending
         self._buffered = buffered
         self._ladder = ladder
+        self._elsewhere = elsewhere
         self._reading = asyncio.Lock()  # one page at a time: on a cluster each reads all keys
 
     async def page(self, parameters: Parameters, now: int) -> KeyPage:
@@ -74,12 +77,16 @@ class KeyList:
 
     async def _first_pending(self, prefix: str, start: str, many: int) -> dict[str, Sequence[Pending]]:
         """Returns the pending hits of the first so many keys that have any."""
-        keys = iter(list(self._buffered()))
+        others = {self._name(stored): held for stored, held in by_stored_key(await self._elsewhere()).items()}
+        keys = iter([*self._buffered(), *others])
         first: list[str] = []
         while some := list(islice(keys, _SLICE)):
             first = nsmallest(many, {*first, *(key for key in some if key >= start and key.startswith(prefix))})
             await asyncio.sleep(0)
-        return {key: self._pending(self._kind.stored_of(key)) for key in first}
+        return {key: [*others.get(key, ()), *self._pending(self._kind.stored_of(key))] for key in first}
+
+    def _name(self, stored: str) -> str:
+        return self._kind.name_of(stored) or ""
 
     def _found(
         self, prefix: str, start: str, wanted: int, pending: Mapping[str, Sequence[Pending]], now: int

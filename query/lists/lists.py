@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 
 from clickcurve.buckets.row import Pending
+from query.lists.elsewhere import AskElsewhere, nobody
 from query.lists.key_list import KeyList, KeyPage
 from query.lists.kind import GROUP, Kind
 from query.lists.top import Top, TopLinks
@@ -17,7 +18,8 @@ class Lists:
     """Answers `GET /v1/links`, or `GET /v1/groups`.
 
     pending is the owner's, of a stored key; buffered the names for which it has any, with the most that this can be;
-    flushes a number that rises whenever a flush is complete.
+    flushes a number that rises whenever a flush is complete. elsewhere: asks other workers for what they hold of this
+    kind.
     """
 
     def __init__(
@@ -27,11 +29,12 @@ class Lists:
         pending: Callable[[str], Sequence[Pending]],
         buffered: Callable[[], Mapping[str, int]],
         flushes: Callable[[], int],
+        elsewhere: AskElsewhere = nobody,
     ) -> None:
         self.kind = kind
         walk, ranked = (_walk_of_groups(store), None) if kind is GROUP else (store.walk, store.ranked)
-        self.top = TopLinks(kind, walk, ranked, store.rows, pending, buffered, flushes, store.ladder)
-        self.keys = KeyList(kind, store.in_order, pending, buffered, store.ladder)
+        self.top = TopLinks(kind, walk, ranked, store.rows, pending, buffered, flushes, store.ladder, elsewhere)
+        self.keys = KeyList(kind, store.in_order, pending, buffered, store.ladder, elsewhere)
 
     async def list(self, parameters: Parameters, now: int) -> Top | KeyPage:
         """Returns names by their hits, or a page of them in their order, as the parameters say."""

@@ -3,7 +3,8 @@
 The stored counts of the best come from the store's bounds of all links, greatest first: links are read until no other
 one can be among the best. A store that keeps no bounds is walked, a page at a time in a worker thread. Either is kept
 with each row's marks until the owner's next flush, or for some seconds, because other owners flush too. This owner's
-pending hits are then added by the marks, as for one row, so a ranking has them at once.
+pending hits are then added by the marks, as for one row, so a ranking has them at once; and so are those of other
+workers, where they are asked: then their flushes end a ranking as well.
 
 Not all links are known. Any other one has at most others_most, so it is read only if its pending hits could lift it
 into the answer.
@@ -25,6 +26,7 @@ from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Delta, Pending, Row
 from clickcurve.buckets.weight import MOST
+from query.lists.elsewhere import AskElsewhere, Stamp, by_stored_key, nobody
 from query.lists.kind import Kind
 from query.parameters import Parameters, resolve_range
 from query.reader import HEAD, naming, stored
@@ -34,6 +36,7 @@ from storage.contract import RankedLinks, Ranking, StoredLink
 Ranked: TypeAlias = Callable[[Ranking], AbstractContextManager[RankedLinks | None]]
 Walk: TypeAlias = Callable[[str | None, int, int | None], list[tuple[str, StoredLink]]]
 Counts: TypeAlias = dict[str, tuple[int, Mapping[int, int]]]  # stored key -> its stored count, its rows' marks
+Flushes: TypeAlias = tuple[int, frozenset[Stamp]]  # how many of the owner's are complete, and the others' stamps
 
 _KEPT = 10_000  # links that are kept of a walk; at least as many as may be asked for
 _SPARE = 2_000  # links that are looked up beyond those asked for, and read as far as it takes: bounds are close
@@ -98,10 +101,10 @@ class _Counter:
 class _Best:
     """The stored counts of the best links, best first, at least `best` of them; no other has more than others_most.
 
-    flushes: how many were complete before the store was read. at: when that was, epoch seconds.
+    flushes: those that were complete before the store was read. at: when that was, epoch seconds.
     """
 
-    flushes: int
+    flushes: Flushes
     at: int
     best: int
     counts: Counts
@@ -112,7 +115,8 @@ class TopLinks:
     """Answers `GET /v1/links`, or the same of groups.
 
     walk, ranked, rows and ladder are the store's. pending is the owner's, of a stored key; buffered the names for which
-    it has any, with the most that this can be; flushes a number that rises whenever a flush is complete.
+    it has any, with the most that this can be; flushes a number that rises whenever a flush is complete. elsewhere
+    asks other workers.
     """
 
     def __init__(
@@ -125,6 +129,7 @@ class TopLinks:
         buffered: Callable[[], Mapping[str, int]],
         flushes: Callable[[], int],
         ladder: Callable[[], Ladder],
+        elsewhere: AskElsewhere = nobody,
     ) -> None:
         self._kind = kind
         self._walk = walk
@@ -133,6 +138,7 @@ class TopLinks:
         self._pending = pending
         self._buffered = buffered
         self._flushes = flushes
+        self._elsewhere = elsewhere
         self._ladder = ladder
         self._rankings: dict[tuple[tuple[int, int] | None, Bots, int], _Best] = {}
         self._forgotten = 0
@@ -147,10 +153,12 @@ class TopLinks:
         """Returns the best `parameters.limit` links. Raises StoreUnavailable, RowCorrupt."""
         span = resolve_range(parameters, now, None) if parameters.ranged else None
         counter = _Counter(self._kept_span(span, now), parameters.bots, now, self._ladder())
+        others = await self._elsewhere()
+        stamps = frozenset(each.stamp for each in others)
         while True:
             flushes = self._flushes()
-            ranking = await self._ranking(counter, parameters.limit)
-            pending = await self._pending_of_best(ranking, parameters.limit)
+            ranking = await self._ranking(counter, parameters.limit, stamps)
+            pending = await self._pending_of_best(ranking, parameters.limit, by_stored_key(others))
             # A flush that is complete has left the pending hits, so stored counts from before it miss what it moved.
             if flushes == self._flushes():
                 break
@@ -181,29 +189,32 @@ class TopLinks:
         ladder = self._ladder()
         return ladder.kept(span[0], day)[0], ladder.kept(span[1] - 1, day)[1]
 
-    async def _pending_of_best(self, ranking: _Best, limit: int) -> dict[str, Sequence[Pending]]:
+    async def _pending_of_best(
+        self, ranking: _Best, limit: int, others: Mapping[str, Sequence[Pending]]
+    ) -> dict[str, Sequence[Pending]]:
         """Returns the pending hits of every link that they could lift to the count of the last of the best."""
         stored = [(key, count) for key, (count, _) in islice(ranking.counts.items(), limit) if count]
         threshold = _threshold(stored, limit)
-        pending: dict[str, Sequence[Pending]] = {}
+        pending: dict[str, Sequence[Pending]] = dict(others)
         for at, (name, most) in enumerate(self._buffered().items()):
             key = self._kind.stored_of(name)
             known = ranking.counts.get(key)
-            if (known[0] if known else ranking.others_most) + most >= threshold and (several := self._pending(key)):
-                pending[key] = several
+            may_be = key in others or (known[0] if known else ranking.others_most) + most >= threshold
+            if may_be and (several := self._pending(key)):
+                pending[key] = [*others.get(key, ()), *several]
             if at % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
         return pending
 
-    async def _ranking(self, counter: _Counter, limit: int) -> _Best:
+    async def _ranking(self, counter: _Counter, limit: int, stamps: frozenset[Stamp]) -> _Best:
         """Returns a ranking that may be used with pending hits taken by now: no flush is complete since it."""
         key = (counter.span, counter.bots, fold_day(counter.now))
         async with self._walking:
             found = self._rankings.get(key)
-            fresh = found and found.flushes == self._flushes() and 0 <= counter.now - found.at < _FRESH_S
+            fresh = found and found.flushes == (self._flushes(), stamps) and 0 <= counter.now - found.at < _FRESH_S
             if found and fresh and found.best >= limit:
                 return found
-            flushes, forgotten = self._flushes(), self._forgotten
+            flushes, forgotten = (self._flushes(), stamps), self._forgotten
             by_bounds = None if self._ranked is None else await asyncio.to_thread(self._by_bounds, counter, limit)
             counts, others_most = by_bounds or await self._walked(counter)
             ranking = _Best(flushes, counter.now, limit if by_bounds else _KEPT, counts, others_most)

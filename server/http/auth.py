@@ -139,6 +139,7 @@ class Gate:
         self._by_digest = {token.sha256: token for token in load_tokens(path)}
         self._checked_at = monotonic()
         self.closed = bool(self._by_digest)
+        self._readings = 0
         self.refused = {"missing": 0, "unknown": 0, "scope": 0}
 
     def _signature(self) -> tuple[int, int, int] | None:
@@ -162,6 +163,7 @@ class Gate:
             log.error("tokens unreadable", extra={"reason": error.detail, "then": "those read before still hold"})
             return
         self._by_digest = {token.sha256: token for token in tokens}
+        self._readings += 1
         self.closed = self.closed or bool(tokens)
         log.info("tokens read", extra={"tokens": len(tokens)})
 
@@ -173,6 +175,18 @@ class Gate:
             self._reread()
         return self.closed
 
+    def readings(self) -> int:
+        """Returns how often other tokens were read; what was allowed before may be refused after that."""
+        self.needs_tokens()
+        return self._readings
+
+    def allows(self, scope: Scope, authorization: bytes | None) -> bool:
+        """Tells what `check` would do; counts nothing."""
+        if not self.needs_tokens():
+            return True
+        token = None if authorization is None else self._known(authorization)
+        return token is not None and token.allows(scope)
+
     def check(self, scope: Scope, authorization: bytes | None) -> None:
         """Passes a request whose Authorization header allows the scope; raises NotAuthenticated or NotAllowed."""
         if not self.needs_tokens():
@@ -180,15 +194,20 @@ class Gate:
         if authorization is None:
             self.refused["missing"] += 1
             raise NotAuthenticated("this server asks for a token: send Authorization: Bearer TOKEN")
-        kind, _, secret = authorization.decode("latin-1").partition(" ")
-        found = _sha256(secret.strip())
-        token = self._by_digest.get(found)
-        if kind.lower() != "bearer" or token is None or not hmac.compare_digest(token.sha256, found):
+        token = self._known(authorization)
+        if token is None:
             self.refused["unknown"] += 1
             raise NotAuthenticated("the token is not known here: it was mistyped or revoked")
         if not token.allows(scope):
             self.refused["scope"] += 1
             raise NotAllowed(f"token {token.id} does not have the scope {scope.value}", field="scope", rule=scope.value)
+
+    def _known(self, authorization: bytes) -> Token | None:
+        kind, _, secret = authorization.decode("latin-1").partition(" ")
+        found = _sha256(secret.strip())
+        token = self._by_digest.get(found)
+        is_known = kind.lower() == "bearer" and token is not None and hmac.compare_digest(token.sha256, found)
+        return token if is_known else None
 
     def token_id(self, authorization: bytes | None) -> str | None:
         """Returns the id of the token in an Authorization header, or None if it is unknown."""

@@ -23,9 +23,22 @@ from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.row import Pending
 from clickcurve.keys import breakdown_key, counts_key, link_key, link_of
+from query.lists.elsewhere import HeldElsewhere
 from server.http.unheard import note_unheard
 from server.process.data_folder import journal_folder, siblings_folder
-from server.process.unflushed import ANSWERS, ENCODER, QUESTIONS, AnyPending, Asked, Said, Wanted, answer_of
+from server.process.unflushed import (
+    ALL_GROUPS,
+    ANSWERS,
+    ENCODER,
+    QUESTIONS,
+    AnyPending,
+    Asked,
+    Said,
+    Unflushed,
+    UnflushedGroups,
+    Wanted,
+    answer_of,
+)
 
 WAIT_S = 0.5
 KNOWN_MOST = 10_000  # keys of which it is remembered what a worker said last
@@ -131,8 +144,13 @@ class Sibling(Framed):
         self._asked: tuple[dict[str, list[Waiter]], list[Waiter]] | None = None  # the question under way
         self._known: dict[str, list[AnyPending]] = {}  # what it said last, where that was something
         self._late = False
+        self._connection = 0  # its number: a worker that is started again has another
         self._timer: asyncio.TimerHandle | None = None
         self._connecting: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._connection += 1
 
     def ask(self, key: str, waiter: Waiter) -> None:
         if self._late:
@@ -194,12 +212,17 @@ class Sibling(Framed):
             for waiter in waiters:
                 waiter.missed(self._name, known)
             return
-        pending = [part.pending() for part in said] if isinstance(said, list) else []
+        pending = self._pending_of(said)
         self._keep(key, pending)
         for waiter in waiters:
             if isinstance(said, str):
                 waiter.damaged = said
             waiter.heard(pending)
+
+    def _pending_of(self, said: list[Unflushed] | UnflushedGroups | str) -> list[AnyPending]:
+        if isinstance(said, UnflushedGroups):
+            return [said.held(self._name, self._connection)]
+        return [] if isinstance(said, str) else [part.pending() for part in said]
 
     def _keep(self, key: str, pending: list[AnyPending]) -> None:
         if pending:
@@ -290,6 +313,10 @@ class Siblings:
     async def pending_breakdowns(self, key: str) -> list[PendingBreakdown]:
         """Returns the same of a breakdown."""
         return cast(list[PendingBreakdown], await self._ask_all(key))
+
+    async def groups(self) -> list[HeldElsewhere]:
+        """Returns what the other workers hold of all groups. Raises RowCorrupt where one has hits of one set aside."""
+        return cast(list[HeldElsewhere], await self._ask_all(ALL_GROUPS))
 
     async def _ask_all(self, key: str) -> list[AnyPending]:
         waiter = Waiter(len(self._others))

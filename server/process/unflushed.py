@@ -10,11 +10,15 @@ import msgspec
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, PendingBreakdown
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.row import Delta, Pending
-from clickcurve.keys import is_breakdown
+from clickcurve.keys import FIRST_GROUP, group_key, is_breakdown
+from query.lists.elsewhere import HeldElsewhere, Stamp
 
 NUMBERS_MOST = 100_000  # in one answer, some 1.5 MB; the keys after that are left out, and the answer says so
 
-AnyPending = Pending | PendingBreakdown  # of a breakdown's key the latter
+# Asks for what is held of all groups. No group has the empty name, so it is no other row's.
+ALL_GROUPS = FIRST_GROUP
+
+AnyPending = Pending | PendingBreakdown | HeldElsewhere  # of a breakdown's key the second, of ALL_GROUPS the third
 
 
 class Asked(Protocol):
@@ -25,6 +29,11 @@ class Asked(Protocol):
     def numbered_breakdowns(self, key: str) -> Sequence[tuple[PendingBreakdown, int]]: ...
 
     async def erased_elsewhere(self, key: str) -> None: ...
+
+    def buffered_groups(self) -> Iterable[str]: ...
+
+    @property
+    def flushes(self) -> int: ...
 
 
 class Wanted(msgspec.Struct, array_like=True):
@@ -39,7 +48,7 @@ class UnflushedWords(msgspec.Struct, array_like=True):
 
     values: dict[str, dict[int, dict[str, int]]]
     visitors: dict[int, list[int]]
-    unknown: dict[int, int]
+    known: dict[int, int]
 
 
 class Unflushed(msgspec.Struct, array_like=True):
@@ -62,18 +71,37 @@ class Unflushed(msgspec.Struct, array_like=True):
         values = sum(len(found) for hours in words.values.values() for found in hours.values())
         return values + sum(map(len, words.visitors.values()))
 
-    def pending(self) -> AnyPending:
+    def pending(self) -> Pending | PendingBreakdown:
         words = self.words
         if words is not None:
             visitors = {day: set(found) for day, found in words.visitors.items()}
-            return PendingBreakdown(
-                self.owner, lambda: self.flush, BreakdownDelta(words.values, visitors, words.unknown)
-            )
+            return PendingBreakdown(self.owner, lambda: self.flush, BreakdownDelta(words.values, visitors, words.known))
+        return self.counts()
+
+    def counts(self) -> Pending:
+        """Returns it as pending hits of a row of counts."""
         delta = Delta(self.people, self.bots, self.opening, self.erased, self.erased_bots)
         return Pending(self.owner, lambda: self.flush, delta)
 
 
-Said = list[Unflushed] | str | None  # of one key: its pending hits; why it cannot be read; None: nothing that holds
+class UnflushedGroups(msgspec.Struct):
+    """Pending hits of all groups, by stored key, and how many flushes were complete."""
+
+    flushes: int
+    said: dict[str, list[Unflushed]]
+
+    def size(self) -> int:
+        """Returns how many numbers it has, nearly."""
+        return sum(1 + sum(part.size() for part in parts) for parts in self.said.values())
+
+    def held(self, worker: str, connection: int) -> HeldElsewhere:
+        """Returns it as what the worker holds, heard over its connection of this number."""
+        stamp: Stamp = (worker, connection, self.flushes)
+        return HeldElsewhere(stamp, {key: [part.counts() for part in parts] for key, parts in self.said.items()})
+
+
+# Of one key: its pending hits; why it cannot be read; None: nothing that holds.
+Said = list[Unflushed] | UnflushedGroups | str | None
 ENCODER = msgspec.msgpack.Encoder()
 QUESTIONS = msgspec.msgpack.Decoder(Wanted)
 ANSWERS = msgspec.msgpack.Decoder(list[Said])
@@ -87,6 +115,8 @@ def answer_of(asked: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
         parts = _said(asked, key)
         if isinstance(parts, list):
             room -= sum(part.size() for part in parts)
+        elif isinstance(parts, UnflushedGroups):
+            room -= parts.size()
         try:
             said.append(msgspec.Raw(ENCODER.encode(parts if room >= 0 else None)))
         except OverflowError:  # imported openings can add up to more than 64 bits
@@ -96,13 +126,20 @@ def answer_of(asked: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
 
 def _said(asked: Asked, key: str) -> Said:
     try:
+        if key == ALL_GROUPS:
+            stored = map(group_key, asked.buffered_groups())
+            return UnflushedGroups(asked.flushes, {each: _numbered_parts(asked, each) for each in stored})
         if is_breakdown(key):
             return [_words_part(pending, flush) for pending, flush in asked.numbered_breakdowns(key)]
-        return [_part(pending, flush) for pending, flush in asked.numbered(key)]
+        return _numbered_parts(asked, key)
     except RowCorrupt as error:
         return error.detail
     except StoreUnavailable:
         return None  # not claimed yet: nobody knows which number its flush will have
+
+
+def _numbered_parts(asked: Asked, key: str) -> list[Unflushed]:
+    return [_part(pending, flush) for pending, flush in asked.numbered(key)]
 
 
 def _part(pending: Pending, flush: int) -> Unflushed:
@@ -115,4 +152,4 @@ def _words_part(pending: PendingBreakdown, flush: int) -> Unflushed:
     delta = pending.delta
     values = {name: {hour: dict(found) for hour, found in hours.items()} for name, hours in delta.values.items()}
     visitors = {day: sorted(found) for day, found in delta.visitors.items()}
-    return Unflushed(pending.owner, flush, words=UnflushedWords(values, visitors, dict(delta.unknown)))
+    return Unflushed(pending.owner, flush, words=UnflushedWords(values, visitors, dict(delta.known)))

@@ -24,10 +24,10 @@ from ingest.reading.counters import IngestCounters
 from ingest.stamps import Slots, Stamps
 from server import clock
 from server.beside import BesideRequests
-from server.http import app
+from server.http import app, fast_lane
 from server.http.auth import Gate
 from server.http.callers import Callers
-from server.http.connection import DRAIN_S, connection_class
+from server.http.connection import DRAIN_S
 from server.http.health_routes import Readiness
 from server.http.open_door import OpenDoor, answering_pages
 from server.http.page import PageSources
@@ -174,7 +174,7 @@ class Worker:
 
     def _page(self, gate: Gate) -> PageSources:
         shares = Shares(data_folder.shares_file(self.settings.data))
-        return PageSources(gate, shares, self.metrics, self.settings.store.partition(":")[0])
+        return PageSources(gate, shares, self.metrics, self.settings.store.partition(":")[0], self.settings.flush_s)
 
     def _limit_history(self) -> LimitHistory:
         """Makes a history that hears every decision of the limiter, and knows its events and names of callers."""
@@ -373,7 +373,8 @@ def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], No
     config = uvicorn.Config(
         answering_pages(worker.front, settings.cors_origins, worker.problems, worker.front.answers),
         loop="uvloop",
-        http=connection_class(
+        http=fast_lane.lane_class(
+            fast_lane.FastLane(worker.front),
             worker.connections_refused,
             Callers(worker.limiter.addresses, settings.address_connections),
             connections_max=fitting_connections(),
@@ -389,11 +390,11 @@ def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], No
         backlog=BACKLOG,
         timeout_graceful_shutdown=DRAIN_S,
     )
-    hits = worker.recovered
+    found = {"url": url, "page": f"{url}/", "journal": worker.name, "hits_recovered": worker.recovered}
 
     def started() -> None:
         worker.listening = True
-        log.info("listening", extra={"url": url, "page": f"{url}/", "journal": worker.name, "hits_recovered": hits})
+        log.info("listening", extra=found)
         listening()
 
     return Uvicorn(config, started)

@@ -89,7 +89,7 @@ class CassandraStore(UnrankedStore):
         self._cache = RowCache(cache_bytes)
         self._look_lock = Lock()
         self._looked: set[int] = set()  # owners whose flush under way has looked for erasures
-        self._erased_at: dict[int, dict[str, int]] = {}  # of the keys that an owner loaded last
+        self._erased_at: dict[int, dict[str, int]] = {}  # of the keys that a flush under way has read
 
     def uuid(self) -> str:
         """Returns the identity of the keyspace, which was noted when its tables were made."""
@@ -117,6 +117,7 @@ class CassandraStore(UnrankedStore):
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         with self._look_lock:
             self._looked.discard(held.owner)
+            self._erased_at.pop(held.owner, None)
         return self._owners.begin(held, previous, flush, at)
 
     def close_owner(self, held: Held) -> bool:
@@ -150,7 +151,7 @@ class CassandraStore(UnrankedStore):
                 found[key] = OwnRow(link.rows[0].data, link.erased_at)
             elif link.erased_at:
                 found[key] = OwnRow(None, link.erased_at)
-        self._erased_at[owner] = erased_at
+        self._erased_at.setdefault(owner, {}).update(erased_at)
         return found
 
     def _read_own(self, owner: int, keys: Sequence[str]) -> Iterator[tuple[str, StoredLink]]:

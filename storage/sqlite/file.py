@@ -23,6 +23,7 @@ from pathlib import Path
 
 from clickcurve.buckets.errors import ClickcurveError, LadderInvalid, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
+from clickcurve.buckets.weight import BOT_WINDOWS, WINDOWS
 from storage.sqlite.wal import refuse_foreign_wal, sign, wal_path
 
 APPLICATION_ID = 0x436C6B43
@@ -37,7 +38,10 @@ GROWTH = 10  # by how much a new row is longer than its hit in a journal: up to 
 # The weight of a row (see clickcurve.buckets.weight), of rows that count a link. A zero or NULL takes one byte.
 WEIGHT = (
     "last_hit",
-    *(f"{series}_{width}" for series in ("people", "bots") for width in ("2h", "1d", "7d", "31d", "366d", "ever")),
+    *(f"people_{days}d" for days in WINDOWS),
+    "people",
+    *(f"bots_{days}d" for days in BOT_WINDOWS),
+    "bots",
 )
 # In meta: after this key, rows may lack their weight. Without it all rows of links have theirs.
 UNRANKED_AFTER = "unranked_after"

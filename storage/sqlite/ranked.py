@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from clickcurve.buckets.weight import BOTS, PEOPLE, SERIES, Weight, edges
+from clickcurve.buckets.weight import BOT_WINDOWS, BOTS, PEOPLE, WINDOWS, Weight, edges
 from clickcurve.keys import link_of
 from storage.contract import Ranking, SavedRow, StoredLink
 from storage.first_use import FirstUse
@@ -84,15 +84,10 @@ class SqliteRanked:
     def __init__(self, db: sqlite3.Connection, ranking: Ranking) -> None:
         self._db = db
         self._several = db.execute("SELECT count(*) > 1 FROM owners").fetchone()[0]
-        series = [at for at, asked in ((PEOPLE, ranking.people), (BOTS, ranking.bots)) if asked]
-        sums = ["+".join(WEIGHT[at + window] for at in series) for window in range(SERIES)]
-        self._values: tuple[int, ...] = ()
-        if ranking.since is None:
-            self._bound, self._where = sums[-1], f"{_LAST} IS NOT NULL"
-        else:
-            widths = " ".join(f"WHEN {_LAST} < ?{n} THEN {each}" for n, each in enumerate(sums[:-1], 1))
-            self._bound, self._where = f"CASE {widths} ELSE {sums[-1]} END", f"{_LAST} >= ?{SERIES}"
-            self._values = (*edges(ranking.since), ranking.since)
+        self._values = () if ranking.since is None else (ranking.since,)
+        self._where = f"{_LAST} IS NOT NULL" if ranking.since is None else f"{_LAST} >= ?1"
+        asked = ((ranking.people, WEIGHT[PEOPLE:BOTS], WINDOWS), (ranking.bots, WEIGHT[BOTS:], BOT_WINDOWS))
+        self._bound = "+".join(_most(counts, ranking.since, windows) for wanted, counts, windows in asked if wanted)
 
     def bounds(self, after: tuple[str, int] | None, limit: int) -> list[tuple[str, int]]:
         n = len(self._values)
@@ -109,3 +104,11 @@ class SqliteRanked:
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         return links_of(self._db, keys)
+
+
+def _most(counts: Sequence[str], since: int | None, windows: tuple[int, ...]) -> str:
+    """Writes the count of the narrowest window that covers the range; the last one is of all their life."""
+    if since is None:
+        return counts[-1]
+    cases = [f"WHEN {_LAST} < {edge} THEN {each}" for edge, each in zip(edges(since, windows), counts, strict=False)]
+    return f"CASE {' '.join(cases)} ELSE {counts[-1]} END"

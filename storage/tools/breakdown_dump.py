@@ -42,7 +42,7 @@ def breakdown_lines(found: LinkDump) -> Iterator[str]:
             days = span.visitors
             about = "" if days.exact else "about "
             when = f"{utc(span.start)} .. {utc(span.end)}"
-            yield f"  visitors: {when}  {about}{days.at_most}, unknown hits {days.unknown}"
+            yield f"  visitors: {when}  {about}{days.at_most}, of {days.known} hits"
 
 
 def breakdown_objects(found: LinkDump) -> list[dict[str, object]]:
@@ -73,7 +73,7 @@ def _breakdown_object(stored: StoredRow) -> dict[str, object]:
             for name, tiers in sorted(row.dimensions.items())
         },
         "visitors": [
-            [span.start, span.end, span.visitors.at_least, span.visitors.at_most, span.visitors.unknown]
+            [span.start, span.end, span.visitors.at_least, span.visitors.at_most, span.visitors.known]
             for span in _visitors(row)
         ],
     }

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from clickcurve.buckets.cells import Cells
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import DAY_S, Ladder
-from clickcurve.buckets.row import Cells, Row, check
+from clickcurve.buckets.row import Row, check
 from clickcurve.times import SECOND_US
 from storage.contract import OwnerRecord, Store, StoredLink, StoredRow
 

@@ -1,4 +1,4 @@
-"""Every link's history as plain objects, in the form that `import` takes, however the rows are kept."""
+"""Every link's and group's history as plain objects, in the form that `import` takes, however the rows are kept."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.row import Row, fold, merge
-from clickcurve.keys import breakdown_of, link_of
+from clickcurve.keys import breakdown_of, group_of, link_of
 from storage.contract import OwnRow, Store, StoredLink
 from storage.tools.verify import pages, row_name
 
 
 def export(store: Store, ladder: Ladder, now: int, damaged: Callable[[str], object]) -> Iterator[dict[str, Any]]:
-    """Yields one object for each link that has hits, in the store's order, summed over owners and folded to `now`:
+    """Yields one object for each link and group with hits, in the store's order, summed over owners, folded to `now`:
 
         {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...],
          "by": {"ref": [[start, end, {"news.example": 3}, other, slack], ...]}}
 
-    `now` is in epoch seconds. `by` is there if hits said something; it has no visitors. Erased links, the row of all
-    links and other namespaces are left out. Each link is as of one moment, so a slow reader delays nothing. A link with
-    a damaged row is left out, and `damaged` called with a sentence that names it. Raises StoreUnavailable.
+    A group has "group" in the place of "key". `now` is in epoch seconds. `by` is there if hits said something; it has
+    no visitors. Erased links, the row of all links and other namespaces are left out. Each link is as of one moment,
+    so a slow reader delays nothing. A link with a damaged row is left out, and `damaged` called with a sentence that
+    names it. Raises StoreUnavailable.
     """
     day = fold_day(now)
     for page in pages(store):
-        links = [(key, link) for key, link in page if link_of(key) is not None]
+        links = [(key, link) for key, link in page if link_of(key) is not None or group_of(key) is not None]
         own = _own_rows(store, links)
         for key, link in links:
             try:
@@ -41,7 +42,7 @@ def export(store: Store, ladder: Ladder, now: int, damaged: Callable[[str], obje
                 continue
             if row.lifetime or row.bots:
                 yield {
-                    "key": link_of(key),
+                    **_link_or_group(key),
                     "total": row.lifetime,
                     "bots": row.bots,
                     "first_hit": row.first,
@@ -49,6 +50,11 @@ def export(store: Store, ladder: Ladder, now: int, damaged: Callable[[str], obje
                     "opening": row.opening,
                     "buckets": _bucket_list(row, ladder),
                 } | ({"by": by} if (by := _by(breakdown)) else {})
+
+
+def _link_or_group(stored: str) -> dict[str, str | None]:
+    group = group_of(stored)
+    return {"key": link_of(stored)} if group is None else {"group": group}
 
 
 def _own_rows(store: Store, links: list[tuple[str, StoredLink]]) -> dict[int, dict[str, OwnRow]]:

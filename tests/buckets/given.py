@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from clickcurve.buckets.ladder import DAY_S, Ladder
-from clickcurve.buckets.row import EMPTY, Cells, Delta, Row, add
+from clickcurve.buckets.cells import Cells
+from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
+from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, add
 
 MINUTE_S = 60
 
@@ -116,6 +117,24 @@ def delta_of(found: Iterable[Hit]) -> Delta:
 def row_of(found: Iterable[Hit], fold_day: int, ladder: Ladder) -> Row:
     """All hits added at once to a row that was folded to fold_day before."""
     return add(EMPTY._replace(fold_day=fold_day), delta_of(found), ladder)
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> tuple[Row, Ladder]:
+    """Any row that flushes can make, with every field at its smallest, usual and largest."""
+    ladder = draw(st.just(CLICKS) | ladders())
+    row = row_of(draw(hits(moments)), fold_day(draw(moments)), ladder)
+    sums = st.sampled_from([0, 0, 1, 127, 128, 2**64, MAX_COUNT - row.lifetime])
+    row = add(row, Delta({}, {}, opening=draw(sums)), ladder)
+    return (
+        row._replace(
+            mark=draw(st.sampled_from([0, 1, 127, 128, 1_000_000, 2**63])),
+            erased_at=draw(st.sampled_from([0, 1_700_000_000_000_000])),
+            erased=draw(st.integers(0, row.lifetime)),
+            erased_bots=draw(st.integers(0, row.bots)),
+        ),
+        ladder,
+    )
 
 
 def buckets_of(row: Row, ladder: Ladder) -> dict[tuple[int, int, bool], int]:

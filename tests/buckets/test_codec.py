@@ -12,7 +12,7 @@ from clickcurve.buckets.codec import MAX_CELLS, VERSION, decode, decode_header, 
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
 from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, add, apply, check, fold
-from tests.buckets.given import Hit, at, cells_at, hits, ladders, law, moments, row_of
+from tests.buckets.given import Hit, at, cells_at, hits, law, moments, row_of, rows
 
 NOON = at("2024-03-15T12:00")
 TODAY = fold_day(NOON)
@@ -22,24 +22,6 @@ FOLDED = fold(EMPTY, TODAY, CLICKS)
 def flushed(people: dict[int, int], day: int, bots: dict[int, int] | None = None) -> Row:
     """A row as a flush of an owner four years old leaves it: folded, with a mark of seven digits."""
     return apply(EMPTY, Delta(people, bots or {}), 8_000_000, day, 0, CLICKS)
-
-
-@st.composite
-def rows(draw: st.DrawFn) -> tuple[Row, Ladder]:
-    """Any row that flushes can make, with every field at its smallest, usual and largest."""
-    ladder = draw(st.just(CLICKS) | ladders())
-    row = row_of(draw(hits(moments)), fold_day(draw(moments)), ladder)
-    sums = st.sampled_from([0, 0, 1, 127, 128, 2**64, MAX_COUNT - row.lifetime])
-    row = add(row, Delta({}, {}, opening=draw(sums)), ladder)
-    return (
-        row._replace(
-            mark=draw(st.sampled_from([0, 1, 127, 128, 1_000_000, 2**63])),
-            erased_at=draw(st.sampled_from([0, 1_700_000_000_000_000])),
-            erased=draw(st.integers(0, row.lifetime)),
-            erased_bots=draw(st.integers(0, row.bots)),
-        ),
-        ladder,
-    )
 
 
 @law

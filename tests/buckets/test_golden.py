@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from clickcurve.buckets.cells import Cells
 from clickcurve.buckets.codec import decode, encode
-from clickcurve.buckets.row import Cells, Row
+from clickcurve.buckets.row import Row
 
 GOLDEN = Path(__file__).parent / "golden"
 DOCS = Path(__file__).parents[2] / "docs" / "row-format.md"

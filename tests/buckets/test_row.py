@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from clickcurve.buckets.cells import NO_CELLS
 from clickcurve.buckets.errors import CountTooLarge, RowCorrupt
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
 from clickcurve.buckets.row import (
     EMPTY,
     MAX_COUNT,
-    NO_CELLS,
     Delta,
     Pending,
     Row,

@@ -68,13 +68,19 @@ class MemoryIntake:
                 _count(self.bots, identified.bots)
         return frozenset(before)
 
-    def accept_one(self, key: str) -> asyncio.Future[None]:
+    def accept_one(self, hit: str | Batch) -> asyncio.Future[None]:
         if self._group is None:
             loop = asyncio.get_running_loop()
             self._group = loop.create_future()
             loop.call_soon(self._commit, self._group)
-        if self.failure is None:
-            self.singles[key] += 1
+        if self.failure is not None:
+            return self._group
+        if isinstance(hit, str):
+            self.singles[hit] += 1
+        else:
+            self.batches.append(hit)
+            _count(self.people, hit.people)
+            _count(self.bots, hit.bots)
         return self._group
 
     def _commit(self, group: asyncio.Future[None]) -> None:

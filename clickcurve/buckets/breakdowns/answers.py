@@ -112,9 +112,9 @@ def visitors_between(row: Breakdown, start: int, end: int, capped: CappedLadder)
     for tier, numbers in enumerate(row.visitor_days, 1):
         for at, number in numbers.items():
             found.append(VisitorSpan(*capped.ladder.bucket(tier, at), number))
-    for day, (visitors, unknown) in row.days.items():
+    for day, (visitors, known) in row.days.items():
         size = visitors.size()
-        found.append(VisitorSpan(day, day + DAY_S, VisitorDays(size, size, visitors.exact, unknown)))
+        found.append(VisitorSpan(day, day + DAY_S, VisitorDays(size, size, visitors.exact, known)))
     return sorted(span for span in found if span.start < end and span.end > start)
 
 

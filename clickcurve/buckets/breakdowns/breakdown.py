@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from clickcurve.buckets.breakdowns.visitors import NO_DAYS, NO_VISITORS, OpenDay, VisitorDays
+from clickcurve.buckets.breakdowns.visitors import NO_VISITORS, OpenDay, VisitorDays
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, HOUR_S, Ladder
 
 NOT_GIVEN = ""
@@ -108,17 +108,17 @@ class BreakdownDelta:
 
     values  dimension -> start of an hour -> value -> count (> 0). Each recorded hit is in each dimension. CUT_OFF and
     CUT_SLACK in place of a value: `other` and `slack` of a bucket that was cut elsewhere, as an export has it.
-    visitors  start of a UTC day -> hashes of its visitors. unknown: start of a UTC day -> hits without a visitor.
+    visitors  start of a UTC day -> hashes of its visitors. known: start of a UTC day -> the hits of these.
     """
 
     values: Mapping[str, Mapping[int, Mapping[str, int]]]
     visitors: Mapping[int, Set[int]] = field(default_factory=dict)
-    unknown: Mapping[int, int] = field(default_factory=dict)
+    known: Mapping[int, int] = field(default_factory=dict)
 
     def oldest(self) -> int | None:
         """Returns the earliest time that it speaks of; None = it adds nothing."""
         times = [min(hours) for hours in self.values.values() if hours]
-        times += [min(days) for days in (self.visitors, self.unknown) if days]
+        times += [min(days) for days in (self.visitors, self.known) if days]
         return min(times, default=None)
 
 
@@ -173,7 +173,7 @@ def land(row: Breakdown, delta: BreakdownDelta, capped: CappedLadder) -> Breakdo
     """Returns the breakdown with the delta's hits, each hour in the bucket that holds it on the fold day.
 
     Raises ValueError if a time is not the start of an hour or day, or a count is below 1. Visitors of a day that is a
-    number already cannot be told from those that it counts: each adds one hit to `unknown`.
+    number already cannot be told from those that it counts: they and their hits are left out, as if they were unknown.
     """
     require_delta(delta)
     caps = capped.caps_of(row.shift)
@@ -185,8 +185,7 @@ def land(row: Breakdown, delta: BreakdownDelta, capped: CappedLadder) -> Breakdo
     times = [min(hours) for hours in delta.values.values() if hours]
     if times:
         first = min(times) if first is None else min(first, *times)
-    days, closed = _with_visitors(row, delta, capped.ladder)
-    return row._replace(first=first, dimensions=dimensions, days=days, visitor_days=closed)
+    return row._replace(first=first, dimensions=dimensions, days=_with_visitors(row, delta, capped.ladder))
 
 
 def require_delta(delta: BreakdownDelta) -> None:
@@ -195,9 +194,9 @@ def require_delta(delta: BreakdownDelta) -> None:
         for t, values in hours.items():
             if t % HOUR_S or not 0 <= t < END_OF_TIME or min(values.values(), default=0) < 1:
                 raise ValueError(f"{name}, {t}: not counts of 1 or more at the start of an hour")
-    for t in (*delta.visitors, *delta.unknown):
-        if t % DAY_S or not 0 <= t < END_OF_TIME or delta.unknown.get(t, 1) < 1:
-            raise ValueError(f"visitors of {t}: not the start of a UTC day, or fewer than 1 unknown")
+    for t in (*delta.visitors, *delta.known):
+        if t % DAY_S or not 0 <= t < END_OF_TIME or delta.known.get(t, 1) < 1:
+            raise ValueError(f"visitors of {t}: not the start of a UTC day, or fewer than 1 hit of theirs")
 
 
 def _with_values(
@@ -221,25 +220,16 @@ def _with_values(
     return tuple(tiers)
 
 
-def _with_visitors(
-    row: Breakdown, delta: BreakdownDelta, ladder: Ladder
-) -> tuple[Mapping[int, OpenDay], tuple[Mapping[int, VisitorDays], ...]]:
-    if not delta.visitors and not delta.unknown:
-        return row.days, row.visitor_days
-    days, closed = dict(row.days), [dict(tier) for tier in row.visitor_days]
-    for day in delta.visitors.keys() | delta.unknown.keys():
-        members, unknown = delta.visitors.get(day, frozenset()), delta.unknown.get(day, 0)
-        if not members and not unknown:
-            continue
-        index = ladder.tier_of(day, row.fold_day)
-        if not index:
+def _with_visitors(row: Breakdown, delta: BreakdownDelta, ladder: Ladder) -> Mapping[int, OpenDay]:
+    if not delta.visitors and not delta.known:
+        return row.days
+    days = dict(row.days)
+    for day in delta.visitors.keys() | delta.known.keys():
+        members, known = delta.visitors.get(day, frozenset()), delta.known.get(day, 0)
+        if (members or known) and not ladder.tier_of(day, row.fold_day):
             before = days.get(day, OpenDay(NO_VISITORS))
-            days[day] = OpenDay(before.visitors.with_members(members), before.unknown + unknown)
-        else:
-            _add_days(
-                closed[index - 1], ladder.tiers[index].start(day), NO_DAYS._replace(unknown=unknown + len(members))
-            )
-    return days, tuple(closed)
+            days[day] = OpenDay(before.visitors.with_members(members), before.known + known)
+    return days
 
 
 def _add_days(tier: dict[int, VisitorDays], start: int, more: VisitorDays) -> None:
@@ -294,10 +284,10 @@ def _folded_days(
     row: Breakdown, cuts: tuple[int, ...], ladder: Ladder
 ) -> tuple[Mapping[int, OpenDay], tuple[Mapping[int, VisitorDays], ...]]:
     carried: dict[int, VisitorDays] = {}
-    for day, (visitors, unknown) in row.days.items():
+    for day, (visitors, known) in row.days.items():
         if day < cuts[0]:
             size = visitors.size()
-            carried[day] = VisitorDays(size, size, visitors.exact, unknown)
+            carried[day] = VisitorDays(size, size, visitors.exact, known)
     days = {day: visitors for day, visitors in row.days.items() if day >= cuts[0]} if carried else row.days
     folded: list[Mapping[int, VisitorDays]] = []
     for tier, cut, found in zip(ladder.tiers[1:], cuts[1:], row.visitor_days, strict=True):
@@ -352,9 +342,9 @@ def merge_breakdowns(rows: Iterable[Breakdown], fold_day: int, capped: CappedLad
             for mine, theirs in zip(ours, tiers, strict=True):
                 for start, bucket in theirs.items():
                     mine[start] = sum_of_counts(mine[start], bucket) if start in mine else bucket
-        for day_start, (visitors, unknown) in row.days.items():
+        for day_start, (visitors, known) in row.days.items():
             before = days.get(day_start, OpenDay(NO_VISITORS))
-            days[day_start] = OpenDay(before.visitors.union(visitors), before.unknown + unknown)
+            days[day_start] = OpenDay(before.visitors.union(visitors), before.known + known)
         for sums, numbers in zip(closed, row.visitor_days, strict=True):
             for start, number in numbers.items():
                 sums[start] = sums[start].with_owner(number) if start in sums else number

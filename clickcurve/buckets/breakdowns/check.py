@@ -60,9 +60,9 @@ def _broken_visitors(row: Breakdown, capped: CappedLadder) -> list[str]:
     for tier, numbers in enumerate(row.visitor_days, 1):
         broken += _misplaced("visitors", tier, numbers, row, capped)
         broken += [
-            f"visitors, {start}: from {number.at_least} to {number.at_most}, unknown {number.unknown}"
+            f"visitors, {start}: from {number.at_least} to {number.at_most}, {number.known} hits"
             for start, number in numbers.items()
-            if not 0 <= number.at_least == number.at_most or number.unknown < 0
+            if not 0 <= number.at_least == number.at_most or number.known < 0
         ]
     return broken
 

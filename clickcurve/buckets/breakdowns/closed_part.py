@@ -126,7 +126,7 @@ def _put_numbers(out: bytearray, tier: Mapping[int, VisitorDays], starts: list[i
         if number.at_least != number.at_most:
             raise ValueError("visitor-days of several owners: a merged breakdown is not stored")
     put_sized_column(out, [number.at_most << 1 | (not number.exact) for number in numbers])
-    put_sized_column(out, [number.unknown for number in numbers])
+    put_sized_column(out, [number.known for number in numbers])
 
 
 @or_corrupt
@@ -247,11 +247,11 @@ def _read_numbers(body: bytes, at: int, starts: list[list[int]]) -> tuple[Number
     found = []
     for of_tier in starts:
         numbers, at = sized_column(body, at, len(of_tier))
-        unknown, at = sized_column(body, at, len(of_tier))
+        known, at = sized_column(body, at, len(of_tier))
         found.append(
             {
                 start: VisitorDays(number >> 1, number >> 1, not number & 1, hits)
-                for start, number, hits in zip(of_tier, numbers, unknown, strict=True)
+                for start, number, hits in zip(of_tier, numbers, known, strict=True)
                 if number or hits
             }
         )

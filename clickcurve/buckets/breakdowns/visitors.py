@@ -71,28 +71,28 @@ NO_VISITORS = VisitorSet(frozenset())
 
 
 class OpenDay(NamedTuple):
-    """Visitors of a UTC day whose hours are kept. unknown: hits that do not say enough to tell visitors apart."""
+    """Visitors of a UTC day whose hours are kept. known: their hits; all others do not tell whose they are."""
 
     visitors: VisitorSet
-    unknown: int = 0
+    known: int = 0
 
 
 class VisitorDays(NamedTuple):
     """Visitors of a bucket's UTC days, day by day: a visitor of two days counts twice.
 
     Of one owner both bounds are the sum of its days' sizes. Of several, whose visitors may be the same: the greatest of
-    them, and their sum. exact: no day was estimated, and only one owner has some.
+    them, and their sum. exact: no day was estimated, and only one owner has some. known: the hits of these visitors.
     """
 
     at_least: int
     at_most: int
     exact: bool
-    unknown: int = 0
+    known: int = 0
 
     def with_days(self, more: VisitorDays) -> VisitorDays:
         """Returns the sum with other days of the same owner."""
         at_least, at_most = self.at_least + more.at_least, self.at_most + more.at_most
-        return VisitorDays(at_least, at_most, self.exact and more.exact, self.unknown + more.unknown)
+        return VisitorDays(at_least, at_most, self.exact and more.exact, self.known + more.known)
 
     def with_owner(self, other: VisitorDays) -> VisitorDays:
         """Returns the bounds for the same days of this and another owner."""
@@ -100,7 +100,7 @@ class VisitorDays(NamedTuple):
             max(self.at_least, other.at_least),
             self.at_most + other.at_most,
             self.exact and other.exact and not (self.at_most and other.at_most),
-            self.unknown + other.unknown,
+            self.known + other.known,
         )
 
 

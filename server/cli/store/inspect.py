@@ -115,10 +115,10 @@ def dump_command(settings: Settings, key: str | None, all_links: bool, group: st
 @click.option("--out", type=click.File("w", lazy=True, atomic=True), help="A file instead of the terminal.")
 @with_settings("data", "store", "ladder", "config")
 def export_command(settings: Settings, out: TextIO | None) -> Result:
-    """Write every link's history as NDJSON, which `import` takes back.
+    """Write the history of every link and group as NDJSON, which `import` takes back.
 
     \b
-    One line a link:
+    One line a link, and one a group, with "group" in the place of "key":
       {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...]}
 
     Where hits said something, "by" has [start, end, {value: count}, other, slack] for each dimension. Hits that a
@@ -132,24 +132,25 @@ def export_command(settings: Settings, out: TextIO | None) -> Result:
     if out is None:
         return Result(map(json_line, _exported(settings)), _exported(settings))
     out.write("")  # the file is opened by the first write, and an empty store writes nothing else
-    links, left_out = 0, ""
+    links, groups, left_out = 0, 0, ""
     try:
-        for link in _exported(settings):
-            links += bool(out.write(json_line(link) + "\n"))
+        for line in _exported(settings):
+            out.write(json_line(line) + "\n")
+            links, groups = links + ("key" in line), groups + ("group" in line)
     except LeftOut as error:
         left_out = error.message
         note(left_out)
-    return Result((), [{"file": out.name, "links": links}], FAILED if left_out else 0)
+    return Result((), [{"file": out.name, "links": links, "groups": groups}], FAILED if left_out else 0)
 
 
 class LeftOut(Failed):
-    """An export that has written all that it could, and names the first of the links that it could not."""
+    """An export that has written all that it could, and names the first link or group that it could not."""
 
 
 def _exported(settings: Settings) -> Iterator[dict[str, Any]]:
-    """Yields the exported links; raises LeftOut in the end if there were damaged rows."""
+    """Yields the exported links and groups; raises LeftOut in the end if there were damaged rows."""
     damaged: list[str] = []
     with reading(settings) as (store, ladder):
         yield from export(store, ladder, int(clock.now()), damaged.append)
     if damaged:
-        raise LeftOut(f"links with damaged rows are left out ({len(damaged):,}), first {damaged[0]}")
+        raise LeftOut(f"what has damaged rows is left out ({len(damaged):,}), first {damaged[0]}")

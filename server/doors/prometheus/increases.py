@@ -4,20 +4,24 @@ Hits are kept in buckets. At a moment `t`, `increase(clicks[1h])` counts the buc
 is still open ends now. With moments on the edges of buckets that is the exact number of hits, and a whole number. Where
 a bucket is wider than the step, its count is one sample, at the first moment after it, and the moments in it have none:
 so a sum over moments is the sum of all hits, whatever the step.
+
+With a dimension in a label, hits are apart by its values, in what is certain of each (`at_least`), hours at the finest.
+Hits that gave no value have an empty label, which is none; those that no kept value has are in no series.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
+from typing import NamedTuple
 
 from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.buckets.ladder import MINUTE_S, fold_day
+from clickcurve.buckets.ladder import MINUTE_S, Ladder, fold_day
 from clickcurve.keys import ALL_LINKS, link_key
-from query.curve import Curve
+from query.breakdowns.queries import BreakdownQueries
+from query.grid import Grid
 from query.parameters import BY_KEY, MAX_TOP, Parameters, Window
 from query.queries import Queries
 from query.steps import STEPS
@@ -27,6 +31,7 @@ from server.doors.prometheus.promql import Increase, Matcher, NotUnderstood, Sum
 
 KEY = "key"
 MOST_LINKS = 1_000  # that one expression may read
+MOST_DIVIDED = 200  # links whose breakdowns one may read
 MOST_LOOKED_AT = 10_000  # links whose keys are compared
 MOST_MOMENTS = 11_000  # as Prometheus has it
 MOST_SAMPLES = 500_000
@@ -60,11 +65,25 @@ class LabelledSamples:
     samples: dict[int, int] = field(default_factory=dict)
 
 
+class Sources(NamedTuple):
+    """What answers. breakdowns: None for a server that divides no hits."""
+
+    queries: Queries
+    breakdowns: BreakdownQueries | None
+
+    def dimensions(self) -> dict[str, str]:
+        """Returns the dimensions by their labels: `tag.colour` is `tag_colour`."""
+        names = self.breakdowns.dimensions if self.breakdowns is not None else ()
+        return {re.sub(r"\W", "_", name, flags=re.ASCII): name for name in names}
+
+
 class Increases:
     """Evaluates one expression. `warnings` say what an answer cannot tell."""
 
-    def __init__(self, queries: Queries, moments: Moments) -> None:
-        self._queries = queries
+    def __init__(self, sources: Sources, moments: Moments) -> None:
+        self._queries = sources.queries
+        self._breakdowns = sources.breakdowns
+        self._dimensions = sources.dimensions()
         self._moments = moments
         self.warnings: list[str] = []
 
@@ -74,23 +93,49 @@ class Increases:
             return await self._greatest(vector)
         if isinstance(vector, SumBy):
             return await self._sums(vector)
-        keys = await self.keys(vector.matchers)
-        return [LabelledSamples({KEY: key}, await self._increase(key, vector.over_s)) for key in keys]
+        return await self._selected(vector, self.dimension_of(vector.matchers))
+
+    def dimension_of(self, matchers: Iterable[Matcher], labels: Iterable[str] = ()) -> str | None:
+        """Returns the one label of a dimension among these; None: there is none. Raises NotUnderstood for two."""
+        named = [label for label in (*(each.label for each in matchers), *labels) if label != KEY]
+        for label in named:
+            if label not in self._dimensions:
+                known = ", ".join((KEY, *self._dimensions))
+                raise NotUnderstood(
+                    f"there is no label {label}; known: {known}", field="query", value=label, rule=known
+                )
+            if label != named[0]:
+                detail = f"hits are divided by {named[0]} and by {label}, and not by both at once"
+                raise NotUnderstood(detail, field="query", value=label, rule="one dimension in an expression")
+        return named[0] if named else None
 
     # --- sums ---------------------------------------------------------------------------------------------------------
     async def _sums(self, vector: SumBy) -> list[LabelledSamples]:
-        if unknown := [label for label in vector.labels if label != KEY]:
-            raise NotUnderstood(f"there is no label {unknown[0]}", field="query", value=unknown[0], rule=KEY)
-        if isinstance(vector.of, Increase) and not vector.of.matchers and not vector.labels:
-            return [LabelledSamples({}, await self._increase(None, vector.of.over_s))]
-        found = await self.series(vector.of)
-        if KEY in vector.labels:
-            return found
-        sums: defaultdict[int, int] = defaultdict(int)
+        if isinstance(vector.of, Increase):
+            dimension = self.dimension_of(vector.of.matchers, vector.labels)
+            is_of_all = KEY not in {*vector.labels, *(each.label for each in vector.of.matchers)}
+            found = await self._selected(vector.of, dimension, is_of_all)
+        else:
+            self.dimension_of((), vector.labels)
+            found = await self.series(vector.of)
+            if missing := set(vector.labels) - {KEY} - self._labels_of(vector.of):
+                label = min(missing)
+                detail = f"what is added up has no label {label}: write it in the inner sum by (...) too"
+                raise NotUnderstood(detail, field="query", value=label, rule="sum by (country) (increase(...))")
+        sums: dict[tuple[str | None, ...], LabelledSamples] = {}
         for one in found:
+            labels = {label: one.labels[label] for label in vector.labels if label in one.labels}
+            of = tuple([labels.get(label) for label in vector.labels])
+            into = sums.setdefault(of, LabelledSamples(labels)).samples
             for at, count in one.samples.items():
-                sums[at] += count
-        return [LabelledSamples({}, dict(sums))] if found else []
+                into[at] = into.get(at, 0) + count
+        return list(sums.values())
+
+    def _labels_of(self, vector: Vector) -> set[str]:
+        """Returns the labels that the series of an expression may have."""
+        if isinstance(vector, Increase):
+            return {each.label for each in vector.matchers} | {KEY}
+        return set(vector.labels) if isinstance(vector, SumBy) else self._labels_of(vector.of)
 
     async def _greatest(self, vector: TopK) -> list[LabelledSamples]:
         of = vector.of.of if isinstance(vector.of, SumBy) and vector.of.labels == (KEY,) else vector.of
@@ -112,8 +157,44 @@ class Increases:
         top = await self._queries.top(Parameters(start=max(0, end - over_s), end=end, limit=k))
         return [LabelledSamples({KEY: key}, {0: count}) for key, count in top.links]
 
-    # --- one series ---------------------------------------------------------------------------------------------------
-    async def _increase(self, key: str | None, over_s: int) -> dict[int, int]:
+    # --- what a selector means ----------------------------------------------------------------------------------------
+    async def _selected(
+        self, vector: Increase, dimension: str | None, is_of_all: bool = False
+    ) -> list[LabelledSamples]:
+        """Returns a series for each link that is selected, or for all together; for each value of a dimension."""
+        most = MOST_LINKS if dimension is None else MOST_DIVIDED
+        keys = [] if is_of_all else await self.keys(vector.matchers, most)
+        subjects: list[tuple[dict[str, str], str]] = [({KEY: key}, link_key(key)) for key in keys]
+        window = self._window(vector.over_s)
+        if window is None:
+            return []
+        found = []
+        for labels, stored in [({}, ALL_LINKS)] if is_of_all else subjects:
+            if dimension is None:
+                curve = await self._queries.curve_in(stored, window)
+                self._warn(curve.grid, vector.over_s, self._queries.ladder)
+                found.append(LabelledSamples(labels, self._gathered(curve.grid, curve.counts, curve.first)))
+                continue
+            found += await self._values(vector, labels, stored, dimension, window)
+        return found
+
+    async def _values(
+        self, vector: Increase, labels: dict[str, str], stored: str, dimension: str, window: Window
+    ) -> list[LabelledSamples]:
+        """Returns a series for each value that the matchers of a dimension select."""
+        assert self._breakdowns is not None
+        is_wanted = self.selector(vector.matchers, dimension)
+        curves = await self._breakdowns.value_curves_in(stored, self._dimensions[dimension], window, is_wanted, MAX_TOP)
+        found = []
+        for curve in curves:
+            self._warn(curve.grid, vector.over_s, self._breakdowns.ladder)
+            certain = [bounds.at_least for bounds in curve.bounds]
+            of_value = labels | ({dimension: curve.value} if curve.value else {})
+            found.append(LabelledSamples(of_value, self._gathered(curve.grid, certain, curve.first)))
+        return found
+
+    def _window(self, over_s: int) -> Window | None:
+        """Returns the range that all moments need; None if it is empty. Raises NotUnderstood for another length."""
         moments = self._moments
         if len(moments) > 1 and over_s != moments.step_s:
             detail = f"the length in brackets is {over_s} s and the step {moments.step_s} s: both must be the same"
@@ -123,36 +204,30 @@ class Increases:
             raise NotUnderstood(
                 f"{detail}; in Grafana set the interval of the data source to 60s", field="query", rule="from 60s"
             )
-        end = moments.end + (
-            moments.end == self._queries.now()
-        )  # so that the minute of now is in it from its first second
-        window = Window(max(0, moments.start - over_s), end, STEPS["native"], UTC_ZONE)
-        if window.start >= window.end:
-            return {}
-        curve = await self._queries.curve_in(ALL_LINKS if key is None else link_key(key), window)
-        self._warn(curve, over_s)
-        return self._gathered(curve)
+        # So that the minute of now is in it from its first second.
+        end = moments.end + (moments.end == self._queries.now())
+        start = max(0, moments.start - over_s)
+        return Window(start, end, STEPS["native"], UTC_ZONE) if start < end else None
 
-    def _gathered(self, curve: Curve) -> dict[int, int]:
+    def _gathered(self, grid: Grid, counts: Sequence[int], first: int | None) -> dict[int, int]:
         """Returns the counts by moment: that of a bucket belongs to the first moment at or after its end."""
-        now, edges, first = self._queries.now(), curve.grid.edges, curve.first
+        now, edges = self._queries.now(), grid.edges
         found: dict[int, int] = {}
         if first is None:
             return found
-        for start, end, count in zip(edges, edges[1:], curve.counts, strict=False):
+        for start, end, count in zip(edges, edges[1:], counts, strict=False):
             at = max(0, self._moments.first_after(min(end, max(now, start))))
             if end > first and start <= now and at < len(self._moments):
                 found[at] = found.get(at, 0) + count
         return found
 
-    def _warn(self, curve: Curve, over_s: int) -> None:
-        if curve.grid.edges and curve.grid.edges[0] < curve.grid.window.start:
-            self._say(f"the range begins inside a kept bucket, which counts whole from {iso(curve.grid.edges[0])}")
-        ladder, day = self._queries.ladder, fold_day(self._queries.now())
-        start, end = ladder.kept(curve.grid.window.start, day)
+    def _warn(self, grid: Grid, over_s: int, ladder: Ladder) -> None:
+        if grid.edges and grid.edges[0] < grid.window.start:
+            self._say(f"the range begins inside a kept bucket, which counts whole from {iso(grid.edges[0])}")
+        start, end = ladder.kept(grid.window.start, fold_day(self._queries.now()))
         if end - start > over_s:
             self._say(
-                f"at {iso(curve.grid.window.start)} buckets of {(end - start) // MINUTE_S} minutes are kept: each is "
+                f"at {iso(grid.window.start)} buckets of {(end - start) // MINUTE_S} minutes are kept: each is "
                 "one sample, at the first moment after it"
             )
 
@@ -163,14 +238,8 @@ class Increases:
     # --- which links --------------------------------------------------------------------------------------------------
     async def keys(self, matchers: Iterable[Matcher], most: int = MOST_LINKS) -> list[str]:
         """Returns the links that matchers select, in the order of their keys; raises ParameterInvalid for too many."""
-        given = list(matchers)
-        if unknown := [each.label for each in given if each.label != KEY]:
-            raise NotUnderstood(f"there is no label {unknown[0]}", field="query", value=unknown[0], rule=KEY)
-        expressions = {
-            each: safe_expression("query", each.text, _KEY_CHARACTERS)
-            for each in given
-            if each.sign.endswith("~") and literals_of(each.text) is None
-        }
+        given = [each for each in matchers if each.label == KEY]
+        expressions = _expressions(given)
         named = [texts for each in given if (texts := _named(each)) is not None]
         if named:
             return [key for key in sorted(named[0]) if key and _are_met(given, expressions, key)]
@@ -190,6 +259,21 @@ class Increases:
                 rule=f"at most {most:,} links",
             )
         return found
+
+    def selector(self, matchers: Iterable[Matcher], label: str) -> Callable[[str], bool]:
+        """Returns what tells whether a value of this label is selected."""
+        given = [each for each in matchers if each.label == label]
+        expressions = _expressions(given)
+        return lambda value: _are_met(given, expressions, value)
+
+
+def _expressions(matchers: Iterable[Matcher]) -> dict[Matcher, re.Pattern[str]]:
+    """Compiles those of the matchers that are regular expressions; raises ParameterInvalid."""
+    return {
+        each: safe_expression("query", each.text, _KEY_CHARACTERS)
+        for each in matchers
+        if each.sign.endswith("~") and literals_of(each.text) is None
+    }
 
 
 def _named(matcher: Matcher) -> list[str] | None:

@@ -1,5 +1,7 @@
 """The expressions of PromQL that are understood: `increase(clicks{...}[1h])`, `sum`, `sum by (...)`, `topk`, numbers.
 
+Labels are `key` and, of what hits are divided by, one dimension in an expression: a row keeps each by itself.
+
 All else is refused with a sentence that lists these. A counter that is read by the minute has no rate at an instant and
 nothing to extrapolate, so `rate`, arithmetic on series and the rest of the language would only seem to be right.
 """
@@ -15,7 +17,7 @@ from clickcurve.buckets.errors import ParameterInvalid
 METRIC = "clicks"
 UNDERSTOOD = (
     f'increase({METRIC}{{key="..."}}[1h]) with =, !=, =~ and !~, sum(...) and sum by (...) of it, topk(10, ...) of '
-    "either, and numbers with + - * /"
+    "either, with the label key and at most one dimension, and numbers with + - * /"
 )
 _MOST_EXPRESSION = 100_000
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800, "y": 31_536_000}

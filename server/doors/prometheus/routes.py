@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import TypeAlias
 
@@ -16,13 +16,24 @@ from prometheus_client.registry import Collector
 
 from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
 from clickcurve.buckets.ladder import MINUTE_S
+from clickcurve.keys import ALL_LINKS, link_key
 from clickcurve.times import LATEST
+from query.breakdowns.queries import BreakdownQueries
 from query.parameters import MAX_TOP, Parameters, moment
 from query.queries import Queries
 from query.zones import UTC_ZONE
 from server.doors.forms import Form, read_form
-from server.doors.prometheus.increases import KEY, MOST_LINKS, MOST_MOMENTS, MOST_SAMPLES, Increases, Moments
-from server.doors.prometheus.promql import METRIC, parse_promql, parse_selector
+from server.doors.prometheus.increases import (
+    KEY,
+    MOST_DIVIDED,
+    MOST_LINKS,
+    MOST_MOMENTS,
+    MOST_SAMPLES,
+    Increases,
+    Moments,
+    Sources,
+)
+from server.doors.prometheus.promql import METRIC, Matcher, parse_promql, parse_selector
 from server.http.auth import QUESTIONS
 from server.metrics import known_versions
 
@@ -33,7 +44,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800, None: 1}
 _HELP = "Hits of people, by the minute and coarser; ask increase(clicks[1h])."
 
 Said: TypeAlias = tuple[object, list[str]]  # data, warnings
-Asked: TypeAlias = Callable[[Queries, Form, str], Awaitable[Said]]
+Asked: TypeAlias = Callable[[Sources, Form, str], Awaitable[Said]]
 
 
 class _TopLinksCollector(Collector):
@@ -49,8 +60,14 @@ class _TopLinksCollector(Collector):
         return [metric]
 
 
-def prometheus_routes(queries: Queries, problem: Callable[[Exception], Response]) -> APIRouter:
-    """Makes the router. problem answers an error, counted; here its body becomes Prometheus' own."""
+def prometheus_routes(
+    queries: Queries, breakdowns: BreakdownQueries | None, problem: Callable[[Exception], Response]
+) -> APIRouter:
+    """Makes the router. problem answers an error, counted; here its body becomes Prometheus' own.
+
+    breakdowns: None for a server that divides no hits.
+    """
+    sources = Sources(queries, breakdowns)
     router = APIRouter(include_in_schema=False)
 
     @router.get("/metrics/links")
@@ -65,7 +82,7 @@ def prometheus_routes(queries: Queries, problem: Callable[[Exception], Response]
     def endpoint_of(answer: Asked) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             try:
-                data, warnings = await answer(queries, await read_form(request), request.path_params.get("name", ""))
+                data, warnings = await answer(sources, await read_form(request), request.path_params.get("name", ""))
             except ClickcurveError as error:
                 return _prometheus_refusal(error, problem(error))
             said: dict[str, object] = {"status": "success", "data": data}
@@ -79,24 +96,24 @@ def prometheus_routes(queries: Queries, problem: Callable[[Exception], Response]
     return router
 
 
-async def _at_one_moment(queries: Queries, form: Form, name: str) -> Said:
-    t = _moment(form, "time", queries.now())
+async def _at_one_moment(sources: Sources, form: Form, name: str) -> Said:
+    t = _moment(form, "time", sources.queries.now())
     vector = parse_promql(form.required("query"))
     if isinstance(vector, float):
         return {"resultType": "scalar", "result": [t, _number_text(vector)]}, []
-    evaluated = Increases(queries, Moments(t, t, 1))
+    evaluated = Increases(sources, Moments(t, t, 1))
     found = await evaluated.series(vector)
     result = [{"metric": one.labels, "value": [t, str(one.samples[0])]} for one in found if 0 in one.samples]
     return {"resultType": "vector", "result": result}, evaluated.warnings
 
 
-async def _along_moments(queries: Queries, form: Form, name: str) -> Said:
+async def _along_moments(sources: Sources, form: Form, name: str) -> Said:
     moments = _moments(form)
     vector = parse_promql(form.required("query"))
     if isinstance(vector, float):
         values = [[moments.at(i), _number_text(vector)] for i in range(len(moments))]
         return {"resultType": "matrix", "result": [{"metric": {}, "values": values}]}, []
-    evaluated = Increases(queries, moments)
+    evaluated = Increases(sources, moments)
     found = await evaluated.series(vector)
     if sum(len(one.samples) for one in found) > MOST_SAMPLES:
         rule = f"at most {MOST_SAMPLES:,} samples"
@@ -109,26 +126,42 @@ async def _along_moments(queries: Queries, form: Form, name: str) -> Said:
     return {"resultType": "matrix", "result": result}, evaluated.warnings
 
 
-async def _labels(queries: Queries, form: Form, name: str) -> Said:
+async def _labels(sources: Sources, form: Form, name: str) -> Said:
     for text in form.all("match[]"):
         parse_selector(text)
-    return ["__name__", KEY], []
+    return ["__name__", KEY, *sources.dimensions()], []
 
 
-async def _label_values(queries: Queries, form: Form, name: str) -> Said:
+async def _label_values(sources: Sources, form: Form, name: str) -> Said:
     if name == KEY:
-        return await _keys(queries, form)
+        return await _keys(sources, form)
+    if name in sources.dimensions():
+        pickers = _Pickers(sources, form)
+        found = {value for each in pickers.selectors() for _, value in await pickers.values(each, name)}
+        return sorted(found - {""})[: pickers.most], pickers.warnings
     return [METRIC] if name == "__name__" else [], []
 
 
-async def _series_of(queries: Queries, form: Form, name: str) -> Said:
+async def _series_of(sources: Sources, form: Form, name: str) -> Said:
     if not form.all("match[]"):
         raise ParameterInvalid("match[] is missing", field="match[]", rule=f'{METRIC}{{key="..."}}')
-    keys, warnings = await _keys(queries, form)
-    return [{"__name__": METRIC, KEY: key} for key in keys], warnings
+    pickers = _Pickers(sources, form)
+    found: list[dict[str, str]] = []
+    for matchers in pickers.selectors():
+        label = pickers.dimension_of(matchers)
+        if label is None:
+            found += [{KEY: key} for key in await pickers.keys(matchers)]
+            continue
+        found += [
+            ({KEY: key} if key else {}) | ({label: value} if value else {})
+            for key, value in await pickers.values(matchers, label)
+        ]
+    if len(found) > pickers.most:
+        pickers.warnings.append("there are more series")
+    return [{"__name__": METRIC, **labels} for labels in found[: pickers.most]], pickers.warnings
 
 
-async def _metadata(queries: Queries, form: Form, name: str) -> Said:
+async def _metadata(sources: Sources, form: Form, name: str) -> Said:
     return {METRIC: [{"type": "counter", "help": _HELP, "unit": ""}]}, []
 
 
@@ -142,18 +175,58 @@ _ANSWERS: dict[str, Asked] = {
 }
 
 
-async def _keys(queries: Queries, form: Form) -> tuple[list[str], list[str]]:
+async def _keys(sources: Sources, form: Form) -> tuple[list[str], list[str]]:
     """Returns the keys that any `match[]` selects, and a warning if not all are listed."""
-    most = form.number("limit", MOST_LINKS, 0, 1_000_000) or MOST_LINKS
-    selectors = [matchers for text in form.all("match[]") if (matchers := parse_selector(text))]
+    pickers = _Pickers(sources, form)
+    selectors = [matchers for matchers in pickers.selectors() if matchers]
     if not selectors:
-        page = await queries.key_page(Parameters(sort="key", limit=min(most, MAX_TOP)))
+        page = await sources.queries.key_page(Parameters(sort="key", limit=min(pickers.most, MAX_TOP)))
         more = ["there are more keys: name them, or select some with =~"] if page.after is not None else []
         return [key for key, _ in page.links], more
-    now = queries.now()
-    wanted = Increases(queries, Moments(now, now, 1))
-    keys = sorted({key for matchers in selectors for key in await wanted.keys(matchers)})
-    return keys[:most], ["there are more keys"] if len(keys) > most else []
+    keys = sorted({key for matchers in selectors for key in await pickers.keys(matchers)})
+    return keys[: pickers.most], ["there are more keys"] if len(keys) > pickers.most else []
+
+
+class _Pickers:
+    """Answers for what people choose from: keys, and values of a dimension."""
+
+    def __init__(self, sources: Sources, form: Form) -> None:
+        now = sources.queries.now()
+        self._sources = sources
+        self._form = form
+        self._wanted = Increases(sources, Moments(now, now, 1))
+        self.most = form.number("limit", MOST_LINKS, 0, 1_000_000) or MOST_LINKS
+        self.warnings: list[str] = []
+
+    def selectors(self) -> list[tuple[Matcher, ...]]:
+        """Returns what each `match[]` says, nothing where there is none; raises NotUnderstood."""
+        found = [parse_selector(text) for text in self._form.all("match[]")]
+        for matchers in found:
+            self._wanted.dimension_of(matchers)
+        return found or [()]
+
+    def dimension_of(self, matchers: Sequence[Matcher]) -> str | None:
+        return self._wanted.dimension_of(matchers)
+
+    async def keys(self, matchers: Sequence[Matcher]) -> list[str]:
+        return await self._wanted.keys(matchers)
+
+    async def values(self, matchers: Sequence[Matcher], label: str) -> list[tuple[str, str]]:
+        """Returns links, "" for all together, with the values that their hits gave, greatest first."""
+        self._wanted.dimension_of(matchers, [label])
+        breakdowns, dimension = self._sources.breakdowns, self._sources.dimensions()[label]
+        assert breakdowns is not None
+        of_all = all(each.label != KEY for each in matchers)
+        keys = [""] if of_all else await self._wanted.keys(matchers, MOST_DIVIDED)
+        is_wanted = self._wanted.selector(matchers, label)
+        found: list[tuple[str, str]] = []
+        for key in keys:
+            stored = link_key(key) if key else ALL_LINKS
+            listed = await breakdowns.values_in(stored, dimension, Parameters(limit=MAX_TOP))
+            found += [(key, value) for value, _ in listed.values if is_wanted(value)]
+            if listed.hidden and not self.warnings:
+                self.warnings.append(f"of the values the {MAX_TOP:,} greatest are here")
+        return found
 
 
 def _moments(form: Form) -> Moments:

@@ -83,17 +83,16 @@ def delta_of_said(found: Iterable[Said]) -> BreakdownDelta:
     """The hits as a flush hands them over."""
     counts: dict[str, dict[int, dict[str, int]]] = {}
     visitors: dict[int, set[int]] = {}
-    unknown: dict[int, int] = {}
+    known: dict[int, int] = {}
     for hit in found:
         for name, value in hit.values:
             of_hour = counts.setdefault(name, {}).setdefault(hit.t, {})
             of_hour[value] = of_hour.get(value, 0) + hit.count
         day = hit.t // DAY_S * DAY_S
-        if hit.visitor is None:
-            unknown[day] = unknown.get(day, 0) + hit.count
-        else:
+        if hit.visitor is not None:
             visitors.setdefault(day, set()).add(hit.visitor)
-    return BreakdownDelta(counts, visitors, unknown)
+            known[day] = known.get(day, 0) + hit.count
+    return BreakdownDelta(counts, visitors, known)
 
 
 Apply = Callable[[Breakdown, BreakdownDelta, int, int, int, CappedLadder], Breakdown]

@@ -169,32 +169,24 @@ def visitors_are_sets_then_numbers(engine: Engine, found: list[Said], days: list
     row = lived_breakdown(flushes_of(found, days), capped, engine.apply)
     open_days: dict[int, set[int]] = {}
     numbers: dict[int, int] = {}
-    unknown: dict[int, int] = {}
+    known = 0
     today = 0
     for hits, day_of_flush in flushes_of(found, days):
         today = max(today, day_of_flush)
         cut = capped.ladder.cuts(today)[0]
         numbers |= {day: len(open_days.pop(day)) for day in [*open_days] if day < cut}
-        late: set[tuple[int, int]] = set()
         for hit in hits:
             day = hit.t // 86_400 * 86_400
-            if hit.visitor is None:
-                unknown[day] = unknown.get(day, 0) + hit.count
-            elif day < cut:
-                late.add((day, hit.visitor))
-            else:
+            if hit.visitor is not None and day >= cut:
                 open_days.setdefault(day, set()).add(hit.visitor)
-        for day, _ in late:
-            unknown[day] = unknown.get(day, 0) + 1
+                known += hit.count
     assert {day: len(members) for day, members in open_days.items()} == {
         day: visitors.size() for day, (visitors, _) in row.days.items() if visitors.size()
     }
     closed = [number for tier in row.visitor_days for number in tier.values()]
     assert sum(number.at_most for number in closed) == sum(numbers.values())
     assert all(number.at_least == number.at_most and number.exact for number in closed)
-    assert sum(number.unknown for number in closed) + sum(day.unknown for day in row.days.values()) == sum(
-        unknown.values()
-    )
+    assert sum(number.known for number in closed) + sum(day.known for day in row.days.values()) == known
 
 
 def the_short_way_is_the_long_one(

@@ -136,14 +136,14 @@ def test_a_span_is_answered_by_whole_buckets(ago_days: int, length_s: int, expec
 
 
 # --- visitors -------------------------------------------------------------------------------------------------------
-def visited(days: dict[int, int], unknown: int, seed: int) -> Breakdown:
+def visited(days: dict[int, int], known: int, seed: int) -> Breakdown:
     """A row of an owner whose days before TODAY had so many visitors."""
     row = BREAKDOWN.empty
     for mark, (ago, count) in enumerate(sorted(days.items(), reverse=True), 1):
         day = (TODAY - ago) * DAY_S
         chance = Random(seed)
         members = {chance.getrandbits(40) for _ in range(count)}
-        row = apply_breakdown(row, BreakdownDelta({}, {day: members}, {day: unknown}), mark, TODAY - ago, 0, BREAKDOWN)
+        row = apply_breakdown(row, BreakdownDelta({}, {day: members}, {day: known}), mark, TODAY - ago, 0, BREAKDOWN)
     return fold_breakdown(row, TODAY, BREAKDOWN)
 
 

@@ -81,13 +81,15 @@ def test_hits_land_in_the_tier_that_holds_their_hour() -> None:
     assert check_breakdown(row, BREAKDOWN) == []
 
 
-def test_late_visitors_of_a_day_that_is_a_number_are_unknown() -> None:
+def test_late_visitors_of_a_day_that_is_a_number_are_left_out() -> None:
     day = (TODAY - 1) * DAY_S
     row = apply_breakdown(BREAKDOWN.empty, BreakdownDelta({}, {day: {1, 2, 3}}, {day: 4}), 1, TODAY, 0, BREAKDOWN)
     assert row.days[day].visitors.size() == 3
-    row = apply_breakdown(row, BreakdownDelta({}, {day: {3, 9}, day - DAY_S: set()}), 2, TODAY + 1, 0, BREAKDOWN)
+    row = apply_breakdown(
+        row, BreakdownDelta({}, {day: {3, 9}, day - DAY_S: set()}, {day: 2}), 2, TODAY + 1, 0, BREAKDOWN
+    )
     assert row.days == {}
-    assert row.visitor_days == ({day: VisitorDays(3, 3, True, 6)}, {}, {})
+    assert row.visitor_days == ({day: VisitorDays(3, 3, True, 4)}, {}, {})
 
 
 @pytest.mark.parametrize(

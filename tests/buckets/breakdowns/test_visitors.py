@@ -128,7 +128,7 @@ def test_bytes_that_are_no_set_are_refused(data: bytes, n: int, said: str) -> No
 
 # --- numbers of days ------------------------------------------------------------------------------------------------
 numbers = st.builds(
-    lambda size, exact, unknown: VisitorDays(size, size, exact or not size, unknown),
+    lambda size, exact, known: VisitorDays(size, size, exact or not size, known),
     st.integers(0, 9),
     st.booleans(),
     st.integers(0, 3),
@@ -145,7 +145,7 @@ def test_numbers_of_owners_are_bounds(found: list[VisitorDays], random: Random) 
     assert total.at_least == max(number.at_most for number in found)
     assert total.at_most == sum(number.at_most for number in found)
     assert total.exact == (len(some_visitors) == 0 or (len(some_visitors) == 1 and some_visitors[0].exact))
-    assert total.unknown == sum(number.unknown for number in found)
+    assert total.known == sum(number.known for number in found)
     random.shuffle(found)
     again = NO_DAYS
     for number in found:

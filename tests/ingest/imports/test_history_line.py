@@ -14,7 +14,7 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, total
 from clickcurve.buckets.row import EMPTY, Delta, Row, add, apply, check, fold
 from ingest.hit import Moment
-from ingest.imports.history_line import MAX_COUNT, LinkHistory, Wide, history_steps
+from ingest.imports.history_line import MAX_COUNT, History, Wide, history_steps
 
 NOW = 1_760_000_000 // DAY_S * DAY_S + 12 * 3600  # 2025-10-09 12:00
 DAY = fold_day(NOW)
@@ -22,17 +22,17 @@ TODAY = DAY * DAY_S
 MOMENT = Moment(NOW, TODAY, NOW + 300)
 
 
-def read(line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.refuse) -> LinkHistory:
+def read(line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.refuse) -> History:
     steps = history_steps(line, moment, ladder, wide)
     while True:
         try:
             next(steps)
         except StopIteration as done:
-            assert isinstance(done.value, LinkHistory)
+            assert isinstance(done.value, History)
             return done.value
 
 
-def past_of(line: dict[str, Any], wide: Wide = Wide.refuse) -> LinkHistory:
+def past_of(line: dict[str, Any], wide: Wide = Wide.refuse) -> History:
     return read(json.dumps(line).encode(), MOMENT, CLICKS, wide)
 
 
@@ -42,7 +42,7 @@ def refusal(line: dict[str, Any]) -> HitRejected:
     return caught.value
 
 
-def row_of(history: LinkHistory) -> Row:
+def row_of(history: History) -> Row:
     return add(fold(EMPTY, DAY, CLICKS), Delta(history.people, history.bots, history.opening), CLICKS)
 
 
@@ -65,21 +65,26 @@ def exported(row: Row, key: str) -> dict[str, Any]:
 
 
 def test_a_total_alone_is_a_count_without_dates() -> None:
-    assert past_of({"key": "a", "total": 7}) == LinkHistory("a", 7)
+    assert past_of({"key": "a", "total": 7}) == History("a", 7)
 
 
 def test_an_opening_alone_is_one_too_and_zero_is_nothing() -> None:
-    assert past_of({"key": "a", "opening": 7}) == LinkHistory("a", 7)
-    assert past_of({"key": "a", "total": 0}) == LinkHistory("a")
+    assert past_of({"key": "a", "opening": 7}) == History("a", 7)
+    assert past_of({"key": "a", "total": 0}) == History("a")
 
 
 def test_buckets_land_in_their_minutes_and_the_rest_of_the_total_is_the_opening() -> None:
     line = {"key": "a", "total": 10, "buckets": [[TODAY, TODAY + 60, 2, 1], [TODAY + 120, TODAY + 180, 3, 0]]}
-    assert past_of(line) == LinkHistory("a", 5, {TODAY: 2, TODAY + 120: 3}, {TODAY: 1})
+    assert past_of(line) == History("a", 5, {TODAY: 2, TODAY + 120: 3}, {TODAY: 1})
+
+
+def test_a_group_has_a_line_as_a_link_has() -> None:
+    line = {"group": "spring", "total": 2, "opening": 0, "buckets": [[TODAY, TODAY + 60, 2, 1]]}
+    assert past_of(line) == History("spring", 0, {TODAY: 2}, {TODAY: 1}, is_group=True)
 
 
 def test_buckets_without_a_total_have_no_opening() -> None:
-    assert past_of({"key": "a", "buckets": [[TODAY, TODAY + 60, 2, 0]]}) == LinkHistory("a", 0, {TODAY: 2})
+    assert past_of({"key": "a", "buckets": [[TODAY, TODAY + 60, 2, 0]]}) == History("a", 0, {TODAY: 2})
 
 
 def test_times_may_be_iso_8601_and_fine_buckets_nest() -> None:
@@ -149,7 +154,12 @@ def test_a_bucket_that_straddles_an_edge_is_refused_however_narrow() -> None:
 
 BUCKET = [TODAY, TODAY + 60, 2, 1]
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no key": ({"total": 1}, "history"),
+    "a link and a group": ({"key": "a", "group": "g", "buckets": [BUCKET]}, "group"),
+    "a group that is empty": ({"group": "", "buckets": [BUCKET]}, "group"),
+    "a group that is too long": ({"group": "g" * 65, "buckets": [BUCKET]}, "group"),
+    "a group with an opening": ({"group": "g", "opening": 1, "buckets": [BUCKET]}, "opening"),
+    "a group with a total alone": ({"group": "g", "total": 7}, "opening"),
+    "no key": ({"total": 1}, "key"),
     "an empty key": ({"key": "", "total": 1}, "key"),
     "half a surrogate": ({"key": "\ud800", "total": 1}, "history"),
     "nothing to count": ({"key": "a"}, "history"),

@@ -289,6 +289,7 @@ def test_history_whose_last_line_is_cut_waits_for_it(tmp_path: Path, target: Mem
         (b'{"key": "cut', SourceKind.log),
         (b'"key"\n', SourceKind.log),
         (b"1.2.3.4 - -", SourceKind.log),
+        (b'{"group": "a", "total": 1}\n', SourceKind.history),
         (b"", SourceKind.log),
     ],
 )

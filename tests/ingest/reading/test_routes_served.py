@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import random
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal
@@ -14,17 +15,25 @@ import pytest
 import uvicorn
 
 from clickcurve.buckets.errors import JournalBehind, JournalUnknown
+from clickcurve.limiter.http.address import addresses
 from ingest.reading.body_room import BodyRoom
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.receipt import ONE_COUNTED
+from server.http.auth import Gate
+from server.http.callers import Callers
+from server.http.connection import Connection
+from server.http.fast_lane import lane_class
+from server.http.front_door import FrontDoor
+from server.http.problems import Problems
 from tests.ingest.http_kit import NOW, MemoryIntake, is_bot, minutes_since
+from tests.server.http.connection_kit import NO_TOKENS, EagerLane
 
-Http = Literal["httptools", "h11"]
-each_http = pytest.mark.parametrize("http", ["httptools", "h11"])
+Http = Literal["httptools", "h11", "lane"]
+each_http = pytest.mark.parametrize("http", ["httptools", "h11", "lane"])
 DEADLINE_S = 20
 
 
-class Connection:
+class Caller:
     """A connection on which bytes are written as they are, and whole answers read."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -56,21 +65,28 @@ class Served:
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         await self.routes(scope, receive, send)
 
-    async def connect(self) -> Connection:
+    async def connect(self) -> Caller:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         self._writers.append(writer)
-        return Connection(reader, writer)
+        return Caller(reader, writer)
 
     def leave(self) -> None:
         for writer in self._writers:
             writer.transport.abort()
 
 
+def below_asgi(routes: HitRoutes) -> type[Connection]:
+    """Connections of the server that answer plain hits in the lane."""
+    door = FrontDoor(Gate(NO_TOKENS, lambda: 0.0), Problems(), routes, routes)
+    return lane_class(EagerLane(door), Counter(), Callers(addresses("")))
+
+
 @asynccontextmanager
 async def serving(http: Http, **options: Any) -> AsyncIterator[Served]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         app = Served(listening.getsockname()[1], **options)
-        config = uvicorn.Config(app, http=http, lifespan="off", log_config=None, ws="none", timeout_graceful_shutdown=1)
+        way: Any = below_asgi(app.routes) if http == "lane" else http
+        config = uvicorn.Config(app, http=way, lifespan="off", log_config=None, ws="none", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve(sockets=[listening]))
         try:

@@ -253,7 +253,7 @@ def test_visitors_and_groups_are_those_of_the_hits_one_by_one(
     refused = {item.index for item in sums.receipt().items if item.status == "refused"}
     visitors: Counter[tuple[int, str, int]] = Counter()
     groups: Counter[tuple[str, str, int]] = Counter()
-    unknown, known, ids = 0, 0, set()
+    others, known, ids = 0, 0, set()
     for index, hit in enumerate(values):
         if index in refused or hit.get("id") in ids:
             continue
@@ -268,14 +268,14 @@ def test_visitors_and_groups_are_those_of_the_hits_one_by_one(
             visitors.update((day, key, visitor_hash(SALTS[day], key, who)) for key in keys)
             known += hit.get("count", 1)
         elif reader is COUNTING_ONE and (hit.get("utm") or {}).get("campaign"):
-            unknown += hit.get("count", 1)
+            others += hit.get("count", 1)
     assert visitors_in(batch) == visitors
     assert in_groups(batch) == groups
     if reader is COUNTING_ONE:
-        told: Counter[bool] = Counter()
+        found: Counter[bool] = Counter()
         for (_, profile, _), count in divided(batch).items():
-            told[profile.unknown] += count
-        assert told == Counter({False: known, True: unknown})
+            found[profile.known] += count
+        assert found == Counter({True: known, False: others})
     if batch is not None:
         assert decode_batch(encode_batch(batch)) == batch
 

@@ -233,6 +233,36 @@ def test_an_answer_is_the_same_before_and_after_a_flush_and_a_fold(data: st.Data
         assert nodes.visitors("k") == visitors
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_each_hit_of_people_has_a_known_visitor_or_is_unknown(data: st.DataObject) -> None:
+    """Of a range: in the whole days, or wider kept buckets, that hold it."""
+    days = data.draw(st.lists(st.sampled_from([0, 1, 2, 3, 7, 30, 200, 500]), min_size=1, max_size=6))
+    nodes = WordyNodes(1_772_366_400, {"ref": 0, "bot": 0}, 2, SMALL, data.draw(st.sampled_from(LADDERS)))
+    for number, later in enumerate(days, 1):
+        nodes.now += later * DAY_S
+        for _ in range(data.draw(st.integers(0, 5))):
+            bot = data.draw(st.booleans())
+            words = () if data.draw(st.booleans()) else (("bot", "B") if bot else ("ref", "a"),)
+            visitor = data.draw(st.sampled_from([None, 1, 2])) if words else None
+            count = data.draw(st.integers(1, 3))
+            nodes.accept(SaidHit("k", nodes.now, count, bot, words, visitor), data.draw(st.integers(1, 2)))
+        nodes.owners[1].flush(nodes.now)
+        if number < len(days) or data.draw(st.booleans()):
+            nodes.owners[0].flush(nodes.now)  # on the day itself: it would be too late for a visitor later
+    since = nodes.now - data.draw(st.sampled_from(days)) * DAY_S
+    day = since - since % DAY_S
+    until = day + data.draw(st.sampled_from([1, 2, 10, 900])) * DAY_S
+    whole = nodes.by("k", "ref", f"from={day}&to={until}")
+    for query, low, high in (
+        ("", 0, 2**40),
+        (f"from={day}&to={until}", whole["from"], whole["to"]),
+        (f"from={since}&to={until - 1}", whole["from"], whole["to"]),
+    ):
+        hits = nodes.of("k", "ref", low, high)
+        assert nodes.visitors("k", query)["unknown"] == sum(hit.count for hit in hits if hit.visitor is None)
+
+
 def test_a_day_of_the_switch_is_told_apart_by_minutes_while_they_are_kept() -> None:
     """100 hits before a switch at 12:30, 40 after it, one hour: minutes of counts tell them apart."""
     noon = 1_772_366_400

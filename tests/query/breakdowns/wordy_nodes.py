@@ -86,7 +86,7 @@ def counts_of(hits: Iterable[SaidHit]) -> Delta:
 def words_of(hits: Iterable[SaidHit]) -> BreakdownDelta:
     values: dict[str, dict[int, dict[str, int]]] = {}
     visitors: dict[int, set[int]] = {}
-    unknown: dict[int, int] = {}
+    known: dict[int, int] = {}
     for hit in hits:
         hour, day = hit.t // HOUR_S * HOUR_S, hit.t // DAY_S * DAY_S
         for name, value in hit.said:
@@ -96,9 +96,8 @@ def words_of(hits: Iterable[SaidHit]) -> BreakdownDelta:
             continue
         if hit.said and hit.visitor is not None:
             visitors.setdefault(day, set()).add(hit.visitor)
-        elif hit.said:
-            unknown[day] = unknown.get(day, 0) + hit.count
-    return BreakdownDelta(values, visitors, unknown)
+            known[day] = known.get(day, 0) + hit.count
+    return BreakdownDelta(values, visitors, known)
 
 
 class WordyOwner:

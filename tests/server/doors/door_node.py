@@ -29,7 +29,7 @@ class Asked:
         app = FastAPI()
         self.problems.install(app)
         app.include_router(graphite_routes(SeriesReader(queries, breakdowns)))
-        app.include_router(prometheus_routes(queries, self.problems.answer))
+        app.include_router(prometheus_routes(queries, breakdowns, self.problems.answer))
         app.include_router(bitly_routes(queries, breakdowns))
         self._app = app
 

@@ -17,7 +17,7 @@ from testing.program import running
 from testing.server import RunningServer, free_port
 from tests.conftest import Serve
 
-HITS = [{"key": "launch", "count": 3}, {"key": 'sp"ring', "count": 4}]
+HITS = [{"key": "launch", "count": 3, "country": "DE", "ref": "https://news.example/"}, {"key": 'sp"ring', "count": 4}]
 
 
 @pytest.fixture
@@ -46,6 +46,21 @@ def test_promtool_reads_every_answer(asked: RunningServer) -> None:
     assert "3 @[" in along
     assert "clicks" in promtool(asked, "series", "--match", 'clicks{key=~"l.*"}', asked.url)
     assert promtool(asked, "labels", asked.url, "key").split("\n")[0] == "launch"
+
+
+def test_promtool_reads_hits_by_country_and_referrer(asked: RunningServer) -> None:
+    by_country = promtool(asked, "instant", asked.url, 'sum by (country) (increase(clicks{key="launch"}[1d]))')
+    assert by_country.startswith('{country="DE"} => 3 @')
+    greatest = promtool(asked, "instant", asked.url, "topk(5, sum by (ref) (increase(clicks[1d])))")
+    assert '{ref="news.example"} => 3 @' in greatest and "{} => 4 @" in greatest
+    one = promtool(asked, "instant", asked.url, 'increase(clicks{key="launch",country="DE"}[1d])')
+    assert 'country="DE"' in one and 'key="launch"' in one and "=> 3 @" in one
+    hour = int(now()) // 3_600 * 3_600
+    of_a_day = ("--start", str(hour - 82_800), "--end", str(hour + 3_600), "--step", "1h")
+    along = promtool(asked, "range", *of_a_day, asked.url, "sum by (country) (increase(clicks[1h]))")
+    assert '{country="DE"} =>' in along and "3 @[" in along
+    assert "DE" in promtool(asked, "labels", asked.url, "country").split("\n")
+    assert 'country="DE"' in promtool(asked, "series", "--match", 'clicks{key="launch",country=~".+"}', asked.url)
 
 
 def test_promtool_shows_the_sentence_of_a_refusal(asked: RunningServer) -> None:

@@ -119,7 +119,14 @@ def test_what_came_before_a_dimension_was_on_is_unrecorded(serve: Serve, data: P
     both.stop()
     none = serve("--breakdown-dimensions", "off", data=data)
     with Clickcurve(none.url) as client:
-        assert client.http.get("/v1/links/a/by/ref").status_code == 404
+        for path in ("by/ref", "by/ref/curve", "links/a/by/ref", "links/a/by/ref/curve?value=", "groups/g/by/ref"):
+            problem = client.http.get(f"/v1/{path}")
+            assert (problem.status_code, problem.json()["title"]) == (404, "switched off")
+            assert problem.json()["field"] == "breakdown_dimensions"
+            assert "divides no hits" in problem.json()["detail"] and "ref,country" in problem.json()["rule"]
+        assert client.http.get("/v1/links/a/visitors").json()["field"] == "breakdown_dimensions"
+        assert client.http.head("/v1/links/a/by/ref").status_code == 404
+        assert "/v1/by/{dimension}" not in client.http.get("/openapi.json").json()["paths"]
     none.stop()
     assert notes(data) == {}
     again = serve("--breakdown-dimensions", "ref", data=data)
@@ -139,12 +146,15 @@ def test_visitors_are_counted_where_the_settings_say_so(serve: Serve, data: Path
     server = serve("--breakdown-dimensions", "ref", "--breakdown-visitors", visitors, data=data)
     with Clickcurve(server.url) as client:
         client.send([{"key": "a", "visitor": "ann"}, {"key": "a", "visitor": "ann"}, {"key": "a", "ref": "x.example"}])
+        client.send([{"key": "a"}, {"key": "a", "bot": True}, {"key": "b", "count": 3}])
         answer = client.http.get("/v1/links/a/visitors")
+        silent = client.http.get("/v1/links/b/visitors")
         ignored = client.metrics().get('clickcurve_ignored_fields_total{field="visitor",journal="journal-1"}')
     if visitors == "on":
         assert answer.json()["days"][0]["visitors"] == 1
-        assert answer.json()["unknown"] == 1
+        assert answer.json()["unknown"] == 2, "one said too little and one nothing; bots are no visitors"
+        assert (silent.json()["visitor_days"], silent.json()["unknown"]) == (0, 3)
         assert ignored is None
     else:
-        assert answer.status_code == 404
+        assert (answer.status_code, answer.json()["field"]) == (404, "breakdown_visitors")
         assert ignored == 2

@@ -21,6 +21,7 @@ from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.row import Delta, Pending
 from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
+from query.lists.kind import GROUP
 from query.reader import Reader
 from server.process.siblings import Answering, Siblings
 from server.process.unflushed import NUMBERS_MOST, Said, answer_of
@@ -59,6 +60,13 @@ class Neighbour:
 
     async def erased_elsewhere(self, key: str) -> None:
         self.erased.append(key)
+
+    def buffered_groups(self) -> dict[str, int]:
+        return self.owner.buffered(GROUP)
+
+    @property
+    def flushes(self) -> int:
+        return self.owner.flushes
 
 
 def said(owner: Neighbour, *keys: str) -> list[Said]:
@@ -331,6 +339,8 @@ def test_a_worker_that_stands_still_is_named_and_holds_nobody_up(
     hit_each(server, 30)
     clients = connected(server, 9)
     assert [each.read() for each in clients] == [(30, None)] * 9
+    words = "Some hits of the last 3600 s may be missing"
+    assert words not in clients[0].client.http.get("/links/launch").text
     still = pid_of(data, 2)
     os.kill(still, signal.SIGSTOP)
     answers = []
@@ -339,6 +349,7 @@ def test_a_worker_that_stands_still_is_named_and_holds_nobody_up(
             each.client.http.timeout = 2.0
             try:
                 answers.append(each.read())
+                assert words in each.client.http.get("/links/launch").text
             except httpx.ReadTimeout:  # this connection is the still worker's own
                 each.client.close()
     finally:

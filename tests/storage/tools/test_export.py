@@ -7,7 +7,7 @@ import pytest
 
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.row import Delta
-from clickcurve.keys import link_key, namespace_key
+from clickcurve.keys import group_key, link_key, namespace_key
 from storage.contract import SavedRow, Store
 from storage.tools.export import export
 from tests.storage.flushes import NOON, Flusher, hits
@@ -55,6 +55,19 @@ def test_only_links_with_hits_are_exported(store: Store) -> None:
     flusher.flush({"erased": hits((9, 8))})
     (again,) = [link for link in export(store, CLICKS, NOON, pytest.fail) if link["key"] == "erased"]
     assert (again["total"], again["first_hit"]) == (8, NOON + 540)
+
+
+def test_groups_are_exported_beside_links(store: Store) -> None:
+    Flusher(store, 1).flush({"a": hits((0, 5))})
+    flusher = Flusher(store, 2)
+    assert store.begin(flusher.held, 0, 1, NOON)
+    flusher.number = 1
+    flusher._save({group_key("spring"): hits((0, 3), bots=2), group_key("gone"): hits()}, {})
+    lines = list(export(store, CLICKS, NOON, pytest.fail))
+    assert sorted(line.get("key", "") or line.get("group", "") for line in lines) == ["a", "spring"]
+    (group,) = [line for line in lines if "group" in line]
+    assert (group["total"], group["bots"], group["opening"]) == (3, 2, 0)
+    assert group["buckets"] == [[NOON, NOON + 60, 3, 2]]
 
 
 def test_buckets_add_up_and_every_object_is_json(store: Store) -> None:

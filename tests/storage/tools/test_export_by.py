@@ -60,8 +60,17 @@ def test_an_export_has_the_breakdowns_of_all_owners() -> None:
 
 def answers(url: str) -> list[Any]:
     with Clickcurve(url) as client:
-        asked = ("links/a/by/ref", "links/a/by/source", "links/b/by/ref", "by/ref", "links/a/total")
-        return [client.http.get(f"/v1/{what}").json() for what in asked]
+        asked = ("links/a/by/ref", "links/a/by/source", "links/b/by/ref", "by/ref", "links/a/total", "total")
+        of_groups = (
+            "",
+            "/spring",
+            "/spring/curve?step=native&from=0",
+            "/spring/by/ref",
+            "/spring/total",
+            "/a%2Fb/by/ref",
+        )
+        paths = (*asked, *(f"groups{what}" for what in of_groups))
+        return [client.http.get(f"/v1/{what}").json() for what in paths]
 
 
 def test_an_export_imports_to_the_same_answers(serve: Serve, tmp_path: Path) -> None:
@@ -70,21 +79,28 @@ def test_an_export_imports_to_the_same_answers(serve: Serve, tmp_path: Path) -> 
     with Clickcurve(server.url) as client:
         times = (NOON, NOON - 40 * 86_400)
         many = [{"key": "a", "ref": f"r{n}.example", "count": n, "ts": ts} for n in range(1, 6) for ts in times]
-        client.send([*many, {"key": "a"}, {"key": "b", "source": "qr"}])
+        in_groups = [{**hit, "groups": ["spring", "a/b"]} for hit in many]
+        bot = {"key": "b", "bot": True, "groups": ["spring"]}
+        client.send([*in_groups, bot, {"key": "a", "groups": ["spring"]}, {"key": "b", "source": "qr"}])
     before = answers(server.url)
-    assert before[0]["other"] > 0
+    assert before[0]["other"] > 0 and before[-3]["other"] > 0
+    assert before[6]["groups"] == [{"key": "spring", "count": 31}, {"key": "a/b", "count": 30}]
     server.stop()
     out = tmp_path / "history.ndjson"
     assert run("export", "--data", str(tmp_path / "data"), "--out", str(out)).returncode == 0
     other = serve(*flags, data=tmp_path / "other")
     said = run("import", "--url", other.url, str(out))
     assert said.returncode == 0, said.stdout + said.stderr
+    assert "counted 33, " in said.stdout, "hits of groups are those of links"
     assert answers(other.url) == before
+    said = run("import", "--url", other.url, str(out))
+    assert said.returncode == 0 and answers(other.url) == before
     other.stop()
     again = tmp_path / "again.ndjson"
     assert run("export", "--data", str(tmp_path / "other"), "--out", str(again)).returncode == 0
     lines, copies = ([json.loads(line) for line in file.read_text().splitlines()] for file in (out, again))
-    assert [line["by"] for line in lines] == [line["by"] for line in copies]
+    assert [line.get("group", line.get("key")) for line in lines] == ["a/b", "spring", "a", "b"]
+    assert lines == copies
     assert run("verify", "--data", str(tmp_path / "other")).returncode == 0
 
 

@@ -1,0 +1,34 @@
+"""What other workers of this machine hold of rows that are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from clickcurve.buckets.row import Pending
+
+Stamp: TypeAlias = tuple[str, int, int]
+
+
+class HeldElsewhere(NamedTuple):
+    """What one worker has accepted and not flushed, by stored key; stamp: another one after each of its flushes."""
+
+    stamp: Stamp
+    pending: Mapping[str, Sequence[Pending]]
+
+
+AskElsewhere: TypeAlias = Callable[[], Awaitable[Sequence[HeldElsewhere]]]
+
+
+async def nobody() -> Sequence[HeldElsewhere]:
+    """Returns what other workers hold where there are none, or where they are not asked."""
+    return ()
+
+
+def by_stored_key(held: Iterable[HeldElsewhere]) -> dict[str, list[Pending]]:
+    """Returns the pending hits of several workers by stored key."""
+    found: dict[str, list[Pending]] = {}
+    for each in held:
+        for stored, pending in each.pending.items():
+            found.setdefault(stored, []).extend(pending)
+    return found

@@ -1,0 +1,208 @@
+"""A hit in the lane while something else happens: to tokens and limits, to its client, to the server."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clickcurve.buckets.errors import JournalBehind, JournalBroken, JournalUnknown
+from ingest.reading.receipt import ONE_COUNTED
+from server.http import auth
+from server.http.auth import Scope
+from server.http.fast_lane import FastLane
+from tests.server.http.connection_kit import EagerLane, Server, Wired
+from tests.server.http.test_fast_lane import HIT, JSON, hit
+
+
+# --- what a head is let in for may end --------------------------------------------------------------------------------
+def test_a_token_that_is_revoked_lets_nothing_in(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    token = auth.add_token(file, "shortener", (Scope.write,), 0)
+    reading = auth.add_token(file, "page", (Scope.read,), 0)
+
+    async def main() -> None:
+        server = Server(EagerLane, tokens=file)
+        wired = server.connect()
+        with_token = hit(b"/v1/hits/a", b"Authorization: Bearer " + token.encode())
+        for _ in range(2):
+            assert (await wired.ask(with_token)).startswith(b"HTTP/1.1 200") and wired.in_lane
+        for refused, status in ((HIT, 401), (hit(b"/v1/hits/a", b"Authorization: Bearer " + reading.encode()), 403)):
+            other = server.connect()
+            assert (await other.ask(refused)).startswith(b"HTTP/1.1 %d" % status) and not other.in_lane
+        auth.remove_token(file, token.split("_")[1])
+        server.now += auth.RECHECK_S
+        assert (await wired.ask(with_token)).startswith(b"HTTP/1.1 401") and not wired.in_lane
+        assert server.intake.singles == {"a": 2}
+        assert server.gate.refused == {"missing": 1, "unknown": 1, "scope": 1}
+
+    asyncio.run(main())
+
+
+def test_the_first_token_of_a_server_that_runs_is_asked_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        server = Server(EagerLane, tokens=tmp_path / "tokens.json")
+        wired = server.connect()
+        assert (await wired.ask(HIT)).startswith(b"HTTP/1.1 200") and wired.in_lane
+        auth.add_token(tmp_path / "tokens.json", "a", (Scope.admin,), 0)
+        server.now += auth.RECHECK_S
+        assert (await wired.ask(HIT)).startswith(b"HTTP/1.1 401")
+
+    asyncio.run(main())
+
+
+def test_a_limit_of_writes_that_is_switched_on_is_asked() -> None:
+    class Limiter:
+        limits_writes = False
+
+    async def main() -> None:
+        limiter = Limiter()
+        server = Server(EagerLane, limiter=limiter)
+        wired = server.connect()
+        for limits, in_lane in ((False, True), (True, False), (False, True)):
+            limiter.limits_writes = limits
+            wired.feed(HIT)
+            assert wired.in_lane is in_lane
+            await wired.settle()
+            wired = server.connect()
+
+    asyncio.run(main())
+
+
+# --- a hit under way --------------------------------------------------------------------------------------------------
+def held(*pieces: bytes) -> tuple[Server, Wired]:
+    """A connection with a hit in the lane that is not in the journal yet, after which the pieces came."""
+    server = Server(EagerLane)
+    server.intake.holds = True
+    wired = server.connect()
+    for piece in (HIT, *pieces):
+        wired.feed(piece)
+    return server, wired
+
+
+def test_what_comes_while_a_hit_is_under_way_is_answered_after_it() -> None:
+    async def main() -> None:
+        server, wired = held(HIT, hit(b"/v1/hits/a/b"), JSON)
+        assert await wired.settle() == b""
+        server.intake.holds = False
+        server.intake.let_go()
+        found = re.findall(rb"HTTP/1.1 (\d+)", await wired.settle())
+        assert found == [b"200", b"200", b"404", b"200"]
+        assert server.intake.singles == {"launch": 3}
+        assert server.state.total_requests == 4
+        await wired.ask(HIT)
+        assert wired.in_lane
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("end", ["eof", "shutdown"])
+def test_a_hit_under_way_is_answered_when_the_client_or_the_server_ends(end: str) -> None:
+    async def main() -> None:
+        server, wired = held()
+        await wired.settle()
+        if end == "eof":
+            wired.end()
+        else:
+            wired.connection.shutdown()
+        assert not wired.transport.closing
+        server.intake.let_go()
+        found = await wired.settle()
+        assert found.startswith(b"HTTP/1.1 200 OK\r\n") and b"connection: close\r\n" in found
+        assert wired.transport.closing
+        assert server.state.total_requests == 1
+
+    asyncio.run(main())
+
+
+def test_a_client_that_leaves_is_counted_and_not_answered() -> None:
+    async def main() -> None:
+        server, wired = held()
+        other = server.connect()
+        other.feed(HIT)
+        wired.lose()
+        server.intake.let_go()
+        assert (await other.settle()).endswith(ONE_COUNTED)
+        assert await wired.settle() == b""
+        assert server.hits.counters.singles == 2
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("error", [JournalBehind("behind"), JournalBroken("broken"), ZeroDivisionError("a bug")])
+@pytest.mark.parametrize("before", [False, True], ids=["at the sync", "at once"])
+def test_a_hit_that_is_refused_is_answered_as_through_asgi(
+    error: Exception, before: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(lane: type[FastLane] | None) -> Any:
+        server = Server(lane)
+        wired = server.connect()
+        server.intake.failure = error
+        if before:
+
+            def raising(hit: object) -> asyncio.Future[None]:
+                raise error
+
+            monkeypatch.setattr(server.intake, "accept_one", raising)
+        found = [await wired.ask(HIT), await wired.ask(JSON)]
+        wired.connection.shutdown()
+        return found, server.counted()
+
+    if before and isinstance(error, ZeroDivisionError):
+        return
+    in_lane, through_asgi = asyncio.run(main(EagerLane)), asyncio.run(main(None))
+    assert in_lane == through_asgi
+    assert in_lane[0][0].startswith(b"HTTP/1.1 %d" % getattr(error, "status", 500))
+
+
+def test_an_unknown_outcome_closes_the_connection_without_a_byte() -> None:
+    async def main() -> None:
+        server, wired = held()
+        server.intake.failure = JournalUnknown("nobody knows")
+        server.intake.let_go()
+        assert await wired.settle() == b""
+        assert wired.transport.closing
+        assert server.hits.counters.unanswered == 1
+
+    asyncio.run(main())
+
+
+def test_a_group_that_is_given_up_closes_the_connection_without_a_byte() -> None:
+    async def main() -> None:
+        server, wired = held()
+        assert server.intake.group is not None
+        server.intake.group.cancel()
+        assert await wired.settle() == b""
+        assert wired.transport.closing
+
+    asyncio.run(main())
+
+
+def test_a_client_that_takes_no_answers_is_not_answered_on_and_on() -> None:
+    async def main() -> None:
+        server = Server(EagerLane)
+        wired = server.connect()
+        wired.connection.pause_writing()
+        for _ in range(3):
+            wired.feed(HIT)
+        assert await wired.settle() == b""
+        wired.connection.resume_writing()
+        assert (await wired.settle()).count(b"HTTP/1.1 200") == 3
+
+    asyncio.run(main())
+
+
+def test_a_connection_with_hits_now_and_then_is_not_taken_for_idle() -> None:
+    async def main() -> None:
+        wired = Server(EagerLane).connect()
+        await wired.ask(HIT)
+        first = wired.connection._waits_for()
+        await wired.ask(HIT)
+        second = wired.connection._waits_for()
+        assert (first.what, second.what) == ("idle", "idle")
+        assert first.of is not second.of
+
+    asyncio.run(main())
