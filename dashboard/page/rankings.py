@@ -1,6 +1,6 @@
 """The links with the most hits, for a page that must not wait for them.
 
-A ranking walks over all links: two seconds for 100,000 of them where none is known. The page waits a little; then it
+A ranking may walk over all links: two seconds for 100,000 of them over Cassandra. The page waits a little; then it
 shows the one before, or says that it is being made, and asks again. A page that renews itself must not keep the server
 walking either, so a ranking serves for twenty times as long as it took: 5 % of a processor at most.
 """
