@@ -210,7 +210,7 @@ def test_a_page_that_cannot_be_answered_now_says_so_and_tries_again() -> None:
 
     pages = Pages(cast(Answers, Down()), no_curve, dict, lambda: NodeFacts({}, {}, "memory", "0"), lambda: 0.0)
     app = FastAPI()
-    app.include_router(page_routes(pages, Templates(), lambda: NOW, lambda scope: False))
+    app.include_router(page_routes(pages, Templates(), lambda: NOW, lambda scope: False, lambda: 0))
 
     async def asked(path: str) -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://node") as client:
