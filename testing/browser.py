@@ -223,9 +223,9 @@ class Page:
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self.mouse(kind, left + width / 2, top + height / 2)
 
-    def shot(self, file: Path) -> None:
-        """Writes a picture of the whole page."""
-        found = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+    def shot(self, file: Path, whole: bool = True) -> None:
+        """Writes a picture of the whole page, or of what the screen shows of it."""
+        found = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         file.write_bytes(base64.b64decode(found["data"]))
 
     def faults(self) -> list[str]:

@@ -13,9 +13,8 @@ from zoneinfo import ZoneInfo
 from dashboard.answers import TotalAnswer
 from dashboard.page.subject import PageSubject
 from dashboard.page.view import PageView
-from dashboard.pictures.axes import wall, with_commas
+from dashboard.pictures.axes import PERCENT, SPACE, wall, with_commas
 
-_PERCENT = "\u00a0%"  # never alone on a line
 # What is asked, what it is called, and the days, months or hours from it to the span before.
 _SPANS = (
     ("60m", "Now", "the last 60 minutes", "the 60 before", ("hours", 1)),
@@ -83,10 +82,14 @@ def change(now: TotalAnswer, before: TotalAnswer) -> str:
     """Says by what part a total has changed: of uncertain totals from the least to the most."""
     if before.at_least == 0:
         return ""
-    least = _change_text(now.at_least, before.at_most)
-    most = _change_text(now.at_most, before.at_least)
-    return f"{least}{_PERCENT}" if least == most else f"{least} to {most}{_PERCENT}"
+    least, most = _change(now.at_least, before.at_most), _change(now.at_most, before.at_least)
+    if least == most:
+        return "".join(least)
+    return f"{least[0] if least[1] == most[1] else ''.join(least)} to {''.join(most)}"
 
 
-def _change_text(now: int, before: int) -> str:
-    return f"{round((now - before) * 100 / before):+,}"
+def _change(now: int, before: int) -> tuple[str, str]:
+    """Returns a number and its unit: percent, or where it is more than tenfold how many times."""
+    if now > 10 * before:
+        return f"{round(now / before):,}", f"{SPACE}times"
+    return f"{round((now - before) * 100 / before):+,}".replace("-", "\N{MINUS SIGN}"), PERCENT

@@ -46,13 +46,20 @@ class Chart:
     end_text: str
 
 
-def make_chart(curve: CurveAnswer, view: PageView, now: int, height: int = HEIGHT, noun: str = HIT) -> Chart:
-    """Makes a curve's picture and its numbers. noun: what is counted."""
+def make_chart(
+    curve: CurveAnswer,
+    view: PageView,
+    now: int,
+    height: int = HEIGHT,
+    noun: str = HIT,
+    beside: CurveAnswer | None = None,
+) -> Chart:
+    """Makes a curve's picture and its numbers. noun: what is counted; beside: a curve that shares the scale."""
     zone = ZoneInfo(curve.tz)
     few = curve.points if len(curve.points) <= MOST_ROWS else []
     earlier, later, out = _neighbours(curve, view, now)
     return Chart(
-        svg=svg_inline(draw_curve(curve, WIDTH, height, titled=False, noun=noun), "curve"),
+        svg=svg_inline(draw_curve(curve, WIDTH, height, False, noun, beside), "curve"),
         said=curve_sentence(curve, zone, noun),
         legend=legend_of(curve, bars_of(curve, WIDTH)),
         start=curve.points[0].start if curve.points else curve.start,
@@ -76,8 +83,11 @@ def spark(curve: CurveAnswer) -> str:
 
 
 def in_path(name: str) -> str:
-    """Returns a key, or the name of a group, as it stands in a path."""
-    return quote(name, safe="")
+    """Returns a name as it stands in a path, "" for one that no browser can ask for.
+
+    Browsers take `.` and `..` for steps in a path, also where they are percent-encoded.
+    """
+    return "" if name in (".", "..") else quote(name, safe="")
 
 
 def _span_words(start: int, end: int, zone: ZoneInfo) -> str:

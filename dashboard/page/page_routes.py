@@ -19,12 +19,27 @@ from dashboard.page.view import PageView, view_of
 Clock = Callable[[], float]
 
 
-def page_routes(pages: Pages, templates: Templates, clock: Clock, signed_in: Callable[[Scope], bool]) -> APIRouter:
-    """Makes the router. signed_in: whether a request came with a token that it can give up."""
+def page_routes(
+    pages: Pages,
+    templates: Templates,
+    clock: Clock,
+    signed_in: Callable[[Scope], bool],
+    missing_s: Callable[[], float],
+) -> APIRouter:
+    """Makes the router. signed_in: whether a request came with a token that it can give up.
+
+    missing_s: of how many last seconds the answers of the request under way may lack hits; 0: they lack none.
+    """
     router = APIRouter(route_class=page_route(templates))
 
     def page(request: Request, template: str, root: str, /, **values: object) -> Response:
-        shown = {"root": root, "signed_in": signed_in(request.scope), "shared": False, **values}
+        shown = {
+            "root": root,
+            "signed_in": signed_in(request.scope),
+            "shared": False,
+            "missing_s": missing_s(),
+            **values,
+        }
         return html(request, templates.render(template, **shown))
 
     @router.get("/", include_in_schema=False)
@@ -73,6 +88,13 @@ def html(request: Request, text: str, status: int = 200) -> Response:
     return Response(body, status, media_type=HTML, headers=headers)
 
 
+def problem_page(templates: Templates, request: Request, error: ClickcurveError) -> Response:
+    """Returns an error as a page. One of a share leads nowhere else."""
+    path = request.scope["path"]
+    shown = {"root": "../" * (path.count("/") - 1), "signed_in": False, "shared": path.startswith("/share/")}
+    return html(request, templates.render("problem.html", error=error, view=PageView(), **shown), error.status)
+
+
 def page_route(templates: Templates) -> type[RawPathRoute]:
     """Returns a kind of route that answers an error as a page, with the status that a program would get."""
 
@@ -86,11 +108,7 @@ def page_route(templates: Templates) -> type[RawPathRoute]:
                 except JournalUnknown:
                     raise
                 except ClickcurveError as error:
-                    root = "../" * (request.scope["path"].count("/") - 1)
-                    text = templates.render(
-                        "problem.html", root=root, error=error, view=PageView(), signed_in=False, shared=True
-                    )
-                    return html(request, text, error.status)
+                    return problem_page(templates, request, error)
 
             return handler
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from zoneinfo import ZoneInfo
 
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
-from dashboard.answers import READ_CURVE, READ_LINK, Answers, Divided
+from dashboard.answers import READ_CURVE, READ_LINK, Answers, CurveAnswer, Divided
 from dashboard.page.cards import cards
 from dashboard.page.chart import LOW, Chart, in_path, make_chart, spark
 from dashboard.page.rankings import READ_NAMES, CountedName, NamesAnswer, Rankings
@@ -17,14 +18,19 @@ from dashboard.page.subject import GROUP, LINK, PageSubject, all_links, link_or_
 from dashboard.page.values import value_tables, visits
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import day_and_time, with_commas
+from dashboard.pictures.curve_picture import length_words
 
 SHOWN = 20
 Values = dict[str, object]  # of a template
+NOTHING_SAID: Values = {"tables": [], "visits": None}
 
 
 @dataclass(frozen=True, slots=True)
 class NameRow:
-    """A link or group of a list: its name in a path and as text, its count, and its curve as safe markup."""
+    """A link or group of a list, with its curve as safe markup.
+
+    path: its name in a path, empty for one that no browser can ask for. name: as text.
+    """
 
     path: str
     name: str
@@ -92,7 +98,7 @@ class Pages:
     async def overview(self, view: PageView, now: int) -> Values:
         """Returns all links together, and a list: the links with the most hits, or those that begin as searched for."""
         subject = all_links(self._answers)
-        curve = await subject.curve(view.curve_query)
+        view, curve = await _view_and_curve(subject.curve, view, now)
         if curve.first_hit is None and not view.q and not await self._has_any():
             return {"first_run": True}
         ranking = view.ranking_query(SHOWN)
@@ -103,10 +109,11 @@ class Pages:
             "first_run": False,
             "cards": numbers,
             "chart": make_chart(curve, view, now),
-            "listed_span": view.span or "all time",
+            "listed_span": f"last {length_words(view.span)}" if view.span else "all time",
             "links": None if found is None else await self._rows(LINK, found.links, view),
             "groups": [] if groups is None else await self._rows(GROUP, groups.groups, view),
             "more": "" if found is None or found.after is None else view.address(after=found.after),
+            **(NOTHING_SAID if view.q else await self._said(subject, view, now)),
         }
 
     async def _has_any(self) -> bool:
@@ -132,8 +139,8 @@ class Pages:
     async def one(self, subject: PageSubject, view: PageView, now: int) -> Values:
         """Returns a link or a group: its life, its curve, its bots apart, and what its hits said."""
         assert subject.summary is not None
-        curve, numbers, summary = await asyncio.gather(
-            subject.curve(view.curve_query), cards(subject, view, now), subject.summary(b"")
+        (view, curve), numbers, summary = await asyncio.gather(
+            _view_and_curve(subject.curve, view, now), cards(subject, view, now), subject.summary(b"")
         )
         life = READ_LINK(summary[1])
         zone = ZoneInfo(curve.tz)
@@ -159,7 +166,7 @@ class Pages:
     async def _said(self, subject: PageSubject, view: PageView, now: int) -> Values:
         """Returns what hits said: nothing on a server that does not divide hits, or where none said anything."""
         if self._divided is None:
-            return {"tables": [], "visits": None}
+            return NOTHING_SAID
         tables = [each for each in await value_tables(self._divided, subject, view) if each.spoken]
         return {
             "tables": tables,
@@ -172,13 +179,14 @@ class Pages:
         return {"events": [await self._event(name, rules[name], view, now) for name in sorted(rules)]}
 
     async def _event(self, name: str, rules: Sequence[Rule], view: PageView, now: int) -> EventRow:
-        query = view.curve_query
-        asked, admitted = await asyncio.gather(
-            *(self._limit_curve(name, query + b"&outcome=" + outcome) for outcome in (b"asked", b"admitted"))
-        )
-        curves = [READ_CURVE(asked[1]), READ_CURVE(admitted[1])]
+        async def curve_of(outcome: bytes, query: bytes) -> CurveAnswer:
+            return READ_CURVE((await self._limit_curve(name, query + b"&outcome=" + outcome))[1])
+
+        view, asked = await _view_and_curve(partial(curve_of, b"asked"), view, now)
+        curves = [asked, await curve_of(b"admitted", view.curve_query)]
         charts = [
-            (word, make_chart(curve, view, now, LOW)) for word, curve in zip(("asked", "admitted"), curves, strict=True)
+            (word, make_chart(curve, view, now, LOW, "decision", beside=asked))
+            for word, curve in zip(("asked", "admitted"), curves, strict=True)
         ]
         totals = curves[0].total, curves[1].total, max(0, curves[0].total - curves[1].total)
         counts = dict(zip(("asked", "admitted", "refused"), map(with_commas, totals), strict=True))
@@ -188,6 +196,15 @@ class Pages:
         """Returns the state of this machine's workers and of the store."""
         facts = self._node()
         return {"workers": facts.workers, "states": facts.states, "store": facts.store, "program": facts.version}
+
+
+async def _view_and_curve(
+    ask: Callable[[bytes], Awaitable[CurveAnswer]], view: PageView, now: int
+) -> tuple[PageView, CurveAnswer]:
+    """Asks for the view's curve; of all time from the first hit on, which the view then knows too."""
+    curve = await ask(view.curve_query)
+    begun = view.begun_at(curve.first_hit, now)
+    return begun, curve if begun is view else await ask(begun.curve_query)
 
 
 def rule_row(rule: Rule) -> RuleRow:

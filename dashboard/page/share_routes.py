@@ -24,9 +24,16 @@ class NotShared(ClickcurveError):
 
 
 def share_routes(
-    pages: Pages, templates: Templates, clock: Clock, shared: Callable[[str], tuple[str, str] | None]
+    pages: Pages,
+    templates: Templates,
+    clock: Clock,
+    shared: Callable[[str], tuple[str, str] | None],
+    missing_s: Callable[[], float],
 ) -> APIRouter:
-    """Makes the router. shared: the kind and name that a signed text shares; None for one that is not good now."""
+    """Makes the router; missing_s as of `page_routes`.
+
+    shared: the kind and name that a signed text shares; None for one that is not good now.
+    """
     router = APIRouter(route_class=page_route(templates))
 
     def subject(request: Request) -> PageSubject:
@@ -47,7 +54,9 @@ def share_routes(
     async def share(request: Request) -> Response:
         view = view_of(raw_query(request))
         values = await pages.one(subject(request), view, int(clock()))
-        text = templates.render("one.html", root="../", view=view, signed_in=False, shared=True, **values)
+        text = templates.render(
+            "one.html", root="../", view=view, signed_in=False, shared=True, missing_s=missing_s(), **values
+        )
         return html(request, text)
 
     return router

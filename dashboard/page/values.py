@@ -10,7 +10,7 @@ from dashboard.answers import READ_VALUES, READ_VISITORS, CurveAnswer, Divided, 
 from dashboard.page.chart import LOW, Chart, make_chart
 from dashboard.page.subject import PageSubject
 from dashboard.page.view import PageView
-from dashboard.pictures.axes import with_commas
+from dashboard.pictures.axes import PERCENT, with_commas
 
 SHOWN = 10
 _DAY_S = 86_400
@@ -32,11 +32,12 @@ _NOT_GIVEN = {"ref": "(direct or not given)"}
 
 @dataclass(frozen=True, slots=True)
 class ValueRow:
-    """One line: a value or, with `rest`, what is of none. part: of the greatest line, 0 to 100."""
+    """One line: a value or, with `rest`, what is of none. part: of the greatest line, 0 to 100; share: of all hits."""
 
     text: str
     count: str
     part: float
+    share: str
     rest: bool = False
 
 
@@ -53,7 +54,7 @@ class ValueTable:
 
 @dataclass(frozen=True, slots=True)
 class Visits:
-    """Visitor-days of the range, and their days as a chart."""
+    """Visitor-days of the range, and their days as a chart if there are several."""
 
     count: str
     unknown: str
@@ -73,7 +74,12 @@ def value_table(answer: ValuesAnswer) -> ValueTable:
     most = max((each.at_most for each in answer.values), default=1) or 1
     not_given = _NOT_GIVEN.get(answer.dimension, "(not given)")
     rows = [
-        ValueRow(visible(each.value) or not_given, _span_text(each.at_least, each.at_most), each.at_least * 100 / most)
+        ValueRow(
+            visible(each.value) or not_given,
+            _span_text(each.at_least, each.at_most),
+            each.at_least * 100 / most,
+            _share_text(each.at_least, answer.total) if each.at_least == each.at_most else "",
+        )
         for each in answer.values
     ]
     rest = (
@@ -81,7 +87,11 @@ def value_table(answer: ValuesAnswer) -> ValueTable:
         ("other", answer.other),
         ("before this was recorded", answer.unrecorded),
     )
-    rows += [ValueRow(text, with_commas(count), 0, rest=True) for text, count in rest if count]
+    rows += [
+        ValueRow(text, with_commas(count), 0, _share_text(count, answer.total), rest=True)
+        for text, count in rest
+        if count
+    ]
     title = _TITLES.get(answer.dimension, answer.dimension.removeprefix("tag."))
     return ValueTable(
         answer.dimension,
@@ -103,12 +113,20 @@ async def visits(divided: Divided, subject: PageSubject, view: PageView, now: in
         for day in answer.days
     ]
     chart = None
-    if points:
+    if len(points) > 1:
         start, end, least, most = points[0].start, points[-1].end, answer.at_least, answer.at_most
         days = CurveAnswer(None, start, end, "1d", "UTC", start, least, least, most, least == most, points)
         chart = make_chart(days, view, now, LOW, "visitor-day")
     count = _span_text(answer.at_least, answer.at_most)
     return Visits(count, with_commas(answer.unknown) if answer.unknown else "", chart)
+
+
+def _share_text(count: int, total: int) -> str:
+    """Writes a part of a total in percent, without claiming all or nothing of what is only nearly so."""
+    part = count * 100 / total if total else 0
+    if 0 < part < 1:
+        return f"<1{PERCENT}"
+    return f"{min(int(part + 0.5), 99) if part < 100 else 100}{PERCENT}"
 
 
 def _span_text(least: int, most: int) -> str:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from urllib.parse import unquote_plus, urlencode
 
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.ladder import DAY_S
 from clickcurve.visible import visible
 
 NAMES = ("last", "from", "to", "step", "tz", "bots", "q", "after")
 USUAL = "30d"
+EVER = "0"  # `from` of all time
 SPANS = (("1h", "hour"), ("24h", "day"), ("7d", "week"), ("30d", "month"), ("92d", "quarter"), ("12mo", "year"))
 STEPS = ("auto", "1m", "5m", "15m", "1h", "6h", "1d", "1w", "1mo", "1y")
 BOTS = (("exclude", "people"), ("include", "people and bots"), ("only", "bots"))
@@ -31,6 +34,12 @@ class PageView:
     bots: str = ""
     q: str = ""
     after: str = ""
+    begun: str = ""  # what questions say in the place of EVER; in no address
+
+    @property
+    def is_ever(self) -> bool:
+        """Tells whether the view is of all time."""
+        return self.start == EVER and not self.end
 
     @property
     def span(self) -> str:
@@ -45,13 +54,15 @@ class PageView:
     @property
     def curve_query(self) -> bytes:
         """What to ask for the curve of the view."""
-        range_ = {"last": self.span, "from": self.start, "to": self.end}
-        return _encoded({**range_, "step": self.step, "tz": self.tz, "bots": self.bots})
+        return _encoded({**self._range(), "step": self.step, "tz": self.tz, "bots": self.bots})
 
     @property
     def total_query(self) -> bytes:
         """What to ask for the range as a whole, of breakdowns too."""
-        return _encoded({"last": self.span, "from": self.start, "to": self.end, "tz": self.tz})
+        return _encoded({**self._range(), "tz": self.tz})
+
+    def _range(self) -> dict[str, str]:
+        return {"last": self.span, "from": self.begun or self.start, "to": self.end}
 
     def ranking_query(self, limit: int) -> bytes:
         """Returns what to ask for a ranking; of a range between two moments that of all time."""
@@ -61,6 +72,17 @@ class PageView:
         """Returns what to ask for the links that begin as the view searches."""
         asked = {"sort": "key", "prefix": self.q, "after": self.after, "limit": str(limit), "bots": self.bots}
         return _encoded(asked)
+
+    def begun_at(self, first_hit: int | None, now: int) -> PageView:
+        """Returns a view of all time whose questions begin with the hour, day or month of the first hit."""
+        if not self.is_ever or first_hit is None:
+            return self
+        since = datetime.fromtimestamp(first_hit, UTC).replace(minute=0, second=0)
+        if now - first_hit > 2 * DAY_S:
+            since = since.replace(hour=0)
+        if now - first_hit > 92 * DAY_S:
+            since = since.replace(day=1)
+        return replace(self, begun=str(int(since.timestamp())))
 
     def with_bots(self, bots: str) -> PageView:
         return replace(self, bots=bots)

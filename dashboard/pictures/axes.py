@@ -9,6 +9,8 @@ from math import ceil, floor, log10
 from zoneinfo import ZoneInfo
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+SPACE = "\N{NO-BREAK SPACE}"
+PERCENT = f"{SPACE}%"  # never alone on a line
 # A day inside the years that the calendar of the standard library has, in every zone.
 _EARLIEST, _LATEST = -86_400, 253_402_128_000
 

@@ -48,8 +48,13 @@ class Bar:
     state: str
 
 
-def draw_curve(curve: CurveAnswer, width: int, height: int, titled: bool = True, noun: str = HIT) -> Picture:
-    """Draws a curve. titled: with the link's name, its total and its range above; noun: what is counted."""
+def draw_curve(
+    curve: CurveAnswer, width: int, height: int, titled: bool = True, noun: str = HIT, beside: CurveAnswer | None = None
+) -> Picture:
+    """Draws a curve. titled: with the link's name, its total and its range above; noun: what is counted.
+
+    beside: a curve of the same range whose bars are to be compared, so both have one scale.
+    """
     zone = ZoneInfo(curve.tz)
     said = curve_sentence(curve, zone, noun)
     shapes: list[Shape] = []
@@ -62,7 +67,8 @@ def draw_curve(curve: CurveAnswer, width: int, height: int, titled: bool = True,
         shapes.append(Label("title", 0, 20, _fitting(name, width, _TITLE_PX), shift=8 - GUTTER))
         shapes.append(Label("said", 0, 39, _fitting(said, width, _TEXT_PX), shift=8 - GUTTER))
     if curve.points and bottom - top >= 20:
-        shapes += _plot(curve, bars, zone, top, bottom, width - GUTTER)
+        scaled = bars if beside is None else [*bars, *bars_of(beside, (width - GUTTER) // _COLUMN)]
+        shapes += _plot(curve, bars, scaled, zone, top, bottom, width - GUTTER)
     if legend and bottom < height - _FOOT:
         shapes.append(Label("label", 0, height - 6, _fitting(legend, width, _TEXT_PX), shift=8 - GUTTER))
     name = "" if curve.key is None else f"{visible(curve.key)}: "
@@ -134,11 +140,18 @@ def step_words(curve: CurveAnswer) -> str:
     if curve.step == "native":
         seconds = step_s(curve)
         name, unit_s = max(((name, s) for name, s in _UNITS.values() if s <= seconds), key=lambda each: each[1])
-        number = round(seconds / unit_s)
-    else:
-        number, unit = split_step(curve.step)
-        name = _UNITS[unit][0]
-    return f"per {name}" if number == 1 else f"per {number} {name}s"
+        return f"per {_several(round(seconds / unit_s), name)}"
+    return f"per {length_words(curve.step)}"
+
+
+def length_words(length: str) -> str:
+    """Writes a length for people: `15m` as `15 minutes`, `1d` as `day`."""
+    number, unit = split_step(length)
+    return _several(number, _UNITS[unit][0])
+
+
+def _several(number: int, name: str) -> str:
+    return name if number == 1 else f"{number} {name}s"
 
 
 def curve_sentence(curve: CurveAnswer, zone: ZoneInfo, noun: str = HIT) -> str:
@@ -180,10 +193,16 @@ class _Frame:
 
 
 def _plot(
-    curve: CurveAnswer, bars: Sequence[Bar], zone: ZoneInfo, top: float, bottom: float, width: int
+    curve: CurveAnswer,
+    bars: Sequence[Bar],
+    scaled: Sequence[Bar],
+    zone: ZoneInfo,
+    top: float,
+    bottom: float,
+    width: int,
 ) -> Iterable[Shape]:
-    highest = max(bar.rate for bar in bars)
-    whole = all(bar.rate == int(bar.rate) for bar in bars)
+    highest = max(bar.rate for bar in scaled)
+    whole = all(bar.rate == int(bar.rate) for bar in scaled)
     lines = round_steps(highest, min(_MOST_LINES, max(1, int((bottom - top) // 36))), whole)
     frame = _Frame(curve, top, bottom, lines[-1], width)
     yield from _shades(curve, frame)
@@ -197,7 +216,7 @@ def _plot(
     for number, (t, text) in enumerate(time_marks(frame.start, frame.end, zone, width // _MARK_EVERY)):
         x = frame.x(t)
         anchor = "start" if x < 0.04 else "end" if x > 0.96 else "middle"
-        yield Label("label" if number % 2 == 0 else "label odd", x, bottom + 15, text, anchor)
+        yield Label("label" if number % 3 == 0 else "label wide", x, bottom + 15, text, anchor)
 
 
 def _shades(curve: CurveAnswer, frame: _Frame) -> Iterable[Shape]:

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 
 from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from clickcurve.asgi import Scope
+from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.limiter.rule import Rule
+from clickcurve.visible import visible
 from dashboard.answers import Divided
 from dashboard.page.login_routes import COOKIE, login_address, login_routes
-from dashboard.page.page_routes import page_routes
+from dashboard.page.page_routes import page_routes, problem_page
 from dashboard.page.pages import NodeFacts, Pages
 from dashboard.page.share_routes import share_routes
 from dashboard.page.templates import Templates
@@ -21,6 +25,7 @@ from query.queries import Limits, Queries
 from server.clock import monotonic
 from server.http import auth
 from server.http.shares import Shares
+from server.http.unheard import some_unheard
 from server.metrics import Metrics
 from server.version import program_version
 
@@ -31,12 +36,16 @@ _PREFIX = "clickcurve_"
 
 @dataclass(frozen=True, slots=True)
 class PageSources:
-    """What the page shows beside answers. store: what kind it is; divided: None for a server that divides no hits."""
+    """What the page shows beside answers.
+
+    store: what kind it is. flush_s: what a worker that was not heard may hold. divided: None where no hits are divided.
+    """
 
     gate: auth.Gate
     shares: Shares
     metrics: Metrics
     store: str
+    flush_s: float
     divided: Divided | None = None
 
 
@@ -63,10 +72,34 @@ def include_page(
     def shared(signed: str) -> tuple[str, str] | None:
         return sources.shares.shared(signed, int(clock()))
 
+    def missing_s() -> float:
+        return sources.flush_s if some_unheard() else 0
+
     pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, sources.divided)
-    app.include_router(page_routes(pages, templates, clock, signed_in))
-    app.include_router(share_routes(pages, templates, clock, shared))
+    app.include_router(page_routes(pages, templates, clock, signed_in, missing_s))
+    app.include_router(share_routes(pages, templates, clock, shared, missing_s))
     app.include_router(login_routes(templates, check, gate.needs_tokens))
+    _answer_strays(app, templates)
+
+
+class NotHere(ClickcurveError):
+    """A browser asks for a page that there is not."""
+
+    status = 404
+    title = "not found"
+
+
+def _answer_strays(app: FastAPI, templates: Templates) -> None:
+    """Answers a browser that asks for what there is not with a page; programs get a problem document."""
+    as_problem = app.exception_handlers[HTTPException]
+
+    async def on_stray(request: Request, error: Exception) -> Response:
+        answer: Response = await as_problem(request, error)  # type: ignore[misc]  # ours are all async
+        if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
+            return answer
+        return problem_page(templates, request, NotHere(f"There is no {visible(request.url.path)} here."))
+
+    app.add_exception_handler(404, on_stray)
 
 
 def is_page(scope: Scope) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Protocol, TypeAlias
 
@@ -31,6 +31,8 @@ class Statement:
     text: str  # with a question mark for each value
     kind: StatementKind
     partition: int = 0  # of a WRITE with few bytes: its first values, so many, name the partition; these go together
+    key: int | None = None  # which value is the partition's key: several of `rows` go together, by node
+    of_several: bool = False  # a READ of a list of keys, made by `several`
 
     def text_in(self, keyspace: str) -> str:
         """Returns the text with the keyspace before the table, unless it names one.
@@ -39,6 +41,11 @@ class Statement:
         without a keyspace one id in all keyspaces: rows of one Clickcurve were read and written in another's tables.
         """
         return _TABLE.sub(rf"\1 {keyspace}.", self.text)
+
+    def several(self) -> Statement:
+        """Returns this READ of one key as a READ of a list of keys, whose rows begin with their key."""
+        text = self.text.replace("SELECT ", "SELECT short_key, ", 1).replace("short_key = ?", "short_key IN ?", 1)
+        return replace(self, name=f"{self.name}_OF_SEVERAL", text=text, of_several=True)
 
 
 _TABLE = re.compile(r"\b(FROM|INTO|UPDATE) (?!\w+\.)")

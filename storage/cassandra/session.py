@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import re
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, repeat
 from threading import Lock, Thread
@@ -47,7 +47,7 @@ from cassandra.policies import (
     RoundRobinPolicy,
     TokenAwarePolicy,
 )
-from cassandra.query import BatchStatement, BatchType, PreparedStatement, SimpleStatement, tuple_factory
+from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedStatement, SimpleStatement, tuple_factory
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid, StoreMismatch, StoreUnavailable
 from storage.cassandra.cql import Rows, Statement, StatementKind, Values
@@ -116,12 +116,18 @@ class Session:
     # --- what needs the driver ---------------------------------------------------------------------------------
     def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> ResponseFuture:
         prepared = self._prepare(statement)
-        if statement.partition:
-            bound = BatchStatement(BatchType.UNLOGGED)  # to one partition: atomic like a single write, and as cheap
+        if statement.of_several:
+            keys = values[0]
+            assert isinstance(keys, list)
+            bound = BoundStatement(prepared, routing_key=keys[0].encode()).bind(values)
+        elif statement.kind is not StatementKind.WRITE or not (statement.partition or statement.key is not None):
+            bound = prepared.bind(values)
+        elif len(values) == 1:
+            bound = prepared.bind(values[0])
+        else:  # it goes to the node of its first write. To one partition it is atomic; else each row is, by itself
+            bound = BatchStatement(BatchType.UNLOGGED)
             bound.is_idempotent = prepared.is_idempotent
             bound.add_all([prepared] * len(values), values)
-        else:
-            bound = prepared.bind(values)
         if size is not None:
             bound.fetch_size = size
         return self._session.execute_async(bound, execution_profile=statement.kind, paging_state=state)
@@ -133,8 +139,15 @@ class Session:
                 text = statement.text_in(self.address.keyspace)
                 prepared = self._prepared.get(statement) or self._session.prepare(text)
                 prepared.is_idempotent = statement.kind is not StatementKind.CONDITION
+                if statement.of_several:
+                    prepared.routing_key_indexes = [0]  # a list has none, and then the driver drops the one it is given
                 self._prepared[statement] = prepared
         return prepared
+
+    def first_replica(self, key: str) -> Hashable:
+        replicas = self._cluster.metadata.get_replicas(self.address.keyspace, key.encode())
+        near = [host for host in replicas if host.datacenter == self.address.dc] if self.address.dc else replicas
+        return near[0].address if near else None
 
     def state_after(self, pending: ResponseFuture) -> bytes | None:
         return ResultSet(pending, []).paging_state  # type: ignore[no-any-return]

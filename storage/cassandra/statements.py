@@ -13,28 +13,36 @@ CONDITION, SERIAL_READ = StatementKind.CONDITION, StatementKind.SERIAL_READ
 
 # --- rows -----------------------------------------------------------------------------------------------------------
 # owner 0 is the erasure of the link, so that one read of one partition returns both.
-LINK = Statement("LINK", "SELECT owner, data, erased_at FROM rows WHERE short_key = ?", READ)
+LINK = Statement("LINK", "SELECT owner, data, erased_at FROM rows WHERE short_key = ?", READ, key=0)
 LOAD_OWN = Statement(
-    "LOAD_OWN", "SELECT owner, data, erased_at FROM rows WHERE short_key = ? AND owner IN (0, ?)", READ
+    "LOAD_OWN", "SELECT owner, data, erased_at FROM rows WHERE short_key = ? AND owner IN (0, ?)", READ, key=0
 )
 # A breakdown has two cells beside that of its counts. Whatever a flush brings of a link is one write of one partition.
-LINK_BY = Statement("LINK_BY", "SELECT owner, by_open, by_closed, erased_at FROM rows WHERE short_key = ?", READ)
+LINK_BY = Statement("LINK_BY", "SELECT owner, by_open, by_closed, erased_at FROM rows WHERE short_key = ?", READ, key=0)
 LOAD_OWN_BY = Statement(
     "LOAD_OWN_BY",
     "SELECT owner, data, by_open, by_closed, erased_at FROM rows WHERE short_key = ? AND owner IN (0, ?)",
     READ,
+    key=0,
 )
-SAVE = Statement("SAVE", "UPDATE rows USING TIMESTAMP ? SET data = ? WHERE short_key = ? AND owner = ?", WRITE)
+SAVE = Statement("SAVE", "UPDATE rows USING TIMESTAMP ? SET data = ? WHERE short_key = ? AND owner = ?", WRITE, key=2)
 SAVE_OPEN = Statement(
-    "SAVE_OPEN", "UPDATE rows USING TIMESTAMP ? SET data = ?, by_open = ? WHERE short_key = ? AND owner = ?", WRITE
+    "SAVE_OPEN",
+    "UPDATE rows USING TIMESTAMP ? SET data = ?, by_open = ? WHERE short_key = ? AND owner = ?",
+    WRITE,
+    key=3,
 )
 SAVE_BOTH = Statement(
     "SAVE_BOTH",
     "UPDATE rows USING TIMESTAMP ? SET data = ?, by_open = ?, by_closed = ? WHERE short_key = ? AND owner = ?",
     WRITE,
+    key=4,
 )
 SAVE_BY = Statement(
-    "SAVE_BY", "UPDATE rows USING TIMESTAMP ? SET by_open = ?, by_closed = ? WHERE short_key = ? AND owner = ?", WRITE
+    "SAVE_BY",
+    "UPDATE rows USING TIMESTAMP ? SET by_open = ?, by_closed = ? WHERE short_key = ? AND owner = ?",
+    WRITE,
+    key=3,
 )
 ERASE = Statement("ERASE", "UPDATE rows USING TIMESTAMP ? SET erased_at = ? WHERE short_key = ? AND owner = 0", WRITE)
 WALK_FIRST = Statement("WALK_FIRST", "SELECT token(short_key), short_key, owner, data, erased_at FROM rows", READ)

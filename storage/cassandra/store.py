@@ -88,7 +88,7 @@ class CassandraStore:
         self._cache = RowCache(cache_bytes)
         self._look_lock = Lock()
         self._looked: set[int] = set()  # owners whose flush under way has looked for erasures
-        self._erased_at: dict[int, dict[str, int]] = {}  # of the keys that an owner loaded last
+        self._erased_at: dict[int, dict[str, int]] = {}  # of the keys that a flush under way has read
 
     def uuid(self) -> str:
         """Returns the identity of the keyspace, which was noted when its tables were made."""
@@ -116,6 +116,7 @@ class CassandraStore:
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         with self._look_lock:
             self._looked.discard(held.owner)
+            self._erased_at.pop(held.owner, None)
         return self._owners.begin(held, previous, flush, at)
 
     def close_owner(self, held: Held) -> bool:
@@ -149,7 +150,7 @@ class CassandraStore:
                 found[key] = OwnRow(link.rows[0].data, link.erased_at)
             elif link.erased_at:
                 found[key] = OwnRow(None, link.erased_at)
-        self._erased_at[owner] = erased_at
+        self._erased_at.setdefault(owner, {}).update(erased_at)
         return found
 
     def _read_own(self, owner: int, keys: Sequence[str]) -> Iterator[tuple[str, StoredLink]]:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from threading import Lock
 
 from storage.cassandra.cql import Cql, Rows, Statement, Values
-from storage.cassandra.requests import by_partition
+from storage.cassandra.requests import requests_of
 
 
 class Counted:
     """Passes everything on. `sent` counts each statement by its name; `since` answers what came since it was asked;
-    `requests` counts small writes to one partition, which go together, as one."""
+    `requests` counts what goes together, if there is one node, as one."""
 
     def __init__(self, cql: Cql) -> None:
         self.sent: Counter[str] = Counter()
@@ -38,8 +38,8 @@ class Counted:
         return self._cql.run(statement, values)
 
     def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
-        partition = statement.partition
-        self._count(statement, len(many), len(by_partition(many, partition)) if partition else None)
+        together = requests_of(statement, many, lambda key: None)  # of one node
+        self._count(statement, len(many), None if together is None else len(together))
         return self._cql.run_each(statement, many)
 
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:

@@ -1,9 +1,9 @@
 "use strict";
 // The page is whole without this. Here: numbers that renew themselves, reading and zooming a curve, and keys.
-const said = document.getElementById("said");
+const said = document.getElementById("said"), stale = document.getElementById("stale");
 
 // --- renewing: the same address again, and only what is in <main> is exchanged ---
-let timer, pressed = false;
+let timer, pressed = false, renewed = new Date();
 function plan() {
   clearTimeout(timer);
   const every = Number(document.querySelector("main").dataset.live || 0);
@@ -13,13 +13,16 @@ async function show(address, fresh) {
   const answer = await fetch(address, { headers: { Accept: "text/html" } });
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const now = page.querySelector("main"), before = document.querySelector("main");
-  if (!answer.ok || !now || answer.redirected) return location.assign(address);
+  if (answer.status >= 500) throw new Error("the server cannot answer");
+  if (!answer.ok || !now || answer.redirected || "problem" in before.dataset) return location.assign(address);
   const open = [...before.querySelectorAll("details")].map((each) => each.open);
   const focus = fresh ? null : place(document.activeElement);
   const typed = document.activeElement instanceof HTMLInputElement ? document.activeElement.value : null;
   now.querySelectorAll("details").forEach((each, n) => { each.open = !!open[n]; });
   before.replaceWith(document.adoptNode(now));
   document.title = page.title;
+  renewed = new Date();
+  stale.hidden = true;
   decorate();
   const back = focus === null ? null : now.querySelectorAll("a,button,input,select,summary,[tabindex]")[focus];
   if (back) { back.focus({ preventScroll: true }); if (typed !== null && "value" in back) back.value = typed; }
@@ -32,7 +35,13 @@ function place(element) {
 async function renew() {
   const form = document.querySelector("details.more[open]");
   if (document.hidden || pressed || form) return plan();
-  try { await show(location.href, false); } catch { plan(); }
+  try { await show(location.href, false); } catch { outdated(); plan(); }
+}
+function outdated() {
+  if ("problem" in document.querySelector("main").dataset) return;
+  const text = "No answer: these are the numbers of " + renewed.toLocaleTimeString() + ".";
+  if (stale.textContent !== text) stale.textContent = text;
+  stale.hidden = false;
 }
 function go(address) {
   history.pushState(null, "", address);
@@ -61,6 +70,7 @@ function prepare(figure) {
   const rows = [...figure.querySelectorAll("tr[data-s]")], from = Number(figure.dataset.from), to = Number(figure.dataset.to);
   if (!rows.length || to <= from) return;
   const starts = rows.map((row) => Number(row.dataset.s));
+  const ground = svg.querySelector(".base")?.getAttribute("y") ?? "100%"; // below are the times
   const box = document.createElementNS(svg.namespaceURI, "rect");
   const tip = document.createElement("div");
   tip.className = "tip"; tip.hidden = true;
@@ -73,7 +83,7 @@ function prepare(figure) {
   const index = (x) => Math.max(0, starts.findLastIndex((start) => start <= from + x * (to - from)));
   const end = (n) => (n + 1 < starts.length ? starts[n + 1] : to);
   const mark = (low, high, name) => {
-    box.setAttribute("class", name); box.setAttribute("y", "0"); box.setAttribute("height", "100%");
+    box.setAttribute("class", name); box.setAttribute("y", "0"); box.setAttribute("height", ground);
     box.setAttribute("x", (low * 100) + "%"); box.setAttribute("width", Math.max(0, (high - low) * 100) + "%");
     if (!box.isConnected) svg.append(box);
   };

@@ -73,6 +73,26 @@ def test_numbers_renew_themselves_and_keep_what_is_open_and_focused(page: Page, 
     assert page.js("document.activeElement.innerText") == "1h"
 
 
+def test_numbers_that_can_no_longer_be_renewed_say_so_until_they_are(
+    browser: Browser, serve: Serve, shots: Path | None
+) -> None:
+    server = serve()
+    with http_client(server.url) as http:
+        http.post("/v1/hits/launch").raise_for_status()
+    with browser.page() as opened:
+        opened.open(f"{server.url}/links/launch")
+        assert opened.js("stale.hidden")
+        server.stop()
+        opened.js("renew()")
+        opened.until("!stale.hidden")
+        assert "1 hit in all" in opened.text() and "these are the numbers of" in opened.text()
+        assert violations(opened, axe_script()) == []
+        keep(opened, shots, "no-answer")
+        server.start()
+        opened.js("renew()")
+        opened.until("stale.hidden")
+
+
 def test_without_scripts_all_of_it_is_there(browser: Browser, pages: RunningServer) -> None:
     with browser.page() as with_scripts, browser.page(scripts=False) as without:
         for path in ("/", "/links/launch", "/links/launch?last=24h", "/limits", "/node", "/?q=link"):

@@ -94,8 +94,21 @@ def test_all_links_are_totals_beside_the_spans_before_a_curve_and_a_ranking(http
         assert words in page.text
     ranked = [link["key"] for link in http.get("/v1/links?last=30d").json()["links"]]
     shown = [each["href"] for tag, each in page.tags if tag == "a" and (each.get("href") or "").startswith("links/")]
-    assert shown == [f"links/{quote(key, safe='')}?" for key in ranked]
+    assert shown == [f"links/{quote(key, safe='')}?" for key in ranked if key not in DOTS]
     assert page.text.count("spark") == 0 and sum(each.get("class") == "spark" for _, each in page.tags) >= len(ranked)
+
+
+DOTS = (".", "..")
+
+
+def test_a_link_that_no_browser_can_ask_for_is_shown_without_a_link(http: httpx.Client) -> None:
+    """Browsers take dots out of a path, as steps, also percent-encoded ones."""
+    http.post("/v1/hits", json=[{"key": key, "groups": [key]} for key in DOTS]).raise_for_status()
+    page = Found(http.get("/?q=.").text)
+    assert [text for text in page.texts if text in DOTS] == [".", *DOTS], "the search, and both"
+    assert not [each for tag, each in page.tags if tag == "a" and re.match(r"(links|groups)/", each.get("href") or "")]
+    assert not re.search(r'href="(links|groups)/[?"]', http.get("/").text)
+    assert "1 hit in all" in Found(http.get("/links/%2E").text).text, "for other programs"
 
 
 def test_numbers_of_a_curve_are_a_table(http: httpx.Client) -> None:
@@ -185,6 +198,24 @@ def test_what_is_wrong_in_an_address_is_a_page_that_says_so(http: httpx.Client, 
         answer = http.get(path + query)
         assert answer.status_code == (200 if query.startswith("?q=") else 422), answer.text
         assert "<img" not in answer.text and answer.headers["content-type"].startswith("text/html")
+
+
+@pytest.mark.parametrize("path", ["/linkz", "/links", "/links/a/b/c", "/v1/nothing", f"/{quote(EVIL)}"])
+def test_a_browser_that_asks_for_what_there_is_not_gets_a_page_and_a_program_a_problem(
+    http: httpx.Client, path: str
+) -> None:
+    page = http.get(path, headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert page.status_code == 404 and page.headers["content-type"].startswith("text/html")
+    assert "Not found" in page.text and "<img" not in page.text
+    assert "default-src" in page.headers["content-security-policy"]
+    problem = http.get(path)
+    assert problem.status_code == 404 and problem.json()["title"] == "not found"
+    assert http.post(path, headers={"Accept": "text/html"}).headers["content-type"] == "application/problem+json"
+
+
+def test_what_is_counted_is_said_where_it_is_not_people(http: httpx.Client) -> None:
+    for bots, words in (("only", "Bots: 60 hits"), ("include", "People and bots: 360 hits"), ("exclude", " 300 hits")):
+        assert words in Found(http.get(f"/links/launch?bots={bots}").text).text
 
 
 def test_the_address_is_the_view(http: httpx.Client) -> None:

@@ -6,14 +6,17 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from zoneinfo import ZoneInfo
 
+import httpx
 import pytest
+from fastapi import FastAPI
 
 from clickcurve.buckets.errors import ParameterInvalid, StoreUnavailable
-from dashboard.answers import READ_VALUES, Divided, TotalAnswer
+from dashboard.answers import READ_VALUES, Answers, Divided, TotalAnswer
 from dashboard.page.cards import cards, change, moved
+from dashboard.page.page_routes import page_routes
 from dashboard.page.pages import NodeFacts, Pages
 from dashboard.page.rankings import MOST, NamesAnswer, Rankings
 from dashboard.page.subject import GROUP, LINK, all_links
@@ -53,7 +56,7 @@ def test_a_span_is_beside_the_same_part_of_the_span_before() -> None:
     for ago_s, count in ((60, 1), (HOUR_S + 60, 10), (DAY_S + 5 * HOUR_S, 1_000), (DAY_S - 8 * HOUR_S, 109)):
         nodes.hit("k", NOW - ago_s, count)
     found = {card.name: card for card in run(cards(all_links(nodes.queries), PageView(), NOW))}
-    assert (found["Now"].count, found["Now"].before, found["Now"].change) == ("1", "10", "-90\u00a0%")
+    assert (found["Now"].count, found["Now"].before, found["Now"].change) == ("1", "10", "\u221290\u00a0%")
     assert found["Today"].count == "11"
     assert found["Today"].before == "1,000", "yesterday until this time, so without the evening"
     assert (found["7 days"].count, found["7 days"].before, found["7 days"].change) == ("1,120", "0", "")
@@ -76,9 +79,16 @@ def total(at_least: int, at_most: int) -> TotalAnswer:
 
 def test_a_change_of_what_is_uncertain_is_said_with_both_bounds() -> None:
     assert change(total(110, 110), total(100, 100)) == "+10\u00a0%"
-    assert change(total(110, 110), total(100, 120)) == "-8 to +10\u00a0%"
+    assert change(total(110, 110), total(100, 120)) == "\u22128 to +10\u00a0%"
     assert change(total(5, 5), total(0, 3)) == change(total(5, 5), total(0, 0)) == ""
-    assert change(total(0, 0), total(4, 4)) == "-100\u00a0%"
+    assert change(total(0, 0), total(4, 4)) == "\u2212100\u00a0%"
+
+
+def test_a_change_of_more_than_tenfold_is_said_as_how_many_times() -> None:
+    assert change(total(100, 100), total(10, 10)) == "+900\u00a0%"
+    assert change(total(12_500, 12_500), total(100, 100)) == "125\u00a0times"
+    assert change(total(200, 200), total(10, 11)) == "18 to 20\u00a0times"
+    assert change(total(100, 100), total(5, 20)) == "+400\u00a0% to 20\u00a0times"
 
 
 # --- rankings -------------------------------------------------------------------------------------------------------
@@ -165,6 +175,53 @@ def test_an_address_is_read_and_written_back() -> None:
             view_of(wrong)
 
 
+@pytest.mark.parametrize(
+    ("age_s", "begins"), [(600, "2026-03-01T12:00"), (9 * DAY_S, "2026-02-20T00:00"), (300 * DAY_S, "2025-05-01T00:00")]
+)
+def test_all_time_begins_with_the_hour_day_or_month_of_the_first_hit(age_s: int, begins: str) -> None:
+    nodes = QueriedNodes(now=NOW)
+    for t in (NOW - age_s, NOW):
+        nodes.hit("k", t)
+    view = view_of(b"from=0")
+    values: Any
+    for values in (run(one(pages_of(nodes), LINK, "k", view, NOW)), run(pages_of(nodes).overview(view, NOW))):
+        chart = values["chart"]
+        assert (chart.start_text, chart.said.partition(",")[0]) == (begins, "2 hits")
+        assert chart.earlier == f"?from={2 * chart.start - NOW // 60 * 60 - 60}&to={chart.start}"
+    assert "from=0" in view.begun_at(NOW - age_s, NOW).address(), "the address stays that of all time"
+    assert view_of(b"from=0&to=9").begun_at(NOW, NOW) == view_of(b"from=0&to=9")
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+class Down:
+    """Answers while the store is down."""
+
+    def __getattr__(self, name: str) -> Any:
+        async def ask(*_: object) -> tuple[str, bytes]:
+            raise StoreUnavailable("the store does not answer")
+
+        return ask
+
+
+def test_a_page_that_cannot_be_answered_now_says_so_and_tries_again() -> None:
+    async def no_curve(event: str, query: bytes) -> tuple[str, bytes]:
+        raise AssertionError(event)
+
+    pages = Pages(cast(Answers, Down()), no_curve, dict, lambda: NodeFacts({}, {}, "memory", "0"), lambda: 0.0)
+    app = FastAPI()
+    app.include_router(page_routes(pages, Templates(), lambda: NOW, lambda scope: False, lambda: 0))
+
+    async def asked(path: str) -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://node") as client:
+            return await client.get(path)
+
+    for path in ("/", "/links/a%2Fb", "/groups/g"):
+        answer = run(asked(path))
+        assert answer.status_code == 503 and answer.headers["content-type"].startswith("text/html")
+        assert "the store does not answer" in answer.text and 'data-live="5"' in answer.text
+        assert "tries again" in answer.text and 'href="limits"' in answer.text.replace("../", "")
+
+
 # --- groups and what hits said ------------------------------------------------------------------------------------
 SINCE = {"ref": NOW - 20 * DAY_S, "country": NOW - 20 * DAY_S, "device": 0}
 
@@ -226,6 +283,25 @@ def test_bounds_of_a_value_are_both_shown() -> None:
         ("other", "4"),
     ]
     assert table.title == "team" and table.spoken
+    assert [row.share for row in table.rows] == ["", "23\u00a0%", "30\u00a0%", "13\u00a0%"]
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "share"), [(1, 1_000, "<1"), (1, 40, "3"), (999, 1_000, "99"), (7, 7, "100"), (0, 0, "0")]
+)
+def test_a_share_claims_neither_all_nor_nothing_of_what_is_nearly_so(count: int, total: int, share: str) -> None:
+    body = {"dimension": "ref", "total": total, "other": 0, "unrecorded": 0, "not_shown": {"values": 0, "count": 0}}
+    values = [{"value": "a", "at_least": count, "at_most": count}]
+    (row,) = value_table(READ_VALUES(json.dumps({**body, "values": values}).encode())).rows
+    assert row.share == f"{share}\u00a0%"
+
+
+def test_all_links_together_show_what_hits_said_but_not_beside_a_search(wordy: WordyNodes) -> None:
+    pages = pages_of(wordy, Divided(wordy.breakdowns, tuple(SINCE), True, Subject))
+    values: Any = run(pages.overview(PageView(), NOW))
+    assert [table.title for table in values["tables"]] == ["Referrers", "Countries", "Devices"]
+    assert values["visits"].count != "0"
+    assert run(pages.overview(PageView(q="k"), NOW))["tables"] == []
 
 
 def test_every_question_has_an_answer_in_far_years_and_zones() -> None:

@@ -98,6 +98,12 @@ def test_before_the_first_hit_the_ground_differs() -> None:
     assert boxes(draw_curve(curve(points, first=0), 800, 300), "early") == []
 
 
+def test_two_curves_that_are_compared_have_one_scale() -> None:
+    much, little = (curve([PointAnswer(0, DAY_S, count)]) for count in (900, 90))
+    ((alone,), (beside,)) = (boxes(draw_curve(little, 400, 200, beside=each), "bar") for each in (None, much))
+    assert beside.bottom - beside.top < (alone.bottom - alone.top) / 8
+
+
 def test_one_hit_among_a_million_is_seen() -> None:
     points = [PointAnswer(0, DAY_S, 1_000_000), PointAnswer(DAY_S, 2 * DAY_S, 1), PointAnswer(2 * DAY_S, 3 * DAY_S, 0)]
     assert [box.bottom - box.top >= 1 for box in boxes(draw_curve(curve(points), 800, 300), "bar")] == [True, True]

@@ -3,97 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from clickcurve.buckets.errors import ClickcurveError, StoreMismatch, StoreUnavailable
 from storage.cassandra.cql import Rows, Statement, StatementKind, Values
-from storage.cassandra.requests import ATTEMPTS, MOST_FAILURES, PAUSE_S, SERIAL_IN_FLIGHT, Counters, Requests
+from storage.cassandra.requests import (
+    ATTEMPTS,
+    MOST_FAILURES,
+    PAUSE_S,
+    SERIAL_IN_FLIGHT,
+)
+from tests.storage.cassandra.driver_kit import Driver, Late, Pending, Refused, requests
 
 READ = Statement("READ", "a read", StatementKind.READ)
 UPDATE = Statement("UPDATE", "an update", StatementKind.CONDITION)
-
-
-class Late(Exception):
-    """No answer came in time."""
-
-
-class Refused(Exception):
-    """Certainly not done."""
-
-
-class Pending:
-    """A request under way: the test answers it, as often as it likes, from whichever thread."""
-
-    def __init__(self, values: Values, size: int | None, state: bytes | None) -> None:
-        self.values, self.size, self.from_state = values, size, state
-        self.state: bytes | None = None
-        self._callbacks: list[tuple[Callable[[Any], None], Callable[[Exception], None]]] = []
-        self.listened = threading.Event()
-
-    def add_callbacks(self, callback: Callable[[Any], None], errback: Callable[[Exception], None]) -> None:
-        self._callbacks.append((callback, errback))
-        self.listened.set()
-
-    def answer(self, rows: Rows | None, state: bytes | None = None) -> None:
-        self.state = state
-        for callback, _ in self._callbacks:
-            callback(rows)
-
-    def fail(self, error: Exception) -> None:
-        for _, errback in self._callbacks:
-            errback(error)
-
-
-class Driver:
-    """`answers`, if given, answers each request at once, in a thread of its own."""
-
-    def __init__(self, answers: Callable[[Pending], None] | None = None) -> None:
-        self.sent: list[Pending] = []
-        self._answers = answers
-        self._lock = threading.Lock()
-        self.under_way = self.most_under_way = 0
-        self.broken: Exception | None = None
-
-    def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> Pending:
-        if self.broken is not None:
-            raise self.broken
-        pending = Pending(values, size, state)
-        with self._lock:
-            self.sent.append(pending)
-            self.under_way += 1
-            self.most_under_way = max(self.most_under_way, self.under_way)
-        if self._answers is not None:
-            threading.Thread(target=self._answer, args=(pending,)).start()
-        return pending
-
-    def _answer(self, pending: Pending) -> None:
-        assert self._answers is not None
-        pending.listened.wait()
-        with self._lock:
-            self.under_way -= 1
-        self._answers(pending)
-
-    def state_after(self, pending: Any) -> bytes | None:
-        state: bytes | None = pending.state
-        return state
-
-    def as_store_error(self, error: Exception) -> ClickcurveError:
-        return StoreUnavailable(f"raised: {error}")
-
-    def is_certain(self, error: Exception) -> bool:
-        return isinstance(error, Refused)
-
-
-def requests(
-    driver: Driver, in_flight: int = 4, pause: Callable[[float], object] = lambda seconds: None
-) -> tuple[Requests, Counters]:
-    counters = Counters("store_requests_total", "store_unknown_total")
-    return Requests(driver, in_flight, counters, pause), counters
 
 
 def echo(pending: Pending) -> None:

@@ -1,0 +1,44 @@
+"""Makes the README's pictures of the page, from a demo of now: `python -m testing.pictures`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+
+from testing.browser import Browser
+from testing.program import running
+from testing.server import ROOT, free_port
+
+FOLDER = ROOT / "docs" / "pictures"
+COLOURS = 64  # of a picture's palette: a page has few, and the file is a third as large
+SIZE = 1100, 900
+PICTURES = (("links", "/", False), ("link-dark", "/links/launch?last=92d", True))
+
+
+def make(folder: Path) -> None:
+    """Writes each picture, the first screen of a view."""
+    port = free_port()
+    with tempfile.TemporaryDirectory() as made:
+        log = Path(made) / "log"
+        command = [sys.executable, "-m", "clickcurve", "demo", "--port", str(port), "--data", f"{made}/data"]
+        with running(command, log) as demo, Browser() as browser:
+            demo.until(lambda: '"listening"' in log.read_text())
+            for name, path, dark in PICTURES:
+                with browser.page(*SIZE, dark=dark) as page:
+                    page.open(f"http://127.0.0.1:{port}{path}")
+                    page.until("document.querySelector('svg.curve')")
+                    page.shot(folder / f"{name}.png", whole=False)
+                _shrink(folder / f"{name}.png")
+
+
+def _shrink(file: Path) -> None:
+    with Image.open(file) as picture:
+        small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    small.save(file, optimize=True)
+
+
+if __name__ == "__main__":
+    make(FOLDER)
