@@ -157,7 +157,7 @@ def test_no_connection_checkpoints_by_itself(path: Path) -> None:
     held = in_flush(store)
     before = path.stat().st_size
     for n in range(20):
-        store.save_own(held, 1, {f"key-{n}-{key}": SavedRow(bytes(1000), None) for key in range(300)}, {})
+        store.save_own(held, 1, {f"key-{n}-{key}": SavedRow(bytes(900), None) for key in range(300)}, {})
         for _ in store.walk(None, 10):
             pass
     assert path.stat().st_size == before
