@@ -18,18 +18,23 @@ from testing.client import http_client
 from testing.server import free_port
 
 WRITERS, BATCH_WRITERS = 32, 4
+LARGE = 100_000  # hits of a batch
 
 
 class HttpPeer(Peer):
-    """What is the same for servers over HTTP; each names its paths and bodies. batch_s: of a round, at least."""
+    """What is the same for servers over HTTP; each names its paths and bodies.
 
-    batch_s = 1
+    times_large: how many times longer a round of large batches is, for some of them must be answered in it.
+    """
+
+    times_large = 3
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._http: httpx.Client | None = None
+        self._sent_once: set[int] = set()
 
     @abstractmethod
     def path(self, question: Question, key: str) -> str:
@@ -98,7 +103,7 @@ class HttpPeer(Peer):
         return Latency(run.p50_ms, run.p99_ms)
 
     def singles(self, keys: Sequence[str], seconds: float) -> float | None:
-        run = drive(self.url, self.single_requests(self._file("singles"), keys), WRITERS, max(1, round(seconds)))
+        run = drive(self.url, self.single_requests(self._file("singles"), keys), WRITERS, max(2, round(seconds)))
         self.sent = run.requests
         return run.per_s
 
@@ -107,8 +112,13 @@ class HttpPeer(Peer):
         for number, some in enumerate(keys):
             files.append(self._file(f"batch-{number}"))
             files[-1].write_text(self.batch_body(some, at))
-        seconds = max(self.batch_s, 1, seconds)
-        run = drive(self.url, Requests.bodies(*self.batch_door(), files), BATCH_WRITERS, round(seconds))
+        path, media = self.batch_door()
+        if len(keys[0]) not in self._sent_once:  # a link's first hit costs some of them much more than the next
+            self._sent_once.add(len(keys[0]))
+            for file in files:
+                self.post(path, file.read_bytes(), {"Content-Type": media})
+        times = self.times_large if len(keys[0]) >= LARGE else 1
+        run = drive(self.url, Requests.bodies(path, media, files), BATCH_WRITERS, max(1, round(times * seconds)))
         return run.per_s * len(keys[0])
 
     def _file(self, name: str) -> Path:

@@ -129,7 +129,7 @@ class Influx(_Database):
     name = "InfluxDB"
     synced = "each answer after a sync, as it comes"
     sends = "summed by link and bucket, line protocol, 10,000 lines a batch"
-    batch_s = 5  # 100,000 points took it a second and more
+    times_large = 6
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
