@@ -23,6 +23,7 @@ from testing.server import RunningServer
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 BY_PATH_AIM, JSON_AIM, WORDS_AIM = 1.3, 1.1, 0.7  # of the bare answer's rate
+SITES = [f"site{number}" for number in range(50)]
 COUNTRIES = ("DE", "FR", "US", "GB", "IN", "BR", "JP", "PL", "ES", "IT")
 AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:{version}.0) Gecko/20100101 Firefox/{version}.0"
 # Hits a second that batches should reach where a bare answer runs at BARE_PER_S; elsewhere in proportion.
@@ -76,7 +77,7 @@ def _with_words(keys: list[str]) -> list[dict[str, str]]:
     return [
         {
             "key": key,
-            "ref": f"https://site{chance.randrange(50)}.example/page",
+            "ref": f"https://{chance.choice(SITES)}.example/page",
             "country": chance.choice(COUNTRIES),
             "ua": AGENT.format(version=chance.randrange(60, 140)),
         }
