@@ -69,8 +69,8 @@ def include_page(
     def signed_in(scope: Scope) -> bool:
         return gate.closed and cookie_of(scope) is not None
 
-    def shared(signed: str) -> tuple[str, str] | None:
-        return sources.shares.shared(signed, int(clock()))
+    async def shared(signed: str) -> tuple[str, str] | None:
+        return await sources.shares.shared(signed, int(clock()))
 
     def missing_s() -> float:
         return sources.flush_s if some_unheard() else 0
