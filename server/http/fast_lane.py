@@ -178,7 +178,7 @@ class LaneConnection(Connection):
     """A connection that answers plain hits, and questions that have a short way, without ASGI."""
 
     lane: FastLane
-    _held = b""  # a known head, and what has come of its body
+    _held = b""  # a known head whose body has not begun
 
     def data_received(self, data: bytes) -> None:
         begun = self._held
@@ -212,7 +212,7 @@ class LaneConnection(Connection):
             return False
         known = heads.known(data[line_ends:head_ends])
         if len(data) - head_ends != known.body_bytes:
-            if may_hold and known.json and data[:line_ends] == _AS_JSON and len(data) - head_ends < known.body_bytes:
+            if may_hold and len(data) == head_ends and known.json and data[:line_ends] == _AS_JSON:
                 self._held = data
             return bool(self._held)
         if way is not None:
