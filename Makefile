@@ -11,10 +11,13 @@ DEBIAN_PYTHON := /usr/lib/python3/dist-packages
 CLIENTS_SYSTEM := php:php-cli tsc:node-typescript /usr/share/nodejs/express:node-express $(DEBIAN_PYTHON)/flask:python3-flask $(DEBIAN_PYTHON)/django:python3-django
 TEST_SYSTEM := nginx caddy curl node:nodejs npm chromium go:golang-go faketime redis-server memcached groff:groff-base systemd-analyze:systemd promtool:prometheus $(CASSANDRA_SYSTEM) $(CLIENTS_SYSTEM)
 BENCH_SYSTEM := wrk redis-server memcached $(CASSANDRA_SYSTEM)
+# What Clickcurve is measured beside: Debian's servers, and libraries in an environment of their own.
+PEERS_SYSTEM := wrk victoria-metrics influxd:influxdb carbon-cache:graphite-carbon node:nodejs npm
+PEERS_STAMP := .venv/peers/.installed
 SOURCES := clickcurve ingest storage query retention dashboard server testing tests bench examples
 ARGS ?=
 
-.PHONY: help install serve cassandra test chaos test-system cassandra-system check format bench bench-system wheel lock clean
+.PHONY: help install serve cassandra test chaos test-system cassandra-system check format bench bench-system bench-peers peers-system wheel lock clean
 
 help:
 	@echo "make install   .venv with the pinned dependencies and the program at $(BIN)/clickcurve"
@@ -24,6 +27,7 @@ help:
 	@echo "make chaos     fifty kills of one server; then a campaign of faults on three Cassandra nodes, twelve minutes, with a report"
 	@echo "make check     formatting, lint, types, layout"
 	@echo "make bench     the measurements, one table at the end"
+	@echo "make bench-peers   Clickcurve beside other stores, into a file of figures         (ARGS='--links 1000 --hits 100000')"
 	@echo "make wheel     dist/ with the wheel and the source distribution"
 	@echo "make lock      renew requirements.lock from pyproject.toml"
 
@@ -65,6 +69,15 @@ format: install
 bench: install bench-system
 	$(BIN)/python -m bench $(ARGS)
 
+bench-peers: install peers-system $(PEERS_STAMP)
+	$(BIN)/python -m bench.peers $(ARGS)
+
+$(PEERS_STAMP): bench/peers/requirements.lock
+	@test -x .venv/peers/bin/python || $(PYTHON) -m venv .venv/peers
+	.venv/peers/bin/pip install --quiet --disable-pip-version-check --timeout 600 --require-hashes -r bench/peers/requirements.lock
+	npm install --silent --no-audit --no-fund --prefix .venv/peers $$(cat bench/peers/npm.lock)
+	@touch $@
+
 # From nothing each time: what an earlier build left in build/ would be packed again, deleted modules too.
 wheel: install
 	rm -rf build dist
@@ -80,6 +93,9 @@ test-system:
 
 bench-system:
 	@sh testing/system.sh $(BENCH_SYSTEM)
+
+peers-system:
+	@sh testing/system.sh $(PEERS_SYSTEM)
 
 # Resolved on Python 3.11, the oldest that is supported, with a tool that lives in an environment of its own.
 # No option, address or path is written into the file.

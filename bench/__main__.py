@@ -18,7 +18,7 @@ from bench.table import Line, render
 from bench.workload import Workload
 from testing.server import ROOT
 
-PARTS = ("rows", "ingest", "reads", "limiter", "cassandra")
+PARTS = ("rows", "ingest", "page", "reads", "limiter", "cassandra")
 # A loaded store is kept for later runs as long as the code that writes it and the hour stay the same.
 WRITERS = ("clickcurve/buckets", "ingest", "storage", "bench/workload.py")
 
@@ -39,6 +39,7 @@ def main() -> None:
     parts: dict[str, Callable[[Path], list[Line]]] = {
         "rows": lambda _: rows.bytes_per_row(),
         "ingest": lambda folder: _ingest(folder, workload, arguments.rounds, arguments.seconds),
+        "page": lambda folder: _page(folder, workload, arguments.rounds),
         "reads": lambda folder: _reads(folder, workload, arguments.rounds, arguments.seconds),
         "limiter": lambda _: limiter.measure(arguments.rounds, arguments.seconds / 20),
         "cassandra": lambda folder: cassandra.measure(folder, arguments.rounds, arguments.seconds),
@@ -57,13 +58,23 @@ def _ingest(folder: Path, workload: Workload, rounds: int, seconds: int) -> list
     return lines + ingest.batches(folder, workload, min(rounds, 3), seconds, bare_per_s)
 
 
-def _reads(folder: Path, workload: Workload, rounds: int, seconds: int) -> list[Line]:
+def _page(folder: Path, workload: Workload, rounds: int) -> list[Line]:
+    _load(folder / "page", workload)
+    with servers.clickcurve(folder / "page") as server:
+        return page.pages(server, workload, min(rounds, 3))
+
+
+def _load(data: Path, workload: Workload) -> list[Line]:
+    """Copies the loaded store into a folder, and loads it first if no earlier run did."""
     cached = Path(tempfile.gettempdir()) / f"clickcurve-workload-{_fingerprint(workload)}"
     lines = reads.load(cached, workload)
-    data = folder / "reads"
     shutil.copytree(cached, data)
-    with servers.clickcurve(data) as server:
-        lines += page.pages(server, workload, min(rounds, 3))
+    return lines
+
+
+def _reads(folder: Path, workload: Workload, rounds: int, seconds: int) -> list[Line]:
+    lines = _load(folder / "reads", workload)
+    with servers.clickcurve(folder / "reads") as server:
         lines += reads.quiet(folder, server, workload, min(rounds, 3), seconds)
         lines += reads.during_flush(server, workload, min(rounds, 3))
     return lines

@@ -149,11 +149,16 @@ class BufferedWords:
 
     def _values(self, counts: Mapping[Slot, int]) -> dict[str, dict[int, dict[str, int]]]:
         values: dict[str, dict[int, dict[str, int]]] = {}
+        cells: list[dict[str, int]] = []  # of the dimensions and the hour below, which most slots of a link share
+        known: tuple[str, ...] = ()
+        of_hour = -1
         for (hour, number), count in counts.items():
-            profile = self._profiles[number]
-            for dimension, value in zip(profile.dimensions, profile.values, strict=True):
-                of_hour = values.setdefault(dimension, {}).setdefault(hour, {})
-                of_hour[value] = of_hour.get(value, 0) + count
+            dimensions, texts, _ = self._profiles[number]
+            if hour != of_hour or dimensions != known:
+                cells = [values.setdefault(dimension, {}).setdefault(hour, {}) for dimension in dimensions]
+                of_hour, known = hour, dimensions
+            for cell, text in zip(cells, texts, strict=True):
+                cell[text] = cell.get(text, 0) + count
         return values
 
     def _known(self, counts: Mapping[Slot, int]) -> dict[int, int]:

@@ -41,7 +41,9 @@ FINAL = (COPIED, RETIRED)
 
 # How names of notes begin. SINCE, then a dimension: since when hits are divided by it, in epoch seconds. SALT, then the
 # start of a day: its salt, which no backup and no copy has.
-SINCE, SALT = "since:", "salt:"
+# SHARE, then the id of a share: what it shows until when; SHARE_SECRET is what signs all of them.
+SINCE, SALT, SHARE = "since:", "salt:", "share:"
+SHARE_SECRET = "share-secret"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,24 @@
-"""What words cost beside counts: `python -m bench.micro.words`, a minute. Processor time, medians of some rounds.
+"""What words cost beside counts: `python -m bench.micro.words [--log FILE] [reading flushing memory]`, two minutes.
 
-Hits of a synthetic workload: 100,000 links by Zipf 1.2, referrers as links have them (a third none, half of the rest of
-20,000 hosts by Zipf 1.1), 120 agents, a new address for each hit. Read in batches of 1,000: with agents alone, with
-agents that are divided by device, with all words, and with visitors too. Then a flush of 30,000 links into a file, with
-counts alone and with breakdowns beside; and the memory of a buffered hit.
+Processor time, medians of some rounds; hits as `bench.said` draws them, or with referrers and agents of an access log.
+Read in batches of 1,000: with agents alone, with agents that are divided by device, with all words, and with visitors
+too; the sum of a request's parts: decoded, judged, summed, encoded for the journal. Then a flush of 30,000 links into a
+file, with counts alone and with breakdowns beside; and the memory of a buffered hit.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import random
 import statistics
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 
+from bench.said import Visitors
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.ladder import CLICKS, fold_day
 from ingest.batch import Batch, decode_batch, encode_batch
@@ -36,42 +36,10 @@ from storage.sqlite.store import SqliteStore
 NOW = 1_767_268_800
 MOMENT = Moment(NOW, NOW - 43_200, NOW + 300)
 DAY = NOW - NOW % 86_400
-LINKS, HOSTS, BATCH, BATCHES, ROUNDS = 100_000, 20_000, 1_000, 60, 5
+BATCH, BATCHES, ROUNDS = 1_000, 60, 5
 FLUSHED_LINKS = 30_000
 DIMENSIONS = ("ref", "country", "device", "source")
-AGENTS = [f"Mozilla/5.0 (X11; Linux x86_64; rv:{n}.0) Gecko/20100101 Firefox/{n}.0" for n in range(20, 140)]
-
-
-def weights(n: int, exponent: float) -> list[float]:
-    return list(accumulate((rank + 1) ** -exponent for rank in range(n)))
-
-
-LINK_WEIGHTS, HOST_WEIGHTS = weights(LINKS, 1.2), weights(HOSTS, 1.1)
-
-
-def hits(rng: random.Random, n: int, words: bool, agents: bool) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = []
-    keys = rng.choices(range(LINKS), cum_weights=LINK_WEIGHTS, k=n)
-    hosts = rng.choices(range(HOSTS), cum_weights=HOST_WEIGHTS, k=n)
-    for key, host in zip(keys, hosts, strict=True):
-        hit: dict[str, object] = {"key": f"link{key}", "ts": NOW - rng.randrange(600)}
-        if agents:
-            hit["ua"] = rng.choice(AGENTS)
-        if words:
-            hit["ip"] = f"{rng.randrange(1, 224)}.{rng.randrange(256)}.{rng.randrange(256)}.{rng.randrange(1, 255)}"
-            kind = rng.random()
-            if kind > 0.35:
-                own = f"{key % 997}-{host % 30}.sites.example/page/{host}"
-                hit["ref"] = f"{host}.hosts.example/path/{host}" if kind > 0.67 else own
-            if rng.random() < 0.1:
-                hit["source"] = rng.choice(["qr", "email", "print"])
-        found.append(hit)
-    return found
-
-
-def bodies(words: bool, agents: bool) -> list[bytes]:
-    rng = random.Random(7)
-    return [json.dumps(hits(rng, BATCH, words, agents)).encode() for _ in range(BATCHES)]
+ALL, OF_ADDRESSES = ("ref", "country", "ua", "source"), ("ref", "ip", "ua", "source")
 
 
 def read(body: bytes, reader: ProfileReader) -> Batch:
@@ -85,6 +53,7 @@ def read(body: bytes, reader: ProfileReader) -> Batch:
 
 
 JUDGE = bot_judge()
+VISITORS = Visitors()
 
 
 def reading(name: str, some: list[bytes], reader: ProfileReader) -> Iterator[str]:
@@ -100,9 +69,8 @@ def reading(name: str, some: list[bytes], reader: ProfileReader) -> Iterator[str
     yield f"{name:<34} {statistics.median(rounds) * 1e6:6.2f} us a hit of {size:.0f} bytes"
 
 
-def singles(name: str, words: bool, reader: ProfileReader) -> Iterator[str]:
-    rng = random.Random(8)
-    some = [json.dumps([hit]).encode() for hit in hits(rng, 2_000, words, True)]
+def singles(name: str, said: Sequence[str], reader: ProfileReader) -> Iterator[str]:
+    some = [json.dumps([hit]).encode() for hit in VISITORS.hits(2_000, said, NOW)]
     rounds = []
     for _ in range(ROUNDS):
         begun = time.process_time()
@@ -112,10 +80,9 @@ def singles(name: str, words: bool, reader: ProfileReader) -> Iterator[str]:
     yield f"{name:<34} {statistics.median(rounds) * 1e6:6.2f} us a request of one hit"
 
 
-def flushing(name: str, reader: ProfileReader, words: bool) -> Iterator[str]:
-    rng = random.Random(9)
+def flushing(name: str, said: Sequence[str], reader: ProfileReader) -> Iterator[str]:
     links = [f"link{n}" for n in range(FLUSHED_LINKS)]
-    some = hits(rng, FLUSHED_LINKS * 2, words, True)
+    some = VISITORS.hits(FLUSHED_LINKS * 2, said, NOW)
     for link, hit in zip(links * 2, some, strict=True):
         hit["key"] = link
     pieces = [json.dumps(some[n : n + BATCH]).encode() for n in range(0, len(some), BATCH)]
@@ -168,27 +135,48 @@ def memory(name: str, some: list[bytes], reader: ProfileReader) -> Iterator[str]
     yield f"{name:<34} {taken / n:6.0f} bytes a hit in the buffer, which counts {with_flush:.0f} with its flush"
 
 
-def lines() -> Iterator[str]:
-    make = partial(ProfileReader, country_of=country_reader("builtin"), own_hosts=frozenset())
+def reading_parts(make: Callable[..., ProfileReader]) -> Iterator[str]:
     salts = {DAY: b"a salt of thirty-two bytes length"}
     device, divided, counting = make(("device",)), make(DIMENSIONS), make(DIMENSIONS, salts=salts)
-    plain, agents, worded = bodies(False, False), bodies(False, True), bodies(True, True)
+    plain, agents, worded, addressed = (
+        VISITORS.bodies(BATCHES, BATCH, said, NOW) for said in ((), ("ua",), ALL, OF_ADDRESSES)
+    )
     yield from reading("plain", plain, NO_DIMENSIONS)
     yield from reading("agents, not divided", agents, NO_DIMENSIONS)
     yield from reading("agents, by device", agents, device)
     yield from reading("words, not divided", worded, NO_DIMENSIONS)
     yield from reading("words, 4 dimensions", worded, divided)
-    yield from reading("words, 4 dimensions and visitors", worded, counting)
-    yield from singles("single with an agent", False, NO_DIMENSIONS)
-    yield from singles("single with words and visitors", True, counting)
-    yield from flushing("flush of counts", NO_DIMENSIONS, False)
-    yield from flushing("flush with 4 dimensions", divided, True)
-    yield from flushing("flush with visitors too", counting, True)
-    yield from memory("counts alone", agents, NO_DIMENSIONS)
-    yield from memory("4 dimensions", worded, divided)
-    yield from memory("4 dimensions and visitors", worded, counting)
+    yield from reading("new addresses, 4 dimensions", addressed, divided)
+    yield from reading("new addresses, and visitors", addressed, counting)
+    yield from singles("single with an agent", ("ua",), NO_DIMENSIONS)
+    yield from singles("single with words", ALL, divided)
+    yield from singles("single with words and visitors", OF_ADDRESSES, counting)
 
+
+def flushing_parts(make: Callable[..., ProfileReader]) -> Iterator[str]:
+    salts = {DAY: b"a salt of thirty-two bytes length"}
+    yield from flushing("flush of counts", ("ua",), NO_DIMENSIONS)
+    yield from flushing("flush with 3 dimensions", ALL, make(DIMENSIONS[:3]))
+    yield from flushing("flush with 4 dimensions", ALL, make(DIMENSIONS))
+    yield from flushing("flush with visitors too", OF_ADDRESSES, make(DIMENSIONS, salts=salts))
+
+
+def memory_parts(make: Callable[..., ProfileReader]) -> Iterator[str]:
+    salts = {DAY: b"a salt of thirty-two bytes length"}
+    agents, worded, addressed = (VISITORS.bodies(BATCHES, BATCH, said, NOW) for said in (("ua",), ALL, OF_ADDRESSES))
+    yield from memory("counts alone", agents, NO_DIMENSIONS)
+    yield from memory("4 dimensions", worded, make(DIMENSIONS))
+    yield from memory("4 dimensions and visitors", addressed, make(DIMENSIONS, salts=salts))
+
+
+PARTS = {"reading": reading_parts, "flushing": flushing_parts, "memory": memory_parts}
 
 if __name__ == "__main__":
-    for line in lines():
-        print(line, flush=True)
+    asked = argparse.ArgumentParser(prog="python -m bench.micro.words", description=__doc__)
+    asked.add_argument("parts", nargs="*", choices=PARTS, help="what to measure; everything if none is named")
+    asked.add_argument("--log", type=Path, help="an access log, whose referrers and agents the hits have")
+    arguments = asked.parse_args()
+    VISITORS = Visitors(log=arguments.log)
+    for part in arguments.parts or PARTS:
+        for line in PARTS[part](partial(ProfileReader, country_of=country_reader("builtin"), own_hosts=frozenset())):
+            print(line, flush=True)

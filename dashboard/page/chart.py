@@ -83,8 +83,11 @@ def spark(curve: CurveAnswer) -> str:
 
 
 def in_path(name: str) -> str:
-    """Returns a key, or the name of a group, as it stands in a path."""
-    return quote(name, safe="")
+    """Returns a name as it stands in a path, "" for one that no browser can ask for.
+
+    Browsers take `.` and `..` for steps in a path, also where they are percent-encoded.
+    """
+    return "" if name in (".", "..") else quote(name, safe="")
 
 
 def _span_words(start: int, end: int, zone: ZoneInfo) -> str:

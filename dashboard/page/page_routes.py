@@ -19,12 +19,27 @@ from dashboard.page.view import PageView, view_of
 Clock = Callable[[], float]
 
 
-def page_routes(pages: Pages, templates: Templates, clock: Clock, signed_in: Callable[[Scope], bool]) -> APIRouter:
-    """Makes the router. signed_in: whether a request came with a token that it can give up."""
+def page_routes(
+    pages: Pages,
+    templates: Templates,
+    clock: Clock,
+    signed_in: Callable[[Scope], bool],
+    missing_s: Callable[[], float],
+) -> APIRouter:
+    """Makes the router. signed_in: whether a request came with a token that it can give up.
+
+    missing_s: of how many last seconds the answers of the request under way may lack hits; 0: they lack none.
+    """
     router = APIRouter(route_class=page_route(templates))
 
     def page(request: Request, template: str, root: str, /, **values: object) -> Response:
-        shown = {"root": root, "signed_in": signed_in(request.scope), "shared": False, **values}
+        shown = {
+            "root": root,
+            "signed_in": signed_in(request.scope),
+            "shared": False,
+            "missing_s": missing_s(),
+            **values,
+        }
         return html(request, templates.render(template, **shown))
 
     @router.get("/", include_in_schema=False)

@@ -27,7 +27,10 @@ NOTHING_SAID: Values = {"tables": [], "visits": None}
 
 @dataclass(frozen=True, slots=True)
 class NameRow:
-    """A link or group of a list: its name in a path and as text, its count, and its curve as safe markup."""
+    """A link or group of a list, with its curve as safe markup.
+
+    path: its name in a path, empty for one that no browser can ask for. name: as text.
+    """
 
     path: str
     name: str

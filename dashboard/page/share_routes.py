@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Request, Response
 
@@ -24,30 +24,39 @@ class NotShared(ClickcurveError):
 
 
 def share_routes(
-    pages: Pages, templates: Templates, clock: Clock, shared: Callable[[str], tuple[str, str] | None]
+    pages: Pages,
+    templates: Templates,
+    clock: Clock,
+    shared: Callable[[str], Awaitable[tuple[str, str] | None]],
+    missing_s: Callable[[], float],
 ) -> APIRouter:
-    """Makes the router. shared: the kind and name that a signed text shares; None for one that is not good now."""
+    """Makes the router; missing_s as of `page_routes`.
+
+    shared: the kind and name that a signed text shares; None for one that is not good now.
+    """
     router = APIRouter(route_class=page_route(templates))
 
-    def subject(request: Request) -> PageSubject:
-        found = shared(str(request.path_params["signed"]))
+    async def subject(request: Request) -> PageSubject:
+        found = await shared(str(request.path_params["signed"]))
         if found is None:
             raise NotShared("this address is not good: its time has ended, it was revoked, or it is incomplete")
         return pages.subject(*found)
 
     @router.get("/share/{signed}/curve.svg", include_in_schema=False)
     async def shared_curve(request: Request) -> Response:
-        return await svg_of_curve(raw_query(request), subject(request).asked_curve)
+        return await svg_of_curve(raw_query(request), (await subject(request)).asked_curve)
 
     @router.get("/share/{signed}/badge.svg", include_in_schema=False)
     async def shared_badge(request: Request) -> Response:
-        return await svg_of_badge(raw_query(request), subject(request).asked_total)
+        return await svg_of_badge(raw_query(request), (await subject(request)).asked_total)
 
     @router.get("/share/{signed}", include_in_schema=False)
     async def share(request: Request) -> Response:
         view = view_of(raw_query(request))
-        values = await pages.one(subject(request), view, int(clock()))
-        text = templates.render("one.html", root="../", view=view, signed_in=False, shared=True, **values)
+        values = await pages.one(await subject(request), view, int(clock()))
+        text = templates.render(
+            "one.html", root="../", view=view, signed_in=False, shared=True, missing_s=missing_s(), **values
+        )
         return html(request, text)
 
     return router

@@ -14,6 +14,7 @@ from clickcurve.buckets.errors import HitRejected
 from ingest.words.campaign import campaign_of_query, source_of, utm_of
 from ingest.words.country import address_of
 from ingest.words.referrer import host_of
+from ingest.words.text import utf8_text
 
 # Fields of a hit that a line can fill. Of bots the agent alone says something.
 OF_LINES = ("ip", "ref", "ua", "source", "utm")
@@ -78,7 +79,7 @@ class LogWords:
         if words.referrer and (host := self._host(words.referrer)):
             found["ref"] = host
         if words.agent not in ("", "-"):
-            found["ua"] = _clean(unescape(words.agent))
+            found["ua"] = utf8_text(unescape(words.agent))
         return found
 
     def _address(self, text: str) -> str:
@@ -94,7 +95,7 @@ class LogWords:
     def _host(self, text: str) -> str:
         known = self._hosts.get(text)
         if known is None:
-            known = host_of(_clean(unescape(text)))
+            known = host_of(utf8_text(unescape(text)))
             _note_known(self._hosts, text, known)
         return known
 
@@ -108,7 +109,7 @@ class LogWords:
         return known
 
     def _campaign_fields(self, query: str) -> dict[str, object]:
-        source, utm = campaign_of_query(_clean(query))
+        source, utm = campaign_of_query(utf8_text(query))
         found: dict[str, object] = {}
         with suppress(HitRejected):
             if source and "source" in self.wanted:
@@ -117,11 +118,6 @@ class LogWords:
             if utm and "utm" in self.wanted:
                 found["utm"] = utm_of(utm)
         return found or _NO_FIELDS
-
-
-def _clean(text: str) -> str:
-    """Returns a text that UTF-8 can hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _note_known(known: dict[str, str], text: str, value: str) -> None:

@@ -26,6 +26,11 @@ def text_of(value: object, field: str, rule: str, longest: int) -> str:
     return value
 
 
+def utf8_text(text: str) -> str:
+    """Returns a text that UTF-8 can hold: with `?` for what it cannot."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def cut(value: str) -> str:
     """Returns what is kept of a value: all of it, or its first characters and an ellipsis, VALUE_BYTES at most."""
     if len(value) * 4 <= VALUE_BYTES:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
+import msgspec
 
-from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.errors import ParameterInvalid, SettingInvalid
 from clickcurve.keys import GROUP_BYTES, require_key
 from server import clock
 from server.cli.main import Failed
 from server.cli.options import with_settings
 from server.cli.output import ReportingGroup, Result
-from server.http import shares
+from server.http.shares import MAX_DAYS, Shares
 from server.process import data_folder
 from server.settings import Settings
+from storage.from_uri import open_store
 
 USUAL_DAYS = 30
 _CREATE = "create"
@@ -27,6 +30,19 @@ class _ShareGroup(ReportingGroup):
         first = args[0] if args else ""
         own = first in self.commands or first in ctx.help_option_names or not args
         return super().parse_args(ctx, args if own else [_CREATE, *args])
+
+
+@contextmanager
+def _shares(settings: Settings) -> Iterator[Shares]:
+    """Opens the shares of the settings' store, which servers may use meanwhile."""
+    if settings.store.startswith("memory:"):
+        raise SettingInvalid("memory:// lives inside the server; it shares nothing", field="store")
+    data_folder.prepare(settings.data)
+    store = open_store(settings.store)
+    try:
+        yield Shares(store)
+    finally:
+        store.close()
 
 
 @click.group("share", cls=_ShareGroup)
@@ -49,40 +65,43 @@ def share_command() -> None:
 @click.argument("key")
 @click.option(
     "--days",
-    type=click.IntRange(1, shares.MAX_DAYS),
+    type=click.IntRange(1, MAX_DAYS),
     default=USUAL_DAYS,
     show_default=True,
     help="For how many days after today.",
 )
 @click.option("--group", "is_group", is_flag=True, help="KEY is the name of a group.")
-@with_settings("data", "url", "config")
+@with_settings("data", "store", "url", "config")
 def create_share(settings: Settings, key: str, days: int, is_group: bool) -> Result:
     """Print an address that shows this link to anybody who has it."""
     require_key(key, ParameterInvalid)
     if is_group and len(key.encode()) > GROUP_BYTES:
         raise ParameterInvalid("no group has such a name", field="key", value=key, rule=f"{GROUP_BYTES} bytes at most")
-    data_folder.prepare(settings.data)
     kind = "group" if is_group else "link"
-    signed = shares.add_share(data_folder.shares_file(settings.data), kind, key, days, int(clock.now()))
+    with _shares(settings) as shares:
+        signed = shares.add(kind, key, days, int(clock.now()))
     address = f"{settings.url.rstrip('/')}/share/{signed}"
     share_id, until, _ = signed.split(".")
     return Result([address], [{"id": share_id, "kind": kind, "name": key, "until": until, "address": address}])
 
 
 @share_command.command("list")
-@with_settings("data", "config")
+@with_settings("data", "store", "config")
 def list_shares(settings: Settings) -> Result:
     """List what is shared: id, last day, what it is."""
-    found = shares.load_shares(data_folder.shares_file(settings.data)).shares
+    with _shares(settings) as shares:
+        found = shares.all()
     lines = (f"{share.id}  {share.until}  {share.kind:<5}  {share.name}" for share in found)
-    return Result(lines, [asdict(share) for share in found])
+    return Result(lines, [msgspec.to_builtins(share) for share in found])
 
 
 @share_command.command("revoke")
 @click.argument("share_id", metavar="ID")
-@with_settings("data", "config")
+@with_settings("data", "store", "config")
 def revoke_share(settings: Settings, share_id: str) -> Result:
-    """Revoke the address with this id (see `share list`); a running server knows at once."""
-    if not shares.remove_share(data_folder.shares_file(settings.data), share_id):
+    """Revoke the address with this id (see `share list`); all running servers of the store know at once."""
+    with _shares(settings) as shares:
+        is_revoked = shares.remove(share_id)
+    if not is_revoked:
         raise Failed(f"nothing is shared as {share_id}; `clickcurve share list` shows all")
     return Result([f"revoked {share_id}"], [{"revoked": share_id}])

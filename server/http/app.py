@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 
-from clickcurve.asgi import Application
+from clickcurve.asgi import SAFE, Answer, Application, answer
 from clickcurve.buckets.ladder import minutes_since
-from clickcurve.limiter.http.routes import limit_routes
+from clickcurve.limiter.http.routes import DecisionService, limit_routes
 from dashboard.answers import Divided
 from dashboard.pictures.picture_routes import picture_routes
 from ingest.hit import Moment
@@ -41,7 +41,7 @@ from server.doors.plausible import plausible_routes
 from server.doors.prometheus.routes import prometheus_routes
 from server.http.auth import Gate
 from server.http.docs_page import CONTENT_POLICY, docs_page
-from server.http.front_door import FrontDoor, made_safe
+from server.http.front_door import FrontDoor, ShortWay, made_safe, safe_answer
 from server.http.health_routes import Readiness
 from server.http.health_routes import router as server_routes
 from server.http.open_door import OpenDoor
@@ -108,14 +108,7 @@ def create_app(
         if siblings is not None:
             await siblings.tell_erased(key)
 
-    app = FastAPI(
-        title="Clickcurve",
-        version=program_version(),
-        description=ABOUT,
-        redirect_slashes=False,
-        docs_url=None,
-        redoc_url=None,
-    )
+    app = _without_routes()
     counting.problems.install(app)
     app.include_router(query_routes(queries, erase, limit_history))
     app.include_router(group_routes(queries))
@@ -129,7 +122,8 @@ def create_app(
     app.include_router(picture_routes(queries))
     include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock)
     app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room, dividing.reader))
-    app.include_router(limit_routes(limiter.limiter, limiter.addresses, limiter.dialect))
+    service = DecisionService(limiter.limiter, limiter.addresses, limiter.dialect)
+    app.include_router(limit_routes(service))
     app.include_router(graphite_routes(SeriesReader(queries, breakdowns)))
     app.include_router(prometheus_routes(queries, breakdowns, counting.problems.answer))
     app.include_router(bitly_routes(queries, breakdowns))
@@ -139,9 +133,42 @@ def create_app(
     describe(app)
     app.add_api_route("/docs", _docs(app), include_in_schema=False)
     reads_first: Application = HotQueries(queries, counting.problems.answer, made_safe(app))
-    if siblings is not None:
+    ways = [ShortWay("POST", "/v1/limit/", "", ask_limiter(service))]
+    if siblings is None:
+        ways.append(ShortWay("GET", "/v1/links/", "/total", ask_total(queries)))
+    else:
         reads_first = naming_unheard(reads_first)
-    return FrontDoor(gate, counting.problems, hits, reads_first, limiter, open_door)
+    return FrontDoor(gate, counting.problems, hits, reads_first, limiter, open_door, ways)
+
+
+def _without_routes() -> FastAPI:
+    return FastAPI(
+        title="Clickcurve",
+        version=program_version(),
+        description=ABOUT,
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+    )
+
+
+def ask_limiter(service: DecisionService) -> Callable[[str, bytes], Awaitable[Answer]]:
+    """Makes the short way of a question to the limiter, whose name is its event."""
+
+    async def decision(event: str, body: bytes) -> Answer:
+        return safe_answer(await service.answer(event, body))
+
+    return decision
+
+
+def ask_total(queries: Queries) -> Callable[[str, bytes], Awaitable[Answer]]:
+    """Makes the short way of the total of a link over its life."""
+
+    async def lifetime(key: str, _: bytes) -> Answer:
+        media, body = await queries.total(key, b"")
+        return answer(200, body, media.encode(), SAFE)
+
+    return lifetime
 
 
 def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:

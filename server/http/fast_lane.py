@@ -1,9 +1,9 @@
-"""Answers plain hits below ASGI: one by path, or as a small JSON object, where nothing else is under way.
+"""Answers requests below ASGI where nothing else is under way: a plain hit by path or as JSON, and the short ways.
 
 Scope, cycle and task of a request cost more than the hit. Here a request is known by the bytes of its head, but for the
 request line: the parser has read the same bytes before, and the front door has let them in. So there is no second
 parser, which could disagree on where a request ends: bytes that were not seen twice, a request in pieces, one of
-several in a read, and every line but two strict ones go on to the parser, and from there through ASGI.
+several in a read, and every line but a few strict ones go on to the parser, and from there through ASGI.
 
 What a head was let in for may end: with other tokens, or once writes are limited, all heads are forgotten.
 
@@ -16,26 +16,28 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from clickcurve.asgi import Answer, Headers, Receive, Scope, Send
+from clickcurve.asgi import Answer, Application, Headers, Scope
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
 from ingest.batch import Batch
-from ingest.reading.hit_endpoint import COUNTED, HitRoutes, is_plain, is_short_json
+from ingest.reading.hit_endpoint import COUNTED, is_plain, is_short_json
 from server.http.callers import Callers
 from server.http.connection import Connection, connection_class
+from server.http.front_door import BEGINS, FrontDoor, ShortWay
+from server.http.request_head import read_fields
 
 HEADS = 256  # that are known, and that were seen once
 HEAD_BYTES = 2_048  # of one, without its request line
-BODY_BYTES = 10_000
 
 _BY_PATH = re.compile(rb"POST /v1/hits/([A-Za-z0-9._~-]{1,256}) HTTP/1\.1").fullmatch
 _AS_JSON = b"POST /v1/hits HTTP/1.1"
+_HITS_BEGIN = b"POST /v1/hits"[:BEGINS]
+CLOSE = b"connection: close\r\n"
 # A page of another site, a cookie, another protocol: the front door and the connection look closer at these.
 _ODD = frozenset((b"origin", b"sec-fetch-site", b"cookie", b"upgrade", b"trailer"))
 _SCOPE: Scope = {"type": "http", "method": "POST"}
@@ -48,115 +50,68 @@ class _KnownHead(NamedTuple):
     json: bool
 
 
-class Door(Protocol):
-    """What lets requests in, and has the routes of hits: the front door."""
-
-    hits: HitRoutes
-
-    def changes(self) -> int: ...
-    def lets_in(self, method: str, path: str, fields: Mapping[bytes, bytes]) -> bool: ...
-    async def refuse_hit(self, error: BaseException, scope: Scope, receive: Receive, send: Send) -> None: ...
+_UNFIT = _KnownHead(-1, False)  # no body has this length
 
 
-class _Heard:
-    """Hears what the parser finds in the bytes of one request."""
+class _Heads:
+    """What a worker knows of the heads of one kind of request, but for their request lines.
 
-    def __init__(self) -> None:
-        self.fields: list[tuple[bytes, bytes]] = []
-        self.begun = self.heads = self.ended = self.body_bytes = 0
-        self.parser = httptools.HttpRequestParser(self)
-        self.stays = False  # the connection, after this request, as it is
-
-    def on_message_begin(self) -> None:
-        self.begun += 1
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.fields.append((name.lower(), value))
-
-    def on_headers_complete(self) -> None:
-        self.heads += 1
-        self.stays = self.parser.should_keep_alive() and not self.parser.should_upgrade()  # later it is not known
-
-    def on_body(self, body: bytes) -> None:
-        self.body_bytes += len(body)
-
-    def on_message_complete(self) -> None:
-        self.ended += 1
-
-    def so_far(self) -> tuple[int, int, int, int]:
-        return self.begun, self.heads, self.body_bytes, self.ended
-
-
-def read_fields(lines: bytes) -> dict[bytes, bytes] | None:
-    """Returns the fields of these header lines, from CR LF to the empty line, as the parser reads them.
-
-    None if they are not exactly one head of a request whose body has the length that it says, and which leaves the
-    connection as it is; or if a field stands twice.
+    The door lets them in with `method` and `path`. What was let in may be refused later: then all are forgotten.
     """
-    heard = _Heard()
-    parser = heard.parser
-    try:
-        parser.feed_data(b"POST / HTTP/1.1" + lines)
-        fields = dict(heard.fields)
-        length = fields.get(b"content-length", b"0")
-        if len(fields) < len(heard.fields) or not (length.isdigit() and len(length) < 5):
-            return None
-        body_bytes = int(length)
-        if not heard.stays or b"host" not in fields or heard.so_far() != (1, 1, 0, 0 if body_bytes else 1):
-            return None
-        if body_bytes:
-            parser.feed_data(bytes(body_bytes - 1))
-            if heard.so_far() != (1, 1, body_bytes - 1, 0):
-                return None
-            parser.feed_data(b"\0")
-    except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-        return None
-    return fields if heard.so_far() == (1, 1, body_bytes, 1) else None
+
+    def __init__(self, door: FrontDoor, method: str, path: str) -> None:
+        self._door = door
+        self._method = method
+        self._path = path
+        self._known: dict[bytes, _KnownHead] = {}
+        self._once: set[bytes] = set()
+        self._changes = door.changes()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def known(self, lines: bytes) -> _KnownHead:
+        """Returns what is known of a head while it is let in; reads one that comes for the second time."""
+        changes = self._door.changes()
+        if changes != self._changes:
+            self._changes = changes
+            self._known.clear()
+        return self._known.get(lines) or self._meet(lines)
+
+    def _meet(self, lines: bytes) -> _KnownHead:
+        if len(lines) > HEAD_BYTES:
+            return _UNFIT
+        if lines not in self._once:
+            if len(self._once) >= HEADS:
+                self._once.clear()
+            self._once.add(lines)
+            return _UNFIT
+        if len(self._known) >= HEADS:
+            self._known.clear()
+        self._known[lines] = self._read(lines)
+        return _UNFIT  # this time: the parser's way is as good, and a head is read after its second coming
+
+    def _read(self, lines: bytes) -> _KnownHead:
+        fields = read_fields(lines)
+        if fields is None or not (_ODD.isdisjoint(fields) and is_plain(fields)):
+            return _UNFIT
+        if not self._door.lets_in(self._method, self._path, fields):
+            return _UNFIT
+        return _KnownHead(int(fields.get(b"content-length", b"0")), is_short_json(fields))
 
 
 class FastLane:
     """What the connections of a worker share: the heads that they know, and which of them wait for a group of hits."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: FrontDoor) -> None:
         self.door = door
         self.hits = door.hits
-        self.heads: dict[bytes, _KnownHead] = {}
-        self._once: set[bytes] = set()
-        self._changes = door.changes()
+        self.heads_of_hits = _Heads(door, "POST", "/v1/hits")
+        self.ways = {way.begins: (way, _Heads(door, way.method, way.before + "x" + way.after)) for way in door.ways}
         self._group: asyncio.Future[None] | None = None
         self._waiting: list[LaneConnection] = []
         self._defaults: Sequence[tuple[bytes, bytes]] | None = None
         self._counted = (b"", b"")
-
-    # --- heads ---------------------------------------------------------------------------------------------------
-    def forget(self, changes: int) -> None:
-        """Forgets all heads, since what was let in with them may be refused now."""
-        self._changes = changes
-        self.heads.clear()
-
-    def known(self, lines: bytes) -> _KnownHead | None:
-        """Returns what is known of a head without its request line, as long as it is let in."""
-        changes = self.door.changes()
-        if changes != self._changes:
-            self.forget(changes)
-        return self.heads.get(lines)
-
-    def learn(self, lines: bytes) -> None:
-        """Makes a head known that comes for the second time, if it is one of plain hits and let in."""
-        if len(lines) > HEAD_BYTES:
-            return
-        if lines not in self._once:
-            if len(self._once) >= HEADS:
-                self._once.clear()
-            self._once.add(lines)
-            return
-        fields = read_fields(lines)
-        if fields is None or not (_ODD.isdisjoint(fields) and is_plain(fields)):
-            return
-        if self.door.lets_in("POST", "/v1/hits", fields):
-            if len(self.heads) >= HEADS:
-                self.heads.clear()
-            self.heads[lines] = _KnownHead(int(fields.get(b"content-length", b"0")), is_short_json(fields))
 
     # --- hits ----------------------------------------------------------------------------------------------------
     def count(self, hit: str | Batch, connection: LaneConnection) -> None:
@@ -164,7 +119,7 @@ class FastLane:
         try:
             group = self.hits.intake.accept_one(hit)
         except ClickcurveError as error:
-            connection.refuse_hit(error)
+            connection.refuse(partial(self.door.refuse_hit, error))
             return
         if group is not self._group:
             self._group, self._waiting = group, []
@@ -178,16 +133,16 @@ class FastLane:
             error = group.exception()
         if error is not None:
             for connection in waiting:
-                connection.refuse_hit(error)
+                connection.refuse(partial(self.door.refuse_hit, error))
             return
         self.hits.counters.singles += len(waiting)
         defaults = waiting[0].server_state.default_headers
         if defaults is not self._defaults:  # uvicorn replaces them each second, for the date
             self._defaults = defaults
-            self._counted = _bytes_of(COUNTED, defaults), _bytes_of(COUNTED, defaults, b"connection: close\r\n")
+            self._counted = _bytes_of(COUNTED, defaults), _bytes_of(COUNTED, defaults, CLOSE)
         stays, ends = self._counted
         for connection in waiting:
-            connection.answer_hit(stays, ends)
+            connection.answer(stays, ends)
 
 
 def _bytes_of(found: Answer, defaults: Sequence[tuple[bytes, bytes]], last: bytes = b"") -> bytes:
@@ -198,14 +153,14 @@ def _bytes_of(found: Answer, defaults: Sequence[tuple[bytes, bytes]], last: byte
 
 
 class _Nobody:
-    """Stands for the event that wakes an application: none waits for a message of a hit in the lane."""
+    """Stands for the event that wakes an application: none waits for a message of a request in the lane."""
 
     def set(self) -> None:
         return
 
 
 class _LaneCycle(RequestResponseCycle):
-    """Stands for a hit in the lane where a connection looks at the request under way; it has come whole."""
+    """Stands for a request in the lane where a connection looks at the request under way; it has come whole."""
 
     more_body = False
     keep_alive = True
@@ -219,7 +174,7 @@ class _LaneCycle(RequestResponseCycle):
 
 
 class LaneConnection(Connection):
-    """A connection that answers plain hits without ASGI."""
+    """A connection that answers plain hits, and questions that have a short way, without ASGI."""
 
     lane: FastLane
 
@@ -235,18 +190,23 @@ class LaneConnection(Connection):
             super().data_received(data)
 
     def _take(self, data: bytes) -> bool:
-        """Takes what was received if it is exactly one plain hit with a known head."""
+        """Takes what was received if it is exactly one request that is answered here, with a known head."""
+        lane, begins = self.lane, data[:BEGINS]
+        if begins == _HITS_BEGIN:
+            way, heads = None, lane.heads_of_hits
+        elif begins in lane.ways:
+            way, heads = lane.ways[begins]
+        else:
+            return False
         line_ends = data.find(b"\r\n")
         head_ends = data.find(b"\r\n\r\n", line_ends) + 4
-        if line_ends <= 0 or head_ends < 4 or len(data) > self.header_bytes:
+        if line_ends < 0 or head_ends < 4 or len(data) > self.header_bytes:
             return False
-        lines, lane = data[line_ends:head_ends], self.lane
-        known = lane.known(lines)
-        if known is None:
-            lane.learn(lines)
-            return False
+        known = heads.known(data[line_ends:head_ends])
         if len(data) - head_ends != known.body_bytes:
             return False
+        if way is not None:
+            return self._take_question(way, data, line_ends, head_ends)
         hit: str | Batch | None = None
         if known.body_bytes == 0:
             if by_path := _BY_PATH(data, 0, line_ends):
@@ -259,8 +219,32 @@ class LaneConnection(Connection):
         lane.count(hit, self)
         return True
 
-    def answer_hit(self, stays: bytes, ends: bytes) -> None:
-        """Answers the hit under way with these bytes, the second if the connection is to be closed."""
+    def _take_question(self, way: ShortWay, data: bytes, line_ends: int, head_ends: int) -> bool:
+        named, body = way.line(data, 0, line_ends), data[head_ends:]
+        if named is None or (body and way.method == "GET"):
+            return False
+        self.cycle = self._answering = _LaneCycle()
+        task = self.loop.create_task(self._answer_question(way.ask(named[1].decode("ascii"), body)))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+        return True
+
+    async def _answer_question(self, asked: Awaitable[Answer]) -> None:
+        door = self.lane.door
+        try:
+            found = await asked
+        except Exception as error:
+            self.refuse(partial(door.refuse_question, error))
+            return
+        door.answers[found.status] += 1
+        defaults = self.server_state.default_headers
+        if self._answering.keep_alive:
+            self.answer(_bytes_of(found, defaults), b"")
+        else:
+            self.answer(b"", _bytes_of(found, defaults, CLOSE))
+
+    def answer(self, stays: bytes, ends: bytes) -> None:
+        """Answers the request under way with these bytes, the second if the connection is to be closed."""
         cycle = self._answering
         if cycle.disconnected or self.transport.is_closing():
             return
@@ -272,8 +256,8 @@ class LaneConnection(Connection):
             self.transport.close()
         self.on_response_complete()
 
-    def refuse_hit(self, error: BaseException) -> None:
-        """Answers the hit under way through ASGI, since it was not counted."""
+    def refuse(self, application: Application) -> None:
+        """Answers the request under way through ASGI, by this application: it has failed."""
         lane_cycle = self._answering
         if lane_cycle.disconnected:
             return
@@ -293,7 +277,7 @@ class LaneConnection(Connection):
         cycle.more_body = False
         if self.cycle is lane_cycle:
             self.cycle = cycle
-        self._start_asgi_task(cycle, partial(self.lane.door.refuse_hit, error))
+        self._start_asgi_task(cycle, application)  # type: ignore[arg-type]
 
 
 def lane_class(lane: FastLane, refused: Counter[str], callers: Callers, **bounds: float) -> type[Connection]:

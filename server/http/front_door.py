@@ -6,11 +6,14 @@ GET for all that stands behind the door; the connection leaves the body out.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
-from clickcurve.asgi import FIELDS, SAFE, Application, Message, Receive, Scope, Send, close_unanswered
+from starlette.responses import Response
+
+from clickcurve.asgi import FIELDS, SAFE, Answer, Application, Message, Receive, Scope, Send, close_unanswered
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, NotAllowed, NotAuthenticated
 from clickcurve.limiter.http.middleware import WRITES, send_refusal
 from ingest.reading.hit_endpoint import HitRoutes
@@ -22,10 +25,27 @@ from server.limiter.limiter import ServerLimiter
 
 LIMIT = b"/v1/limit/"
 REFUSED = "rate limit exceeded"
+BEGINS = 12  # bytes of a request by which the short ways are told apart
+
+
+class ShortWay:
+    """A question with one name in its path, `before` and `after` it, which is answered without a scope.
+
+    `ask` takes the name and the body. It gives the answer that `framework` would, or raises what that would refuse.
+    """
+
+    def __init__(self, method: str, before: str, after: str, ask: Callable[[str, bytes], Awaitable[Answer]]) -> None:
+        self.method, self.before, self.after, self.ask = method, before, after, ask
+        begin, end = re.escape(f"{method} {before}"), re.escape(f"{after} HTTP/1.1")
+        self.line = re.compile(f"{begin}([A-Za-z0-9._~-]{{1,256}}){end}".encode()).fullmatch
+        self.begins = f"{method} {before}".encode()[:BEGINS]
 
 
 class FrontDoor:
-    """The application that the server runs. `answers` counts answers by status, but for those of `hits`."""
+    """The application that the server runs. `answers` counts answers by status, but for those of `hits`.
+
+    ways: short ones past the framework, for connections that know what the door lets in.
+    """
 
     def __init__(
         self,
@@ -35,6 +55,7 @@ class FrontDoor:
         framework: Application,
         limiter: ServerLimiter | None = None,
         open_door: OpenDoor | None = None,
+        ways: Sequence[ShortWay] = (),
     ) -> None:
         self._limiter = limiter
         self._open_door = open_door if open_door is not None else OpenDoor()
@@ -42,6 +63,7 @@ class FrontDoor:
         self._problems = problems
         self.hits = hits
         self._framework = framework
+        self.ways = ways
         self.answers: Counter[int] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,7 +101,8 @@ class FrontDoor:
 
     def lets_in(self, method: str, path: str, fields: Mapping[bytes, bytes]) -> bool:
         """Tells whether a request with these header fields is let in unasked, as things are; counts nothing."""
-        if self._limiter is not None and self._limiter.limits_writes and method in WRITES:
+        limits_writes = self._limiter is not None and self._limiter.limits_writes
+        if limits_writes and method in WRITES and not path.startswith(LIMIT.decode()):
             return False
         if self._gate.needs_tokens():
             needed = scope_of(method, path)
@@ -98,6 +121,12 @@ class FrontDoor:
             await self._problems.answer(error)(scope, receive, send)
         else:
             raise error
+
+    async def refuse_question(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a question that came a short way and failed, as a request that came all the way."""
+        response = self._problems.answer(error)
+        self.answers[response.status_code] += 1
+        await response(scope, receive, send)
 
     def _check_token(self, scope: Scope) -> None:
         needed = scope_of(scope["method"], scope["path"])
@@ -163,13 +192,23 @@ def made_safe(app: Application) -> Application:
     async def safe(scope: Scope, receive: Receive, send: Send) -> None:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                given = dict(message["headers"])
-                message["headers"] = [*message["headers"], *(field for field in SAFE if field[0] not in given)]
+                message["headers"] = _with_safe(message["headers"])
             await send(message)
 
         await app(scope, receive, sending)
 
     return safe
+
+
+def safe_answer(response: Response) -> Answer:
+    """Returns what a response sends, with the headers of SAFE."""
+    start = {"type": "http.response.start", "status": response.status_code, "headers": _with_safe(response.raw_headers)}
+    return Answer(start, {"type": "http.response.body", "body": bytes(response.body)})
+
+
+def _with_safe(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    given = dict(headers)
+    return [*headers, *(field for field in SAFE if field[0] not in given)]
 
 
 def _authorization(scope: Scope) -> bytes | None:

@@ -25,6 +25,7 @@ from query.queries import Limits, Queries
 from server.clock import monotonic
 from server.http import auth
 from server.http.shares import Shares
+from server.http.unheard import some_unheard
 from server.metrics import Metrics
 from server.version import program_version
 
@@ -35,12 +36,16 @@ _PREFIX = "clickcurve_"
 
 @dataclass(frozen=True, slots=True)
 class PageSources:
-    """What the page shows beside answers. store: what kind it is; divided: None for a server that divides no hits."""
+    """What the page shows beside answers.
+
+    store: what kind it is. flush_s: what a worker that was not heard may hold. divided: None where no hits are divided.
+    """
 
     gate: auth.Gate
     shares: Shares
     metrics: Metrics
     store: str
+    flush_s: float
     divided: Divided | None = None
 
 
@@ -64,12 +69,15 @@ def include_page(
     def signed_in(scope: Scope) -> bool:
         return gate.closed and cookie_of(scope) is not None
 
-    def shared(signed: str) -> tuple[str, str] | None:
-        return sources.shares.shared(signed, int(clock()))
+    async def shared(signed: str) -> tuple[str, str] | None:
+        return await sources.shares.shared(signed, int(clock()))
+
+    def missing_s() -> float:
+        return sources.flush_s if some_unheard() else 0
 
     pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, sources.divided)
-    app.include_router(page_routes(pages, templates, clock, signed_in))
-    app.include_router(share_routes(pages, templates, clock, shared))
+    app.include_router(page_routes(pages, templates, clock, signed_in, missing_s))
+    app.include_router(share_routes(pages, templates, clock, shared, missing_s))
     app.include_router(login_routes(templates, check, gate.needs_tokens))
     _answer_strays(app, templates)
 

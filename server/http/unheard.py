@@ -20,6 +20,11 @@ def note_unheard(journal: str) -> None:
         names.add(journal)
 
 
+def some_unheard() -> bool:
+    """Returns whether a worker was not heard for the request under way, so far."""
+    return bool(_unheard.get())
+
+
 def naming_unheard(app: Application) -> Application:
     """Makes answers of the application name the workers that were not heard."""
 

@@ -18,10 +18,6 @@ def tokens_file(data: Path) -> Path:
     return data / "tokens.json"
 
 
-def shares_file(data: Path) -> Path:
-    return data / "shares.json"
-
-
 def callers_secret(data: Path) -> Path:
     """Returns the file of the secret that callers of the limiter are hashed with."""
     return data / "callers.secret"

@@ -173,8 +173,8 @@ class Worker:
         self.schedule = self._schedule()
 
     def _page(self, gate: Gate) -> PageSources:
-        shares = Shares(data_folder.shares_file(self.settings.data))
-        return PageSources(gate, shares, self.metrics, self.settings.store.partition(":")[0])
+        kind, flush_s = self.settings.store.partition(":")[0], self.settings.flush_s
+        return PageSources(gate, Shares(self.store), self.metrics, kind, flush_s)
 
     def _limit_history(self) -> LimitHistory:
         """Makes a history that hears every decision of the limiter, and knows its events and names of callers."""

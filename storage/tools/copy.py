@@ -34,7 +34,7 @@ from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.row import next_due
 from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown, kept_days
 from clickcurve.times import SECOND_US
-from storage.contract import SINCE, SavedRow, Source, Store, View
+from storage.contract import SHARE, SHARE_SECRET, SINCE, SavedRow, Source, Store, View
 from storage.tools.compare import Compared, Page, Sums, as_saved, compare, erasure_known
 from storage.tools.copy_owner import (
     PREFIX,
@@ -132,6 +132,7 @@ class _Copying:
                 done.imports += len(imports)
                 done.kept += self._kept_elsewhere(imports)
             self._note_since()
+            self._note_shares()
             done.compared = await self._compare(todo)
             if not done.compared.rows_differing:
                 self._give_over(todo)
@@ -273,6 +274,15 @@ class _Copying:
             if theirs.get(name, latest) != latest:
                 self._target.drop_notes([name])
             self._target.note(name, latest)
+
+    def _note_shares(self) -> None:
+        """Makes addresses of shares good at the target too, unless it signs by a secret of its own."""
+        notes = self._view.notes()
+        secret = notes.get(SHARE_SECRET)
+        if secret is not None and self._target.note(SHARE_SECRET, secret) == secret:
+            for name, value in notes.items():
+                if name.startswith(SHARE):
+                    self._target.note(name, value)
 
     # --- ids and reading back ---------------------------------------------------------------------------------------
     def _claim_ids(self, part: Part, since_us: int, window_us: int) -> int:

@@ -109,7 +109,10 @@ def put_texts(out: bytearray, values: list[str]) -> None:
     if joined.count("\0") >= len(values):
         raise ValueError("a value with a zero byte in it")
     text = joined.encode()
-    put_varint(out, len(text))
+    if len(text) < 128:
+        out.append(len(text))
+    else:
+        put_varint(out, len(text))
     out += text
 
 
@@ -117,7 +120,10 @@ def read_texts(data: bytes, at: int, n: int) -> tuple[list[str], int]:
     """Reads n texts, and where they end."""
     if not n:
         return [], at
-    (size,), at = varints(data, at, 1)
+    size = data[at]
+    at += 1
+    if size > 127:
+        (size,), at = varints(data, at - 1, 1)
     end = at + size
     if end > len(data):
         raise ValueError(f"texts of {size} bytes, {len(data) - at} are there")

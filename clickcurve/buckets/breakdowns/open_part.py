@@ -18,10 +18,6 @@ from clickcurve.buckets.breakdowns.vocabulary import VOCABULARY
 from clickcurve.buckets.integers import put_varint, unzigzag, varints, zigzag
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, HOUR_S
 
-MAX_PLAIN = (
-    1 << 22
-)  # bytes of a body that are deflated: what is larger stays as it is, and bad bytes inflate no further
-
 _DEFLATED, _DATED, _ERASED_AT, _SHIFTED, _NEWEST, _CLOSED, _OLDER, _OLDER_DEFLATED = 1, 2, 4, 8, 16, 32, 64, 128
 _CHECKSUM = struct.Struct("<I")
 
@@ -125,7 +121,7 @@ def _put_pieces(out: bytearray, pieces: Mapping[int, bytes], unit: int, since: i
 @or_corrupt
 def head_of(data: bytes) -> BreakdownHead:
     """Reads the head of an open part; raises RowCorrupt as `open_part`."""
-    _require_whole(data)
+    require_whole(data)
     return read_head(data)[0]
 
 
@@ -147,10 +143,15 @@ class OpenPart(NamedTuple):
 
 
 @or_corrupt
-def open_part(data: bytes) -> OpenPart:
-    """Reads an open part: its head and its newest pieces. Raises RowCorrupt for anything else."""
-    _require_whole(data)
-    head, at = read_head(data)
+def open_part(data: bytes, head_read: tuple[BreakdownHead, int] | None = None) -> OpenPart:
+    """Reads an open part: its head and its newest pieces. Raises RowCorrupt for anything else.
+
+    head_read: what `read_head` gave for these bytes, which `require_whole` has allowed.
+    """
+    if head_read is None:
+        require_whole(data)
+        head_read = read_head(data)
+    head, at = head_read
     flags, end = data[1], len(data) - 4
     older = Block(False, b"")
     if flags & _OLDER:
@@ -173,7 +174,8 @@ def _read_block(block: Block, head: BreakdownHead) -> tuple[dict[int, bytes], di
     return hours, days
 
 
-def _require_whole(data: bytes) -> None:
+def require_whole(data: bytes) -> None:
+    """Raises ValueError unless the last four bytes of an open part are the checksum of the others."""
     if len(data) < 8 or _CHECKSUM.unpack_from(data, len(data) - 4)[0] != zlib.crc32(memoryview(data)[:-4]):
         raise ValueError("the checksum of the open part is another")
 
@@ -182,18 +184,18 @@ def read_head(data: bytes) -> tuple[BreakdownHead, int]:
     """Reads the head, and where it ends, before any checksum. Raises what bad bytes raise."""
     tiers, flags = data[0] >> 4, data[1]
     require_version(data[0])
-    (mark, fold_day), at = varints(data, 2, 2)
+    fields = bool(flags & _DATED) + bool(flags & _ERASED_AT) + bool(flags & _SHIFTED) + bool(flags & _CLOSED)
+    numbers, at = varints(data, 2, 2 + fields)
+    mark, fold_day, *rest = numbers
+    given = iter(rest)
     first = open_since = closed_due = None
-    erased_at = shift = closed_size = closed_checksum = 0
+    closed_checksum = 0
     if flags & _DATED:
-        (ago,), at = varints(data, at, 1)
-        first = (fold_day * 24 - unzigzag(ago)) * HOUR_S
-    if flags & _ERASED_AT:
-        (erased_at,), at = varints(data, at, 1)
-    if flags & _SHIFTED:
-        (shift,), at = varints(data, at, 1)
+        first = (fold_day * 24 - unzigzag(next(given))) * HOUR_S
+    erased_at = next(given) if flags & _ERASED_AT else 0
+    shift = next(given) if flags & _SHIFTED else 0
+    closed_size = next(given) if flags & _CLOSED else 0
     if flags & _CLOSED:
-        (closed_size,), at = varints(data, at, 1)
         (closed_checksum,) = _CHECKSUM.unpack_from(data, at)
         (due,), at = varints(data, at + 4, 1)
         closed_due = fold_day + due if due else None
@@ -210,8 +212,13 @@ def read_head(data: bytes) -> tuple[BreakdownHead, int]:
 
 
 def _pieces(body: bytes, at: int, unit: int, since: int) -> tuple[dict[int, bytes], int]:
+    n = body[at]
+    at += 1
+    if not n:
+        return {}, at
+    if n > 127:
+        (n,), at = varints(body, at - 1, 1)
     pieces = {}
-    (n,), at = varints(body, at, 1)
     for _ in range(n):
         (gap, size), at = varints(body, at, 2)
         since += gap

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Container, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 from clickcurve.buckets.breakdowns.bodies import or_corrupt
 from clickcurve.buckets.breakdowns.breakdown import (
@@ -36,21 +37,29 @@ from clickcurve.buckets.breakdowns.open_part import (
     open_bytes_beside,
     open_part,
     read_head,
+    require_whole,
 )
-from clickcurve.buckets.breakdowns.pieces import day_bytes, day_of, hour_bytes, hour_of
+from clickcurve.buckets.breakdowns.pieces import day_bytes, day_of, hour_bytes, hour_of, hour_with
 from clickcurve.buckets.breakdowns.visitors import NO_DAYS, NO_VISITORS, OpenDay
 from clickcurve.buckets.breakdowns.vocabulary import VOCABULARY
 from clickcurve.buckets.errors import RowCorrupt
-from clickcurve.buckets.ladder import DAY_S
+from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, HOUR_S
 
 ROW_CAP = 256 * 1024  # bytes of both parts: beyond it the caps are halved. A page of SQLite is 4 kB, a batch 5 MB
 
 
-class Parts(NamedTuple):
-    """The bytes of a breakdown. closed: b"" while nothing is older than the hours. Each write of it writes `open`."""
+@dataclass(slots=True)
+class Parts:
+    """The bytes of a breakdown. closed: b"" while nothing is older than the hours. Each write of it writes `open`.
+
+    head, head_end: what `open` begins with and where that ends, if it was read or written just before: a flush asks
+    three times for it. None, 0: it was not.
+    """
 
     open: bytes
     closed: bytes
+    head: BreakdownHead | None = field(default=None, compare=False, repr=False)
+    head_end: int = field(default=0, compare=False, repr=False)
 
 
 def joined_parts(parts: Parts) -> bytes:
@@ -61,9 +70,11 @@ def joined_parts(parts: Parts) -> bytes:
 @or_corrupt
 def separate_parts(data: bytes) -> Parts:
     """Takes joined parts apart; raises RowCorrupt if they do not belong together."""
-    size = read_head(data)[0].closed_size
-    parts = Parts(data[: len(data) - size], data[len(data) - size :])
-    _require_belong(head_of(parts.open), parts.closed)
+    head, head_end = read_head(data)
+    size = len(data) - head.closed_size
+    parts = Parts(data[:size], data[size:], head, head_end)
+    require_whole(parts.open)
+    _require_belong(head, parts.closed)
     return parts
 
 
@@ -146,7 +157,7 @@ def _require_belong(head: BreakdownHead, closed: bytes) -> None:
 
 def parts_due(parts: Parts, capped: CappedLadder) -> int | None:
     """Returns the first fold day on which folding changes a bucket, read from the head only; None = never."""
-    head = head_of(parts.open)
+    head = parts.head or head_of(parts.open)
     found = [] if head.closed_due is None else [head.closed_due]
     if head.open_since is not None and (due := capped.ladder.folds_at(0, head.open_since * DAY_S)) is not None:
         found.append(due)
@@ -161,20 +172,21 @@ def apply_parts(
     stored None: this owner has no such breakdown yet. Beyond ROW_CAP bytes the caps are halved as often as it takes,
     for good, but only when something lands: so no fold depends on how many bytes there were on the way.
     """
-    require_delta(delta)
+    more, first = _by_hour(delta, capped)
     if stored is None:
         return _fitted(apply_breakdown(capped.empty, delta, mark, fold_day, erased_at, capped), delta, capped)
-    opened = open_part(stored.open)
+    opened = open_part(stored.open, (stored.head, stored.head_end) if stored.head and stored.head_end else None)
     head = opened.head
     if head.tiers != len(capped.caps):
         raise RowCorrupt(f"a breakdown of {head.tiers} tiers does not fit a ladder of {len(capped.caps)}")
     if mark <= head.mark:
         return stored
-    day = max(head.fold_day, fold_day)
-    if head.erased_at >= erased_at and _is_open_only(stored, head, delta, day, capped):
-        head = head._replace(mark=mark, fold_day=day, first=_first(head.first, delta))
-        applied = Parts(_with_delta(opened, head, delta, capped), stored.closed)
-        if len(applied.open) + len(applied.closed) <= ROW_CAP or delta.oldest() is None:
+    day, oldest = max(head.fold_day, fold_day), min([*more, *delta.visitors, *delta.known], default=None)
+    if head.erased_at >= erased_at and _is_open_only(stored, head, oldest, day, capped):
+        head = head._replace(mark=mark, fold_day=day, first=_first(head.first, first))
+        head, data = _with_delta(opened, head, more, delta, capped)
+        applied = Parts(data, stored.closed, head)
+        if len(applied.open) + len(applied.closed) <= ROW_CAP or oldest is None:
             return applied
     return _fitted(apply_breakdown(decode_parts(stored), delta, mark, fold_day, erased_at, capped), delta, capped)
 
@@ -221,50 +233,69 @@ def _fitted(row: Breakdown, delta: BreakdownDelta, capped: CappedLadder) -> Part
     return parts
 
 
-def _is_open_only(stored: Parts, head: BreakdownHead, delta: BreakdownDelta, day: int, capped: CappedLadder) -> bool:
-    """Returns whether the delta lands in hours that are kept, and nothing falls out of its tier by that day."""
+def _is_open_only(stored: Parts, head: BreakdownHead, oldest: int | None, day: int, capped: CappedLadder) -> bool:
+    """Returns whether a delta lands in hours that are kept, and nothing falls out of its tier by that day.
+
+    oldest: the earliest time that the delta speaks of, None = it adds nothing.
+    """
     if head.closed_due is not None and head.closed_due <= day:
         return False
     cut = capped.ladder.cuts(day)[0]
     if head.open_since is not None and head.open_since * DAY_S < cut:
         return False
-    oldest = delta.oldest()
     return (oldest is None or oldest >= cut) and stored.open[0] & 15 == VOCABULARY
 
 
-def _with_delta(opened: OpenPart, head: BreakdownHead, delta: BreakdownDelta, capped: CappedLadder) -> bytes:
-    """Returns the open part's bytes with the delta's hits, all of hours that are kept."""
-    more = _by_hour(delta, capped)
+def _with_delta(
+    opened: OpenPart, head: BreakdownHead, more: LandingHours, delta: BreakdownDelta, capped: CappedLadder
+) -> tuple[BreakdownHead, bytes]:
+    """Returns the open part with the delta's hits, all of hours that are kept: what it begins with, and its bytes."""
     cap = capped.caps_of(head.shift)[0]
     if more.keys() <= opened.hours.keys() and {*delta.visitors, *delta.known} <= opened.days.keys():
         _land_hours(opened.hours, more, cap)
         _land_days(opened.days, delta)
-        return open_bytes_beside(head, opened.older, opened.hours, opened.days)
-    hours, days = opened.all_pieces()
+        return head, open_bytes_beside(head, opened.older, opened.hours, opened.days)
+    hours, days_of = opened.all_pieces()
     _land_hours(hours, more, cap)
-    _land_days(days, delta)
-    return open_bytes(head._replace(open_since=_open_since(hours, days)), hours, days)
+    _land_days(days_of, delta)
+    head = head._replace(open_since=_open_since(hours, days_of))
+    return head, open_bytes(head, hours, days_of)
 
 
-def _by_hour(delta: BreakdownDelta, capped: CappedLadder) -> dict[int, dict[str, ValueCounts]]:
-    """Turns the delta around: start of a finest bucket -> dimension -> what lands there."""
-    finest = capped.ladder.tiers[0]
-    more: dict[int, dict[str, ValueCounts]] = {}
+LandingHours = dict[int, dict[str, Mapping[str, int]]]  # start of a finest bucket -> dimension -> what lands there
+
+
+def _by_hour(delta: BreakdownDelta, capped: CappedLadder) -> tuple[LandingHours, int | None]:
+    """Turns the delta around; returns also its earliest hour. Raises ValueError as `require_delta`."""
+    start_of = capped.ladder.tiers[0].start
+    more: LandingHours = {}
+    of_hour: dict[str, Mapping[str, int]] = {}
+    last, first = -1, END_OF_TIME
     for name, found in delta.values.items():
         for t, values in found.items():
-            of_hour = more.setdefault(finest.start(t), {})
-            counts = landing(values)
-            of_hour[name] = sum_of_counts(of_hour[name], counts) if name in of_hour else counts
-    return more
+            if t != last:
+                if t % HOUR_S or not 0 <= t < END_OF_TIME:
+                    require_delta(delta)
+                last, first = t, min(first, t)
+                of_hour = more.setdefault(start_of(t), {})
+            if not values or min(values.values()) < 1:
+                require_delta(delta)
+            of_hour[name] = _sums(of_hour[name], values) if name in of_hour else values
+    if first == END_OF_TIME or delta.visitors or delta.known:
+        require_delta(delta)
+    return more, None if first == END_OF_TIME else first
 
 
-def _land_hours(hours: dict[int, bytes], more: Mapping[int, Mapping[str, ValueCounts]], cap: int) -> None:
-    for start, landing_in in more.items():
-        dimensions = hour_of(hours[start], VOCABULARY) if start in hours else {}
-        for name, more_counts in landing_in.items():
-            counts = sum_of_counts(dimensions[name], more_counts) if name in dimensions else more_counts
-            dimensions[name] = trim(counts, cap)
-        hours[start] = hour_bytes(dimensions)
+def _sums(some: Mapping[str, int], others: Mapping[str, int]) -> Mapping[str, int]:
+    return {value: some.get(value, 0) + others.get(value, 0) for value in some.keys() | others.keys()}
+
+
+def _land_hours(hours: dict[int, bytes], more: LandingHours, cap: int) -> None:
+    for start, dimensions in more.items():
+        if start in hours:
+            hours[start] = hour_with(hours[start], dimensions, cap)
+        else:
+            hours[start] = hour_bytes({name: trim(landing(values), cap) for name, values in dimensions.items()})
 
 
 def _land_days(days: dict[int, bytes], delta: BreakdownDelta) -> None:
@@ -275,6 +306,5 @@ def _land_days(days: dict[int, bytes], delta: BreakdownDelta) -> None:
             days[start] = day_bytes(OpenDay(before.visitors.with_members(members), before.known + known))
 
 
-def _first(first: int | None, delta: BreakdownDelta) -> int | None:
-    times = [min(hours) for hours in delta.values.values() if hours]
-    return min(times if first is None else [first, *times], default=None)
+def _first(first: int | None, more: int | None) -> int | None:
+    return min([t for t in (first, more) if t is not None], default=None)

@@ -34,17 +34,24 @@ XK EU AP
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """One version of the lists. `dimensions[code - 1]` is a dimension's name, `values[dimension][code]` a value."""
+    """One version of the lists. `dimensions[code - 1]` is a dimension's name, `values[dimension][code]` a value.
+
+    places: dimension -> a table of 256 bytes with the place of each code's value in the order of the texts.
+    """
 
     dimensions: tuple[str, ...]
     values: Mapping[str, tuple[str, ...]]
     dimension_codes: Mapping[str, int] = field(init=False, repr=False)
     value_codes: Mapping[str, Mapping[str, int]] = field(init=False, repr=False)
+    places: Mapping[str, bytes] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension_codes", {name: code for code, name in enumerate(self.dimensions, 1)})
         codes = {name: {value: code for code, value in enumerate(values)} for name, values in self.values.items()}
         object.__setattr__(self, "value_codes", codes)
+        places = {name: {value: place for place, value in enumerate(sorted(known))} for name, known in codes.items()}
+        tables = {name: bytes([places[name][value] for value in values]) for name, values in self.values.items()}
+        object.__setattr__(self, "places", {name: table.ljust(256, b"\0") for name, table in tables.items()})
 
 
 VOCABULARIES: Mapping[int, Vocabulary] = {

@@ -84,25 +84,49 @@ _ENDED: dict[int | str, dict[str, Any]] = {
 }
 
 
-def limit_routes(
-    limiter: AsyncLimiter, addresses: Addresses, dialect: str, documentation_url: str = "/docs"
-) -> APIRouter:
-    """Makes the router. dialect: of the headers; GitHub's puts its two fields into refusals as well."""
-    router = APIRouter(tags=["limits"])
+class DecisionService:
+    """Answers questions to the limiter. dialect: of the headers; GitHub's puts its two fields into refusals as well."""
+
+    def __init__(
+        self, limiter: AsyncLimiter, addresses: Addresses, dialect: str, documentation_url: str = "/docs"
+    ) -> None:
+        self.limiter = limiter
+        self._addresses = addresses
+        self._dialect = dialect
+        self._documentation_url = documentation_url
+
+    async def answer(self, event: str, body: bytes) -> Response:
+        """Decides the hit of an event that a body describes; raises EventUnknown, ParameterInvalid."""
+        limiter = self.limiter
+        limiter.events[event]
+        asked = read_question(body)
+        features = asked.features
+        if "ip" in features:
+            features = {**features, "ip": self._addresses.name(features["ip"])}
+        decision = await decide_anyway(
+            limiter, asked.verb, event, features, asked.cost, caller=asked.caller, explain=asked.explain
+        )
+        return self._shown(decision, asked, limiter.events.of(event, features).rules)
+
+    def _shown(self, decision: Decision, asked: ServiceQuestion, rules: Sequence[Rule]) -> Response:
+        found = show_decision(decision, asked.explain, self._dialect)
+        if "message" in found:
+            found["documentation_url"] = self._documentation_url
+        headers = dict(fields(self._dialect, decision, rules, self.limiter.events.now()))
+        headers["Cache-Control"] = "no-store"
+        return JSONResponse(found, 200 if decision.allowed else decision.rule.status, headers)
+
+
+def limit_routes(service: DecisionService) -> APIRouter:
+    """Makes the router of the decision service."""
+    router, limiter = APIRouter(tags=["limits"]), service.limiter
 
     @router.post("/v1/limit/{event}", summary="May this pass?", responses=_SAID, openapi_extra=_ASKED)
     async def hit(event: str, request: Request) -> Response:
         """Decides a hit of the event under all of its rules, and counts it if it may pass. The body has the features
         that the rules ask for, as text, and `cost`, `peek`, `explain` and `reserve` if they are wanted."""
         limiter.events[event]
-        asked = read_question(await _read_bounded(request))
-        features = asked.features
-        if "ip" in features:
-            features = {**features, "ip": addresses.name(features["ip"])}
-        decision = await decide_anyway(
-            limiter, asked.verb, event, features, asked.cost, caller=asked.caller, explain=asked.explain
-        )
-        return answer(decision, asked, limiter.events.of(event, features).rules)
+        return await service.answer(event, await _read_bounded(request))
 
     @router.post("/v1/limit/{event}/{reservation}/commit", summary="It passed", responses=_ENDED, openapi_extra=_COMMIT)
     async def commit(event: str, reservation: str, request: Request) -> Response:
@@ -118,14 +142,6 @@ def limit_routes(
     async def rules() -> Response:
         """Every rule, in the words of the settings file."""
         return JSONResponse({"limits": show_rules(limiter.events.rules())})
-
-    def answer(decision: Decision, asked: ServiceQuestion, rules: Sequence[Rule]) -> Response:
-        shown = show_decision(decision, asked.explain, dialect)
-        if "message" in shown:
-            shown["documentation_url"] = documentation_url
-        headers = dict(fields(dialect, decision, rules, limiter.events.now()))
-        headers["Cache-Control"] = "no-store"
-        return JSONResponse(shown, 200 if decision.allowed else decision.rule.status, headers)
 
     async def ended(event: str, reservation: str, keep: int | None, state: str) -> Response:
         limiter.events[event]

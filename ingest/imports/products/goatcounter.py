@@ -5,6 +5,7 @@ from __future__ import annotations
 from clickcurve.buckets.ladder import HOUR_S
 from ingest.imports.products.tables import ExportFile, lines_of
 from ingest.imports.products.takeover import Judge, Takeover, key_of_address
+from ingest.imports.products.words import visit_fields
 
 _PATH = "2Path"
 
@@ -14,7 +15,11 @@ def read_goatcounter(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
     if file.has(_PATH, "Date"):
         for line, row in file.rows():
             bot = row.get("Bot", "0") not in ("", "0") or bool(row.get("UserAgent") and is_bot(row["UserAgent"]))
-            found.visit(row["Date"], _key_of_path(row[_PATH], row.get("Event") == "1"), bot, (file.name, line))
+            # Of the schemes h and o (apps) a referrer is an address; the others are names.
+            is_address = row.get("Referrer scheme", "") in ("h", "o")
+            country = row.get("Location", "").partition("-")[0]
+            said = visit_fields(bot, row.get("UserAgent"), row.get("Referrer") if is_address else None, country)
+            found.visit(row["Date"], _key_of_path(row[_PATH], row.get("Event") == "1"), bot, (file.name, line), said)
         return True
     if not {"paths.jsonl", "hit_stats.jsonl"} <= file.parts.keys():
         return False

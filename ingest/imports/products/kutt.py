@@ -1,7 +1,8 @@
 """Kutt: the API's `/links` and `/links/{id}/stats`, and its tables `links` and `visits` as CSV with a header.
 
 The stats' curves count back from the second in which they were asked for, so their pieces are no hours and days of the
-calendar; of these answers the count of all time is taken. The table `visits` has the hours.
+calendar; of these answers the count of all time is taken, and not what they add up by. The table `visits` has the
+hours, with sums of each by referrer, country, browser and system.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from clickcurve.buckets.ladder import HOUR_S
+from ingest.imports.products.numbers import whole_count
 from ingest.imports.products.tables import ExportFile
 from ingest.imports.products.takeover import Judge, Takeover
+from ingest.imports.products.words import hour_values
 
 
 def read_kutt(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
@@ -36,4 +39,6 @@ def read_kutt_visits(files: Sequence[ExportFile], found: Takeover) -> None:
         if file.has("link_id", "created_at", "total"):
             for line, row in file.rows():
                 where = (file.name, line)
-                found.bucket(row["created_at"], HOUR_S, keys.get(row["link_id"], ""), row.get("total"), where)
+                total = row.get("total")
+                said = hour_values(row, whole_count(total) or 0)
+                found.bucket(row["created_at"], HOUR_S, keys.get(row["link_id"], ""), total, where, said)

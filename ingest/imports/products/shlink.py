@@ -6,6 +6,7 @@ from typing import Any
 
 from ingest.imports.products.tables import ExportFile
 from ingest.imports.products.takeover import Judge, Takeover, key_of_address
+from ingest.imports.products.words import visit_fields
 
 
 def read_shlink(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
@@ -13,7 +14,8 @@ def read_shlink(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
     if file.has("Date", "Visited URL"):
         for line, row in file.rows():
             bot = bool(row.get("Potential bot", "").strip())
-            found.visit(row["Date"], key_of_address(row.get("Visited URL")), bot, (file.name, line))
+            said = visit_fields(bot, row.get("User agent"), row.get("Referer"))
+            found.visit(row["Date"], key_of_address(row.get("Visited URL")), bot, (file.name, line), said)
         return True
     if file.has("shortCode", "visits"):
         found.totals_in(file, "shortCode", "visits")
@@ -33,7 +35,10 @@ def _read_answer(value: Any, found: Takeover, name: str) -> bool:
         for n, visit in enumerate(visits["data"]):
             one = visit if isinstance(visit, dict) else {}
             bot = one.get("potentialBot") is True
-            found.visit(one.get("date"), key_of_address(one.get("visitedUrl")), bot, (name, n))
+            place = one.get("visitLocation")
+            country = place.get("countryCode") if isinstance(place, dict) else None
+            said = visit_fields(bot, one.get("userAgent"), one.get("referer"), country)
+            found.visit(one.get("date"), key_of_address(one.get("visitedUrl")), bot, (name, n), said)
         return True
     if isinstance(links, dict) and isinstance(links.get("data"), list):
         for n, link in enumerate(links["data"]):

@@ -11,46 +11,76 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from clickcurve.times import iso_seconds
 from ingest.imports.access_log import SHOWN_BAD_LINES, BadLine
+from ingest.imports.products.numbers import second_of, whole_count
 from ingest.imports.products.tables import ExportFile
+from ingest.imports.products.words import Fields, HourValues
 
 Judge: TypeAlias = Callable[[str], bool]
 Place: TypeAlias = tuple[str, int]  # a file's name, and the line or entry
 
 
+class Visit(NamedTuple):
+    """One visit, with what it says."""
+
+    second: int
+    key: str
+    bot: bool
+    said: Fields = ()
+
+    def line(self) -> dict[str, object]:
+        """Returns it as an object of an import."""
+        return {"key": self.key, "ts": self.second, **({"bot": True} if self.bot else {}), **dict(self.said)}
+
+
+class CountedSpan(NamedTuple):
+    """A count of people in [start, end), with what is known of them."""
+
+    start: int
+    end: int
+    key: str
+    people: int
+    said: HourValues = ()
+
+    def line(self) -> dict[str, object]:
+        """Returns it as a line of history."""
+        by = {
+            dimension: [[self.start, self.end, dict(sorted(values.items())), missing, missing]]
+            for dimension, values, missing in self.said
+        }
+        line: dict[str, object] = {"key": self.key, "buckets": [[self.start, self.end, self.people, 0]]}
+        return line | ({"by": by} if by else {})
+
+
 @dataclass(slots=True)
 class Takeover:
-    """What was read of one or several files of a product.
+    """What was read of one or several files of a product. totals: links' counts of all time."""
 
-    visits: (second, key, whether a bot's). buckets: (start, end, key, people, bots). totals: links' counts of all time.
-    """
-
-    visits: list[tuple[int, str, bool]] = field(default_factory=list)
-    buckets: list[tuple[int, int, str, int, int]] = field(default_factory=list)
+    visits: list[Visit] = field(default_factory=list)
+    buckets: list[CountedSpan] = field(default_factory=list)
     totals: dict[str, int] = field(default_factory=dict)
     bad: int = 0
     first_bad: list[BadLine] = field(default_factory=list)
 
-    def visit(self, when: object, key: str, bot: bool, where: Place) -> None:
+    def visit(self, when: object, key: str, bot: bool, where: Place, said: Fields = ()) -> None:
         """Adds one visit, or notes why it is none."""
         second = second_of(when)
         if second is None or not key:
             self.note_bad(where, f"no time: {when!r}" if key else "no link")
             return
-        self.visits.append((second, key, bot))
+        self.visits.append(Visit(second, key, bot, said))
 
-    def bucket(self, start: object, width_s: int, key: str, count: object, where: Place) -> None:
+    def bucket(self, start: object, width_s: int, key: str, count: object, where: Place, said: HourValues = ()) -> None:
         """Adds a count of people with a beginning and a length."""
         begin, number = second_of(start), whole_count(count)
         if begin is None or number is None or not key:
             self.note_bad(where, "no time, count or link")
         elif number:
             begin -= begin % width_s
-            self.buckets.append((begin, begin + width_s, key, number, 0))
+            self.buckets.append(CountedSpan(begin, begin + width_s, key, number, said))
 
     def total(self, key: str, count: object, where: Place) -> None:
         """Sets a link's count of all time; the greatest, if there are several."""
@@ -72,41 +102,23 @@ class Takeover:
 
     def openings(self) -> dict[str, int]:
         """Returns what the totals have beyond visits and buckets, by link, in the order of keys."""
-        dated = Counter(key for _, key, _ in self.visits)
-        for _, _, key, people, bots in self.buckets:
-            dated[key] += people + bots
+        dated = Counter(visit.key for visit in self.visits)
+        for bucket in self.buckets:
+            dated[bucket.key] += bucket.people
         return {key: total - dated[key] for key, total in sorted(self.totals.items()) if total > dated[key]}
 
     def history(self) -> Iterator[bytes]:
         """Yields the lines of history, each with its newline, in the order of time."""
-        visits: list[tuple[int, int, Any]] = [(visit[0], n, visit) for n, visit in enumerate(self.visits)]
-        buckets: list[tuple[int, int, Any]] = [(bucket[0], n, bucket) for n, bucket in enumerate(self.buckets)]
-        for _, _, each in sorted(visits + buckets, key=lambda one: one[:2]):
-            if len(each) == 3:
-                second, key, bot = each
-                yield history_bytes({"key": key, "ts": second} | ({"bot": True} if bot else {}))
-            else:
-                start, end, key, people, bots = each
-                yield history_bytes({"key": key, "buckets": [[start, end, people, bots]]})
+        dated: list[tuple[int, int, Visit | CountedSpan]] = [
+            (each.second, n, each) for n, each in enumerate(self.visits)
+        ]
+        dated += [(each.start, n, each) for n, each in enumerate(self.buckets)]
+        for _, _, each in sorted(dated, key=lambda one: one[:2]):
+            yield history_bytes(each.line())
 
 
 def history_bytes(line: dict[str, object]) -> bytes:
     return json.dumps(line, separators=(",", ":")).encode() + b"\n"
-
-
-def second_of(when: object) -> int | None:
-    """Returns the epoch seconds of a time, UTC where it has no offset; None if it is none."""
-    if isinstance(when, str):
-        text = when.strip()
-        return int(text) if len(text) == 10 and text.isascii() and text.isdigit() else iso_seconds(text)
-    return int(when) if isinstance(when, int | float) and not isinstance(when, bool) and when == when else None
-
-
-def whole_count(value: object) -> int | None:
-    """Returns a count that is not below 0, also one that is written as text; None if it is none."""
-    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
-        return int(value) if len(value) < 20 else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def key_of_address(address: object) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ingest.imports.products.tables import ExportFile
 from ingest.imports.products.takeover import Judge, Takeover, key_of_address
+from ingest.imports.products.words import visit_fields
 
 
 def read_yourls(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
@@ -13,7 +14,8 @@ def read_yourls(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
     if file.has("click_time", "shorturl"):
         for line, row in file.rows():
             bot = is_bot(row["user_agent"]) if row.get("user_agent") else False
-            found.visit(row["click_time"], row.get("shorturl", ""), bot, (file.name, line))
+            said = visit_fields(bot, row.get("user_agent"), row.get("referrer"), row.get("country_code"))
+            found.visit(row["click_time"], row.get("shorturl", ""), bot, (file.name, line), said)
         return True
     if file.has("keyword", "clicks"):
         found.totals_in(file, "keyword", "clicks")

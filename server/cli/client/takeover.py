@@ -16,13 +16,14 @@ from ingest.imports.retry import Sender
 
 async def take_over(sender: Sender, found: Takeover, product: str, label: str) -> tuple[ImportSummary, ImportSummary]:
     """Imports what was read of an export; returns what came of what has dates, and of what has none."""
-    with tempfile.NamedTemporaryFile(prefix="clickcurve-", suffix=".ndjson") as lines:
+    # Without a name: what visits say must not be left behind by a kill.
+    with tempfile.TemporaryFile(prefix="clickcurve-") as lines:
         await asyncio.to_thread(lines.writelines, found.history())
         lines.flush()
         importer = Importer(
             sender, AccessLog(lambda agent: False), asyncio.sleep, SourceKind.history, f"{product}:{label}"
         )
-        dated = await importer.run(Path(lines.name))
+        dated = await importer.run(Path(f"/proc/self/fd/{lines.fileno()}"))
     dated.bad += found.bad
     dated.first_bad += found.first_bad
     undated = ImportSummary(kind=SourceKind.history)

@@ -68,8 +68,8 @@ def test_golden_parts_are_written(name: str) -> None:
 
 def test_the_example_in_the_docs_is_the_golden_one() -> None:
     blocks = [block.split("```")[0] for block in DOCS.read_text().split("```text\n")[1:]]
-    parts = Parts(*(bytes.fromhex("".join(hexes_of(block))) for block in blocks[:2]))
-    assert parts == golden("example")[2]
+    opened, closed = (bytes.fromhex("".join(hexes_of(block))) for block in blocks[:2])
+    assert Parts(opened, closed) == golden("example")[2]
 
 
 def hexes_of(block: str) -> list[str]:

@@ -190,7 +190,7 @@ def test_every_truncation_and_every_added_byte_is_noticed(parts: Parts) -> None:
             separate_parts(data[:cut])
     with pytest.raises(RowCorrupt):
         separate_parts(data + b"\0")
-    for damaged in (parts._replace(closed=b""), parts._replace(closed=parts.closed + b"\0"), parts._replace(open=b"")):
+    for damaged in (Parts(parts.open, b""), Parts(parts.open, parts.closed + b"\0"), Parts(b"", parts.closed)):
         with pytest.raises(RowCorrupt):
             decode_parts(damaged)
 
@@ -200,13 +200,13 @@ def test_parts_that_do_not_belong_together_are_noticed() -> None:
         decode_parts(Parts(SMALL.open, DEFLATED.closed))
     before = encode_parts(lived_breakdown([(hits_of(24 * 20, 1), TODAY)], BREAKDOWN), BREAKDOWN)
     after = apply_parts(before, delta_of_said(hits_of(24 * 20, 1)), 2, TODAY, 0, BREAKDOWN)
-    for torn in (Parts(before.open, after.closed), Parts(after.open, before.closed), after._replace(closed=b"")):
+    for torn in (Parts(before.open, after.closed), Parts(after.open, before.closed), Parts(after.open, b"")):
         with pytest.raises(RowCorrupt, match="does not belong"):
             decode_parts(torn)
 
 
 def test_without_the_checksums_damage_is_read_as_a_breakdown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_part_module, "_require_whole", lambda _: None)
+    monkeypatch.setattr(open_part_module, "require_whole", lambda _: None)
     monkeypatch.setattr(program, "_require_belong", lambda *_: None)
     sound, unnoticed = decode_parts(SMALL), 0
     for damaged in (Parts(SMALL.open[:2] + b"\x07" + SMALL.open[3:], SMALL.closed), Parts(SMALL.open, b"")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
@@ -209,7 +210,7 @@ def test_a_page_that_cannot_be_answered_now_says_so_and_tries_again() -> None:
 
     pages = Pages(cast(Answers, Down()), no_curve, dict, lambda: NodeFacts({}, {}, "memory", "0"), lambda: 0.0)
     app = FastAPI()
-    app.include_router(page_routes(pages, Templates(), lambda: NOW, lambda scope: False))
+    app.include_router(page_routes(pages, Templates(), lambda: NOW, lambda scope: False, lambda: 0))
 
     async def asked(path: str) -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://node") as client:
@@ -220,6 +221,26 @@ def test_a_page_that_cannot_be_answered_now_says_so_and_tries_again() -> None:
         assert answer.status_code == 503 and answer.headers["content-type"].startswith("text/html")
         assert "the store does not answer" in answer.text and 'data-live="5"' in answer.text
         assert "tries again" in answer.text and 'href="limits"' in answer.text.replace("../", "")
+
+
+# --- the node -------------------------------------------------------------------------------------------------------
+def test_each_worker_says_how_it_is_and_what_is_wrong_stands_out() -> None:
+    well = {
+        "store_up": 1, "flush_lag_seconds": 3.2, "flush_stuck": 0, "buffered_hits": 12, "flush_hits": 0,
+        "flush_rows": 0, "flush_seconds": 0, "flushes_total": 0, "failed_flushes_total": 0, "journal_bytes": 3_500,
+        "journal_limit_bytes": 1 << 30, "buffer_bytes": 9 << 20, "buffer_limit_bytes": 1 << 29, "damaged_rows": 0,
+    }  # fmt: skip
+    ill = {**well, "store_up": 0, "flush_stuck": 1, "damaged_rows": 2, "flushes_total": 7, "failed_flushes_total": 3}
+    workers = {"journal-1": well, "journal-2": ill}
+    states = {"journal-1": "open", "journal-2": "fenced"}
+    facts = NodeFacts(workers, states, "sqlite", "1")
+    pages = Pages(cast(Answers, Down()), Down().limit_curve, dict, lambda: facts, float)
+    text = Templates().render("node.html", root="", view=PageView(), signed_in=False, shared=False, **pages.node())
+    first, second = (re.sub(r"\s+", " ", part) for part in text.split("journal-2"))
+    for words in ("<dd>yes</dd>", '"good">up</dd>', "<dd>none yet</dd>", "3 KiB of 1,024 MiB", "9 MiB of 512 MiB"):
+        assert words in first, words
+    for words in ("no: fenced", '"bad">down', "3 s: stuck", "7, failed 3", '"bad">2</dd>', "0 hits into 0 rows"):
+        assert words in second, words
 
 
 # --- groups and what hits said ------------------------------------------------------------------------------------

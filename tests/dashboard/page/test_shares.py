@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -12,7 +14,10 @@ import pytest
 
 from clickcurve.buckets.errors import SettingInvalid
 from server.http import auth
-from server.http.shares import MAX_SHARES, Share, ShareList, Shares, add_share, load_shares, remove_share
+from server.http.shares import MAX_SHARES, Share, Shares
+from storage.contract import SHARE, Store
+from storage.from_uri import open_store
+from storage.memory_store import MemoryStore
 from testing.client import http_client
 from testing.server import RunningServer
 from tests.dashboard.page.conftest import EVIL
@@ -108,77 +113,91 @@ def test_a_share_is_listed_and_revoked_while_the_server_runs(guarded: tuple[Runn
 
 def test_the_command_takes_any_key_and_says_what_is_wrong(tmp_path: Path) -> None:
     data = ("--data", str(tmp_path))
-    for key, arguments in (
-        ("list", ("create", "list")),
-        ("a/b c", ("a/b c",)),
-        ("--x", ("create", *data, "--", "--x")),
-    ):
+    for arguments in (("create", "list"), ("a/b c",), ("create", *data, "--", "--x")):
         assert "/share/" in said("share", *arguments, *(() if "--" in arguments else data))
-        assert load_shares(tmp_path / "shares.json").shares[-1].name == key
     assert "/share/" in said("share", "--group", "spring", "--days", "3", *data)
-    assert load_shares(tmp_path / "shares.json").shares[-1].kind == "group"
+    listed = [line.split(maxsplit=2)[2] for line in said("share", "list", *data).splitlines()]
+    assert sorted(listed) == ["group  spring", "link   --x", "link   a/b c", "link   list"]
     for wrong in (("k", "--days", "0"), ("k", "--days", "99999"), ("",), ("k" * 1025,), ("--group", "g" * 65)):
         assert ask("share", *wrong, *data).exit_code != 0
     assert '"name":"json"' in said("share", "json", "--json", *data)
     assert "clickcurve share" in said("share", "--help")
 
 
-# --- the file ---------------------------------------------------------------------------------------------------------
-def test_it_is_good_through_its_last_day_and_no_longer(tmp_path: Path) -> None:
-    file = tmp_path / "shares.json"
-    signed = add_share(file, "link", "launch", 2, NOW)
+# --- in the store -----------------------------------------------------------------------------------------------------
+def good(store: Store, signed: str, now: int = NOW) -> tuple[str, str] | None:
+    return asyncio.run(Shares(store).shared(signed, now))
+
+
+def test_it_is_good_through_its_last_day_and_no_longer() -> None:
+    store = MemoryStore()
+    signed = Shares(store).add("link", "launch", 2, NOW)
     ends = NOW - NOW % DAY_S + 3 * DAY_S
-    judge = Shares(file)
-    assert judge.shared(signed, NOW) == judge.shared(signed, ends - 1) == ("link", "launch")
-    assert judge.shared(signed, ends) is None
+    assert good(store, signed) == good(store, signed, ends - 1) == ("link", "launch")
+    assert good(store, signed, ends) is None
 
 
-def test_links_and_groups_of_one_name_are_two_things(tmp_path: Path) -> None:
-    file = tmp_path / "shares.json"
-    signed = {kind: add_share(file, kind, "a", 1, NOW) for kind in ("link", "group")}
-    assert {kind: Shares(file).shared(text, NOW) for kind, text in signed.items()} == {
+def test_links_and_groups_of_one_name_are_two_things() -> None:
+    store = MemoryStore()
+    signed = {kind: Shares(store).add(kind, "a", 1, NOW) for kind in ("link", "group")}
+    assert {kind: good(store, text) for kind, text in signed.items()} == {
         "link": ("link", "a"),
         "group": ("group", "a"),
     }
 
 
-def test_a_secret_of_another_folder_signs_nothing_here(tmp_path: Path) -> None:
+def test_a_secret_of_another_store_signs_nothing_here() -> None:
     share = Share("00", "link", "launch", "20991231", NOW)
-    own, foreign = ShareList("11" * 32, (share,)), ShareList("22" * 32, (share,))
-    assert own.sign(share) != foreign.sign(share)
-    add_share(tmp_path / "a.json", "link", "k", 1, NOW)
-    signed = add_share(tmp_path / "b.json", "link", "k", 1, NOW)
-    assert Shares(tmp_path / "a.json").shared(signed, NOW) is None
+    assert share.signed_by("11" * 32) != share.signed_by("22" * 32)
+    ours, theirs = MemoryStore(), MemoryStore()
+    Shares(ours).add("link", "k", 1, NOW)
+    signed = Shares(theirs).add("link", "k", 1, NOW)
+    (foreign,) = (share for share in Shares(theirs).all())
+    ours.note(f"{SHARE}{foreign.id}", theirs.notes()[f"{SHARE}{foreign.id}"])
+    assert good(theirs, signed) and good(ours, signed) is None
 
 
-def test_ended_shares_are_dropped_when_one_is_made(tmp_path: Path) -> None:
-    file = tmp_path / "shares.json"
-    add_share(file, "link", "old", 1, NOW)
-    add_share(file, "link", "new", 1, NOW + 9 * DAY_S)
-    assert [share.name for share in load_shares(file).shares] == ["new"]
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert not remove_share(file, "ffff")
+def test_ended_shares_are_dropped_when_one_is_made() -> None:
+    store = MemoryStore()
+    Shares(store).add("link", "old", 1, NOW)
+    Shares(store).add("link", "new", 1, NOW + 9 * DAY_S)
+    assert [share.name for share in Shares(store).all()] == ["new"]
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"secret":"00","shares":[]}', '{"secret":"zz","shares":[]}', "[1]"])
-def test_a_file_that_cannot_be_read_shares_nothing_and_is_not_overwritten(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "shares.json"
-    signed = add_share(file, "link", "launch", 1, NOW)
-    judge = Shares(file)
-    assert judge.shared(signed, NOW)
-    file.write_text(text)
-    assert judge.shared(signed, NOW) is None
-    with pytest.raises(SettingInvalid, match="cannot be read"):
-        add_share(file, "link", "launch", 1, NOW)
-    assert file.read_text() == text
-    file.unlink()
-    assert judge.shared(signed, NOW) is None
+@pytest.mark.parametrize("text", ["", "{}", '{"id":"00"}', "[1]"])
+def test_a_note_that_cannot_be_read_shares_nothing(text: str) -> None:
+    store = MemoryStore()
+    signed = Shares(store).add("link", "launch", 1, NOW)
+    name = SHARE + signed.partition(".")[0]
+    store.drop_notes([name])
+    store.note(name, text)
+    assert good(store, signed) is None
+    assert Shares(store).all() == []
 
 
-def test_there_is_an_end_to_how_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_an_end_to_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("server.http.shares.MAX_SHARES", 2)
-    assert MAX_SHARES == 10_000
+    assert MAX_SHARES == 1_000
+    store = MemoryStore()
     for name in ("a", "b"):
-        add_share(tmp_path / "shares.json", "link", name, 1, NOW)
+        Shares(store).add("link", name, 1, NOW)
     with pytest.raises(SettingInvalid, match="2 at most"):
-        add_share(tmp_path / "shares.json", "link", "c", 1, NOW)
+        Shares(store).add("link", "c", 1, NOW)
+
+
+def test_a_backup_and_a_copy_keep_addresses_good(tmp_path: Path) -> None:
+    data, other = tmp_path / "data", tmp_path / "other"
+    with RunningServer(data) as server:
+        signed = shared(server, "launch").rpartition("/")[2]
+        said("backup", str(tmp_path / "backup.db"), "--data", str(data))
+    other.mkdir()
+    said("copy", "--from", f"sqlite:///{data}/clickcurve.db", "--to", f"sqlite:///{other}/clickcurve.db")
+    for path in (tmp_path / "backup.db", other / "clickcurve.db"):
+        store = open_store(f"sqlite:///{path}", read_only=True)
+        assert asyncio.run(Shares(store).shared(signed, int(time.time()))) == ("link", "launch")
+        store.close()
+
+
+def test_a_store_in_memory_shares_nothing(tmp_path: Path) -> None:
+    refused = ask("share", "launch", "--store", "memory://", "--data", str(tmp_path))
+    assert refused.exit_code != 0 and "lives inside the server" in refused.output

@@ -13,7 +13,7 @@ from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.http.address import Addresses
-from clickcurve.limiter.http.routes import limit_routes
+from clickcurve.limiter.http.routes import DecisionService, limit_routes
 from tests.limiter.http.asgi import NOW, Down, Time, ask, limiter
 
 LIMITS: dict[str, Any] = {
@@ -32,7 +32,7 @@ MINUTE_END = NOW - NOW % 60 + 60
 
 def service(asked: AsyncLimiter | None = None, dialect: str = "x") -> FastAPI:
     app = FastAPI()
-    app.include_router(limit_routes(asked or limiter(LIMITS), Addresses(), dialect))
+    app.include_router(limit_routes(DecisionService(asked or limiter(LIMITS), Addresses(), dialect)))
 
     async def problem(request: Request, error: Exception) -> Response:
         assert isinstance(error, ClickcurveError)

@@ -76,7 +76,8 @@ def test_what_is_printed_has_the_shape_of_the_page(tmp_path: Path) -> None:
     data = ("--data", str(tmp_path / "data"))
     history = tmp_path / "history.ndjson"
     buckets = [[1_600_000_020, 1_600_000_080, 5, 1]]
-    history.write_text(json.dumps({"key": "a", "total": 7, "buckets": buckets}) + "\n")
+    lines: list[dict[str, object]] = [{"key": "a", "total": 7}, {"group": "spring"}]
+    history.write_text("".join(json.dumps(line | {"buckets": buckets}) + "\n" for line in lines))
     trace = "".join(f"{1_772_000_040 + n} ip=10.0.0.1\n" for n in range(3))
     asked: list[tuple[str, tuple[str, ...]]] = [
         ("import", (str(history), *data)),
@@ -111,7 +112,7 @@ _WITHIN = {
 }
 _NOT_HERE = {
     "import": {"line", "reason", "text"},
-    "export": {"file", "links", "by"},
+    "export": {"file", "links", "groups", "by"},
     "dump": {"halved", "by", "visitors"},
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,11 +12,12 @@ import uvicorn
 
 from clickcurve.limiter.http.address import addresses
 from ingest.reading.hit_endpoint import HitRoutes
+from server.http import fast_lane
 from server.http.auth import Gate
 from server.http.callers import Callers
 from server.http.connection import Connection, connection_class
 from server.http.fast_lane import FastLane, lane_class
-from server.http.front_door import FrontDoor
+from server.http.front_door import FrontDoor, ShortWay
 from server.http.problems import Problems
 from tests.ingest.http_kit import NOW, MemoryIntake, is_bot, minutes_since
 from tests.server.http.test_connection import echo
@@ -26,13 +28,18 @@ NO_TOKENS = Path("/nowhere/tokens.json")
 class EagerLane(FastLane):
     """A lane that knows each head at first sight, where the real one waits for the second."""
 
+    def __init__(self, door: FrontDoor) -> None:
+        super().__init__(door)
+        self.heads_of_hits = EagerHeads(door, "POST", "/v1/hits")
+        eager = [(way, EagerHeads(door, way.method, way.before)) for way, _ in self.ways.values()]
+        self.ways = {way.begins: (way, heads) for way, heads in eager}
+
+
+class EagerHeads(fast_lane._Heads):
     def known(self, lines: bytes) -> Any:
-        found = super().known(lines)
-        if found is None:
-            self.learn(lines)
-            self.learn(lines)
-            found = super().known(lines)
-        return found
+        super().known(lines)
+        super().known(lines)
+        return super().known(lines)
 
 
 class HeldIntake(MemoryIntake):
@@ -59,7 +66,7 @@ class Transport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 5), "sockname": ("127.0.0.1", 8080)})
         self.written = bytearray()
-        self.closing = self.paused = False
+        self.closing = self.paused = self.ended = False
         self.kept: list[bytes] = []
 
     def write(self, data: Any) -> None:
@@ -88,16 +95,24 @@ class Transport(asyncio.Transport):
 
 
 class Server:
-    """What the connections of one worker share. lane: a class of lanes, None for none."""
+    """What the connections of one worker share. lane: a class of lanes, None for none. framework: what answers the rest
+    of requests, by the problems given to it, and the short ways past it."""
 
-    def __init__(self, lane: type[FastLane] | None, tokens: Path = NO_TOKENS, **bounds: Any) -> None:
+    def __init__(
+        self,
+        lane: type[FastLane] | None,
+        tokens: Path = NO_TOKENS,
+        framework: Callable[[Problems], tuple[Any, list[ShortWay]]] = lambda _: (echo, []),
+        **bounds: Any,
+    ) -> None:
         self.now = 0.0
         self.intake = HeldIntake()
         self.hits = HitRoutes(self.intake, lambda: float(NOW), minutes_since, is_bot)
         self.gate = Gate(tokens, lambda: self.now)
         self.problems = Problems()
         limiter: Any = bounds.pop("limiter", None)
-        self.door = FrontDoor(self.gate, self.problems, self.hits, cast(Any, echo), limiter)
+        rest, ways = framework(self.problems)
+        self.door = FrontDoor(self.gate, self.problems, self.hits, rest, limiter, ways=ways)
         self.refused: Counter[str] = Counter()
         self.lane = None if lane is None else lane(self.door)
         shared = self.refused, Callers(addresses(""))
@@ -152,10 +167,9 @@ class Wired:
 
     async def settle(self) -> bytes:
         """Lets all that can be answered be answered; returns what was written until now."""
-        for _ in range(25):
+        for _ in range(40):
             await asyncio.sleep(0)
-            while self.transport.kept and not (self.transport.paused or self.transport.closing):
-                self.connection.data_received(self.transport.kept.pop(0))
+            self._go_on()
         return bytes(self.transport.written)
 
     async def ask(self, data: bytes) -> bytes:
@@ -165,9 +179,18 @@ class Wired:
         return (await self.settle())[before:]
 
     def end(self) -> None:
-        """Ends the client's side, as uvloop does: a protocol that returns False has its transport closed."""
-        if not self.transport.closing and not self.connection.eof_received():
-            self.transport.close()
+        """Ends the client's side, as uvloop does: after what was sent, and a connection that says False is closed."""
+        self.transport.ended = True
+        self._go_on()
+
+    def _go_on(self) -> None:
+        transport = self.transport
+        while transport.kept and not (transport.paused or transport.closing):
+            self.connection.data_received(transport.kept.pop(0))
+        if transport.ended and not (transport.paused or transport.closing):
+            transport.ended = False
+            if not self.connection.eof_received():
+                transport.close()
 
     def lose(self) -> None:
         """Ends the connection."""

@@ -19,7 +19,8 @@ from uvicorn.server import ServerState
 from ingest.reading.receipt import ONE_COUNTED
 from server.http import fast_lane
 from server.http.connection import Connection
-from server.http.fast_lane import HEADS, FastLane, read_fields
+from server.http.fast_lane import HEADS, FastLane
+from server.http.request_head import read_fields
 from tests.hostile.test_framing import CASES
 from tests.server.http.connection_kit import EagerLane, Server
 
@@ -114,8 +115,8 @@ def test_a_head_is_known_from_its_third_coming_on_and_few_are_kept() -> None:
             for _ in range(2):
                 await wired.ask(hit(b"/v1/hits/launch", b"X: %d" % number))
             await wired.ask(hit(b"/v1/hits/launch", b"Once: %d" % number))
-        assert 0 < len(lane.heads) <= HEADS
-        assert len(lane._once) <= HEADS
+        assert 0 < len(lane.heads_of_hits) <= HEADS
+        assert len(lane.heads_of_hits._once) <= HEADS
         assert server.state.total_requests == 4 + 9 * HEADS
 
     asyncio.run(main())

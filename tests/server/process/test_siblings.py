@@ -339,6 +339,8 @@ def test_a_worker_that_stands_still_is_named_and_holds_nobody_up(
     hit_each(server, 30)
     clients = connected(server, 9)
     assert [each.read() for each in clients] == [(30, None)] * 9
+    words = "Some hits of the last 3600 s may be missing"
+    assert words not in clients[0].client.http.get("/links/launch").text
     still = pid_of(data, 2)
     os.kill(still, signal.SIGSTOP)
     answers = []
@@ -347,6 +349,7 @@ def test_a_worker_that_stands_still_is_named_and_holds_nobody_up(
             each.client.http.timeout = 2.0
             try:
                 answers.append(each.read())
+                assert words in each.client.http.get("/links/launch").text
             except httpx.ReadTimeout:  # this connection is the still worker's own
                 each.client.close()
     finally:

@@ -88,6 +88,11 @@ id,countries,created_at,updated_at,link_id,user_id,referrers,total,br_chrome
 2,"{""fr"": 2}",2026-02-02T08:59:59.999Z,2026-02-02 08:59:59,8,1,{},2,2
 3,{},2026-02-02 08:00:00,2026-02-02 08:00:00,99,1,{},5,5
 """
+# An hour in which Kutt lost a country, as it does when one comes that the hour's first visit did not have.
+KUTT_VISITS_WITH_WORDS = """\
+id,countries,created_at,updated_at,link_id,user_id,referrers,total,br_chrome,br_other,os_ios,os_windows
+1,"{""de"":3, ""unknown"": 1, ""fr"": null}",2026-02-01 23:10:11,,7,1,"{""direct"":2, ""news[dot]example"":3}",5,4,9,4,1
+"""
 BITLY_LINES = "\n".join(
     json.dumps(answer)
     for answer in (

@@ -124,3 +124,28 @@ def test_into_a_folder_that_no_server_holds(folder: Path) -> None:
 def test_what_does_not_go_together_is_refused(shared: RunningServer, arguments: tuple[str, ...], sentence: str) -> None:
     code = 1 if "kutt" in arguments else 2
     assert sentence in said("import", "--url", shared.url, *arguments, code=code)
+
+
+def test_what_visits_say_is_divided_as_hits_of_today_are(shared: RunningServer, folder: Path) -> None:
+    log = exports.YOURLS_LOG.replace("ozh", "worded").replace("Ozh", "worded")
+    hours = exports.KUTT_VISITS_WITH_WORDS
+    (yourls,) = exports.written(folder, log_csv=log.replace("direct", "https://news.example/x", 1))
+    kutt = exports.written(folder, v_csv=hours, l_csv=exports.KUTT_LINKS_TABLE.replace("qs", "worded-hours"))
+    for _ in range(2):
+        take_over(shared, "yourls", yourls)
+        take_over(shared, "kutt", "--label", "worded", *kutt)
+
+    def by(key: str, dimension: str) -> dict[str, tuple[int, int]]:
+        with Clickcurve(shared.url) as client:
+            answer = client.http.get(f"/v1/links/{key}/by/{dimension}").raise_for_status().json()
+        return {each["value"]: (each["at_least"], each["at_most"]) for each in answer["values"]}
+
+    assert by("worded", "ref") == {"news.example": (1, 1), "": (1, 1)}
+    assert by("worded", "country") == {"FR": (2, 2)}
+    assert by("worded", "device") == {"desktop": (2, 2)}
+    assert by("worded-hours", "country")["DE"] == (3, 4)
+    assert by("worded-hours", "ref")["news.example"] == (3, 3)
+    with Clickcurve(shared.url) as client:
+        assert (
+            client.http.get("/v1/links/worded/by/ref/curve?value=news.example&from=0&step=1mo").json()["at_least"] == 1
+        )

@@ -1,0 +1,283 @@
+"""Graphite and statsd: lines over TCP and packets over UDP, which nobody answers; what came through is asked later."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import socket
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import cycle
+from pathlib import Path
+from time import perf_counter, time
+
+from bench.peers.hits import Feed, Question
+from bench.peers.in_process import ENVIRONMENT, InProcess
+from bench.peers.peer import Latency, Missing, Peer
+from bench.peers.started import Started, debian_version, program
+from testing.server import free_port
+
+LINKS = 10_000  # a file takes 45 kB
+LAST = "last"
+_CARBON = """\
+[cache]
+STORAGE_DIR = {folder}
+CONF_DIR = {folder}
+LOG_DIR = {folder}
+PID_DIR = {folder}
+LOCAL_DATA_DIR = {folder}/whisper
+USER =
+LINE_RECEIVER_INTERFACE = 127.0.0.1
+LINE_RECEIVER_PORT = {lines}
+ENABLE_UDP_LISTENER = False
+PICKLE_RECEIVER_INTERFACE = 127.0.0.1
+PICKLE_RECEIVER_PORT = {pickles}
+CACHE_QUERY_INTERFACE = 127.0.0.1
+CACHE_QUERY_PORT = {queries}
+MAX_CACHE_SIZE = inf
+MAX_UPDATES_PER_SECOND = inf
+MAX_CREATES_PER_MINUTE = inf
+CARBON_METRIC_INTERVAL = 0
+LOG_LISTENER_CONNECTIONS = False
+LOG_UPDATES = False
+LOG_CREATES = False
+LOG_CACHE_QUEUE_SORTS = False
+ENABLE_LOGROTATION = False
+WHISPER_AUTOFLUSH = False
+"""
+_SCHEMAS = "[all]\npattern = .*\nretentions = 60s:25h,5m:74h,1h:35d,1d:500d\n"
+_AGGREGATION = "[all]\npattern = .*\nxFilesFactor = 0\naggregationMethod = sum\n"
+
+
+class Graphite(InProcess):
+    """Whisper's files as carbon leaves them, read in process; carbon's own door for hits as they come."""
+
+    name = "Graphite (carbon, whisper)"
+    writes = "lines over TCP, no answer"
+    engine = package = "whisper"
+    synced = "not answered: a line is in memory until its file is written"
+    sends = f"{LINKS:,} popular links alone, summed by bucket, whisper's update_many"
+    most_links = LINKS
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._lines, self._queries = free_port(), free_port()
+        self._added = ""
+        command = ["carbon-cache", f"--config={folder}/carbon.conf", f"--pidfile={folder}/pid", "--nodaemon", "start"]
+        self._carbon = Started(command, folder, self._listens)
+
+    @classmethod
+    def check(cls) -> None:
+        super().check()
+        program("carbon-cache", "graphite-carbon")
+
+    def version(self) -> str:
+        return f"carbon {debian_version('graphite-carbon')}, whisper {super().version()}"
+
+    def start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        ports = {"lines": self._lines, "queries": self._queries, "pickles": free_port()}
+        texts = {"carbon": _CARBON.format(folder=self.folder, **ports), "storage-schemas": _SCHEMAS}
+        for name, text in {**texts, "storage-aggregation": _AGGREGATION}.items():
+            (self.folder / f"{name}.conf").write_text(text)
+        super().start()
+        self._carbon.start()
+
+    def stop(self) -> None:
+        super().stop()
+        self._carbon.stop()
+
+    def kill(self) -> None:
+        super().kill()
+        self._carbon.kill()
+
+    def pids(self) -> list[int]:
+        return [*super().pids(), self._carbon.pid]
+
+    def _listens(self) -> bool:
+        with suppress(OSError):
+            socket.create_connection(("127.0.0.1", self._lines), timeout=5).close()
+            socket.create_connection(("127.0.0.1", self._queries), timeout=5).close()
+            return True
+        return False
+
+    def load(self, feed: Feed) -> float:
+        loaded = self.folder / "links.txt"
+        loaded.write_text("\n".join(map(feed.workload.key, range(min(LINKS, feed.workload.links)))))
+        return float(self._told("load", str(loaded), str(feed.summed)))
+
+    def size(self) -> int:
+        return sum(file.stat().st_size for file in (self.folder / "whisper").glob("*.wsp"))
+
+    def singles(self, keys: Sequence[str], seconds: float) -> float | None:
+        return self._sent([[key] for key in keys], seconds)
+
+    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float | None:
+        return self._sent(keys, seconds, at)
+
+    def _sent(self, batches: Sequence[Sequence[str]], seconds: float, at: int | None = None) -> float:
+        """Hits a second until carbon's memory has the last one, which is asked for by carbon's own door."""
+        now = int(time()) if at is None else at
+        texts = [
+            "".join(f"{key} 1 {now - index % 240}\n" for index, key in enumerate(some)).encode() for some in batches
+        ]
+        begun, sent = perf_counter(), 0
+        with socket.create_connection(("127.0.0.1", self._lines)) as lines:
+            for text, some in zip(cycle(texts), cycle(batches)):
+                lines.sendall(text)
+                sent += len(some)
+                if perf_counter() - begun > seconds:
+                    break
+            marker = f"{LAST}{sent}"
+            lines.sendall(f"{marker} 1 {now}\n".encode())
+            while not (self._in_memory(marker) or self._written(marker)):
+                pass
+        return sent / (perf_counter() - begun)
+
+    def add(self, key: str, ts: int) -> None:
+        """A line, waited for until carbon has it in its memory: nothing else is known of it."""
+        before, self._added = self._written(key), key
+        with socket.create_connection(("127.0.0.1", self._lines)) as lines:
+            lines.sendall(f"{key} 1 {ts}\n".encode())
+        while not (self._in_memory(key) or self._written(key) != before):
+            pass
+
+    def counted(self) -> int | None:
+        """Nothing; but what was added last is in its file afterwards, where it is read."""
+        while self._added and self._in_memory(self._added):
+            pass
+        return None
+
+    def _written(self, key: str) -> int:
+        file = self.folder / "whisper" / f"{key}.wsp"
+        return file.stat().st_mtime_ns if file.exists() else 0
+
+    def _in_memory(self, key: str) -> bool:
+        """Whether carbon holds points of this key that are not in its file."""
+        asked = pickle.dumps({"type": "cache-query", "metric": key}, protocol=2)
+        with socket.create_connection(("127.0.0.1", self._queries)) as queries:
+            queries.sendall(struct.pack("!L", len(asked)) + asked)
+            (length,) = struct.unpack("!L", _received(queries, 4))
+            answer = _received(queries, length)
+        # The answer is a pickle: it is not opened, a point in it is a pair of floats.
+        return b"G" in answer.partition(b"datapoints")[2]
+
+
+class Statsd(Peer):
+    """statsd: counters in memory, handed on and cleared at each interval; it stores nothing itself."""
+
+    name = "statsd"
+    writes, reads = "packets over UDP, no answer", "none"
+    synced = "not answered, not stored"
+    sends = "nothing: it keeps no history"
+    keeps = False
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._packets, self._desk = free_port(), free_port()
+        script = str(ENVIRONMENT / "node_modules" / "statsd" / "stats.js")
+        self._process = Started(["node", script, str(folder / "statsd.js")], folder, self._listens)
+
+    @classmethod
+    def check(cls) -> None:
+        program("node", "nodejs")
+        if not (ENVIRONMENT / "node_modules" / "statsd").exists():
+            raise Missing("statsd is missing: make bench-peers installs it with npm.")
+
+    def version(self) -> str:
+        return str(json.loads((ENVIRONMENT / "node_modules" / "statsd" / "package.json").read_text())["version"])
+
+    def start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        ports = f"port: {self._packets}, mgmt_port: {self._desk}, address: '127.0.0.1', mgmt_address: '127.0.0.1'"
+        (self.folder / "statsd.js").write_text(f"{{{ports}, flushInterval: 3600000, backends: []}}\n")
+        self._process.start()
+
+    def stop(self) -> None:
+        self._process.stop()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def pids(self) -> list[int]:
+        return [self._process.pid]
+
+    def _listens(self) -> bool:
+        with suppress(OSError):
+            return self._told("health", b"\n").startswith("health")
+        return False
+
+    def _told(self, command: str, until: bytes = b"END\n\n") -> str:
+        with socket.create_connection(("127.0.0.1", self._desk), timeout=30) as desk:
+            desk.sendall(command.encode())
+            found = b""
+            while not found.endswith(until):
+                found += _more(desk)
+            return found.decode()
+
+    def counted(self) -> int | None:
+        """The sum of its counters of links."""
+        return sum(map(int, re.findall(r"['\"]?k\d+['\"]?: (\d+)", self._told("counters"))))
+
+    def singles(self, keys: Sequence[str], seconds: float) -> float | None:
+        return self._sent([f"{key}:1|c".encode() for key in keys], seconds)
+
+    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float | None:
+        """Packets hold 40 hits: some 500 bytes, which every network lets through whole."""
+        del at
+        flat = [key for some in keys for key in some]
+        packets = ("\n".join(f"{key}:1|c" for key in flat[start : start + 40]) for start in range(0, len(flat), 40))
+        return self._sent([packet.encode() for packet in packets], seconds)
+
+    def _sent(self, packets: Sequence[bytes], seconds: float) -> float:
+        """Hits a second that it counted, of those sent as fast as it goes; the others are lost."""
+        before = self.counted() or 0
+        begun, hits = perf_counter(), 0
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+            out.connect(("127.0.0.1", self._packets))
+            for packet in cycle(packets):
+                out.send(packet)
+                hits += packet.count(b"|c")
+                if perf_counter() - begun > seconds:
+                    break
+        counted = (self.counted() or 0) - before
+        self.sent, self.arrived = hits, counted
+        return counted / (perf_counter() - begun)
+
+    def add(self, key: str, ts: int) -> None:
+        del ts
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+            out.sendto(f"{key}:1|c".encode(), ("127.0.0.1", self._packets))
+
+    def load(self, feed: Feed) -> float:
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        raise NotImplementedError
+
+    def ask(self, question: Question, key: str) -> list[int] | None:
+        """The counter of this interval, which is all that it has."""
+        found = re.search(rf"['\"]?{key}['\"]?: (\d+)", self._told("counters"))
+        return [int(found[1]) if found else 0] if question.points == 1 else None
+
+    def top(self, since: int, until: int) -> list[tuple[str, int]]:
+        raise NotImplementedError
+
+    def latency(self, question: Question, keys: Sequence[str], seconds: float) -> Latency:
+        raise NotImplementedError
+
+
+def _received(connection: socket.socket, length: int) -> bytes:
+    found = b""
+    while len(found) < length:
+        found += _more(connection, length - len(found))
+    return found
+
+
+def _more(connection: socket.socket, most: int = 65_536) -> bytes:
+    more = connection.recv(most)
+    if not more:
+        raise RuntimeError("the server closed the connection")
+    return more

@@ -1,0 +1,20 @@
+"""Times and counts as products write them."""
+
+from __future__ import annotations
+
+from clickcurve.times import iso_seconds
+
+
+def second_of(when: object) -> int | None:
+    """Returns the epoch seconds of a time, UTC where it has no offset; None if it is none."""
+    if isinstance(when, str):
+        text = when.strip()
+        return int(text) if len(text) == 10 and text.isascii() and text.isdigit() else iso_seconds(text)
+    return int(when) if isinstance(when, int | float) and not isinstance(when, bool) and when == when else None
+
+
+def whole_count(value: object) -> int | None:
+    """Returns a count that is not below 0, also one that is written as text; None if it is none."""
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
+        return int(value) if len(value) < 20 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
