@@ -315,6 +315,7 @@ class Owner:
             async with self._erasing:
                 taken.decide(refused)
         revisit, self._revisit = frozenset(self._revisit), set()
+        pause = self._pace.over(asyncio.get_running_loop().call_soon_threadsafe, self._commit.after_requests)
         flush = Flush(
             held=held,
             number=record.number,
@@ -329,7 +330,7 @@ class Owner:
             ladder=store.ladder(),
             capped=self._capped,
             unreadable=self._unreadable,
-            pause=self._pace.over(taken.entries() + len(revisit)) if self._closed is None else lambda: None,
+            pause=pause if self._closed is None else lambda: None,
         )
         try:
             rows = await self._in_store_thread(flush.write)

@@ -68,7 +68,7 @@ class OwnerProcess:
             store=self.store,
             clock=self.clock,
             token=self._token,
-            pace=Pace(lambda _: None, lambda: 0.0, 15.0, lambda: False),
+            pace=Pace(lambda: 0.0, 15.0, lambda: False),
             place=str(self.folder),
             alone=self.alone,
             stamps=self.stamps(),

@@ -27,6 +27,7 @@ GROUP_FULL = 512  # members at which a group is committed at once
 MAX_TURNS = 64  # turns of the loop for which a group may grow, some 2 ms under load
 SLOW_SYNC_S = 0.0005  # a disk slower than this is synced in a thread
 LARGE_GROUP_BYTES = 256 * 1024  # a larger group is synced in a thread, too
+ANSWER_TURNS = 2  # of the loop, from a request's bytes or its commit to its answer
 WAITING_SINGLES = 100_000  # single hits that may wait for a slow disk; more are answered 429
 WAITING_BYTES = 256 * 1024 * 1024  # bytes of batches that may wait
 
@@ -184,6 +185,17 @@ class GroupCommit:
                 return
         if self._group.members():
             self._arm()
+
+    def after_requests(self, call: Callable[[], object]) -> None:
+        """Calls back when the hits that the loop has at hand are committed and all that it can answer is."""
+        self._after_turns(ANSWER_TURNS, call)
+
+    def _after_turns(self, turns: int, call: Callable[[], object]) -> None:
+        if self._armed or turns:
+            turns = ANSWER_TURNS if self._armed else turns - 1
+            asyncio.get_running_loop().call_soon(self._after_turns, turns, call)
+        else:
+            call()
 
     async def drain(self) -> None:
         """Waits until nothing is left to commit and no commit is under way."""

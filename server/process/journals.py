@@ -111,7 +111,7 @@ def open_owner(
         store,
         clock.now,
         token=lambda: secrets.token_hex(16),
-        pace=Pace(clock.pause, clock.monotonic, settings.flush_s, served),
+        pace=Pace(clock.monotonic, settings.flush_s, served),
         place=f"{socket.gethostname()}:{journal.folder.absolute()}",
         alone=alone,
         buffer_bytes=settings.buffer_mib * MIB,

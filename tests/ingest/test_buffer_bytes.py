@@ -103,7 +103,7 @@ def test_hits_of_known_keys_take_nothing_more() -> None:
 
 
 def open_owner(folder: Path, store: FaultyStore, bytes_max: int) -> Owner:
-    pace = Pace(lambda seconds: None, lambda: 0.0, 15.0, lambda: False)
+    pace = Pace(lambda: 0.0, 15.0, lambda: False)
     clock = lambda: float(NOW)  # noqa: E731
     return Owner(Journal.open(folder), store, clock, lambda: "token", pace, "here", alone=True, buffer_bytes=bytes_max)
 

@@ -48,7 +48,7 @@ def new_links(name: str, count: int) -> Batch:
 
 
 def open_owner(journal: Journal, store: SqliteStore) -> Owner:
-    pace = Pace(lambda seconds: None, lambda: 0.0, 15.0, lambda: False)
+    pace = Pace(lambda: 0.0, 15.0, lambda: False)
     return Owner(journal, store, lambda: float(NOW), token=lambda: "token", pace=pace, place="here", alone=True)
 
 

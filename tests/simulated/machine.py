@@ -74,7 +74,7 @@ class Process:
             store=self.store,
             clock=machine.clock,
             token=token,
-            pace=Pace(lambda _: None, lambda: 0.0, 15.0, lambda: False),
+            pace=Pace(lambda: 0.0, 15.0, lambda: False),
             place=machine.name,
             alone=False,
         )

@@ -1,4 +1,7 @@
-"""Turns at the journal: who waits for the commit under way gets the journal alone, also when others give up waiting."""
+"""Turns at the journal: who waits for the commit under way gets the journal alone, also when others give up waiting.
+
+And who waits until requests are answered is called back then.
+"""
 
 from __future__ import annotations
 
@@ -60,5 +63,25 @@ def test_a_turn_that_is_given_up_just_as_it_comes_is_passed_on(cancelled: int) -
             waiting[cancelled].cancel()  # the first has been handed the journal, but has not run yet
             await asyncio.gather(*waiting, return_exceptions=True)
             await asyncio.wait_for(commits.add_single("launch"), 5.0)
+
+    asyncio.run(story())
+
+
+def test_the_loop_calls_back_when_the_hits_that_it_has_at_hand_are_answered() -> None:
+    async def story() -> None:
+        with ThreadPoolExecutor(1) as thread:
+            commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, lambda *_: told.append("committed"), thread)
+            told: list[str] = []
+
+            async def request() -> None:
+                await commits.add_single("launch")
+                told.append("answered")
+
+            waiting = asyncio.ensure_future(request())
+            loop, called = asyncio.get_running_loop(), asyncio.Event()
+            await asyncio.to_thread(loop.call_soon_threadsafe, commits.after_requests, called.set)
+            await asyncio.wait_for(called.wait(), 5.0)
+            assert told == ["committed", "answered"]
+            await waiting
 
     asyncio.run(story())
