@@ -31,7 +31,7 @@ class Statement:
     text: str  # with a question mark for each value
     kind: StatementKind
     partition: int = 0  # of a WRITE with few bytes: its first values, so many, name the partition; these go together
-    key: int | None = None  # which value is the partition's key: several of `rows` go together, by node
+    key: int | None = None  # which value is the partition's key, of what goes several to a request, by node
     of_several: bool = False  # a READ of a list of keys, made by `several`
 
     def text_in(self, keyspace: str) -> str:
@@ -44,10 +44,11 @@ class Statement:
 
     def several(self) -> Statement:
         """Returns this READ of one key as a READ of a list of keys, whose rows begin with their key."""
-        text = self.text.replace("SELECT ", "SELECT short_key, ", 1).replace("short_key = ?", "short_key IN ?", 1)
+        text = _BY_KEY.sub(r"SELECT \2, \1 WHERE \2 IN ?", self.text, count=1)
         return replace(self, name=f"{self.name}_OF_SEVERAL", text=text, of_several=True)
 
 
+_BY_KEY = re.compile(r"SELECT (.+) WHERE (\w+) = \?")
 _TABLE = re.compile(r"\b(FROM|INTO|UPDATE) (?!\w+\.)")
 
 Values: TypeAlias = tuple[object, ...]

@@ -6,13 +6,14 @@ within a shard through the keys of all days in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import TypeAlias
 
 from clickcurve.buckets.ladder import DAY_S
 from storage.cassandra.cql import Cql, Statement
 from storage.cassandra.partitions import SHARDS, partition_key, shard_of
+from storage.cassandra.row_cache import CachedRow
 from storage.cassandra.statements import (
     ADD_DUE,
     ADD_DUE_DAY,
@@ -24,7 +25,7 @@ from storage.cassandra.statements import (
     NOW_MS,
     TOUCHED,
 )
-from storage.contract import Held
+from storage.contract import Held, SavedRow
 
 DAY_MS = DAY_S * 1_000
 # A walk since a day at most 31 days ago goes by touched, and goes on so until that day is 38 days ago: entries live for
@@ -113,3 +114,18 @@ class DayIndex:
                 break
             last = ""
         return found
+
+
+def not_listed(
+    rows: Mapping[str, SavedRow], known: Mapping[str, CachedRow | None]
+) -> tuple[list[KeyOnDay], list[KeyOnDay]]:
+    """Returns which rows are not on the right lists yet: of due rows, and of touched ones."""
+    due: list[KeyOnDay] = []
+    touched: list[KeyOnDay] = []
+    for key, row in sorted(rows.items()):
+        kept = known[key]
+        if row.due_day is not None and (kept is None or kept.due_day != row.due_day):
+            due.append((partition_key(key), row.due_day))
+        if row.touched_day is not None and (kept is None or kept.touched_day != row.touched_day):
+            touched.append((partition_key(key), row.touched_day))
+    return due, touched

@@ -1,8 +1,8 @@
 """The owners table: the holder of each owner, and the flush that began last. Only conditional updates change it.
 
-Each change reads, decides, and then updates what it has read. An update that was not certainly applied was refused, or
-its outcome is unknown. So a serial read decides again, which ends whatever is still under way. Each condition names
-what can only move forward, so that a late duplicate of an update finds that it no longer holds.
+Each change is tried at once: its condition names everything that it may replace. An update that was not certainly
+applied was refused, or its outcome is unknown. So a serial read decides, which ends whatever is still under way. Each
+condition names what can only move forward, so that a late duplicate of an update finds that it no longer holds.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class OwnersTable:
                 return True
             return None if claim_condition(stored) == claim_condition(before) else False
 
-        return self._change(before.owner, decide, CLAIM, (*new, before.owner, *claim_condition(before)))
+        values = (*new, before.owner, *claim_condition(before))
+        # A condition cannot say that a final record stays, nor whose work a final one is that equals `after`.
+        read_first = before.state in FINAL or after.state in FINAL
+        return self._change(before.owner, decide, CLAIM, values, read_first)
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         def decide(stored: OwnerRecord | None) -> bool | None:
@@ -76,9 +79,9 @@ class OwnersTable:
 
         return self._change(held.owner, decide, CLOSE, (held.owner, held.epoch, held.holder))
 
-    def _change(self, owner: int, decide: Decide, update: Statement, values: Values) -> bool:
-        for _ in range(ATTEMPTS):
-            decided = decide(self.get(owner))
+    def _change(self, owner: int, decide: Decide, update: Statement, values: Values, read_first: bool = False) -> bool:
+        for attempt in range(ATTEMPTS):
+            decided = decide(self.get(owner)) if attempt or read_first else None
             if decided is not None:
                 return decided
             if self._cql.apply_if(update, values):

@@ -274,9 +274,14 @@ def _profiles(address: Address, counters: Counters) -> dict[object, ExecutionPro
         EXEC_PROFILE_DEFAULT: profile(quorum),
         StatementKind.READ: profile(quorum, speculative_execution_policy=hedge),
         StatementKind.WRITE: profile(quorum, speculative_execution_policy=hedge),
-        # Sent once, so each goes to the next node in turn: the first replica, always asked first, may hang.
+        # Sent once, so each goes to the next node in turn: the first replica, always asked first, may hang. Half the
+        # time is enough: a node gives up after two seconds, and a serial read decides what has no answer.
         StatementKind.CONDITION: profile(
-            quorum, in_turn(), serial_consistency_level=serial, retry_policy=FallthroughRetryPolicy()
+            quorum,
+            in_turn(),
+            serial_consistency_level=serial,
+            retry_policy=FallthroughRetryPolicy(),
+            request_timeout=address.timeout_s / 2,
         ),
         StatementKind.SERIAL_READ: profile(serial, speculative_execution_policy=hedge),
         _DEFINE: profile(quorum, retry_policy=FallthroughRetryPolicy(), request_timeout=DEFINE_S),

@@ -104,7 +104,7 @@ CLAIM_ID_AGAIN = Statement(
     "CLAIM_ID_AGAIN", "UPDATE ids USING TTL ? SET claims = ? WHERE id = ? IF claims = ?", CONDITION
 )
 CLAIMS = Statement("CLAIMS", "SELECT claims FROM ids WHERE id = ?", SERIAL_READ)
-CLAIMED = Statement("CLAIMED", "SELECT claims FROM ids WHERE id = ?", READ)
+CLAIMED = Statement("CLAIMED", "SELECT claims FROM ids WHERE id = ?", READ, key=0)
 IDS_FIRST = Statement("IDS_FIRST", "SELECT token(id), id, claims FROM ids", READ)
 IDS_FROM = Statement("IDS_FROM", "SELECT token(id), id, claims FROM ids WHERE token(id) >= token(?)", READ)
 

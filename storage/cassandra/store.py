@@ -17,7 +17,7 @@ from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown
 from storage.cassandra.cql import Cql
-from storage.cassandra.day_index import DayIndex, KeyOnDay
+from storage.cassandra.day_index import DayIndex, not_listed
 from storage.cassandra.erasures import Erasures
 from storage.cassandra.ids import REPLAY_US, IdsTable
 from storage.cassandra.owners import OwnersTable
@@ -88,6 +88,7 @@ class CassandraStore:
         self._cache = RowCache(cache_bytes)
         self._look_lock = Lock()
         self._looked: set[int] = set()  # owners whose flush under way has looked for erasures
+        self._begun: dict[int, tuple[Held, int]] = {}  # by owner, what was begun and has not written yet
         self._erased_at: dict[int, dict[str, int]] = {}  # of the keys that a flush under way has read
 
     def uuid(self) -> str:
@@ -111,16 +112,21 @@ class CassandraStore:
 
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
         self._cache.drop_owner(after.owner)  # another process may have written its rows until now
+        self._begun.pop(after.owner, None)
         return self._owners.claim(before, after)
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         with self._look_lock:
             self._looked.discard(held.owner)
             self._erased_at.pop(held.owner, None)
-        return self._owners.begin(held, previous, flush, at)
+        begun = self._owners.begin(held, previous, flush, at)
+        if begun:
+            self._begun[held.owner] = held, flush
+        return begun
 
     def close_owner(self, held: Held) -> bool:
         self._cache.drop_owner(held.owner)
+        self._begun.pop(held.owner, None)
         return self._owners.close(held)
 
     # --- a flush --------------------------------------------------------------------------------------------------
@@ -151,7 +157,7 @@ class CassandraStore:
             elif link.erased_at:
                 found[key] = OwnRow(None, link.erased_at)
         self._erased_at.setdefault(owner, {}).update(erased_at)
-        return found
+        return dict(_knowing_erasures(found, erased_at)) if any(erased_at.values()) else found
 
     def _read_own(self, owner: int, keys: Sequence[str]) -> Iterator[tuple[str, StoredLink]]:
         """Yields these rows of an owner. A breakdown is read together with its row of counts."""
@@ -183,7 +189,7 @@ class CassandraStore:
         stamp = pinned_stamp(held.epoch)
         # Out of the cache until the new rows are known to be stored.
         before = {key: self._take_from_cache(held.owner, key) for key in rows}
-        due, touched = _to_list(rows, before)
+        due, touched = not_listed(rows, before)
         self._days.note_due(held.owner, held.epoch, stamp, due)
         self._days.note_touched(touched)
         for statement, values in writes_of(rows, stamp, held.owner):
@@ -205,6 +211,9 @@ class CassandraStore:
         return None if erased_at is None else CachedRow(b"", erased_at)
 
     def _check_fence(self, held: Held, flush: int) -> None:
+        """Raises OwnerFenced unless `held` may write this flush; asks the cluster unless `begin` has just done so."""
+        if self._begun.pop(held.owner, None) == (held, flush):
+            return
         try:
             self._owners.check_fence(held, flush)
         except OwnerFenced:
@@ -368,16 +377,13 @@ class CassandraView:
         return self._store._sources.all()
 
 
-def _to_list(
-    rows: Mapping[str, SavedRow], known: Mapping[str, CachedRow | None]
-) -> tuple[list[KeyOnDay], list[KeyOnDay]]:
-    """Returns which rows are not on the right lists yet: of due rows, and of touched ones."""
-    due: list[KeyOnDay] = []
-    touched: list[KeyOnDay] = []
-    for key, row in sorted(rows.items()):
-        kept = known[key]
-        if row.due_day is not None and (kept is None or kept.due_day != row.due_day):
-            due.append((partition_key(key), row.due_day))
-        if row.touched_day is not None and (kept is None or kept.touched_day != row.touched_day):
-            touched.append((partition_key(key), row.touched_day))
-    return due, touched
+def _knowing_erasures(found: Mapping[str, OwnRow], erased_at: Mapping[str, int]) -> Iterator[tuple[str, OwnRow]]:
+    """Yields these rows, with the newer of the erasures that a link's counts and its breakdown know of.
+
+    One of them may have been in the cache. Else a link that is erased in the middle of a flush kept hits in its
+    breakdown that its counts had lost.
+    """
+    for key, row in found.items():
+        other = breakdown_of(key) if counts_key(key) == key else counts_key(key)
+        known = erased_at.get(other, 0)
+        yield key, row if known <= row.erased_at else OwnRow(row.data, known)

@@ -235,11 +235,11 @@ MUTANTS = [
         flushed_rows, "apply", apply_without_mark), KILLS),
     Mutant("the mark in a cell of its own", lambda: both(
         replaced(Cluster, "_write", TwoCells.write), replaced(Cluster, "found", TwoCells.found)),
-        LOSSES, seeds=60, first=450),
+        LOSSES, seeds=60, first=125),
     Mutant("no row written again after a failure or a restart", lambda: replaced(
         owner, "Flush", flush_without_rewrite), LOSSES, first=15),
     Mutant("a closed part not written again after a failure", lambda: replaced(
-        flushed_rows.FlushedBreakdowns, "saved", closed_part_taken_for_stored), LOSSES, first=190),
+        flushed_rows.FlushedBreakdowns, "saved", closed_part_taken_for_stored), LOSSES, first=610),
     Mutant("a breakdown applied without a look at the mark", lambda: replaced(
         flushed_rows, "apply_parts", parts_applied_without_mark), KILLS),
     Mutant("a flush that begins without asking", lambda: both(

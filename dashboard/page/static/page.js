@@ -3,7 +3,7 @@
 const said = document.getElementById("said"), stale = document.getElementById("stale");
 
 // --- renewing: the same address again, and only what is in <main> is exchanged ---
-let timer, pressed = false, renewed = new Date();
+let timer, pressed = false, renewed = new Date(), reading = null; // reading: the figure and the start of the point that is read
 function plan() {
   clearTimeout(timer);
   const every = Number(document.querySelector("main").dataset.live || 0);
@@ -19,6 +19,7 @@ async function show(address, fresh) {
   const focus = fresh ? null : place(document.activeElement);
   const typed = document.activeElement instanceof HTMLInputElement ? document.activeElement.value : null;
   now.querySelectorAll("details").forEach((each, n) => { each.open = !!open[n]; });
+  const kept = fresh ? null : reading;
   before.replaceWith(document.adoptNode(now));
   document.title = page.title;
   renewed = new Date();
@@ -26,6 +27,7 @@ async function show(address, fresh) {
   decorate();
   const back = focus === null ? null : now.querySelectorAll("a,button,input,select,summary,[tabindex]")[focus];
   if (back) { back.focus({ preventScroll: true }); if (typed !== null && "value" in back) back.value = typed; }
+  if (kept) now.querySelectorAll("figure.chart")[kept.figure]?.dispatchEvent(new CustomEvent("read", { detail: kept.start }));
   plan();
 }
 function place(element) {
@@ -90,6 +92,7 @@ function prepare(figure) {
   const x = (t) => (t - from) / (to - from);
   const read = (n, aloud) => {
     at = n;
+    reading = { figure: [...document.querySelectorAll("figure.chart")].indexOf(figure), start: starts[n] };
     const [when, count, state] = [...rows[n].cells].map((cell) => cell.textContent.trim());
     tip.textContent = count + ", " + when + (state === "complete" ? "" : " (" + state + ")");
     tip.hidden = false;
@@ -98,7 +101,8 @@ function prepare(figure) {
     tip.style.left = plot.clientWidth - svg.clientWidth + Math.max(0, Math.min(left, svg.clientWidth - tip.offsetWidth)) + "px";
     if (aloud) said.textContent = tip.textContent;
   };
-  const leave = () => { tip.hidden = true; box.remove(); at = -1; picked = null; pressed = false; };
+  const leave = () => { tip.hidden = true; box.remove(); at = -1; picked = reading = null; pressed = false; };
+  figure.addEventListener("read", ({ detail }) => { if (starts.includes(detail)) read(starts.indexOf(detail), false); });
   const zoom = (low, high) => {
     const query = new URLSearchParams(location.search);
     ["last", "step", "after"].forEach((name) => query.delete(name));

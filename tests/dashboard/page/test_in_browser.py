@@ -164,6 +164,25 @@ def test_keys_read_the_curve_zoom_and_search(page: Page, pages: RunningServer) -
     page.until(f"Number(new URLSearchParams(location.search).get('from')) < {start}")
 
 
+def test_what_is_read_of_a_curve_stays_when_its_numbers_are_renewed(page: Page, pages: RunningServer) -> None:
+    page.open(f"{pages.url}/links/launch")
+    page.js("document.querySelector('.plot').focus()")
+    page.press("ArrowRight")
+    page.press("ArrowRight")
+    page.js("renew()")
+    page.press("ArrowRight")
+    said = page.js("document.getElementById('said').innerText")
+    row = row_of(page, 2)
+    assert said == f"{row[1]}, {row[0]}", "the third point, not the first again"
+    page.js("document.activeElement.blur()")
+    left, top, width, height = page.box("figure.chart:nth-of-type(2) svg")
+    page.mouse("mouseMoved", left + width * 0.45, top + height / 2)
+    tips = "[...document.querySelectorAll('.tip')].map((each) => each.hidden ? '' : each.innerText)"
+    before = page.js(tips)
+    page.js("renew()")
+    assert page.js(tips) == before and before[1]
+
+
 def test_a_search_finds_and_a_link_leads_on(page: Page, pages: RunningServer) -> None:
     page.open(f"{pages.url}/?last=7d")
     page.click("#q")
@@ -184,7 +203,7 @@ def test_the_list_of_zones_is_the_browsers(page: Page, pages: RunningServer) -> 
 
 
 # --- readers, screens, strangers --------------------------------------------------------------------------------------
-STATES = ("/", "/links/launch", "/limits", "/node", "/?q=zzz", "/?last=wrong")
+STATES = ("/", "/links/launch", "/limits", "/node", "/?q=zzz", "/?last=wrong", "/groups/spring", "/links/none", "/none")
 
 
 @pytest.mark.parametrize(("dark", "states"), [(False, STATES), (True, STATES[:2])], ids=["light", "dark"])

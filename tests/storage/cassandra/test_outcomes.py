@@ -12,10 +12,10 @@ import pytest
 from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
 from storage.cassandra.cql import Statement, StatementKind
 from storage.cassandra.store import CassandraStore
-from storage.contract import CLOSED, OPEN, RETIRED, Held, Source, Store
+from storage.contract import CLOSED, OPEN, RETIRED, Held, Source, Store, StoredRow
 from storage.memory_store import MemoryStore
 from tests.storage.cassandra.cassandra_kit import Fault, Faulty, Keyspace
-from tests.storage.stores import in_flush, record, saved
+from tests.storage.stores import in_flush, record, rows, saved
 from tests.storage.test_contract_histories import random_call
 
 HELD = Held(1, 1, "h1")
@@ -160,6 +160,94 @@ def test_a_refusal_that_was_certain_is_raised_at_once(faulty: Faulty) -> None:
         store.create_owner(record())
     assert store.owner(1) is None
     assert faulty.asked.count("CREATE_OWNER") == 1
+
+
+def statements(faulty: Faulty) -> list[str]:
+    """What was asked since this was last called."""
+    found, faulty.asked = faulty.asked, []
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "asked"),
+    [("create", ["CREATE_OWNER"]), ("claim", ["CLAIM"]), ("begin", ["BEGIN"]), ("close", ["CLOSE"])],
+)
+def test_a_change_that_is_applied_asks_nothing_else(faulty: Faulty, change: str, asked: list[str]) -> None:
+    store = CassandraStore(faulty)
+    before, verb, _ = CHANGES[change]
+    before(store)
+    statements(faulty)
+    assert verb(store) is True
+    assert statements(faulty) == asked
+
+
+def test_what_is_written_right_after_a_begin_loses_against_a_takeover(faulty: Faulty) -> None:
+    store, other = CassandraStore(faulty), CassandraStore(faulty)
+    held = in_flush(store)
+    taker = Held(1, 2, "other")
+    assert other.claim(record(begun=1), record(epoch=2, holder="other", begun=1))
+    assert other.begin(taker, 1, 1, 5)
+    other.save_own(taker, 1, saved("a", data=b"theirs"), {})
+    statements(faulty)
+    store.save_own(held, 1, saved("a", data=b"late"), {})
+    assert statements(faulty) == ["SAVE"], "that it may write was known from its begin"
+    assert rows(other, "a").rows == (StoredRow(1, b"theirs"),)
+    with pytest.raises(OwnerFenced):
+        store.save_own(held, 1, saved("b"), {})
+    assert rows(other, "b").rows == ()
+
+
+@pytest.mark.parametrize("what", ["claim", "close"])
+def test_what_this_process_has_given_away_it_writes_no_more(faulty: Faulty, what: str) -> None:
+    store = CassandraStore(faulty)
+    held = in_flush(store)
+    if what == "claim":
+        store.claim(record(begun=1), record(epoch=2, holder="other", begun=1))
+    else:
+        store.close_owner(held)
+    with pytest.raises(OwnerFenced):
+        store.save_own(held, 1, saved("a"), {})
+
+
+# --- ids that a dead process, or a try that failed, has claimed ------------------------------------------------------
+IDS = {f"id-{n}": 100 + n for n in range(60)}
+
+
+def test_ids_that_a_dead_process_has_claimed_are_read_and_not_claimed_again(faulty: Faulty) -> None:
+    former = CassandraStore(faulty)
+    held = in_flush(former)
+    other = in_flush(former, 2)
+    assert former.claim_ids(other, 1, {"id-7": 107}, 50) == set()
+    half = {id_: IDS[id_] for id_ in sorted(IDS)[:40]}
+    taken = former.claim_ids(held, 1, half, 50)
+    statements(faulty)
+    assert CassandraStore(faulty).claim_ids(held, 1, IDS, 50) == taken | ({"id-7"} & IDS.keys()) == {"id-7"}
+    asked = statements(faulty)
+    assert asked.count("CLAIMED") == len(IDS)
+    claimed_anew = len(IDS) - len(half | {"id-7": 0})
+    assert asked.count("CLAIM_ID") == claimed_anew
+    assert asked.count("CLAIMS") == 0, "none of them was refused"
+
+
+def test_ids_of_a_new_flush_are_claimed_at_once_and_after_a_failure_read_first(faulty: Faulty) -> None:
+    store = CassandraStore(faulty)
+    held = in_flush(store)
+    store.claim_ids(held, 1, {"first": 1}, 50)
+    assert store.begin(held, 1, 2, 5)
+    statements(faulty)
+    assert store.claim_ids(held, 2, IDS, 50) == set()
+    asked = statements(faulty)
+    assert (asked.count("CLAIMED"), asked.count("CLAIM_ID")) == (0, len(IDS))
+
+    assert store.begin(held, 2, 3, 5)
+    again = {f"more-{id_}": at for id_, at in IDS.items()}
+    faulty.faults = lambda statement: Fault.DOWN if statement.name == "CLAIM_ID" else None
+    with pytest.raises(StoreUnavailable):
+        store.claim_ids(held, 3, again, 50)
+    faulty.faults = lambda statement: None
+    statements(faulty)
+    assert store.claim_ids(held, 3, again, 50) == set()
+    assert statements(faulty).count("CLAIMED") == len(again)
 
 
 def answer(call: Callable[[Store], object], store: Store) -> object:
