@@ -131,8 +131,8 @@ def add(row: Row, delta: Delta, ladder: Ladder) -> Row:
 def _add_as(row: Row, delta: Delta, mark: int, ladder: Ladder) -> Row:
     """Adds to a row that `fold` has returned, which has one Cells per tier, and sets its mark."""
     people, bots, opening, erased, erased_bots = delta
-    lifetime = row.lifetime + opening + _hits_in(people)
-    bots_lifetime = row.bots + _hits_in(bots)
+    lifetime = row.lifetime + opening + _sum_of_minutes(people)
+    bots_lifetime = row.bots + _sum_of_minutes(bots)
     _require_fits(lifetime, bots_lifetime, row.erased + erased, row.erased_bots + erased_bots)
     first, last = row.first, row.last
     for minutes in (people, bots):
@@ -312,7 +312,7 @@ def _cells_of(cells: tuple[Cells, ...], ladder: Ladder) -> tuple[Cells, ...]:
     return (NO_CELLS,) * len(ladder.tiers)
 
 
-def _hits_in(minutes: Mapping[int, int]) -> int:
+def _sum_of_minutes(minutes: Mapping[int, int]) -> int:
     """Returns the sum of the counts. Raises ValueError for what is no count of a minute."""
     hits = 0
     for t, count in minutes.items():
