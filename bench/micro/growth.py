@@ -1,4 +1,4 @@
-"""What a flush and a fold cost a row as links grow: `python -m bench.micro.growth --links 50000 1000000 [--folder DIR]`.
+"""What a flush and a fold cost a row as links grow: `python -m bench.micro.growth --links 50000 1000000`.
 
 Each link has three minutes of hits, two days old. Then some links get a hit, and then a day has passed: all rows fold.
 Processor time is what to compare; a million links take some minutes and 40 MB, ten million ten times that.
