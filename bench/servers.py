@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 
@@ -65,9 +66,22 @@ def clickcurve(data: Path, settings: Mapping[str, str] | None = None, pinned: bo
                 server.stop(timeout_s=120.0)
 
 
+class Bare(NamedTuple):
+    """The process of the bare answer."""
+
+    url: str
+    pid: int
+
+
+def processor_s(pid: int) -> float:
+    """Processor time that a process has taken so far, of the threads that it has now; exact to the nanosecond."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+
+
 @contextmanager
-def bare(body: str, media: str) -> Iterator[str]:
-    """The bare answer, pinned like Clickcurve; yields its address."""
+def bare(body: str, media: str) -> Iterator[Bare]:
+    """The bare answer, pinned like Clickcurve."""
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", "bench.bare:app", "--port", str(port), *UVICORN]
     environment = plain_environment({"BARE_BODY": body, "BARE_TYPE": media})
@@ -77,7 +91,7 @@ def bare(body: str, media: str) -> Iterator[str]:
         try:
             url = f"http://127.0.0.1:{port}"
             _wait(process, url)
-            yield url
+            yield Bare(url, process.pid)
         finally:
             process.terminate()
             process.wait(20)

@@ -14,20 +14,20 @@ from testing.server import ROOT, free_port
 
 FOLDER = ROOT / "docs" / "pictures"
 COLOURS = 64  # of a picture's palette: a page has few, and the file is a third as large
-SIZE = 1100, 900
-PICTURES = (("links", "/", False), ("link-dark", "/links/launch?last=92d", True))
+WIDTH = 1100
+PICTURES = (("links", "/", 900, False), ("link-dark", "/links/launch?last=92d", 1560, True))
 
 
 def make(folder: Path) -> None:
-    """Writes each picture, the first screen of a view."""
+    """Writes each picture, a view's first pixels down to a height."""
     port = free_port()
     with tempfile.TemporaryDirectory() as made:
         log = Path(made) / "log"
         command = [sys.executable, "-m", "clickcurve", "demo", "--port", str(port), "--data", f"{made}/data"]
         with running(command, log) as demo, Browser() as browser:
             demo.until(lambda: '"listening"' in log.read_text())
-            for name, path, dark in PICTURES:
-                with browser.page(*SIZE, dark=dark) as page:
+            for name, path, height, dark in PICTURES:
+                with browser.page(WIDTH, height, dark=dark) as page:
                     page.open(f"http://127.0.0.1:{port}{path}")
                     page.until("document.querySelector('svg.curve')")
                     page.shot(folder / f"{name}.png", whole=False)

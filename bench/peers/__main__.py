@@ -12,7 +12,7 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time
@@ -59,13 +59,14 @@ def main() -> None:
     asked.add_argument("--growth", type=int, nargs="+", default=growth.SIZES, help="numbers of links, 10000000 at most")
     asked.add_argument("--out", type=Path, default=Path("peers.json"), help="where the figures go")
     arguments = asked.parse_args()
-    if "growth" not in arguments.parts or set(arguments.parts) - {"growth"}:
-        _check([PEERS[name] for name in arguments.peers], asked)
-    figures = _read(arguments.out)
+    kinds = [PEERS[name] for name in arguments.peers] if set(arguments.parts) - {"growth"} else []
+    _check(kinds, asked)
+    figures, begun = _read(arguments.out, kinds), time()
     with tempfile.TemporaryDirectory(prefix="clickcurve-peers-") as folder:
         for part in arguments.parts:
-            _PARTS[part](Path(folder), arguments, figures)
-            arguments.out.write_text(json.dumps(figures, indent=1) + "\n")
+            for step in _PARTS[part](Path(folder), arguments, figures):
+                arguments.out.write_text(json.dumps(figures, indent=1) + "\n")
+                print(f"{time() - begun:4.0f} s  {step}", flush=True)
     print(f"figures: {arguments.out}; page and plots: python -m bench.peers render {arguments.out} docs/")
 
 
@@ -79,47 +80,49 @@ def _check(kinds: Sequence[type[Peer]], asked: argparse.ArgumentParser) -> None:
             asked.exit(1, f"{missing}\n")
 
 
-def _read(out: Path) -> dict[str, Any]:
-    """The figures of earlier parts, or the beginning of new ones."""
+def _read(out: Path, kinds: Sequence[type[Peer]]) -> dict[str, Any]:
+    """The figures of earlier parts, or the beginning of new ones; versions of these are asked anew."""
     found: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {"peers": {}}
+    for kind in kinds:
+        found["peers"].get(kind.name, {}).pop("version", None)
     return found
 
 
-def _rates(folder: Path, arguments: argparse.Namespace, figures: dict[str, Any]) -> None:
+def _rates(folder: Path, arguments: argparse.Namespace, figures: dict[str, Any]) -> Iterator[str]:
     kinds = [PEERS[name] for name in arguments.peers]
-    _say("rates of all, in turn")
     begun = time()
     found = measure.rates(folder, kinds, _workload(arguments), arguments.rounds, arguments.seconds)
     for number, kind in enumerate(kinds):
         found[kind.name]["counted"] = measure.singles_counted(folder / f"counted-{number}", kind, _workload(arguments))
         _keep(figures, kind, folder / f"version-{number}", found[kind.name])
     figures["rates"] = _circumstances(arguments, begun)
+    yield "rates of all, in turn"
 
 
-def _stores(folder: Path, arguments: argparse.Namespace, figures: dict[str, Any]) -> None:
+def _stores(folder: Path, arguments: argparse.Namespace, figures: dict[str, Any]) -> Iterator[str]:
     begun = time()
     workload = _workload(arguments)
-    _say(f"{workload.hits:,} hits of {workload.links:,} links: writing them")
     feed: Feed = prepare(folder / "feed", workload)
+    yield f"{workload.hits:,} hits of {workload.links:,} links, in files"
     for name in arguments.peers:
-        _say(name)
         place = folder / name
         found = measure.store(place, PEERS[name], feed, arguments.rounds, arguments.seconds)
         _keep(figures, PEERS[name], place, found)
         shutil.rmtree(place)
-    figures["stores"] = _circumstances(arguments, begun)
+        figures["stores"] = _circumstances(arguments, begun)
+        yield f"store of {name}"
 
 
-def _growth(folder: Path, arguments: argparse.Namespace, figures: dict[str, Any]) -> None:
+def _growth(folder: Path, arguments: argparse.Namespace, figures: dict[str, Any]) -> Iterator[str]:
     begun = time()
     figures["sizes"] = []
     for links in arguments.growth:
-        _say(f"growth: {links:,} links")
         figures["sizes"].append(growth.measure(folder / f"growth-{links}", links, arguments.rounds, arguments.seconds))
-    figures["growth"] = _circumstances(arguments, begun)
+        figures["growth"] = _circumstances(arguments, begun)
+        yield f"growth, {links:,} links"
 
 
-_PARTS: dict[str, Callable[[Path, argparse.Namespace, dict[str, Any]], None]] = {
+_PARTS: dict[str, Callable[[Path, argparse.Namespace, dict[str, Any]], Iterator[str]]] = {
     "rates": _rates,
     "stores": _stores,
     "growth": _growth,
@@ -154,10 +157,6 @@ def _circumstances(arguments: argparse.Namespace, begun: float) -> dict[str, Any
         "rounds": arguments.rounds,
         "seconds": arguments.seconds,
     }
-
-
-def _say(what: str) -> None:
-    print(f"measuring {what} ...", flush=True)
 
 
 def _render(arguments: list[str]) -> None:

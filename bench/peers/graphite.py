@@ -19,7 +19,7 @@ from bench.peers.peer import Latency, Missing, Peer
 from bench.peers.started import Started, debian_version, program
 from testing.server import free_port
 
-LINKS = 10_000  # a file takes 45 kB
+LINKS = 2_000  # a file takes 45 kB, and loading a popular one some 20 ms
 LAST = "last"
 _CARBON = """\
 [cache]

@@ -92,7 +92,7 @@ def _doors(peers: dict[str, Figures]) -> Iterable[Sequence[str]]:
 def _writing(peers: dict[str, Figures], of: Figures) -> Iterable[Sequence[str]]:
     for name, peer in peers.items():
         batches = peer.get("batches", {})
-        load = f"{peer['load_s']:,.1f} s{_of_links(peer, of)}" if "load_s" in peer else NONE
+        load = f"{peer['load_s']:,.1f} + {peer['settle_s']:,.1f} s{_of_links(peer, of)}" if "load_s" in peer else NONE
         yield name, _rate(peer.get("singles")), _rate(batches.get("1000")), _rate(batches.get("100000")), load
 
 

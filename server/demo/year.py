@@ -29,14 +29,24 @@ Values = dict[str, dict[int, dict[str, int]]]  # dimension -> bucket start -> va
 
 @dataclass(slots=True)
 class YearSums:
-    """What one row counts in a year, by the starts of buckets. visitors: of the days that are kept as sets."""
+    """What one row counts in a year, by the starts of buckets.
+
+    visitors: of the days that are kept as sets. known: the hits of these; all hits tell whose they are.
+    """
 
     people: dict[int, int] = field(default_factory=dict)
     bots: dict[int, int] = field(default_factory=dict)
     values: Values = field(default_factory=dict)
     visitors: dict[int, set[int]] = field(default_factory=dict)
+    known: dict[int, int] = field(default_factory=dict)
 
-    def add(self, buckets: Sequence[YearBucket], values: Values, visitors: Mapping[int, set[int]]) -> None:
+    def add(
+        self,
+        buckets: Sequence[YearBucket],
+        values: Values,
+        visitors: Mapping[int, set[int]],
+        known: Mapping[int, int],
+    ) -> None:
         for start, people, bots in buckets:
             for counts, count in ((self.people, people), (self.bots, bots)):
                 if count:
@@ -49,6 +59,7 @@ class YearSums:
                     sums[value] = sums.get(value, 0) + count
         for day, members in visitors.items():
             self.visitors.setdefault(day, set()).update(members)
+            self.known[day] = self.known.get(day, 0) + known[day]
 
 
 def made_up_rows(now: int, ladder: Ladder, dimensions: Sequence[str], flush: int) -> dict[str, SavedRow]:
@@ -64,9 +75,10 @@ def made_up_rows(now: int, ladder: Ladder, dimensions: Sequence[str], flush: int
             for name in dimensions
             if name in shares
         }
-        visitors = {start: set(chance.choices(pool, k=people)) for start, people in _open_days(spoken, day).items()}
+        known = _open_days(spoken, day)
+        visitors = {start: set(chance.choices(pool, k=people)) for start, people in known.items()}
         for stored in (link_key(link.key), ALL_LINKS, *([group_key(link.group)] if link.group else [])):
-            years.setdefault(stored, YearSums()).add(buckets, values, visitors)
+            years.setdefault(stored, YearSums()).add(buckets, values, visitors, known)
     return {key: row for stored, year in years.items() for key, row in _rows_of(stored, year, day, ladder, flush)}
 
 
@@ -96,7 +108,7 @@ def _rows_of(stored: str, year: YearSums, day: int, ladder: Ladder, flush: int) 
     assert row is not None
     if not year.values:
         return [(stored, row)]
-    said = BreakdownDelta(year.values, year.visitors)
+    said = BreakdownDelta(year.values, year.visitors, year.known)
     divided = apply_breakdown(BREAKDOWN.empty, said, flush, day, 0, BREAKDOWN)
     first_dimension = next(iter(divided.dimensions.values()))
     closed = [
@@ -115,4 +127,4 @@ def _visitor_days(start: int, people: int, day: int) -> VisitorDays:
     days = (BREAKDOWN.ladder.kept(start, day)[1] - start) / DAY_S
     each = VISITORS * -math.expm1(-people / days / VISITORS)
     number = min(people, max(1, round(each * days)))
-    return VisitorDays(number, number, each <= EXACT)
+    return VisitorDays(number, number, each <= EXACT, people)

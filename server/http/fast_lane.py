@@ -2,8 +2,8 @@
 
 Scope, cycle and task of a request cost more than the hit. Here a request is known by the bytes of its head, but for the
 request line: the parser has read the same bytes before, and the front door has let them in. So there is no second
-parser, which could disagree on where a request ends: bytes that were not seen twice, a request in pieces, one of
-several in a read, and every line but a few strict ones go on to the parser, and from there through ASGI.
+parser, which could disagree on where a request ends: bytes that were not seen twice, a request in more than two
+pieces, one of several in a read, and every line but a few strict ones go on to the parser, and from there through ASGI.
 
 What a head was let in for may end: with other tokens, or once writes are limited, all heads are forgotten.
 
@@ -14,6 +14,7 @@ what, and with which version it was tried.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import Counter
 from collections.abc import Awaitable, Sequence
@@ -27,7 +28,7 @@ from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
 from ingest.batch import Batch
 from ingest.reading.hit_endpoint import COUNTED, is_plain, is_short_json
 from server.http.callers import Callers
-from server.http.connection import Connection, connection_class
+from server.http.connection import Connection, Wait, connection_class
 from server.http.front_door import BEGINS, FrontDoor, ShortWay
 from server.http.request_head import read_fields
 
@@ -177,20 +178,27 @@ class LaneConnection(Connection):
     """A connection that answers plain hits, and questions that have a short way, without ASGI."""
 
     lane: FastLane
+    _held = b""  # a known head whose body has not begun
 
     def data_received(self, data: bytes) -> None:
+        begun = self._held
+        if begun:
+            data, self._held = begun + data, b""
         cycle = self.cycle
         if (
             self._in_headers
             or (cycle is not None and (cycle.more_body or not cycle.response_complete))
             or self._is_broken
             or self.flow.write_paused
-            or not self._take(data)
+            or not self._take(data, may_hold=not begun)
         ):
             super().data_received(data)
 
-    def _take(self, data: bytes) -> bool:
-        """Takes what was received if it is exactly one request that is answered here, with a known head."""
+    def _take(self, data: bytes, may_hold: bool) -> bool:
+        """Takes what was received if it is exactly one request that is answered here, with a known head.
+
+        Many clients send a head and its body apart. So the head of a JSON hit is held, once, until the next read.
+        """
         lane, begins = self.lane, data[:BEGINS]
         if begins == _HITS_BEGIN:
             way, heads = None, lane.heads_of_hits
@@ -204,7 +212,9 @@ class LaneConnection(Connection):
             return False
         known = heads.known(data[line_ends:head_ends])
         if len(data) - head_ends != known.body_bytes:
-            return False
+            if may_hold and len(data) == head_ends and known.json and data[:line_ends] == _AS_JSON:
+                self._held = data
+            return bool(self._held)
         if way is not None:
             return self._take_question(way, data, line_ends, head_ends)
         hit: str | Batch | None = None
@@ -242,6 +252,29 @@ class LaneConnection(Connection):
             self.answer(_bytes_of(found, defaults), b"")
         else:
             self.answer(b"", _bytes_of(found, defaults, CLOSE))
+
+    def _hand_on(self) -> None:
+        """Gives the parser what is held, since its body will not come, or not be waited for here."""
+        if self._held:
+            begun, self._held = self._held, b""
+            super().data_received(begun)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        self._hand_on()
+        return super().eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._hand_on()
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        self._hand_on()
+        super().shutdown()
+
+    def _waits_for(self) -> Wait:
+        if self._held and not self.transport.get_write_buffer_size():
+            return Wait("body", self._held, 0, self.pace_s, math.inf)
+        return super()._waits_for()
 
     def answer(self, stays: bytes, ends: bytes) -> None:
         """Answers the request under way with these bytes, the second if the connection is to be closed."""

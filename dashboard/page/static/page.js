@@ -113,6 +113,9 @@ function prepare(figure) {
     if (picked === null) return read(index(part(event)), false);
     const other = index(part(event)), [low, high] = [Math.min(picked, other), Math.max(picked, other)];
     mark(x(starts[low]), x(end(high)), "picked");
+    const cell = (row, n) => row.cells[n].textContent.trim();
+    const sum = rows.slice(low, high + 1).reduce((so, row) => so + Number(cell(row, 1).replaceAll(",", "")), 0);
+    tip.textContent = sum.toLocaleString("en") + ", " + cell(rows[low], 0).split(" to ")[0] + " to " + cell(rows[high], 0).split(" to ").pop();
   });
   svg.addEventListener("pointerdown", (event) => {
     if (event.button) return;

@@ -121,11 +121,14 @@ def test_a_pointer_reads_the_curve(page: Page, pages: RunningServer, shots: Path
 def test_dragging_zooms_and_going_back_goes_back(page: Page, pages: RunningServer, shots: Path | None) -> None:
     page.open(f"{pages.url}/links/launch?tz=Europe/Vienna&last=30d")
     left, top, width, height = page.box(CURVE)
-    page.mouse("mouseMoved", left + width * 0.2, top + height / 2)
-    page.mouse("mousePressed", left + width * 0.2, top + height / 2)
-    page.mouse("mouseMoved", left + width * 0.4, top + height / 2)
+    page.mouse("mouseMoved", left + width * 0.22, top + height / 2)
+    page.mouse("mousePressed", left + width * 0.22, top + height / 2)
+    page.mouse("mouseMoved", left + width * 0.42, top + height / 2)
+    picked = page.js("document.querySelector('.tip').innerText")
+    first, last = row_of(page, 6)[0], row_of(page, 12)[0]
+    assert picked == f"70, {first} to {last}", "what is picked, added up"
     keep(page, shots, "drag")
-    page.mouse("mouseReleased", left + width * 0.4, top + height / 2)
+    page.mouse("mouseReleased", left + width * 0.42, top + height / 2)
     page.until("location.search.includes('from=')")
     found = query(page)
     assert set(found) == {"from", "to", "tz"}

@@ -75,6 +75,14 @@ def test_visitors_of_each_day_are_fewer_than_its_hits_and_than_there_are(rows: d
         assert 0 < days.at_least <= min(VISITORS, of_ref[start].recorded())
 
 
+def test_all_hits_tell_whose_they_are(rows: dict[str, SavedRow]) -> None:
+    for key in ("docs", group_key("campaigns"), ALL_LINKS):
+        breakdown = decode_parts(parts(rows[breakdown_of(key)]))
+        known = [days.known for tier in breakdown.visitor_days for days in tier.values()]
+        known += [day.known for day in breakdown.days.values()]
+        assert sum(known) == decode(rows[key].data).lifetime
+
+
 def test_a_fill_happens_once_and_again_if_it_was_killed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as dying:
         dying.setattr("server.demo.fill.made_up_rows", None)

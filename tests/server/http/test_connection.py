@@ -7,14 +7,15 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import uvicorn
 
 from clickcurve.limiter.http.address import addresses
 from server.http.callers import Callers
-from server.http.connection import connection_class
+from server.http.fast_lane import FastLane, lane_class
+from server.http.front_door import FrontDoor
 
 Scope = dict[str, Any]
 
@@ -50,6 +51,19 @@ async def echo(scope: Scope, receive: Callable[[], Any], send: Callable[[Any], A
     await send({"type": "http.response.body", "body": body})
 
 
+class Nobody:
+    """Stands for a front door that lets nothing into the lane: all goes the way of `Connection`."""
+
+    hits = None
+    ways = ()
+
+    def changes(self) -> int:
+        return 0
+
+    def lets_in(self, *_: object) -> bool:
+        return False
+
+
 @asynccontextmanager
 async def listening(
     refused: Counter[str] | None = None,
@@ -60,7 +74,12 @@ async def listening(
     """The port of a server with these bounds, which counts what it refuses."""
     config = uvicorn.Config(
         application,
-        http=connection_class(Counter() if refused is None else refused, callers or Callers(addresses("")), **bounds),
+        http=lane_class(
+            FastLane(cast(FrontDoor, Nobody())),
+            Counter() if refused is None else refused,
+            callers or Callers(addresses("")),
+            **bounds,
+        ),
         lifespan="off",
         log_config=None,
     )

@@ -206,3 +206,53 @@ def test_a_connection_with_hits_now_and_then_is_not_taken_for_idle() -> None:
         assert first.of is not second.of
 
     asyncio.run(main())
+
+
+# --- a head and its body apart ----------------------------------------------------------------------------------------
+HEAD, BODY = JSON[: -len(b'{"key":"launch"}')], b'{"key":"launch"}'
+
+
+def test_a_hit_whose_body_comes_with_the_next_read_is_answered_in_the_lane() -> None:
+    async def main() -> None:
+        server = Server(EagerLane)
+        wired = server.connect()
+        for _ in range(2):
+            assert await wired.ask(HEAD) == b""
+            assert (await wired.ask(BODY)).endswith(ONE_COUNTED)
+            assert wired.in_lane
+        assert server.intake.singles == {"launch": 2}
+
+    asyncio.run(main())
+
+
+def test_a_body_in_more_reads_or_with_more_behind_it_is_read_by_the_parser() -> None:
+    async def main() -> None:
+        server = Server(EagerLane)
+        wired = server.connect()
+        for pieces in ((HEAD, BODY[:3], BODY[3:]), (HEAD + BODY[:3], BODY[3:]), (HEAD, BODY + HIT)):
+            answers = 0
+            for piece in pieces:
+                answers += (await wired.ask(piece)).count(b"HTTP/1.1 200")
+            assert answers == 1 + (pieces[-1].endswith(HIT)) and not wired.in_lane
+        assert server.intake.total == 4
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("end", ["eof", "loss", "shutdown"])
+def test_a_head_whose_body_never_comes_ends_as_through_asgi(end: str) -> None:
+    async def main(lane: type[FastLane] | None) -> Any:
+        server = Server(lane)
+        wired = server.connect()
+        await wired.ask(JSON)
+        await wired.ask(HEAD)
+        assert wired.connection._waits_for().what == "body"
+        assert wired.connection._waits_for().within_s == wired.connection.pace_s
+        {"eof": wired.end, "loss": wired.lose, "shutdown": wired.connection.shutdown}[end]()
+        found = await wired.settle()
+        before = wired.transport.closing
+        if end == "shutdown":
+            found += await wired.ask(BODY)
+        return found, before, wired.transport.closing, server.counted()
+
+    assert asyncio.run(main(EagerLane)) == asyncio.run(main(None))

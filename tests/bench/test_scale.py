@@ -1,0 +1,78 @@
+"""What a great traffic takes: the formulas, held by the product's own flush, and the page that is made of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from math import exp
+from random import Random
+from typing import Any
+
+import pytest
+
+from bench.scale.reckoning import Assumed, needed
+from bench.scale.report import page
+from bench.scale.share import Share
+from bench.scale.traffic import Traffic, row
+from clickcurve.buckets.codec import decode
+from testing.server import ROOT
+
+FIGURES = ROOT / "bench" / "scale" / "figures.json"
+NOON = 1_790_000_000 // 86_400 * 86_400 + 43_200
+
+
+def figures() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(FIGURES.read_text())
+    return found
+
+
+@pytest.mark.parametrize("skew", [1.0, 1.2])
+@pytest.mark.parametrize("links", [900, 1_001, 50_000])
+def test_rates_of_groups_are_those_of_each_link(links: int, skew: float) -> None:
+    traffic = Traffic(links, 500.0, skew)
+    assert sum(number for number, _ in traffic.rates()) == links
+    assert sum(number * rate for number, rate in traffic.rates()) == pytest.approx(500.0)
+    each = [traffic.rate(rank) for rank in range(1, links + 1)]
+    assert sum(each) == pytest.approx(500.0, rel=1e-3)
+    assert traffic.rows_per_s(15) == pytest.approx(sum(1 - exp(-rate * 15) for rate in each) / 15, rel=1e-3)
+
+
+def test_the_products_flush_writes_as_many_rows_as_the_formula_says() -> None:
+    traffic = Traffic(20_000, 200.0)
+    share = Share.of(traffic, 4)
+    seen = share.flushes(60)
+    assert seen.hits == seen.flushes * round(share.hits_per_s * 60)
+    expected = traffic.rows_per_s(60) * 60 / share.part
+    assert seen.written / seen.flushes - 1 == pytest.approx(expected, rel=0.1)  # 1: the row of all links
+    assert 0 < seen.read < seen.written
+
+
+def test_a_row_has_the_hits_of_its_rate() -> None:
+    lifetime = decode(row(1e-3, NOON, Random(1))).lifetime
+    assert lifetime == pytest.approx(400 * 86.4, rel=0.05)
+    assert len(row(1e-6, NOON, Random(1))) < len(row(1e-3, NOON, Random(1)))
+
+
+def test_more_traffic_and_more_replicas_take_more() -> None:
+    found = figures()
+    traffic = Traffic(found["links"], found["hits_per_s"], found["skew"])
+    once, share = needed(traffic, found, found["shares"][0], Assumed()), found["shares"][0]
+    twice = needed(replace(traffic, hits_per_s=2 * traffic.hits_per_s), found, share, Assumed())
+    assert twice.accept_cores == pytest.approx(2 * once.accept_cores)
+    assert once.rows_per_s < twice.rows_per_s < 2 * once.rows_per_s
+    single = needed(traffic, found, share, Assumed(replicas=1))
+    assert once.cassandra_write_cores == pytest.approx(3 * single.cassandra_write_cores)
+    assert once.first == max(once.machines, key=once.machines.__getitem__)
+
+
+def test_the_simulation_of_the_page_agrees_with_the_formula() -> None:
+    found = figures()
+    traffic = Traffic(found["links"], found["hits_per_s"], found["skew"])
+    for share in found["shares"]:
+        expected = traffic.rows_per_s(share["flush_s"]) * share["flush_s"] / found["part"]
+        assert share["written"] / share["flushes"] == pytest.approx(expected, rel=0.05)
+
+
+def test_the_page_is_made_of_the_figures() -> None:
+    kept = (ROOT / "docs" / "scale.md").read_text()
+    assert page(figures()) == kept, "python -m bench.scale render bench/scale/figures.json docs/"
