@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, TypeGuard
+from typing import NamedTuple, Protocol, TypeGuard
 
 from clickcurve.buckets.errors import OwnerFenced
 from clickcurve.buckets.ladder import Ladder
@@ -112,15 +112,13 @@ class StoredLink:
     rows: tuple[StoredRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OwnRow:
+class OwnRow(NamedTuple):
     data: bytes | None
     erased_at: int  # epoch microseconds, 0 = never erased
     weight: Weight | None = None  # if the store keeps it and the row was saved with one
 
 
-@dataclass(frozen=True, slots=True)
-class SavedRow:
+class SavedRow(NamedTuple):
     """A row as a flush saves it: the bytes `data`, and after them `closed`, which seldom change.
 
     due_day: the fold day on which folding next changes this row; None = never. touched_day: the fold day of the flush,

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.ladder import MINUTE_S, Ladder
 
 
 class UnreadCells(Protocol):
@@ -30,10 +30,11 @@ def land_minutes(
     """Returns the cells with the minutes' counts added, each in the tier that holds it."""
     if not minutes:
         return cells
-    cuts = ladder.cuts(fold_day)
+    if ladder.tiers[0].width_s == MINUTE_S and min(minutes) >= ladder.cuts(fold_day)[0]:
+        return (_added(cells[0], minutes), *cells[1:])
     more: dict[int, dict[int, int]] = {}
     for t, count in minutes.items():
-        tier = 0 if t >= cuts[0] else ladder.tier_of(t, fold_day)
+        tier = ladder.tier_of(t, fold_day)
         start = ladder.tiers[tier].start(t)
         of_tier = more.setdefault(tier, {})
         of_tier[start] = of_tier.get(start, 0) + count
@@ -46,7 +47,7 @@ def land_minutes(
 def _added(cells: Cells, more: Mapping[int, int]) -> Cells:
     """Returns the cells with more[start] added to each bucket."""
     starts, counts = map(list, cells)
-    for start in sorted(more):
+    for start in sorted(more) if len(more) > 1 else more:
         at = bisect_left(starts, start)
         if at < len(starts) and starts[at] == start:
             counts[at] += more[start]

@@ -84,9 +84,11 @@ class Row(NamedTuple):
 EMPTY = Row(0, 0, None, None, 0, 0, 0, 0, 0, 0, (), ())
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """What a flush adds to one row. people, bots: minute start -> count (> 0). The rest are sums to add."""
+class Delta(NamedTuple):
+    """What a flush adds to one row. people, bots: minute start -> count (> 0). The rest are sums to add.
+
+    A named tuple for the same reason as a row.
+    """
 
     people: Mapping[int, int]
     bots: Mapping[int, int]
@@ -123,21 +125,21 @@ def add(row: Row, delta: Delta, ladder: Ladder) -> Row:
     Raises CountTooLarge if a sum would pass MAX_COUNT, and ValueError if a time is not the start of a minute or a count
     is below 1.
     """
-    return _add_as(row, delta, row.mark, ladder)
+    return _add_as(fold(row, row.fold_day, ladder), delta, row.mark, ladder)
 
 
 def _add_as(row: Row, delta: Delta, mark: int, ladder: Ladder) -> Row:
-    people, bots = delta.people, delta.bots
-    _require_minutes(people)
-    _require_minutes(bots)
-    lifetime = row.lifetime + delta.opening + sum(people.values())
-    bots_lifetime = row.bots + sum(bots.values())
-    _require_fits(lifetime, bots_lifetime, row.erased + delta.erased, row.erased_bots + delta.erased_bots)
-    minutes = [*people, *bots]
+    """Adds to a row that `fold` has returned, which has one Cells per tier, and sets its mark."""
+    people, bots, opening, erased, erased_bots = delta
+    lifetime = row.lifetime + opening + _sum_of_minutes(people)
+    bots_lifetime = row.bots + _sum_of_minutes(bots)
+    _require_fits(lifetime, bots_lifetime, row.erased + erased, row.erased_bots + erased_bots)
     first, last = row.first, row.last
-    if minutes:
-        first = min(minutes) if first is None else min(first, *minutes)
-        last = max(minutes) if last is None else max(last, *minutes)
+    for minutes in (people, bots):
+        if minutes:
+            oldest, newest = min(minutes), max(minutes)
+            first = oldest if first is None or oldest < first else first
+            last = newest if last is None or newest > last else last
     return Row(
         row.fold_day,
         mark,
@@ -145,12 +147,12 @@ def _add_as(row: Row, delta: Delta, mark: int, ladder: Ladder) -> Row:
         last,
         lifetime,
         bots_lifetime,
-        row.opening + delta.opening,
+        row.opening + opening,
         row.erased_at,
-        row.erased + delta.erased,
-        row.erased_bots + delta.erased_bots,
-        land_minutes(_cells_of(row.people_cells, ladder), people, row.fold_day, ladder),
-        land_minutes(_cells_of(row.bot_cells, ladder), bots, row.fold_day, ladder),
+        row.erased + erased,
+        row.erased_bots + erased_bots,
+        land_minutes(row.people_cells, people, row.fold_day, ladder),
+        land_minutes(row.bot_cells, bots, row.fold_day, ladder),
     )
 
 
@@ -310,10 +312,14 @@ def _cells_of(cells: tuple[Cells, ...], ladder: Ladder) -> tuple[Cells, ...]:
     return (NO_CELLS,) * len(ladder.tiers)
 
 
-def _require_minutes(minutes: Mapping[int, int]) -> None:
+def _sum_of_minutes(minutes: Mapping[int, int]) -> int:
+    """Returns the sum of the counts. Raises ValueError for what is no count of a minute."""
+    hits = 0
     for t, count in minutes.items():
         if t % MINUTE_S or not 0 <= t < END_OF_TIME or count < 1:
             raise ValueError(f"{count} hits at {t}: not a count of 1 or more at the start of a minute")
+        hits += count
+    return hits
 
 
 def _require_fits(*sums: int) -> None:

@@ -6,10 +6,12 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Callable
-
-import httpx
+from typing import TYPE_CHECKING
 
 from clickcurve.buckets.errors import ClickcurveError
+
+if TYPE_CHECKING:
+    import httpx
 
 TIMEOUT_S = 15.0
 _SHOWN = 200
@@ -36,6 +38,8 @@ class Webhooks:
 
     async def send(self, url: str, key: bytes, message_id: str, body: bytes) -> None:
         """Sends a message once; raises NotDelivered unless the answer is a success."""
+        import httpx  # 4 MB of memory, which a server without alerts need not hold
+
         timestamp = int(self._clock())
         headers = {
             "Content-Type": "application/json",
@@ -54,4 +58,6 @@ class Webhooks:
 
 
 def webhook_client() -> httpx.AsyncClient:
+    import httpx  # as above
+
     return httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False)

@@ -118,7 +118,7 @@ def groups_of(client: Clickcurve) -> dict[str, int]:
 
 
 def exported(data: Path, *flags: str) -> list[dict[str, Any]]:
-    """Every link as the store of a stopped server has it."""
+    """Every link and group as the store of a stopped server has it."""
     said = run("export", "--data", str(data), *flags)
     assert said.returncode == 0, said.stderr
     return [json.loads(line) for line in said.stdout.splitlines()]
@@ -136,7 +136,8 @@ def values_of(link: dict[str, Any]) -> Values:
 
 def audit(campaign: Campaign, *flags: str) -> None:
     """Holds every answer against the store, and the store against its own laws."""
-    links = exported(campaign.server.data, *flags)
+    found = exported(campaign.server.data, *flags)
+    links = [line for line in found if "key" in line]
     totals = {link["key"]: link["total"] + link["bots"] for link in links}
     wrong = campaign.auditor.judge(totals) + campaign.auditor.judge_whole(totals)
     wrong += [each for link in links for each in judge_words(link["key"], link["total"], values_of(link))]
@@ -146,6 +147,7 @@ def audit(campaign: Campaign, *flags: str) -> None:
     grouped = {group: total for key, total in totals.items() if (group := group_of_key(key)) is not None and total}
     assert grouped, "no hit named a group"
     assert campaign.groups == {**grouped, EVERY: sum(grouped.values())}
+    assert campaign.groups == {line["group"]: line["total"] + line["bots"] for line in found if "group" in line}
     verified = run("verify", "--data", str(campaign.server.data), *flags)
     assert verified.returncode == 0, verified.stdout + verified.stderr
 

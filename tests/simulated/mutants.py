@@ -75,7 +75,7 @@ def closed_part_taken_for_stored(self: Any, key: str, before: Any, *args: Any) -
     """Also in the flush after a failed one, whose closed part may have reached one replica only."""
     found = SAVED(self, key, before, *args)
     stays = found is not None and before is not None and args[0].closed == before.closed
-    return None if found is None else replace(found, closed_stays=stays)
+    return None if found is None else found._replace(closed_stays=stays)
 
 
 SAVED = flushed_rows.FlushedBreakdowns.saved

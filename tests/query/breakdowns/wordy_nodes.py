@@ -67,7 +67,7 @@ class Hits:
 
     def counts(self, stored: str) -> Delta:
         opening = sum(self.openings.values()) if stored == ALL_LINKS else self.openings.get(link_of(stored) or "", 0)
-        return replace(counts_of(self.of(stored)), opening=opening)
+        return counts_of(self.of(stored))._replace(opening=opening)
 
     def rows(self) -> set[str]:
         return {ALL_LINKS, *map(link_key, self.openings)}.union(
