@@ -212,7 +212,7 @@ class MemoryStore:
         with self._lock:
             for key, rows in self._rows.items():
                 for owner, row in rows.items() if link_of(key) else ():
-                    rows[owner] = replace(row, weight=row.weight or weight(row.whole))
+                    rows[owner] = row._replace(weight=row.weight or weight(row.whole))
         return False
 
     def _page(self, after: str | None, limit: int, keys: Iterable[str]) -> list[tuple[str, StoredLink]]:
