@@ -1,8 +1,9 @@
 """What is said of visitors: hits as JSON with referrers, countries, agents and sources, drawn as links have them.
 
 Referrers are whole URLs: a third of the hits has none, half of the others come from 20,000 hosts by Zipf 1.1, the rest
-from 30 of the link's own, each host with 50 pages by Zipf. Countries: half the link's own, else all by Zipf. Agents:
-some 300 by Zipf, or those of an access log, as its referrers are. A tenth says a source. Times ascend.
+from 30 of the link's own. Browsers send a page's address to its own site only, unless it asks for more: a third has a
+path, of 50 pages by Zipf. Countries: half the link's own, else all by Zipf. Agents: some 300 by Zipf, or those of an
+access log, as its referrers are. A tenth says a source. Times ascend.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ class Visitors:
         for link, common, special, page in zip(links, everywhere, own, pages, strict=True):
             turn = chance()
             host = HOSTS[common if turn < 0.675 else (link * 7_919 + special * 104_729) % len(HOSTS)]
-            found.append("" if turn < 0.35 else f"https://{host}/posts/{page}/{host[:5]}-and-{link % 9}")
+            path = f"posts/{page}/about-{host[:5]}" if chance() < 0.3 else ""
+            found.append("" if turn < 0.35 else f"https://{host}/{path}")
         return found
 
     def _countries(self, links: Sequence[int]) -> list[str]:

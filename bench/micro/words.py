@@ -9,6 +9,7 @@ file, with counts alone and with breakdowns beside; and the memory of a buffered
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import statistics
 import tempfile
@@ -176,6 +177,7 @@ if __name__ == "__main__":
     asked.add_argument("parts", nargs="*", choices=PARTS, help="what to measure; everything if none is named")
     asked.add_argument("--log", type=Path, help="an access log, whose referrers and agents the hits have")
     arguments = asked.parse_args()
+    gc.set_threshold(20_000, 20, 100)  # as the server has it
     VISITORS = Visitors(log=arguments.log)
     for part in arguments.parts or PARTS:
         for line in PARTS[part](partial(ProfileReader, country_of=country_reader("builtin"), own_hosts=frozenset())):

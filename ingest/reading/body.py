@@ -3,8 +3,9 @@
 Decoding 100,000 objects at once falls out of the processor's cache and takes twice as long as decoding them 1,400 at
 a time, so a body is cut into pieces of about 48 KB: NDJSON at newlines, a JSON array as `json_array.py` says.
 
-Each piece is tried in four ways, from lean to exact: hits of key, ts and count within bounds; hits whose fields have
-the right types, with id, ua and bot; the same with all fields; one by one. The ways agree on every body; only their
+Each piece is tried in five ways, from lean to exact: hits of key, ts and count within bounds; hits whose fields have
+the right types, with id, ua and bot; those of key, ts and count among fields that mean nothing here; the same with all
+fields; one by one. The ways agree on every body; only their
 speed differs.
 
 `read_hits` is a generator whose steps take at most about a millisecond, so that its caller can let others run between
@@ -37,6 +38,24 @@ from ingest.reading.json_array import (
 from ingest.reading.json_hit import HIT_BYTES, NotJson, check_json, read_event, read_hit
 from ingest.reading.receipt import RECEIPT_ITEMS
 
+
+class PlainHitWithMore(PlainHit, forbid_unknown_fields=False, gc=False, eq=False):
+    """A plain hit with fields of other names beside, which are ignored; none that another kind of hit has."""
+
+    id: None = None
+    ua: None = None
+    bot: None = None
+    ref: None = None
+    ip: None = None
+    country: None = None
+    lang: None = None
+    source: None = None
+    utm: None = None
+    tags: None = None
+    visitor: None = None
+    groups: None = None
+
+
 # Hits with words in a step. A new agent takes 50 us; a thousand hits of a real log have some tens of those.
 WORDY_VALUES = 64
 
@@ -44,10 +63,13 @@ _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _SPACES = b" \t\r\n"
 
+
 _PLAIN = msgspec.json.Decoder(PlainHit)
 _PLAIN_LIST = msgspec.json.Decoder(list[PlainHit])
 _FULL = msgspec.json.Decoder(FullHit)
 _FULL_LIST = msgspec.json.Decoder(list[FullHit])
+_PLAIN_WITH_MORE = msgspec.json.Decoder(PlainHitWithMore)
+_PLAIN_WITH_MORE_LIST = msgspec.json.Decoder(list[PlainHitWithMore])
 _WORDY = msgspec.json.Decoder(WordyHit)
 _WORDY_LIST = msgspec.json.Decoder(list[WordyHit])
 
@@ -96,6 +118,10 @@ def read_one(body: bytes) -> PlainHit | FullHit | None:
     except UNREADABLE:
         pass
     try:
+        return _PLAIN_WITH_MORE.decode(body)
+    except UNREADABLE:
+        pass
+    try:
         return _WORDY.decode(body)
     except UNREADABLE:
         return None
@@ -141,6 +167,8 @@ class _Reader:
             yield RawHits(plain=[plain])
         elif (full := self._decoded(_FULL.decode, value)) is not None:
             yield RawHits(full=[full])
+        elif (plain := self._decoded(_PLAIN_WITH_MORE.decode, value)) is not None:
+            yield RawHits(plain=[plain])
         elif (wordy := self._decoded(_WORDY.decode, value)) is not None:
             yield RawHits(wordy=[wordy])
         else:
@@ -177,6 +205,10 @@ class _Reader:
                 yield RawHits(plain=plain)
             elif (full := self._decoded(_FULL.decode_lines, piece)) is not None and one_a_line(piece, len(full)):
                 yield from _full_in_steps(full)
+            elif (more := self._decoded(_PLAIN_WITH_MORE.decode_lines, piece)) is not None and one_a_line(
+                piece, len(more)
+            ):
+                yield RawHits(plain=more)
             elif (wordy := self._decoded(_WORDY.decode_lines, piece)) is not None and one_a_line(piece, len(wordy)):
                 yield from _wordy_in_steps(wordy)
             else:
@@ -212,6 +244,8 @@ class _Reader:
             return iter((RawHits(plain=plain),))
         if (full := self._decoded(_FULL_LIST.decode, piece)) is not None:
             return _full_in_steps(full)
+        if (more := self._decoded(_PLAIN_WITH_MORE_LIST.decode, piece)) is not None:
+            return iter((RawHits(plain=more),))
         wordy = self._decoded(_WORDY_LIST.decode, piece)
         return None if wordy is None else _wordy_in_steps(wordy)
 

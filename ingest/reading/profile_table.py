@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from operator import attrgetter
 
 from clickcurve.buckets.ladder import DAY_S
-from ingest.batch import Batch, Counts, GroupCounts, Identified, Words, WordyBatch, WordyIdentified
-from ingest.hit import AnyHit, FullHit, Hit, WordyHit, hour_start
-from ingest.words.profile import WORD_NAMES, Profile, ProfileReader, pairs_of
-
-_words_of = attrgetter(*WORD_NAMES)
-_UTM, _TAGS = WORD_NAMES.index("utm"), WORD_NAMES.index("tags")
-_BEFORE_UA = (None,) * WORD_NAMES.index("ua")
-_AFTER_UA = (None,) * (len(WORD_NAMES) - len(_BEFORE_UA) - 1)
-
-
-def said_by(hits: Sequence[WordyHit]) -> Sequence[tuple[object, ...]]:
-    """Returns the words of each hit, by C: named tuples would take twice the time."""
-    found = map(_words_of, hits)
-    return [words if words[_UTM] is None and words[_TAGS] is None else tuple(map(pairs_of, words)) for words in found]
-
-
-def said_by_agents(hits: Sequence[FullHit]) -> Sequence[tuple[object, ...]]:
-    """Returns the words of hits that have no others than an agent."""
-    return [(*_BEFORE_UA, hit.ua, *_AFTER_UA) for hit in hits]
+from ingest.batch import Batch, Counts, GroupCounts, Identified, ProfileCounts, Words, WordyBatch, WordyIdentified
+from ingest.hit import AnyHit, Hit, WordyHit, hour_start
+from ingest.words.profile import KindOfHit, Profile, ProfileReader
 
 
 def count_ignored(hits: Sequence[WordyHit | AnyHit], reader: ProfileReader, ignored: dict[str, int]) -> None:
@@ -34,6 +17,17 @@ def count_ignored(hits: Sequence[WordyHit | AnyHit], reader: ProfileReader, igno
     for name in reader.ignored:
         if count := len(hits) - [getattr(hit, name) for hit in hits].count(None):
             ignored[name] = ignored.get(name, 0) + count
+
+
+def count_ignored_by(
+    kinds: Sequence[KindOfHit], hits: Sequence[WordyHit], reader: ProfileReader, ignored: dict[str, int]
+) -> None:
+    """Adds the same, given what these hits count as: it was found with their words, but for visitors."""
+    for kind in [kind for kind in kinds if kind.ignored]:
+        for name in kind.ignored:
+            ignored[name] = ignored.get(name, 0) + 1
+    if "visitor" in reader.ignored and (given := len(hits) - [hit.visitor for hit in hits].count(None)):
+        ignored["visitor"] = ignored.get("visitor", 0) + given
 
 
 CellsByProfile = defaultdict[Profile, defaultdict[str, int]]
@@ -52,11 +46,12 @@ class SaidSums:
 
     def __init__(self) -> None:
         self.words: defaultdict[int, CellsByProfile] = defaultdict(_no_cells)
+        self.by_kind: defaultdict[int, dict[KindOfHit, dict[str, int]]] = defaultdict(dict)
         self.visitors: defaultdict[int, defaultdict[str, list[int]]] = defaultdict(partial(defaultdict, list))
         self.groups: GroupSums | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.words or self.groups)
+        return bool(self.words or self.by_kind or self.groups)
 
     def add(self, hit: Hit) -> None:
         """Adds what a hit says."""
@@ -84,11 +79,18 @@ class SaidSums:
 
     def words_by_number(self, numbers: dict[Profile, int]) -> Words:
         """Returns the words, with profiles by number: those that are new get the next ones."""
-        counts = {
+        counts: ProfileCounts = {
             hour: {numbers.setdefault(profile, len(numbers)): dict(by_key) for profile, by_key in by_profile.items()}
             for hour, by_profile in self.words.items()
             if by_profile
         }
+        for hour, by_kind in self.by_kind.items():
+            of_hour = counts.setdefault(hour, {}) if by_kind else {}
+            for kind, by_key in by_kind.items():
+                assert kind.profile is not None
+                number = numbers.setdefault(kind.profile, len(numbers))
+                before = of_hour.get(number)
+                of_hour[number] = by_key if before is None else dict(Counter(before) + Counter(by_key))
         return Words(counts, {day: dict(by_key) for day, by_key in self.visitors.items() if by_key})
 
     def groups_by_number(self, numbers: dict[Profile, int]) -> GroupCounts:

@@ -6,13 +6,12 @@ has counted nothing.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 from operator import itemgetter
 
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
-from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
+from clickcurve.buckets.ladder import DAY_S, MINUTE_S
 from clickcurve.times import iso_seconds
 from ingest.batch import Batch, Counts, SourceStep
 from ingest.hit import (
@@ -34,17 +33,9 @@ from ingest.hit import (
     ts_of,
 )
 from ingest.reading.counters import IngestCounters, class_of_rule, refusal_class
-from ingest.reading.profile_table import (
-    CellsByProfile,
-    SaidSums,
-    add_past_counts,
-    count_ignored,
-    made_batch,
-    said_by,
-    said_by_agents,
-)
+from ingest.reading.profile_table import SaidSums, add_past_counts, count_ignored, count_ignored_by, made_batch
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt
-from ingest.words.profile import NO_DIMENSIONS, ProfileReader
+from ingest.words.profile import NO_DIMENSIONS, KindOfHit, ProfileReader
 from ingest.words.visitor import visitor_hash, who_of
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
@@ -94,12 +85,11 @@ class RequestSums:
             self._add_plain(raw.plain)
         if raw.full:
             if self._reader.wants_agents or self._reader.wants_bots:
-                self._add_divided(raw.full, said_by_agents(raw.full), is_bot)
+                self._add_divided(raw.full, self._reader.kinds_of_agents(raw.full, is_bot), is_bot)
             else:
                 self._add_full(raw.full, is_bot)
         if raw.wordy:
-            self._add_divided(raw.wordy, said_by(raw.wordy), is_bot)
-            count_ignored(raw.wordy, self._reader, self._ignored)
+            self._add_wordy(raw.wordy, is_bot)
         for hit in raw.odd:
             self._add_odd(hit, is_bot)
         if raw.no_objects:
@@ -164,47 +154,60 @@ class RequestSums:
             cell[hit.key] = cell.get(hit.key, 0) + (hit.count or 1)
         self._hits += len(hits)
 
-    def _add_divided(self, hits: Sequence[FullHit], words: Sequence[tuple[object, ...]], is_bot: Judge) -> None:
+    def _add_wordy(self, hits: Sequence[WordyHit], is_bot: Judge) -> None:
+        try:
+            found = self._reader.kinds(hits, is_bot)
+        except HitRejected:
+            for index, hit in enumerate(hits, self._hits):
+                self._add_as_ruled(hit, is_bot, index)
+            self._hits += len(hits)
+            count_ignored(hits, self._reader, self._ignored)
+            return
+        count_ignored_by(found, hits, self._reader, self._ignored)
+        self._add_divided(hits, found, is_bot)
+
+    def _add_as_ruled(self, hit: FullHit, is_bot: Judge, index: int) -> None:
+        try:
+            self._take(index, hit_of(hit, self.moment, is_bot, self._reader))
+        except HitRejected:
+            self._refuse_full(hit, is_bot, index)
+
+    def _add_divided(self, hits: Sequence[FullHit], kinds: Sequence[KindOfHit], is_bot: Judge) -> None:
         """Adds hits as `_add_full` does, and counts again those that say something."""
         people, bots, limit = self._people, self._bots, self.moment.latest + 1
-        reader, said_sums, wordy = self._reader, self._said, type(hits[0]) is WordyHit
-        profile_of, salts = reader.profile, (reader.salts or {}) if wordy else {}
-        start = end = hour = hour_end = day = 0
-        salt: bytes | None = None
-        cells: CellsByProfile = defaultdict()
-        for index, (hit, said) in enumerate(zip(hits, words, strict=True), self._hits):
-            ts, id_ = hit.ts, hit.id
-            if ts is None:
-                ts = self.moment.now
-            elif isinstance(ts, str):
-                ts = iso_seconds(ts)
-            try:
-                profile = profile_of(said)
-            except HitRejected:
-                ts = None  # to be refused
-            if ts is None or not 0 <= ts < limit or (id_ is not None and not is_id(id_)):
-                self._refuse_full(hit, is_bot, index)
-                continue
-            if not start <= ts < end:
+        said_sums, wordy = self._said, type(hits[0]) is WordyHit
+        salts: Mapping[int, bytes] = (self._reader.salts if wordy else None) or {}
+        start = end = day = 0
+        salt = salts.get(day)
+        cells: dict[KindOfHit, dict[str, int]] = {}
+        cell: dict[str, int] | None = None  # of people in the minute at `start`
+        for index, (hit, kind) in enumerate(zip(hits, kinds, strict=True), self._hits):
+            ts = hit.ts
+            if type(ts) is not int or not start <= ts < end:
+                ts = self.moment.now if ts is None else iso_seconds(ts) if isinstance(ts, str) else ts
+                if ts is None or not 0 <= ts < limit:
+                    self._refuse_full(hit, is_bot, index)
+                    continue
                 start = minute_start(int(ts))
-                end = start + MINUTE_S
-            if not hour <= start < hour_end:
-                hour, day = hour_start(start), start - start % DAY_S
-                hour_end, cells, salt = hour + HOUR_S, said_sums.words[hour], salts.get(day)
-            if id_ is not None or (wordy and hit.groups):  # type: ignore[attr-defined]
-                self._take(index, hit_of(hit, self.moment, is_bot, reader))
+                end = min(start + MINUTE_S, limit)
+                day, cell = start - start % DAY_S, people.get(start)
+                salt, cells = salts.get(day), said_sums.by_kind[hour_start(start)]
+            if hit.id is not None or (wordy and hit.groups):  # type: ignore[attr-defined]
+                self._add_as_ruled(hit, is_bot, index)
                 continue
-            bot = (hit.ua is not None and is_bot(hit.ua)) if hit.bot is None else hit.bot
             key, count = hit.key, hit.count or 1
-            cell = (bots if bot else people).setdefault(start, {})
-            cell[key] = cell.get(key, 0) + count
-            if bot:
-                profile = reader.bot(hit.ua)
-            elif salt is not None and (who := who_of(hit.visitor, hit.ip, hit.ua)) is not None:  # type: ignore[attr-defined]
-                profile = reader.with_known_visitor(profile)
-                said_sums.visitors[day][key].append(visitor_hash(salt, key, who))
-            if profile is not None:
-                cells[profile][key] += count
+            if kind.bot:
+                of_bots = bots.setdefault(start, {})
+                of_bots[key] = of_bots.get(key, 0) + count
+            else:
+                cell = people.setdefault(start, {}) if cell is None else cell
+                cell[key] = cell.get(key, 0) + count
+                if salt is not None and (who := who_of(hit.visitor, hit.ip, hit.ua)) is not None:  # type: ignore[attr-defined]
+                    kind = kind.with_visitor or kind
+                    said_sums.visitors[day][key].append(visitor_hash(salt, key, who))
+            if kind.profile is not None:
+                by_key = cells.setdefault(kind, {})
+                by_key[key] = by_key.get(key, 0) + count
         self._hits += len(hits)
 
     def _add_odd(self, raw: AnyHit, is_bot: Judge) -> None:

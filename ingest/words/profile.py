@@ -7,29 +7,33 @@ agents, whole referrers) is forgotten as soon as it is made; the caches hold it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import lru_cache
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from operator import attrgetter
+from typing import Final, NamedTuple, Protocol
 
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.problem import shown
-from ingest.words.agent import NO_AGENT, Agent, AgentReader
+from ingest.words.agent import AGENT_CHARACTERS, NO_AGENT, Agent, AgentReader
 from ingest.words.campaign import UTM, source_of, utm_of
 from ingest.words.country import OFF, UNKNOWN, CountryOf, address_of, country_of_field, country_reader
 from ingest.words.dimensions import BOT, TAG, TAG_BYTES
+from ingest.words.kept import Kept
 from ingest.words.language import language_of
-from ingest.words.referrer import referrer_of
+from ingest.words.referrer import REF_BYTES, referrer_of
 from ingest.words.text import cut, text_of
 
 NO_NAME: Final = ""  # of a bot that is one because the shortener says so
 TAGS = 4
 TAGS_RULE = f"an object of at most {TAGS} strings of 1 to {TAG_BYTES} bytes, by names that the settings know"
-# What the caches hold, in memory only: 10 MB of addresses, 16 MB of agents, and of referrers of the longest 33 MB by
-# themselves and 40 MB in profiles.
+# What the caches hold at most, in memory only: 10 MB of addresses, 24 MB of agents, 33 MB of the longest referrers, and
+# some 600 bytes for each profile.
 ADDRESSES_KEPT = 65_536
+ADDRESS_CHARACTERS = 64
 AGENTS_KEPT = 8_192
 REFERRERS_KEPT = 16_384
-PROFILES_KEPT = 16_384
+PROFILES_KEPT = 32_768
 
 
 class Profile(NamedTuple):
@@ -70,6 +74,52 @@ def pairs_of(value: object) -> object:
     return tuple(value.items()) if isinstance(value, dict) else value
 
 
+class AgentHit(Protocol):
+    """A hit as read that says nothing but an agent."""
+
+    ua: str | None
+    bot: bool | None
+
+
+class SpeakingHit(AgentHit, Protocol):
+    """A hit as read that has the fields of WordFields."""
+
+    ip: str | None
+    ref: str | None
+
+
+@dataclass(slots=True, eq=False)
+class KindOfHit:
+    """What a hit counts as. with_visitor: the same of a known visitor; ignored: its fields that say nothing.
+
+    Two are never equal, so that sums by them need not look into profiles.
+    """
+
+    bot: bool
+    profile: Profile | None
+    with_visitor: KindOfHit | None
+    ignored: tuple[str, ...]
+
+
+_KindParts = tuple[bool, Profile | None, KindOfHit | None, tuple[str, ...]]
+
+
+@dataclass(slots=True, eq=False)
+class _JudgedAgent:
+    agent: Agent | None
+    is_bot: bool
+    name: Profile | None  # of the bot that it is, or would be if the shortener says that it is one
+
+
+_ip_of, _ref_of, _ua_of, _bot_of = map(attrgetter, ("ip", "ref", "ua", "bot"))
+_others_of = attrgetter(*WORD_NAMES[3:], "bot")
+_NO_OTHERS: Final = {bot: (*[None] * len(WORD_NAMES[3:]), bot) for bot in (None, False, True)}
+
+
+def _others_as_pairs(hit: SpeakingHit) -> tuple[object, ...]:
+    return tuple(map(pairs_of, _others_of(hit)))
+
+
 def _object_of(pairs: object) -> object:
     return dict(pairs) if isinstance(pairs, tuple) else pairs
 
@@ -104,10 +154,16 @@ class ProfileReader:
         self._bot_name = bot_name
         self._bots: dict[str, Profile] = {}
         self._divided = frozenset(self.dimensions)
-        self._addresses = lru_cache(maxsize=ADDRESSES_KEPT)(self._country_of_address)
-        self._referrers = lru_cache(maxsize=REFERRERS_KEPT)(lambda value: referrer_of(value, own_hosts))
-        self._agents = lru_cache(maxsize=AGENTS_KEPT)(self._agent_of)
-        self._known: dict[Hashable, Profile | None] = {}
+        self._addresses = Kept(self._country_of_address, ADDRESSES_KEPT, ADDRESS_CHARACTERS)
+        self._referrers = Kept(self._host_of, REFERRERS_KEPT, REF_BYTES)
+        self._agents = Kept(self._agent_of, AGENTS_KEPT, AGENT_CHARACTERS)
+        self._said_by_others = Kept(self._read_others, PROFILES_KEPT, 0)
+        self._known = Kept(self._made, PROFILES_KEPT, 0)
+        self._judge: Callable[[str], bool] | None = None
+        self._judged = Kept(self._judged_agent, AGENTS_KEPT, AGENT_CHARACTERS)
+        self._judged_alike: dict[tuple[object, ...], _JudgedAgent] = {}
+        self._kinds = Kept(self._kind, PROFILES_KEPT, 0)
+        self._kinds_alike: Kept[_KindParts, KindOfHit] = Kept(lambda found: KindOfHit(*found), PROFILES_KEPT, 0)
 
     def useful_fields(self) -> list[str]:
         """Returns the fields of words that say something of what is divided, or of visitors; the agent for bots too."""
@@ -122,8 +178,8 @@ class ProfileReader:
     def use_countries(self, country_of: CountryOf) -> None:
         """Finds countries by another file from now on."""
         self._country_of = country_of
-        self._addresses.cache_clear()
-        self._known.clear()
+        for kept in (self._addresses, self._known, self._kinds):
+            kept.clear()
 
     def _wants(self, *names: str) -> bool:
         return not set(names).isdisjoint(self.dimensions)
@@ -154,46 +210,88 @@ class ProfileReader:
 
         Raises HitRejected.
         """
-        try:
-            # Of what hardly repeats, addresses, referrers and agents, is kept what does: few of these are different.
-            ip, ref, ua, *others = words
-            country = None if ip is None else self._addresses(ip)
-            said = (country, None if ref is None else self._referrers(ref), None if ua is None else self._agents(ua))
-            key = (*said, *others)
-            known = self._known.get(key)
-            if known is not None or key in self._known:
-                return known
-        except TypeError:  # an object or a list where a text should be
-            return self._read(words)
-        profile = self._made(key)
-        if len(self._known) >= PROFILES_KEPT:
-            self._known.clear()
-        self._known[key] = profile
-        return profile
-
-    def _read(self, words: tuple[object, ...]) -> Profile | None:
         ip, ref, ua, *others = words
-        country = None if ip is None else self._country_of_address(ip)
-        host = None if ref is None else referrer_of(ref, self._own_hosts)
-        return self._made((country, host, None if ua is None else self._agent_of(ua), *others))
+        try:
+            return self._known[self._addresses[ip], self._referrers[ref], self._agents[ua], *others]
+        except TypeError:  # an object or a list where a text should be
+            return self._made((self._country_of_address(ip), self._host_of(ref), self._agent_of(ua), *others))
+
+    def kinds(self, hits: Sequence[SpeakingHit], is_bot: Callable[[str], bool]) -> list[KindOfHit]:
+        """Returns what each of these hits counts as, all looked up by C; raises HitRejected if one breaks a rule.
+
+        Of what hardly repeats (addresses, referrers, agents) is kept what does: few of these are different. Their other
+        words are looked up as they are.
+        """
+        self._use_judge(is_bot)
+        ips = list(map(_ip_of, hits))
+        given = len(ips) - ips.count(None)
+        for words_of in (_others_of, _others_as_pairs):
+            places = map(self._addresses.__getitem__, ips) if given else repeat(None)
+            hosts = map(self._referrers.__getitem__, map(_ref_of, hits))
+            agents = map(self._judged.__getitem__, map(_ua_of, hits))
+            try:
+                return list(map(self._kinds.__getitem__, zip(places, hosts, agents, map(words_of, hits), strict=False)))
+            except TypeError:  # an object among them, which cannot be looked up
+                continue
+        raise AssertionError("words that cannot be looked up")
+
+    def kinds_of_agents(self, hits: Sequence[AgentHit], is_bot: Callable[[str], bool]) -> list[KindOfHit]:
+        """Returns what hits count as that say nothing but an agent."""
+        self._use_judge(is_bot)
+        agents = map(self._judged.__getitem__, map(_ua_of, hits))
+        others = map(_NO_OTHERS.__getitem__, map(_bot_of, hits))
+        return list(map(self._kinds.__getitem__, zip(repeat(None), repeat(None), agents, others, strict=False)))
+
+    def _use_judge(self, is_bot: Callable[[str], bool]) -> None:
+        if is_bot is not self._judge:  # once: a server has one
+            self._judge = is_bot
+            self._judged.clear()
+
+    def _judged_agent(self, ua: object) -> _JudgedAgent:
+        """Returns one object for all agents that say the same, so that it is looked up by its identity."""
+        is_bot = isinstance(ua, str) and self._judge is not None and self._judge(ua)
+        found = self._agents[ua], is_bot, self.bot(ua) if is_bot or self.wants_bots else None
+        return self._judged_alike.setdefault(found, _JudgedAgent(*found))
+
+    def _kind(self, words: tuple[object, object, _JudgedAgent, tuple[object, ...]]) -> KindOfHit:
+        """Returns one object for all words of which the same is kept, so that sums have few."""
+        place, host, judged, (*others, bot) = words
+        profile = self._made((place, host, judged.agent, *others))
+        ignored: tuple[str, ...] = ()
+        if self.ignored:
+            said = dict(zip(WORD_NAMES, (place, host, None, *others), strict=True))
+            ignored = tuple([name for name in self.ignored if said.get(name) is not None])
+        if judged.is_bot if bot is None else bot:
+            return self._kinds_alike[True, judged.name, None, ignored]
+        known = None
+        if self.salts is not None:
+            known = self._kinds_alike[False, self.with_known_visitor(profile), None, ignored]
+        return self._kinds_alike[False, profile, known, ignored]
 
     def _made(self, said: tuple[object, ...]) -> Profile | None:
         """Returns the profile of country, host and agent, and the other fields as they are."""
-        found: dict[str, str] = {}
         country, host, agent, *others = said
-        if isinstance(country, str):
-            found["country"] = country
-        if isinstance(host, str):
-            found["ref"] = host
-        if isinstance(agent, Agent):
-            found |= agent._asdict()
-        for name, value in zip(WordFields._fields[3:], others, strict=True):
-            if value is not None:
-                found |= self._readers[name](self, value)
+        try:
+            found = dict(self._said_by_others[tuple(others)])
+        except TypeError:  # an object or a list, which cannot be looked up
+            found = dict(self._read_others(tuple(others)))
+        if country is not None:
+            found.setdefault("country", country)  # type: ignore[arg-type]  # the field `country` beats the address
+        if host is not None:
+            found["ref"] = host  # type: ignore[assignment]
+        if agent is not None:
+            found["browser"], found["os"], found["device"] = agent  # type: ignore[misc]
         if self._divided.isdisjoint(found):
             return None
-        values = tuple([cut(found.get(name, "")) for name in self.dimensions])
-        return Profile(self.dimensions, values)
+        return Profile(self.dimensions, tuple([found.get(name, UNKNOWN) for name in self.dimensions]))
+
+    def _read_others(self, others: tuple[object, ...]) -> Mapping[str, str]:
+        """Returns the values of the fields after the agent by dimension."""
+        found: dict[str, str] = {}
+        for read, value in zip(self._readers, others, strict=True):
+            if value is not None:
+                found |= read(self, value)
+        return found
 
     def with_known_visitor(self, profile: Profile | None) -> Profile:
         """Returns the profile of a hit whose visitor is known; None: it says nothing else."""
@@ -206,16 +304,27 @@ class ProfileReader:
             found = self._with_known_visitor[profile] = profile._replace(known=True)
         return found
 
-    def _country_of_address(self, value: object) -> str:
+    def _host_of(self, value: object) -> str | None:
+        if value is None:
+            return None
+        host = referrer_of(value, self._own_hosts)
+        return host if "ref" in self._divided else UNKNOWN  # so that profiles that are kept are few
+
+    def _country_of_address(self, value: object) -> str | None:
+        if value is None:
+            return None
         address = address_of(value)
         return self._country_of(address) if "country" in self.dimensions else UNKNOWN
 
-    def _agent_of(self, agent: object) -> Agent:
+    def _agent_of(self, agent: object) -> Agent | None:
+        if agent is None:
+            return None
         if not self.wants_agents or not isinstance(agent, str):
             return NO_AGENT
         if self._agent_reader is None:  # 0.4 s and 40 MB, which a server without agents is spared
             self._agent_reader = AgentReader()
-        return self._agent_reader.read(agent)
+        found = self._agent_reader.read(agent)
+        return Agent(*[value if name in self._divided else UNKNOWN for name, value in found._asdict().items()])
 
     def _of_tags(self, value: object) -> Mapping[str, str]:
         tags = _object_of(value)
@@ -224,18 +333,19 @@ class ProfileReader:
         found = {}
         for name in self._tags:
             if tags.get(name) is not None:
-                found[TAG + name] = text_of(tags[name], f"tags.{name}", TAGS_RULE, TAG_BYTES)
+                found[TAG + name] = cut(text_of(tags[name], f"tags.{name}", TAGS_RULE, TAG_BYTES))
                 if not found[TAG + name]:
                     raise HitRejected("a tag is empty", field=f"tags.{name}", value="", rule=TAGS_RULE)
         return found
 
-    _readers: Final[Mapping[str, Callable[[ProfileReader, object], Mapping[str, str]]]] = {
-        "country": lambda _, value: {"country": country_of_field(value)},
-        "lang": lambda _, value: {"lang": language_of(value)},
-        "source": lambda _, value: {"source": source_of(value)},
-        "utm": lambda _, value: {f"utm_{name}": text for name, text in utm_of(_object_of(value)).items()},
-        "tags": _of_tags,
-    }
+    # Of the fields after the agent, in their order.
+    _readers: Final[Sequence[Callable[[ProfileReader, object], Mapping[str, str]]]] = (
+        lambda _, value: {"country": country_of_field(value)},
+        lambda _, value: {"lang": cut(language_of(value))},
+        lambda _, value: {"source": cut(source_of(value))},
+        lambda _, value: {f"utm_{name}": cut(text) for name, text in utm_of(_object_of(value)).items()},
+        _of_tags,
+    )
 
 
 # Checks the words of hits where nothing is divided by them.
