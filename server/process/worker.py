@@ -8,7 +8,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -52,9 +51,6 @@ from storage.contract import Store
 from storage.from_uri import open_store
 
 BACKLOG = 2_048  # connections that wait to be accepted
-# A flush gives the processor up at each step of SQLite, and has it back before the loop has woken up. After so long the
-# loop insists: with Python's 5 ms the p99 of single hits during a flush was 1.4 ms, with this 0.85.
-SWITCH_S = 0.0003
 LAST_FLUSH_S = 10  # at a stop
 LATER = "the next start flushes the journal"
 
@@ -353,7 +349,6 @@ def run(settings: Settings, listener: socket.socket, parent: ParentProcess | Non
                 # Requests leave no cycles behind, so the collector need not look every 700 objects: some 3 % of a hit.
                 gc.freeze()
                 gc.set_threshold(20_000, 20, 100)
-                sys.setswitchinterval(SWITCH_S)
                 await server.serve(sockets=[listener])
             if parent is None:
                 notify.stopping()
