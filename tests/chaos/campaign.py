@@ -22,7 +22,7 @@ from tests.audit.hit_source import HitSource
 from tests.audit.several_nodes import NodesAuditor
 from tests.cassandra.front import Front, fronted
 from tests.chaos.faults import Done, OwnerFaults, Rates, RingFaults
-from tests.chaos.owners import Owner, flushes_of
+from tests.chaos.owners import Owner, certain_flushes_of
 from tests.chaos.traffic import Readers, Writers
 from tests.chaos.verdict import Verdict, judge, verify
 from tests.crash.load import Mix, Requests
@@ -140,7 +140,7 @@ class Campaign:
         self._seed = seed
         self._chance = chance
         self._source = HitSource(f"{seed:x}-", self._fork(), plan.open_keys)
-        self._auditor = NodesAuditor(lambda: flushes_of(stage.owners))
+        self._auditor = NodesAuditor(lambda: certain_flushes_of(stage.owners))
         self._owner_faults = OwnerFaults(stage.owners, plan.rates, self._fork())
         self._ring_faults = RingFaults(stage.front, plan.rates, self._fork()) if stage.front else None
 
@@ -183,7 +183,7 @@ class Campaign:
             readers,
             *down,
             recovered_s,
-            flushes_of(owners),
+            [owner.flushes for owner in owners],
             verdict,
             [*self._too_few_dropped(), *(trouble for owner in owners for trouble in owner.troubles())],
         )

@@ -66,7 +66,9 @@ class Owner:
         self.pauses = 0
         self._chance = chance
         self._stopping = False
-        self._flushes = 0
+        self.flushes = 0  # that its log has told of, since its very first start
+        self._certain_flushes = 0
+        self._former_journals = 0
         self._log_read = 0
         self._line = b""
 
@@ -123,12 +125,24 @@ class Owner:
         assert status == 0, f"ended with {status}: {self._last_words()}"
 
     # --- what it tells of itself --------------------------------------------------------------------------------------
-    def flushes(self) -> int:
-        """How many flushes its log has told of by now, since its very first start."""
+    def certain_flushes(self) -> int:
+        """How many flushes its log has told of by now, but for those while a former journal of its has hits.
+
+        A journal gives way at a start where the store cannot judge it. From then on two journals flush, and the flushes
+        of one say nothing of the hits of the other: the count waits until the former one is empty.
+        """
         self._line += self._news()
         told, _, self._line = self._line.rpartition(b"\n")
-        self._flushes += sum(line.get("event") == "flush" for line in logged(told.decode()))
-        return self._flushes
+        for line in logged(told.decode()):
+            event = line.get("event")
+            if event == "journal gives way":
+                self._former_journals += 1
+            elif event == "former journal emptied":
+                self._former_journals -= 1
+            elif event == "flush":
+                self.flushes += 1
+                self._certain_flushes += not self._former_journals
+        return self._certain_flushes
 
     def _news(self) -> bytes:
         if not self.server.log.exists():
@@ -186,5 +200,5 @@ async def is_ready(wire: Wire) -> bool:
     return status == 200
 
 
-def flushes_of(owners: Sequence[Owner]) -> list[int]:
-    return [owner.flushes() for owner in owners]
+def certain_flushes_of(owners: Sequence[Owner]) -> list[int]:
+    return [owner.certain_flushes() for owner in owners]
