@@ -124,7 +124,7 @@ def _compared(flushes: list[Flush], samples: list[Sample]) -> list[Line]:
     for kind in (POST, *QUERIES):
         during = [sample.took_ms for sample in samples if sample.kind == kind and _in_any(flushes, sample)]
         outside = [sample.took_ms for sample in samples if sample.kind == kind and not _in_any(flushes, sample)]
-        (p50, p99), (quiet_p50, quiet_p99) = _percentiles(during), _percentiles(outside)
+        (p50, p99), (quiet_p50, quiet_p99) = percentiles(during), percentiles(outside)
         compared = f"{p99 / quiet_p99:.1f} times the p99 outside flushes (p50 {quiet_p50:.2f} p99 {quiet_p99:.2f} ms)"
         aim = f"p99 < {FLUSH_AIM:.0f} times" if kind == POST else ""
         lines.append(Line(f"{kind}, c1, during a flush", f"p50 {p50:.2f} p99 {p99:.2f} ms", compared, aim))
@@ -135,7 +135,8 @@ def _in_any(flushes: list[Flush], sample: Sample) -> bool:
     return any(flush.holds(sample.at) for flush in flushes)
 
 
-def _percentiles(values_ms: list[float]) -> tuple[float, float]:
+def percentiles(values_ms: list[float]) -> tuple[float, float]:
+    """Returns p50 and p99."""
     if len(values_ms) < 20:
         raise RuntimeError(f"only {len(values_ms)} requests fell there: no percentiles")
     cuts = quantiles(values_ms, n=100)

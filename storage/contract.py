@@ -18,8 +18,8 @@ brings of one link, its counts and its breakdown, are there both or neither.
 Walks and lists of due rows come in pages. The order is the store's own and stays the same; `after` is the last key of
 the page before.
 
-Every method raises `StoreUnavailable` when the store cannot answer now, and works again when the store does. No error
-of a driver leaves a store.
+Every method raises `StoreUnavailable` when the store cannot answer now, and works again when the store does: what it
+was asked to write may be there then, whole, or not. No error of a driver leaves a store.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bench.said import Visitors
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
-from clickcurve.buckets.ladder import CLICKS, fold_day
+from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from ingest.batch import Batch, decode_batch, encode_batch
 from ingest.buffer import Buffer
 from ingest.flush import Flush
@@ -35,7 +35,6 @@ from storage.contract import OPEN, Held, OwnerRecord
 from storage.sqlite.store import SqliteStore
 
 NOW = 1_767_268_800
-MOMENT = Moment(NOW, NOW - 43_200, NOW + 300)
 DAY = NOW - NOW % 86_400
 BATCH, BATCHES, ROUNDS = 1_000, 60, 5
 FLUSHED_LINKS = 30_000
@@ -43,8 +42,8 @@ DIMENSIONS = ("ref", "country", "device", "source")
 ALL, OF_ADDRESSES = ("ref", "country", "ua", "source"), ("ref", "ip", "ua", "source")
 
 
-def read(body: bytes, reader: ProfileReader) -> Batch:
-    sums = RequestSums(MOMENT, reader=reader)
+def read(body: bytes, reader: ProfileReader, now: int = NOW) -> Batch:
+    sums = RequestSums(Moment(now, now - DAY_S, now + 300), reader=reader)
     for some in read_hits(body, Media.json):
         sums.add(some, JUDGE)
     batch = sums.batch()

@@ -1,0 +1,101 @@
+"""What hits say, over HTTP: `by` at one connection, and single POSTs while a flush of 30,000 links with words runs."""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+from itertools import cycle
+from pathlib import Path
+from time import sleep, time
+
+from bench import servers
+from bench.connection import Connection, Sample, request
+from bench.reads import FLUSH_KEYS, FLUSH_WITHIN_S, POST, Flush, percentiles
+from bench.said import Visitors
+from bench.table import Line
+from bench.workload import Workload
+from testing.client import Clickcurve
+
+JSON = {"Content-Type": "application/json"}
+SAID = ("ref", "country", "ua", "source")
+HITS_EACH = 5  # of a loaded link, on average; popular ones have most of them
+DAYS = 60
+BATCH = 5_000
+BY_AIM_MS, FLUSH_AIM = (1.0, 3.0), 3.0
+BY = {"by ref, life": "by/ref", "by country, 30 d": "by/country?last=30d"}
+
+
+def measure(folder: Path, workload: Workload, rounds: int) -> list[Line]:
+    """Loads what visitors of popular links say, asks for it, and flushes more of it."""
+    visitors = Visitors()
+    with (
+        servers.clickcurve(folder / "breakdowns", settings={"CLICKCURVE_FLUSH_S": "15"}) as server,
+        Clickcurve(server.url) as client,
+        Connection(server.port) as connection,
+    ):
+        _load(client, visitors, workload)
+        asked = _quiet(connection, workload.draw(2_000, seed=4), rounds)
+        return [*asked, *_during_flush(client, connection, visitors, workload, rounds)]
+
+
+def _quiet(connection: Connection, keys: list[str], rounds: int) -> list[Line]:
+    lines = []
+    for what, query in BY.items():
+        asked = [request("GET", f"/v1/links/{key}/{query}") for key in keys]
+        times = [connection.time(what, each).took_ms for _ in range(rounds) for each in asked]
+        p50, p99 = percentiles(times)
+        aim = f"p50 < {BY_AIM_MS[0]} p99 < {BY_AIM_MS[1]} ms"
+        lines.append(Line(f"{what}, c1, quiet", f"p50 {p50:.2f} p99 {p99:.2f} ms", f"{len(times):,} asked", aim))
+    return lines
+
+
+def _load(client: Clickcurve, visitors: Visitors, workload: Workload) -> None:
+    now, chance = int(time()), random.Random(3)
+    for start in range(0, workload.links * HITS_EACH, BATCH):
+        _send(
+            client, visitors, workload.draw(BATCH, seed=1_000 + start), [now - chance.randrange(DAYS * 86_400)] * BATCH
+        )
+    while client.metric("clickcurve_buffered_entries"):
+        sleep(0.5)
+
+
+def _send(client: Clickcurve, visitors: Visitors, keys: list[str], moments: list[int]) -> None:
+    hits = visitors.hits(len(keys), SAID, int(time()))
+    for hit, key, moment in zip(hits, keys, moments, strict=True):
+        hit |= {"key": key, "ts": moment}
+    while (answer := client.send_body(json.dumps(hits).encode(), JSON)).status_code in (429, 503):
+        sleep(0.1)
+    answer.raise_for_status()
+
+
+def _during_flush(
+    client: Clickcurve, connection: Connection, visitors: Visitors, workload: Workload, rounds: int
+) -> list[Line]:
+    flushes: list[Flush] = []
+    samples: list[Sample] = []
+    posts = cycle([request("POST", f"/v1/hits/{key}") for key in workload.draw(4_000, seed=3)])
+    for number in range(rounds):
+        keys = workload.distinct(FLUSH_KEYS, seed=50 + number)
+        for start in range(0, len(keys), BATCH):
+            some = keys[start : start + BATCH]
+            _send(client, visitors, some, [int(time())] * len(some))
+        posted_at = time()
+        gc.disable()
+        while not flushes or flushes[-1].begun_at < posted_at:
+            samples += [connection.time(POST, next(posts)) for _ in range(1_200)]
+            found = Flush.last(client)
+            if time() > posted_at + FLUSH_WITHIN_S:
+                raise RuntimeError(f"{FLUSH_KEYS} links were not flushed within {FLUSH_WITHIN_S} s")
+            if found.begun_at >= posted_at:
+                flushes.append(found)
+        gc.enable()
+    during = [each.took_ms for each in samples if any(flush.holds(each.at) for flush in flushes)]
+    outside = [each.took_ms for each in samples if not any(flush.holds(each.at) for flush in flushes)]
+    (p50, p99), (quiet_p50, quiet_p99) = percentiles(during), percentiles(outside)
+    took = ", ".join(f"{flush.took_s:.2f} s for {flush.rows:,} rows" for flush in flushes)
+    compared = f"{p99 / quiet_p99:.1f} times the p99 outside flushes (p50 {quiet_p50:.2f} p99 {quiet_p99:.2f} ms)"
+    return [
+        Line(f"flushes of {FLUSH_KEYS:,} links with words", took, "beside requests at c1"),
+        Line(f"{POST}, c1, during them", f"p50 {p50:.2f} p99 {p99:.2f} ms", compared, f"p99 < {FLUSH_AIM:.0f} times"),
+    ]

@@ -1,0 +1,121 @@
+"""How large a file of a year is by what is kept of hits: `python -m bench.micro.breakdown_file [--links N] [--hits N]`.
+
+A life of 400 days in front of one owner for each number of dimensions: the hits of a day are read as a server reads
+them, in batches, and flushed at its end, so rows grow and are folded as in life; a last pass folds those that fell
+quiet. Hits as `bench.said` draws them, links by Zipf 1.2, half of the hits in the last two fifths of the days. Bytes of
+the files after a checkpoint; what `POST` would sync to a journal is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bench.micro.breakdown import LANGUAGES, zipf
+from bench.micro.words import read
+from bench.said import Visitors
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
+from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from clickcurve.keys import ALL_LINKS, breakdown_of, link_key
+from ingest.buffer import Buffer
+from ingest.flush import Flush
+from ingest.words.country import country_reader
+from ingest.words.profile import ProfileReader
+from storage.contract import OPEN, Held, OwnerRecord
+from storage.sqlite.store import SqliteStore
+
+DIMENSIONS = ("ref", "country", "device", "browser", "os", "lang", "source")
+WIDTHS = (0, 3, 5, 7)
+DAYS, END = 400, 1_767_268_800
+BATCH = 1_000
+SAID = ("ref", "country", "ua", "source")
+
+
+class YearFile:
+    """A file, and the owner in front of it; `spent_s`: processor time of its flushes."""
+
+    def __init__(self, path: Path, dimensions: Sequence[str]) -> None:
+        self.path = path
+        self.spent_s = 0.0
+        self._reader = ProfileReader(dimensions, country_reader("builtin"), frozenset())
+        self._store = SqliteStore(path, None)
+        self._held, self._number = Held(1, 1, "bench"), 0
+        self._store.create_owner(OwnerRecord(1, 1, "bench", "bench", "bench", OPEN, 0, 0))
+
+    def live(self, bodies: Sequence[bytes], now: int, revisit: frozenset[str] = frozenset()) -> None:
+        """Takes the bodies of a day and flushes them at its end, `now`."""
+        day = now - now % DAY_S
+        buffer = Buffer(day)
+        for body in bodies:
+            buffer.add_batch(read(body, self._reader, now), self._number + 1, visible=True)
+        begun = time.process_time()
+        self._store.begin(self._held, self._number, self._number + 1, now)
+        self._number += 1
+        Flush(
+            self._held,
+            self._number,
+            fold_day(now),
+            rewrite=False,
+            taken=buffer,
+            revisit=revisit,
+            set_aside={},
+            given_up=frozenset(),
+            again=lambda erasures: Buffer(day),
+            store=self._store,
+            ladder=CLICKS,
+            capped=BREAKDOWN,
+            pause=lambda: None,
+            unreadable=lambda key, error: None,
+        ).write()
+        self.spent_s += time.process_time() - begun
+
+    def close(self) -> int:
+        """Closes the file; returns its bytes."""
+        self._store.close()
+        return sum(file.stat().st_size for file in self.path.parent.glob(f"{self.path.name}*"))
+
+
+def days_of_hits(links: int, hits: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Yields the end of each day, and its hits as bodies."""
+    chance, visitors, popular = random.Random(5), Visitors(), zipf(links, 1.2)
+    languages = zipf(len(LANGUAGES), 1.2)
+    edges = [hits * (1 - ((DAYS - day) / DAYS) ** (1 / 1.35)) for day in range(DAYS + 1)]
+    for day in range(DAYS):
+        now = END - (DAYS - 1 - day) * DAY_S
+        some = visitors.hits(round(edges[day + 1]) - round(edges[day]), SAID, now)
+        for hit in some:
+            link = chance.choices(range(links), cum_weights=popular)[0]
+            hit["key"] = f"k{link * 7_919 % links:05d}"
+            hit["ts"] = now - 1 - chance.randrange(DAY_S)
+            hit["lang"] = LANGUAGES[chance.choices(range(len(languages)), cum_weights=languages)[0]]
+        yield now, [json.dumps(some[n : n + BATCH]).encode() for n in range(0, len(some), BATCH)]
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(prog="python -m bench.micro.breakdown_file", description=__doc__)
+    asked.add_argument("--links", type=int, default=100_000)
+    asked.add_argument("--hits", type=int, default=10_000_000)
+    arguments = asked.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        files = {width: YearFile(Path(folder) / f"{width}.db", DIMENSIONS[:width]) for width in WIDTHS}
+        met: set[str] = set()
+        for now, bodies in days_of_hits(arguments.links, arguments.hits):
+            for file in files.values():
+                file.live(bodies, now)
+            met.update(hit["key"] for body in bodies for hit in json.loads(body))
+        stored = [ALL_LINKS, *map(link_key, met)]
+        for width, file in files.items():
+            quiet = stored if not width else [*stored, *map(breakdown_of, stored)]
+            file.live((), END + DAY_S, frozenset(quiet))
+            size = file.close()
+            name = f"{width} dimensions, {len(met):,} links, {arguments.hits:,} hits, {DAYS} days"
+            print(f"{name:<58} {size / 1e6:7.2f} MB {size / len(met):6.0f} B a link, flushes {file.spent_s:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
