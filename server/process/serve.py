@@ -15,10 +15,6 @@ from server.logs import log
 from server.process import data_folder, open_files, supervisor, worker
 from server.settings import Settings
 
-# A flush gives the processor up at each step of SQLite, and has it back before the event loop has woken up. After so
-# long the loop insists: with Python's 5 ms the p99 of single hits during a flush was 1.4 ms, with this it is 0.85.
-SWITCH_S = 0.0003
-
 
 def serve(settings: Settings) -> int:
     """Serves until a signal to stop. Returns the exit code; raises ClickcurveError when it must not start."""
@@ -40,7 +36,6 @@ def serve(settings: Settings) -> int:
             log.warning("insecure", extra={"host": settings.host, "then": "anybody who reaches it may write and read"})
         metrics.clear_samples(data_folder.samples_folder(settings.data))
         if settings.workers == 1:
-            sys.setswitchinterval(SWITCH_S)
             with listener:
                 return worker.run(settings, listener)
         patience_s = connection.DRAIN_S + worker.LAST_FLUSH_S + 3.0
@@ -51,7 +46,6 @@ def serve(settings: Settings) -> int:
 
 def _work(settings: Settings, listener: socket.socket, parent: supervisor.ParentProcess) -> int:
     """Runs a worker in a process of its own. A worker that must not start says why, and is not replaced."""
-    sys.setswitchinterval(SWITCH_S)
     try:
         return worker.run(settings, listener, parent)
     except ClickcurveError as error:

@@ -32,7 +32,7 @@ FORMER_SCHEMA = "1"  # without weights: it is read as it is, and changed by the 
 NOTE = "note:"  # before the name of each note in meta
 PAGE_BYTES = 8192  # as quick as 4096, and the file is a little smaller (6.9 and 7.0 MB for 100,000 links)
 WAL_BYTES = 8 << 20  # a longer WAL is checkpointed; after that it shrinks to this
-WAL_ROOM_BYTES = 16 << 20  # what it may come to before that: one save of 500 rows is up to 500 pages and some
+WAL_ROOM_BYTES = 24 << 20  # what it may come to before that: one save of 2,000 rows is up to 2,000 pages and some
 GROWTH = 10  # by how much a new row is longer than its hit in a journal: up to 5.6 times, for keys of 4 characters
 
 # The weight of a row (see clickcurve.buckets.weight), of rows that count a link. A zero or NULL takes one byte.
