@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import random
-from itertools import cycle
 from pathlib import Path
 from time import sleep, time
 
 from bench import servers
-from bench.connection import Connection, Sample, request
-from bench.reads import FLUSH_KEYS, FLUSH_WITHIN_S, POST, Flush, percentiles
+from bench.connection import Connection, request
+from bench.reads import FLUSH_KEYS, POST, compared, percentiles, sampled
 from bench.said import Visitors
 from bench.table import Line
 from bench.workload import Workload
@@ -22,7 +20,7 @@ SAID = ("ref", "country", "ua", "source")
 HITS_EACH = 5  # of a loaded link, on average; popular ones have most of them
 DAYS = 60
 BATCH = 5_000
-BY_AIM_MS, FLUSH_AIM = (1.0, 3.0), 3.0
+BY_AIM_MS = (1.0, 3.0)
 BY = {"by ref, life": "by/ref", "by country, 30 d": "by/country?last=30d"}
 
 
@@ -72,30 +70,13 @@ def _send(client: Clickcurve, visitors: Visitors, keys: list[str], moments: list
 def _during_flush(
     client: Clickcurve, connection: Connection, visitors: Visitors, workload: Workload, rounds: int
 ) -> list[Line]:
-    flushes: list[Flush] = []
-    samples: list[Sample] = []
-    posts = cycle([request("POST", f"/v1/hits/{key}") for key in workload.draw(4_000, seed=3)])
-    for number in range(rounds):
-        keys = workload.distinct(FLUSH_KEYS, seed=50 + number)
+    def send(keys: list[str]) -> None:
         for start in range(0, len(keys), BATCH):
             some = keys[start : start + BATCH]
             _send(client, visitors, some, [int(time())] * len(some))
-        posted_at = time()
-        gc.disable()
-        while not flushes or flushes[-1].begun_at < posted_at:
-            samples += [connection.time(POST, next(posts)) for _ in range(1_200)]
-            found = Flush.last(client)
-            if time() > posted_at + FLUSH_WITHIN_S:
-                raise RuntimeError(f"{FLUSH_KEYS} links were not flushed within {FLUSH_WITHIN_S} s")
-            if found.begun_at >= posted_at:
-                flushes.append(found)
-        gc.enable()
-    during = [each.took_ms for each in samples if any(flush.holds(each.at) for flush in flushes)]
-    outside = [each.took_ms for each in samples if not any(flush.holds(each.at) for flush in flushes)]
-    (p50, p99), (quiet_p50, quiet_p99) = percentiles(during), percentiles(outside)
+
+    posts = [(POST, request("POST", f"/v1/hits/{key}")) for key in workload.draw(4_000, seed=3)]
+    flushes, samples = sampled(client, connection, workload, rounds, send, posts)
     took = ", ".join(f"{flush.took_s:.2f} s for {flush.rows:,} rows" for flush in flushes)
-    compared = f"{p99 / quiet_p99:.1f} times the p99 outside flushes (p50 {quiet_p50:.2f} p99 {quiet_p99:.2f} ms)"
-    return [
-        Line(f"flushes of {FLUSH_KEYS:,} links with words", took, "beside requests at c1"),
-        Line(f"{POST}, c1, during them", f"p50 {p50:.2f} p99 {p99:.2f} ms", compared, f"p99 < {FLUSH_AIM:.0f} times"),
-    ]
+    flushed = Line(f"flushes of {FLUSH_KEYS:,} links with words", took, "beside requests at c1")
+    return [flushed, compared(POST, flushes, samples)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -95,23 +96,40 @@ class Flush:
 
 def during_flush(server: RunningServer, workload: Workload, rounds: int) -> list[Line]:
     """p99 of POST and queries while a flush of 30,000 keys runs, next to the same requests outside of flushes."""
+    with Clickcurve(server.url) as client, Connection(server.port) as connection:
+
+        def send(keys: list[str]) -> None:
+            post(client, "\n".join(batch(keys, int(time()))).encode())
+
+        flushes, samples = sampled(client, connection, workload, rounds, send, _turns(workload))
+    return [_flush_line(flushes), *(compared(kind, flushes, samples) for kind in (POST, *QUERIES))]
+
+
+def sampled(
+    client: Clickcurve,
+    connection: Connection,
+    workload: Workload,
+    rounds: int,
+    send: Callable[[list[str]], None],
+    turns: Sequence[tuple[str, bytes]],
+) -> tuple[list[Flush], list[Sample]]:
+    """Has FLUSH_KEYS different keys sent and flushed, round by round; returns the flushes, and requests meanwhile."""
     flushes: list[Flush] = []
     samples: list[Sample] = []
-    turns = cycle(_turns(workload))
-    with Clickcurve(server.url) as client, Connection(server.port) as connection:
-        for number in range(rounds):
-            post(client, "\n".join(batch(workload.distinct(FLUSH_KEYS, seed=50 + number), int(time()))).encode())
-            posted_at = time()
-            gc.disable()
-            while not flushes or flushes[-1].begun_at < posted_at:
-                samples += [connection.time(*next(turns)) for _ in range(1_200)]
-                found = Flush.last(client)
-                if time() > posted_at + FLUSH_WITHIN_S:
-                    raise RuntimeError(f"{FLUSH_KEYS} keys were not flushed within {FLUSH_WITHIN_S} s")
-                if found.begun_at >= posted_at and found.rows >= FLUSH_KEYS:
-                    flushes.append(found)
-            gc.enable()
-    return [_flush_line(flushes), *_compared(flushes, samples)]
+    in_turn = cycle(turns)
+    for number in range(rounds):
+        send(workload.distinct(FLUSH_KEYS, seed=50 + number))
+        sent_at = time()
+        gc.disable()
+        while not flushes or flushes[-1].begun_at < sent_at:
+            samples += [connection.time(*next(in_turn)) for _ in range(1_200)]
+            found = Flush.last(client)
+            if time() > sent_at + FLUSH_WITHIN_S:
+                raise RuntimeError(f"{FLUSH_KEYS} keys were not flushed within {FLUSH_WITHIN_S} s")
+            if found.begun_at >= sent_at and found.rows >= FLUSH_KEYS:
+                flushes.append(found)
+        gc.enable()
+    return flushes, samples
 
 
 def _flush_line(flushes: list[Flush]) -> Line:
@@ -119,16 +137,14 @@ def _flush_line(flushes: list[Flush]) -> Line:
     return Line(f"flush of {rows:,} rows", f"{took_s:.2f} s", f"{rows / took_s:,.0f} rows/s, next to requests at c1")
 
 
-def _compared(flushes: list[Flush], samples: list[Sample]) -> list[Line]:
-    lines = []
-    for kind in (POST, *QUERIES):
-        during = [sample.took_ms for sample in samples if sample.kind == kind and _in_any(flushes, sample)]
-        outside = [sample.took_ms for sample in samples if sample.kind == kind and not _in_any(flushes, sample)]
-        (p50, p99), (quiet_p50, quiet_p99) = percentiles(during), percentiles(outside)
-        compared = f"{p99 / quiet_p99:.1f} times the p99 outside flushes (p50 {quiet_p50:.2f} p99 {quiet_p99:.2f} ms)"
-        aim = f"p99 < {FLUSH_AIM:.0f} times" if kind == POST else ""
-        lines.append(Line(f"{kind}, c1, during a flush", f"p50 {p50:.2f} p99 {p99:.2f} ms", compared, aim))
-    return lines
+def compared(kind: str, flushes: list[Flush], samples: list[Sample]) -> Line:
+    """Returns the percentiles of the requests of a kind during these flushes, beside those outside of them."""
+    during = [sample.took_ms for sample in samples if sample.kind == kind and _in_any(flushes, sample)]
+    outside = [sample.took_ms for sample in samples if sample.kind == kind and not _in_any(flushes, sample)]
+    (p50, p99), (quiet_p50, quiet_p99) = percentiles(during), percentiles(outside)
+    beside = f"{p99 / quiet_p99:.1f} times the p99 outside flushes (p50 {quiet_p50:.2f} p99 {quiet_p99:.2f} ms)"
+    aim = f"p99 < {FLUSH_AIM:.0f} times" if kind == POST else ""
+    return Line(f"{kind}, c1, during a flush", f"p50 {p50:.2f} p99 {p99:.2f} ms", beside, aim)
 
 
 def _in_any(flushes: list[Flush], sample: Sample) -> bool:

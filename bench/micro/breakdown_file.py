@@ -17,13 +17,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.micro.breakdown import LANGUAGES, zipf
+from bench.micro.flushed import begun_flush
 from bench.micro.words import read
 from bench.said import Visitors
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
-from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from clickcurve.buckets.ladder import DAY_S
 from clickcurve.keys import ALL_LINKS, breakdown_of, link_key
 from ingest.buffer import Buffer
-from ingest.flush import Flush
 from ingest.words.country import country_reader
 from ingest.words.profile import ProfileReader
 from storage.contract import OPEN, Held, OwnerRecord
@@ -54,24 +53,8 @@ class YearFile:
         for body in bodies:
             buffer.add_batch(read(body, self._reader, now), self._number + 1, visible=True)
         begun = time.process_time()
-        self._store.begin(self._held, self._number, self._number + 1, now)
         self._number += 1
-        Flush(
-            self._held,
-            self._number,
-            fold_day(now),
-            rewrite=False,
-            taken=buffer,
-            revisit=revisit,
-            set_aside={},
-            given_up=frozenset(),
-            again=lambda erasures: Buffer(day),
-            store=self._store,
-            ladder=CLICKS,
-            capped=BREAKDOWN,
-            pause=lambda: None,
-            unreadable=lambda key, error: None,
-        ).write()
+        begun_flush(self._store, self._held, self._number, buffer, now, revisit).write()
         self.spent_s += time.process_time() - begun
 
     def close(self) -> int:

@@ -17,13 +17,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter, process_time
 
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
+from bench.micro.flushed import begun_flush
 from clickcurve.buckets.codec import encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, Row, add, next_due
 from clickcurve.buckets.weight import weight_of
 from ingest.buffer import Buffer
-from ingest.flush import Flush
 from query.lists.kind import LINK
 from query.lists.lists import Lists
 from query.parameters import parse_parameters
@@ -102,23 +101,7 @@ def _row(hits: dict[int, int]) -> Row:
 def flush(store: SqliteStore, held: Held, number: int, keys: list[str], now: int) -> None:
     buffer = Buffer(0)
     buffer.add_singles(now // MINUTE_S * MINUTE_S, keys, now * 1_000_000)
-    store.begin(held, number, number + 1, now)
-    Flush(
-        held=held,
-        number=number + 1,
-        fold_day=fold_day(now),
-        rewrite=False,
-        taken=buffer,
-        revisit=frozenset(),
-        set_aside={},
-        given_up=frozenset(),
-        again=lambda erased: buffer,
-        store=store,
-        ladder=CLICKS,
-        capped=BREAKDOWN,
-        pause=lambda: None,
-        unreadable=lambda key, error: None,
-    ).write()
+    begun_flush(store, held, number + 1, buffer, now).write()
 
 
 def ask(store: SqliteStore, question: str, now: int) -> tuple[float, float, int]:

@@ -19,12 +19,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from bench.micro.flushed import begun_flush
 from bench.said import Visitors
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
-from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from clickcurve.buckets.ladder import DAY_S
 from ingest.batch import Batch, decode_batch, encode_batch
 from ingest.buffer import Buffer
-from ingest.flush import Flush
 from ingest.hit import Moment
 from ingest.reading.body import Media, read_hits
 from ingest.reading.bots import bot_judge
@@ -95,23 +94,7 @@ def flushing(name: str, said: Sequence[str], reader: ProfileReader) -> Iterator[
             buffer = Buffer(DAY)
             for body in pieces:
                 buffer.add_batch(read(body, reader), number, visible=True)
-            store.begin(held, number - 1, number, NOW)
-            flush = Flush(
-                held,
-                number,
-                fold_day(NOW),
-                rewrite=False,
-                taken=buffer,
-                revisit=frozenset(),
-                set_aside={},
-                given_up=frozenset(),
-                again=lambda erasures: Buffer(DAY),
-                store=store,
-                ladder=CLICKS,
-                capped=BREAKDOWN,
-                pause=lambda: None,
-                unreadable=lambda key, error: None,
-            )
+            flush = begun_flush(store, held, number, buffer, NOW)
             begun = time.process_time()
             flush.write()
             times.append(time.process_time() - begun)

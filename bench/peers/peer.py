@@ -117,9 +117,3 @@ def rss_mb(pids: Sequence[int]) -> float:
     """Resident memory of these processes."""
     pages = (int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
     return sum(pages) * 4_096 / 1e6
-
-
-def spread_of(values: Sequence[float]) -> float:
-    """How far the rounds lay from their median, as a part of it."""
-    middle = sorted(values)[len(values) // 2]
-    return max(abs(value - middle) for value in values) / middle if middle else 0.0

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 
 from clickcurve.keys import group_key
@@ -21,9 +19,8 @@ from server.process.siblings import Siblings
 from server.process.unflushed import ALL_GROUPS, NUMBERS_MOST, UnflushedGroups
 from tests.conftest import Serve
 from tests.query.queried_nodes import QueriedNodes
-from tests.server.conftest import events, wait_until
 from tests.server.process.test_siblings import NOW, STEPS, Neighbour, said
-from tests.server.process.workers_kit import Connected, OneWorker, connected_to
+from tests.server.process.workers_kit import Connected, connected_to, three_workers
 
 BY_HITS, BY_NAME = (
     parse_parameters(parse_query(query, LINKS)) for query in (b"sort=hits&limit=3", b"sort=key&limit=3")
@@ -131,24 +128,10 @@ def test_a_worker_that_was_started_again_has_another_stamp(data: Path) -> None:
 # --- real workers ----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def connected() -> Iterator[Connected]:
-    with ExitStack() as closing:
-
-        def connect(server: object, count: int) -> list[OneWorker]:
-            several = [OneWorker(server) for _ in range(count)]  # type: ignore[arg-type]
-            for each in several:
-                closing.callback(each.client.close)
-            return several
-
-        yield connect
-
-
 def test_each_of_three_workers_answers_for_the_groups_of_all_before_any_flush(
     serve: Serve, connected: Connected, data: Path
 ) -> None:
-    server = serve("--workers", "3", "--flush-s", "3600", data=data)
-    wait_until(lambda: len(events(server, "listening")) == 3)
+    server = three_workers(serve, data, "--flush-s", "3600")
     clients = [connected_to(number, server, connected, data)[0].client for number in (1, 2, 3)]
     for number, client in enumerate(clients, 1):
         client.send({"key": "a", "count": number, "ref": f"r{number}.example", "groups": ["spring", f"of-{number}"]})

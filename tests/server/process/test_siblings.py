@@ -6,8 +6,7 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import httpx
@@ -31,7 +30,7 @@ from testing.server import RunningServer
 from tests.conftest import Serve
 from tests.query.queried_nodes import FakeOwner, QueriedNodes
 from tests.server.conftest import events, wait_until
-from tests.server.process.workers_kit import Connected, OneWorker, connected_to, pid_of
+from tests.server.process.workers_kit import Connected, connected_to, pid_of, three_workers
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
 KEY = link_key("k")
@@ -259,26 +258,6 @@ def test_a_path_longer_than_a_socket_may_have_is_no_hindrance(tmp_path: Path) ->
 
 
 # --- real workers ----------------------------------------------------------------------------------------------------
-
-
-def three_workers(serve: Serve, data: Path, *flags: str) -> RunningServer:
-    server = serve("--workers", "3", *flags, data=data)
-    wait_until(lambda: len(events(server, "listening")) == 3)
-    return server
-
-
-@pytest.fixture
-def connected() -> Iterator[Connected]:
-    """Makes so many connections to a server, and closes them at the end."""
-    with ExitStack() as closing:
-
-        def connect(server: RunningServer, count: int) -> list[OneWorker]:
-            several = [OneWorker(server) for _ in range(count)]
-            for each in several:
-                closing.callback(each.client.close)
-            return several
-
-        yield connect
 
 
 def test_totals_of_three_workers_never_go_down_and_have_each_answered_hit(

@@ -10,6 +10,8 @@ from typing import Any
 
 from testing.client import Clickcurve
 from testing.server import RunningServer
+from tests.conftest import Serve
+from tests.server.conftest import events, wait_until
 
 
 class OneWorker:
@@ -27,6 +29,12 @@ class OneWorker:
 
 
 Connected = Callable[[RunningServer, int], list[OneWorker]]
+
+
+def three_workers(serve: Serve, data: Path, *flags: str) -> RunningServer:
+    server = serve("--workers", "3", *flags, data=data)
+    wait_until(lambda: len(events(server, "listening")) == 3)
+    return server
 
 
 def pid_of(data: Path, number: int) -> int:
