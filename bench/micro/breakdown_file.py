@@ -104,7 +104,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         files = {width: YearFile(Path(folder) / f"{width}.db", DIMENSIONS[:width]) for width in WIDTHS}
         met: set[str] = set()
-        for now, bodies in days_of_hits(arguments.links, arguments.hits):
+        for now, bodies in days_of_hits(arguments.links, arguments.hits, arguments.every):
             for file in files.values():
                 file.live(bodies, now)
             met.update(hit["key"] for body in bodies for hit in json.loads(body))
