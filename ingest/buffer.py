@@ -8,9 +8,9 @@ flush has claimed, a link that is erased) is applied by the loop between two ste
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from sys import getsizeof
 
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
@@ -19,7 +19,7 @@ from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_
 from ingest.batch import Batch, Identified, SourceStep, Words, WordyBatch, WordyIdentified, decode_batch, keys_of
 from ingest.buffered_words import NOTHING_SAID, BufferedWords, Said, said_of
 from ingest.journal.segment_format import Frame
-from ingest.slot_counts import PAIR_BYTES, SlotCounts, minute_counts, of_key, sum_of_slots, summed
+from ingest.slot_counts import PAIR_BYTES, SlotCounts, drain, minute_counts, of_key, sum_of_slots
 
 ID_BYTES = 600  # what CPython takes of an id whose claim is not decided, with a hit; PAIR_BYTES for each key of it
 
@@ -211,14 +211,22 @@ class Buffer:
         erased = self.erased.get(link)
         return said if erased is None else said.plus(erased.said, -1)
 
-    def links(self) -> Counter[str]:
-        """Returns the links that were counted here, erased ones included, and their hits."""
-        return summed((self.openings, self.people.by_key(), self.bots.by_key()))
+    def links(self) -> Iterator[dict[str, int]]:
+        """Yields the links that were counted here, erased ones included, and their hits, as `SlotCounts.by_key`."""
+        return chain((dict.copy(self.openings),), self.people.by_key(), self.bots.by_key())
 
-    def groups(self) -> Counter[str]:
-        """Returns the groups that were counted here, and their hits."""
-        stored = summed((self.others.by_key(), self.other_bots.by_key()))
-        return Counter({name: count for key, count in stored.items() if (name := group_of(key)) is not None})
+    def groups(self) -> Iterator[dict[str, int]]:
+        """Yields the groups that were counted here, and their hits, in the same way."""
+        stored = chain(self.others.by_key(), self.other_bots.by_key())
+        for by_key in stored:
+            yield {name: count for key, count in by_key.items() if (name := group_of(key)) is not None}
+
+    def drain(self, pause: Callable[[], None]) -> None:
+        """Lets go of what the store has taken, in small steps with pauses."""
+        for counts in (self.people, self.bots, self.others, self.other_bots, self.words.links, self.words.groups):
+            counts.drain(pause)
+        drain(self.openings, pause)
+        drain(self.undecided, pause)
 
     def all_links(self) -> Delta:
         return Delta(self.people.all_links(), self.bots.all_links(), self.openings.total())

@@ -6,7 +6,7 @@ A visitor is counted, though only his being there is flushed: hits of an id that
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import getsizeof
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
 from clickcurve.buckets.ladder import DAY_S
 from ingest.batch import Words, WordyBatch, WordyIdentified
-from ingest.slot_counts import PAIR_BYTES, Slot, SlotCounts, of_key, sum_of_slots
+from ingest.slot_counts import PAIR_BYTES, Slot, SlotCounts, drain, of_key, sum_of_slots
 from ingest.words.profile import Profile
 
 # What CPython takes, measured as growth of a process.
@@ -85,6 +85,11 @@ class KeyedWords:
                 for visitor in visitors:
                     mine[day, visitor] = mine.get((day, visitor), 0) + sign
                 self._more_bytes += (len(mine) - before) * VISITOR_BYTES
+
+    def drain(self, pause: Callable[[], None]) -> None:
+        """Lets go of all, in small steps with pauses."""
+        self.counts.drain(pause)
+        drain(self.visitors, pause)
 
     def of(self, key: str) -> Said:
         return Said(self.counts.of(key), self.visitors.get(key, {}))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 
 from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
 from clickcurve.buckets.errors import JournalBehind
@@ -10,7 +12,6 @@ from clickcurve.buckets.row import Pending
 from ingest.buffer import Buffer, ErasedCounts, replay
 from ingest.journal.group_commit import Group
 from ingest.journal.journal import Journal
-from ingest.slot_counts import summed
 
 BUFFER_BYTES = 512 << 20  # what an owner's buffers may take; beyond it hits are answered 429
 
@@ -82,13 +83,12 @@ class Buffers:
             if (delta := each.delta_of_breakdown(key)).oldest() is not None
         ]
 
-    def links(self) -> dict[str, int]:
-        """Returns the links that were counted here, erased ones included, and their hits."""
-        return dict(summed(each.links() for each in self.all()))
+    def links(self) -> Iterator[dict[str, int]]:
+        """Yields the links that were counted here and their hits, a link several times, as `Buffer.links` does."""
+        return chain.from_iterable([each.links() for each in self.all()])
 
-    def groups(self) -> dict[str, int]:
-        """Returns the groups that were counted here, and their hits."""
-        return dict(summed(each.groups() for each in self.all()))
+    def groups(self) -> Iterator[dict[str, int]]:
+        return chain.from_iterable([each.groups() for each in self.all()])
 
     def behind(self) -> JournalBehind:
         """Returns the answer to hits while they are full."""

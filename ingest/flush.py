@@ -8,28 +8,25 @@ loop gets the processor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from threading import Lock
 
-from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, CappedLadder
+from clickcurve.buckets.breakdowns.breakdown import CappedLadder
 from clickcurve.buckets.breakdowns.parts import head_of_joined
 from clickcurve.buckets.errors import ClickcurveError, CountTooLarge, RowCorrupt
-from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.row import Delta
 from clickcurve.buckets.set_aside import AnyRow, decode_set_aside, encode_set_aside
 from clickcurve.keys import ALL_LINKS, SET_ASIDE, breakdown_of, counts_key, is_breakdown, link_key, link_of
 from ingest.buffer import Buffer
-from ingest.buffered_words import NO_DELTA, Said
-from ingest.flushed_rows import NOTHING, D, FlushedBreakdowns, FlushedCounts, FlushedRows, R
-from ingest.slot_counts import Slot, SlotCounts, SlotT
+from ingest.deltas import DeltasByKey
+from ingest.flushed_rows import D, FlushedBreakdowns, FlushedCounts, FlushedRows, R
 from storage.contract import Held, OwnRow, SavedRow, Source, Store
 
 # One transaction each, whose sync keeps those of single hits waiting: with 500 their p99 in a flush was 1.2 ms, so 1.0.
 ROWS_PER_SAVE = 2_000
 SLICE_S = 0.0002  # of work between two pauses: single POSTs wait for it
 LONGEST_PAUSE_S = 0.005
-ENTRIES_PER_PAUSE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +48,18 @@ class Flush:
     rewrite: bool
     taken: Buffer
     revisit: frozenset[str]
-    set_aside: dict[str, AnyRow]
     given_up: frozenset[str]
     again: Callable[[Mapping[str, int]], Buffer]
     store: Store
-    ladder: Ladder
     capped: CappedLadder  # of breakdowns
     pause: Callable[[], None]
     unreadable: Callable[[str, ClickcurveError], object]  # called for each row that is set aside
+    set_aside: dict[str, AnyRow] = field(default_factory=dict)
     counts: FlushedCounts = field(init=False)
     breakdowns: FlushedBreakdowns = field(init=False)
 
     def __post_init__(self) -> None:
-        counts = FlushedCounts(self.number, self.fold_day, self.rewrite, self.ladder)
+        counts = FlushedCounts(self.number, self.fold_day, self.rewrite, self.store.ladder())
         breakdowns = FlushedBreakdowns(self.number, self.fold_day, self.rewrite, self.capped)
         object.__setattr__(self, "counts", counts)
         object.__setattr__(self, "breakdowns", breakdowns)
@@ -74,16 +70,17 @@ class Flush:
         self.set_aside.update(kept or {})
         deltas = DeltasByKey.of(self.taken, self.pause)
         asked = {*self.revisit, *self.set_aside}
-        divided = {counts_key(key) for key in asked if is_breakdown(key)} | deltas.divided()
-        keys = {*map(counts_key, asked), *map(link_key, deltas.links()), *deltas.others, *deltas.other_bots}
+        divided = {counts_key(key) for key in asked if is_breakdown(key)}
+        of_all = [breakdown_of(ALL_LINKS)] if deltas.words or ALL_LINKS in divided else []
+        keys = chain.from_iterable(map(sorted, deltas.ranges({*map(counts_key, asked)}, self.pause)))
         written = 0
-        for some in _chunks(sorted(keys - {ALL_LINKS}), ROWS_PER_SAVE):
-            saved = self._apply(some, [breakdown_of(key) for key in some if key in divided], deltas)
+        while some := list(islice(keys, ROWS_PER_SAVE)):
+            of_some = [breakdown_of(key) for key in some if key in divided or deltas.is_divided(key)]
+            saved = self._apply(some, of_some, deltas)
             if saved:
                 self.store.save_own(self.held, self.number, saved, {})
             written += len(saved)
         # The row of all links goes last, in every flush: its mark says that all other rows have this flush too.
-        of_all = [breakdown_of(ALL_LINKS)] if deltas.words or ALL_LINKS in divided else []
         saved = self._apply([ALL_LINKS], of_all, deltas)
         if self.set_aside != (kept or {}) or (self.rewrite and kept is not None):
             row = SavedRow(encode_set_aside(self.set_aside), None)
@@ -111,10 +108,10 @@ class Flush:
             self.pause()
             row, stored, buffer = None, own.get(key), erased.get(counts_key(key)) if erased else None
             if is_breakdown(key):
-                words = deltas.words_delta(key) if buffer is None else buffer.delta_of_breakdown(key)
+                words = deltas.take_words(key) if buffer is None else buffer.delta_of_breakdown(key)
                 row = self._row(self.breakdowns, key, stored, words, void=buffer is not None)
             else:
-                delta = deltas.delta(key) if buffer is None else buffer.delta_of_row(key)
+                delta = deltas.take(key) if buffer is None else buffer.delta_of_row(key)
                 row = self._row(self.counts, key, stored, delta, void=buffer is not None)
             if row is not None:
                 saved[key] = row
@@ -205,80 +202,6 @@ def _is_behind(breakdown: bytes, erased_at: int) -> bool:
         return head_of_joined(breakdown).erased_at < erased_at
     except RowCorrupt:
         return True
-
-
-@dataclass(frozen=True, slots=True)
-class DeltasByKey:
-    """A taken buffer turned around: link -> minute -> count, and words by link; of other rows by stored key.
-
-    Made in small steps with pauses, so that no step keeps the event loop waiting.
-    """
-
-    buffer: Buffer
-    people: Mapping[str, Mapping[int, int]]
-    bots: Mapping[str, Mapping[int, int]]
-    others: Mapping[str, Mapping[int, int]]
-    other_bots: Mapping[str, Mapping[int, int]]
-    words: Mapping[str, Mapping[Slot, int]]
-    group_words: Mapping[str, Mapping[Slot, int]]
-
-    @classmethod
-    def of(cls, buffer: Buffer, pause: Callable[[], None]) -> DeltasByKey:
-        rows = (buffer.people, buffer.bots, buffer.others, buffer.other_bots)
-        people, bots, others, other_bots = (_by_key(each, pause) for each in rows)
-        words, group_words = (_by_key(each.counts, pause) for each in (buffer.words.links, buffer.words.groups))
-        return cls(buffer, people, bots, others, other_bots, words, group_words)
-
-    def divided(self) -> set[str]:
-        """Returns the stored keys of the rows of counts whose breakdowns the buffer adds to."""
-        return {*map(link_key, self.words), *self.group_words}
-
-    def links(self) -> set[str]:
-        return {*self.people, *self.bots, *self.buffer.openings, *self.buffer.erased}
-
-    def delta(self, key: str) -> Delta:
-        """Returns what the buffer adds to the row of this stored key; NOTHING if that is nothing."""
-        link = link_of(key)
-        if link is None:
-            some = key == ALL_LINKS or key in self.others or key in self.other_bots
-            return self.buffer.delta_of_row(key) if some else NOTHING
-        people, bots = self.people.get(link), self.bots.get(link)
-        if people is None and bots is None and link not in self.buffer.openings and link not in self.buffer.erased:
-            return NOTHING
-        return self.buffer.without_erased(link, people or NOTHING.people, bots or NOTHING.bots)
-
-    def words_delta(self, key: str) -> BreakdownDelta:
-        """Returns what the buffer adds to the breakdown of this stored key; NO_DELTA if that is nothing."""
-        counts = counts_key(key)
-        if counts == ALL_LINKS:
-            return self.buffer.words.delta_of_all()
-        link, words = link_of(counts), self.buffer.words
-        if link is None:
-            return words.delta(Said(self.group_words.get(counts, {}), words.groups.visitors.get(counts, {})))
-        if link not in self.words:
-            return NO_DELTA
-        said = Said(self.words[link], words.links.visitors.get(link, {}))
-        return words.delta(self.buffer.said_without_erased(link, said))
-
-
-def _by_key(counts: SlotCounts[SlotT], pause: Callable[[], None]) -> dict[str, dict[SlotT, int]]:
-    grouped: dict[str, dict[SlotT, int]] = {}
-    for piece in counts.pieces(ENTRIES_PER_PAUSE):
-        for key, slot, count in piece:
-            if not count:
-                continue  # taken back: another owner or flush has claimed its id
-            slots = grouped.get(key)
-            if slots is None:
-                grouped[key] = {slot: count}
-            else:
-                slots[slot] = slots.get(slot, 0) + count
-        pause()
-    return grouped
-
-
-def _chunks(keys: list[str], size: int) -> Iterator[list[str]]:
-    for start in range(0, len(keys), size):
-        yield keys[start : start + size]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CappedLadder, PendingBreakdown
@@ -175,12 +176,12 @@ class Owner:
         taken, last_flush = self._buffers.taken, self._journal.state.last_flush
         return 1 + (taken.flush if taken and taken.flush else max(last_flush, first_flush(self._holding().epoch)))
 
-    def buffered_links(self) -> dict[str, int]:
-        """Returns the links with hits that may not be in the store yet, and the most that these may be."""
-        return self._buffers.links() | dict.fromkeys(self._books.damaged_links(), MAX_COUNT)
+    def buffered_links(self) -> Iterator[dict[str, int]]:
+        """Yields links with hits that the store may lack yet, and parts of the most that these may be."""
+        return chain(self._buffers.links(), [dict.fromkeys(self._books.damaged_links(), MAX_COUNT)])
 
-    def buffered_groups(self) -> dict[str, int]:
-        """Returns the groups with hits that may not be in the store yet, and the most that these may be."""
+    def buffered_groups(self) -> Iterator[dict[str, int]]:
+        """Yields the same of groups."""
         return self._buffers.groups()
 
     def revisit(self, keys: Iterable[str]) -> None:
@@ -323,11 +324,9 @@ class Owner:
             rewrite=self._rewrite,
             taken=taken,
             revisit=revisit,
-            set_aside={},
             given_up=frozenset(self._given_up),
             again=partial(self._replay_taken, taken.refused),
             store=store,
-            ladder=store.ladder(),
             capped=self._capped,
             unreadable=self._unreadable,
             pause=pause if self._closed is None else lambda: None,
@@ -346,6 +345,7 @@ class Owner:
         self._books.completed(started, self._clock(), rows, taken.hits())
         self._given_up -= flush.given_up
         self._flushed(self.status)
+        await self._in_store_thread(lambda: taken.drain(pause))
 
     def _replay_taken(self, refused: set[str], erasures: Mapping[str, int]) -> Buffer:
         buffer = replay(self._journal.frames(self._record), erasures, self._late_before())

@@ -10,19 +10,23 @@ slot knows already cost nothing, to hold and to count.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from sys import getsizeof
 from typing import Generic, TypeVar
 
 from clickcurve.buckets.ladder import MINUTE_S
 
 Slot = tuple[int, ...]  # the start of an hour, and the number of a profile
+K = TypeVar("K")
+V = TypeVar("V")
 SlotT = TypeVar("SlotT", int, Slot)  # or the start of a minute
 # What CPython takes, beside the bytes of each key: measured as growth of a process, with the flush's copy.
 PAIR_BYTES = 100  # a key in a minute: its place in two tables
 KEY_BYTES = 320  # more for a key that the minute before did not know: its dict in the copy, and its stored key
 LATE_KEY_BYTES = 200  # more for a key that is kept with its late minutes
+
+ENTRIES_PER_PAUSE = 200
 
 
 class SlotCounts(Generic[SlotT]):
@@ -98,9 +102,21 @@ class SlotCounts(Generic[SlotT]):
             found[slot] = found.get(slot, 0) + count
         return {slot: count for slot, count in found.items() if count}
 
-    def by_key(self) -> Counter[str]:
-        """Returns the keys and their counts, all slots together."""
-        return summed((*self.slots.values(), {key: sum(slots.values()) for key, slots in self.late.items()}))
+    def by_key(self) -> Iterator[dict[str, int]]:
+        """Yields the keys of now and their counts in tables of the caller's own, a key in several.
+
+        It may be taken in steps: each slot is copied when its turn comes, 300,000 keys in some 6 ms.
+        """
+        slots = (dict.copy(by_key) for by_key in tuple(self.slots.values()))
+        rest = iter(dict.copy(self.late).items())
+        late = iter(lambda: {key: sum(of_key.values()) for key, of_key in islice(rest, ENTRIES_PER_PAUSE)}, {})
+        return chain(slots, late)
+
+    def drain(self, pause: Callable[[], None]) -> None:
+        """Lets go of all counts, in small steps with pauses."""
+        for by_key in self.slots.values():
+            drain(by_key, pause)
+        drain(self.late, pause)
 
     def all_links(self) -> dict[SlotT, int]:
         return {slot: count for slot, count in self.sums.items() if count}
@@ -122,12 +138,12 @@ class SlotCounts(Generic[SlotT]):
         yield piece
 
 
-def summed(several: Iterable[Mapping[str, int]]) -> Counter[str]:
-    """Returns the sum of counts of keys: the greatest first, since a Counter copies the first one in C."""
-    found: Counter[str] = Counter()
-    for counts in sorted(several, key=len, reverse=True):
-        found.update(counts)
-    return found
+def drain(table: dict[K, V], pause: Callable[[], None]) -> None:
+    """Empties a table in small steps with pauses: 300,000 keys at once hold Python's lock for 20 ms."""
+    while table:
+        for _ in range(min(len(table), ENTRIES_PER_PAUSE)):
+            table.popitem()
+        pause()
 
 
 def minute_counts() -> SlotCounts[int]:

@@ -121,7 +121,7 @@ async def _read_lines(store: Store, now: int, rounds: int) -> list[Line]:
 def _queries(store: Store, now: int) -> Queries:
     """What a server answers from, without a server."""
     reader = Reader(store.rows, lambda key: [], lambda keys: None, lambda: CLICKS)
-    links, groups = (Lists(kind, store, lambda key: [], dict, lambda: 0) for kind in (LINK, GROUP))
+    links, groups = (Lists(kind, store, lambda key: [], tuple, lambda: 0) for kind in (LINK, GROUP))
     return Queries(reader, links, groups, lambda: now)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
-from clickcurve.buckets.ladder import CLICKS, fold_day
+from clickcurve.buckets.ladder import fold_day
 from ingest.buffer import Buffer
 from ingest.flush import Flush
 from storage.contract import Held, Store
@@ -21,11 +21,9 @@ def begun_flush(
         rewrite=False,
         taken=taken,
         revisit=revisit,
-        set_aside={},
         given_up=frozenset(),
         again=lambda erasures: Buffer(taken.late_before),
         store=store,
-        ladder=CLICKS,
         capped=BREAKDOWN,
         pause=lambda: None,
         unreadable=lambda key, error: None,

@@ -74,7 +74,7 @@ def queries_over(data: bytes, now: int) -> Queries:
         return link
 
     reader = Reader(rows, lambda key: [], lambda keys: None, lambda: CLICKS)
-    links, groups = (Lists(kind, MemoryStore(CLICKS), lambda key: [], dict, lambda: 0) for kind in (LINK, GROUP))
+    links, groups = (Lists(kind, MemoryStore(CLICKS), lambda key: [], tuple, lambda: 0) for kind in (LINK, GROUP))
     return Queries(reader, links, groups, lambda: now)
 
 

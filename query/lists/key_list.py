@@ -8,24 +8,23 @@ read, as for one row, so that a key is never missed. Links that were erased and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
-from itertools import islice
+from itertools import chain
 from typing import TypeAlias
 
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import EMPTY, Pending, Row
 from query.lists.elsewhere import AskElsewhere, by_stored_key, nobody
 from query.lists.kind import Kind
+from query.lists.steps import Buffered, in_steps
 from query.parameters import Parameters
 from query.reader import HEAD, stored, unstored
 from query.total import lifetime
 from storage.contract import StoredLink
 
 InOrder: TypeAlias = Callable[[str, int], list[tuple[str, StoredLink]]]
-
-_SLICE = 10_000  # buffered keys that are looked at before the event loop has its turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class KeyList:
         kind: Kind,
         in_order: InOrder,
         pending: Callable[[str], Sequence[Pending]],
-        buffered: Callable[[], Iterable[str]],
+        buffered: Buffered,
         ladder: Callable[[], Ladder],
         elsewhere: AskElsewhere = nobody,
     ) -> None:
@@ -78,11 +77,10 @@ class KeyList:
     async def _first_pending(self, prefix: str, start: str, many: int) -> dict[str, Sequence[Pending]]:
         """Returns the pending hits of the first so many keys that have any."""
         others = {self._name(stored): held for stored, held in by_stored_key(await self._elsewhere()).items()}
-        keys = iter([*self._buffered(), *others])
+        keys = chain(chain.from_iterable(self._buffered()), others)
         first: list[str] = []
-        while some := list(islice(keys, _SLICE)):
+        async for some in in_steps(keys):
             first = nsmallest(many, {*first, *(key for key in some if key >= start and key.startswith(prefix))})
-            await asyncio.sleep(0)
         return {key: [*others.get(key, ()), *self._pending(self._kind.stored_of(key))] for key in first}
 
     def _name(self, stored: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from clickcurve.buckets.row import Pending
 from query.lists.elsewhere import AskElsewhere, nobody
 from query.lists.key_list import KeyList, KeyPage
 from query.lists.kind import GROUP, Kind
+from query.lists.steps import Buffered
 from query.lists.top import Top, TopLinks
 from query.parameters import BY_KEY, Parameters
 from storage.contract import Store, StoredLink
@@ -17,7 +18,7 @@ from storage.contract import Store, StoredLink
 class Lists:
     """Answers `GET /v1/links`, or `GET /v1/groups`.
 
-    pending is the owner's, of a stored key; buffered the names for which it has any, with the most that this can be;
+    pending is the owner's, of a stored key; buffered the names for which it has any, with parts of the most;
     flushes a number that rises whenever a flush is complete. elsewhere: asks other workers for what they hold of this
     kind.
     """
@@ -27,7 +28,7 @@ class Lists:
         kind: Kind,
         store: Store,
         pending: Callable[[str], Sequence[Pending]],
-        buffered: Callable[[], Mapping[str, int]],
+        buffered: Buffered,
         flushes: Callable[[], int],
         elsewhere: AskElsewhere = nobody,
     ) -> None:

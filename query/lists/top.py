@@ -28,6 +28,7 @@ from clickcurve.buckets.row import Delta, Pending, Row
 from clickcurve.buckets.weight import MOST
 from query.lists.elsewhere import AskElsewhere, Stamp, by_stored_key, nobody
 from query.lists.kind import Kind
+from query.lists.steps import Buffered, at_least, in_steps, summed_in_steps
 from query.parameters import Parameters, resolve_range
 from query.reader import HEAD, naming, stored
 from query.total import lifetime
@@ -43,7 +44,6 @@ _SPARE = 2_000  # links that are looked up beyond those asked for, and read as f
 _FURTHER = 20_000  # links that are looked up and read where these were not enough
 _RANKINGS = 8  # rankings kept
 _FRESH_S = 15  # other owners' flushes show after this long at the latest
-_SLICE = 5_000  # buffered keys that are looked at before the event loop has its turn
 _READS = 100  # links that are read before it has, or before the next look whether they are enough
 
 
@@ -115,8 +115,8 @@ class TopLinks:
     """Answers `GET /v1/links`, or the same of groups.
 
     walk, ranked, rows and ladder are the store's. pending is the owner's, of a stored key; buffered the names for which
-    it has any, with the most that this can be; flushes a number that rises whenever a flush is complete. elsewhere
-    asks other workers.
+    it has any, with parts of the most that this can be; flushes a number that rises whenever a flush is complete.
+    elsewhere asks other workers.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class TopLinks:
         ranked: Ranked | None,
         rows: Callable[[str], Awaitable[StoredLink]],
         pending: Callable[[str], Sequence[Pending]],
-        buffered: Callable[[], Mapping[str, int]],
+        buffered: Buffered,
         flushes: Callable[[], int],
         ladder: Callable[[], Ladder],
         elsewhere: AskElsewhere = nobody,
@@ -196,14 +196,15 @@ class TopLinks:
         stored = [(key, count) for key, (count, _) in islice(ranking.counts.items(), limit) if count]
         threshold = _threshold(stored, limit)
         pending: dict[str, Sequence[Pending]] = dict(others)
-        for at, (name, most) in enumerate(self._buffered().items()):
-            key = self._kind.stored_of(name)
-            known = ranking.counts.get(key)
-            may_be = key in others or (known[0] if known else ranking.others_most) + most >= threshold
-            if may_be and (several := self._pending(key)):
-                pending[key] = [*others.get(key, ()), *several]
-            if at % _SLICE == _SLICE - 1:
-                await asyncio.sleep(0)
+        most = await summed_in_steps(self._buffered())
+        lifted = await at_least(most, threshold - ranking.others_most)
+        async for known in in_steps(ranking.counts.items()):
+            named = ((self._name(key), count) for key, (count, _) in known)
+            lifted += [name for name, count in named if name in most and count + most[name] >= threshold]
+        async for keys in in_steps({*map(self._kind.stored_of, lifted), *others}, _READS):
+            for key in keys:
+                if several := self._pending(key):
+                    pending[key] = [*others.get(key, ()), *several]
         return pending
 
     async def _ranking(self, counter: _Counter, limit: int, stamps: frozenset[Stamp]) -> _Best:

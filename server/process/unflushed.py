@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Protocol
 
 import msgspec
@@ -30,7 +31,7 @@ class Asked(Protocol):
 
     async def erased_elsewhere(self, key: str) -> None: ...
 
-    def buffered_groups(self) -> Iterable[str]: ...
+    def buffered_groups(self) -> Iterable[Mapping[str, int]]: ...
 
     @property
     def flushes(self) -> int: ...
@@ -127,7 +128,7 @@ def answer_of(asked: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
 def _said(asked: Asked, key: str) -> Said:
     try:
         if key == ALL_GROUPS:
-            stored = map(group_key, asked.buffered_groups())
+            stored = {*map(group_key, chain.from_iterable(asked.buffered_groups()))}
             return UnflushedGroups(asked.flushes, {each: _numbered_parts(asked, each) for each in stored})
         if is_breakdown(key):
             return [_words_part(pending, flush) for pending, flush in asked.numbered_breakdowns(key)]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
 from clickcurve.buckets.row import Pending
 from ingest.owner import Owner
 from ingest.owner_status import OwnerStatus
-from ingest.slot_counts import summed
 from server.process.former_journals import FormerJournals
 
 
@@ -46,13 +46,13 @@ class Unstored:
         pending = ((owner, each) for owner in self._owners() for each in owner.pending_breakdowns(key))
         return [(each, each.flush() or owner.next_flush) for owner, each in pending]
 
-    def buffered_links(self) -> Mapping[str, int]:
-        """Returns the links with hits that may not be in the store yet, and the most that these may be."""
-        return summed(owner.buffered_links() for owner in self._owners())
+    def buffered_links(self) -> Iterator[dict[str, int]]:
+        """Yields links with hits that may not be in the store yet, as `Owner.buffered_links` does."""
+        return chain.from_iterable([owner.buffered_links() for owner in self._owners()])
 
-    def buffered_groups(self) -> Mapping[str, int]:
-        """Returns the groups with hits that may not be in the store yet, and the most that these may be."""
-        return summed(owner.buffered_groups() for owner in self._owners())
+    def buffered_groups(self) -> Iterator[dict[str, int]]:
+        """Yields the same of groups."""
+        return chain.from_iterable([owner.buffered_groups() for owner in self._owners()])
 
     @property
     def flushes(self) -> int:

@@ -84,6 +84,6 @@ def test_a_link_that_was_not_hit_here_leaves_nothing_when_it_is_erased_elsewhere
     async def steps(store: MemoryStore, first: OwnerProcess, second: OwnerProcess) -> None:
         await second.owner.claim()
         await second.owner.erased_elsewhere("k")
-        assert second.owner.buffered_links() == {}
+        assert not any(second.owner.buffered_links())
 
     play(tmp_path, steps)

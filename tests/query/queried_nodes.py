@@ -90,10 +90,10 @@ class FakeOwner:
         buffers = [self._buffer] if self._taken is None else [self._taken, self._buffer]
         return [Pending(self.number, partial(getattr, b, "flush"), b.delta(key)) for b in buffers if b.has(key)]
 
-    def buffered(self, kind: Kind) -> dict[str, int]:
+    def buffered(self, kind: Kind) -> list[dict[str, int]]:
         keys = self._buffer.keys() | (self._taken.keys() if self._taken else set())
         names = {name: self.pending(key) for key in keys if (name := kind.name_of(key)) is not None}
-        return {name: sum(_most(each.delta) for each in several) for name, several in names.items()}
+        return [{name: _most(each.delta)} for name, several in names.items() for each in several]
 
     def revisit(self, keys: Iterable[str]) -> None:
         self.revisits.update(keys)

@@ -176,8 +176,9 @@ def test_what_happens_during_a_walk_is_not_forgotten(what: str) -> None:
     assert run(nodes.links.top.top(Parameters(), NOW)).links == expected
 
 
-def test_a_flush_while_the_pending_hits_are_gathered_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(top, "_SLICE", 1)
+@pytest.mark.parametrize("turns", range(1, 12))
+def test_a_flush_while_the_pending_hits_are_gathered_loses_none(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(top, "_READS", 1)
     nodes = QueriedNodes(now=NOW)
     for key in "abc":
         nodes.hit(key, NOW)
@@ -188,8 +189,8 @@ def test_a_flush_while_the_pending_hits_are_gathered_loses_none(monkeypatch: pyt
         nodes.hit("a", NOW)
         nodes.hit("b", NOW)
         asking = asyncio.create_task(nodes.links.top.top(Parameters(), NOW))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        for _ in range(turns):
+            await asyncio.sleep(0)
         nodes.flush()
         return await asking
 

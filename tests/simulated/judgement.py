@@ -70,7 +70,7 @@ async def _flush_all(simulation: Simulation) -> None:
         for process in processes:
             if process is not None:
                 await _finish(simulation, process)
-        if all(process and not process.fenced and not process.owner.buffered_links() for process in processes):
+        if all(process and not process.fenced and not any(process.owner.buffered_links()) for process in processes):
             return
     raise Wrong(f"not everything could be flushed in {ROUNDS} rounds")
 

@@ -199,7 +199,7 @@ class WordyNodes:
         mine = self.owners[0]
         self.reader = BreakdownReader(self.store.rows, mine.pending, mine.pending_breakdowns, self.store.ladder, capped)
         self.breakdowns = BreakdownQueries(self.reader, tuple(since), since.__getitem__, lambda: self.now + 0.5)
-        links, groups = (Lists(kind, self.store, mine.pending, dict, lambda: mine.flushes) for kind in (LINK, GROUP))
+        links, groups = (Lists(kind, self.store, mine.pending, tuple, lambda: mine.flushes) for kind in (LINK, GROUP))
         reader = Reader(self.store.rows, mine.pending, lambda keys: None, self.store.ladder)
         self.queries = Queries(reader, links, groups, lambda: self.now + 0.5)
 

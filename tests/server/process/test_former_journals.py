@@ -78,7 +78,7 @@ def test_hits_of_a_former_journal_show_until_they_are_in_the_store(tmp_path: Pat
             await former.visit()
         await hit(own, 1)
         seen.append(await total())
-        assert (unstored.status.buffered_hits, unstored.buffered_links()) == (6, {"a": 6})
+        assert (unstored.status.buffered_hits, [*filter(None, unstored.buffered_links())]) == (6, [{"a": 1}, {"a": 5}])
         store.up = True
         before = unstored.flushes
         await former.visit()

@@ -60,7 +60,7 @@ class Neighbour:
     async def erased_elsewhere(self, key: str) -> None:
         self.erased.append(key)
 
-    def buffered_groups(self) -> dict[str, int]:
+    def buffered_groups(self) -> list[dict[str, int]]:
         return self.owner.buffered(GROUP)
 
     @property

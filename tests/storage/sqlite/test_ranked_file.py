@@ -45,7 +45,7 @@ def make_former(path: Path) -> None:
 
 
 async def asked(store: SqliteStore) -> list[tuple[str, int]]:
-    links = Lists(LINK, store, lambda key: [], dict, lambda: 0)
+    links = Lists(LINK, store, lambda key: [], tuple, lambda: 0)
     return (await links.top.top(Parameters(limit=3), NOON)).links
 
 

@@ -1,0 +1,111 @@
+"""What a taken buffer adds to each row: the buffer turned around, by key instead of by minute.
+
+All is done in small steps with pauses, and what a flush has asked for is let go: one sort, or freeing, of 300,000 keys
+holds Python's lock for 15 to 150 ms, in which no request is answered.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
+from clickcurve.buckets.row import Delta
+from clickcurve.keys import ALL_LINKS, counts_key, link_key, link_of
+from ingest.buffer import Buffer
+from ingest.buffered_words import NO_DELTA, Said
+from ingest.flushed_rows import NOTHING
+from ingest.slot_counts import ENTRIES_PER_PAUSE, Slot, SlotCounts, SlotT
+
+KEYS_PER_RANGE = 500  # sorted at once: in 0.1 ms
+SAMPLES_PER_RANGE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class DeltasByKey:
+    """A taken buffer turned around: link -> minute -> count, and words by link; of other rows by stored key."""
+
+    buffer: Buffer
+    people: dict[str, dict[int, int]]
+    bots: dict[str, dict[int, int]]
+    others: dict[str, dict[int, int]]
+    other_bots: dict[str, dict[int, int]]
+    words: dict[str, dict[Slot, int]]
+    group_words: dict[str, dict[Slot, int]]
+
+    @classmethod
+    def of(cls, buffer: Buffer, pause: Callable[[], None]) -> DeltasByKey:
+        rows = (buffer.people, buffer.bots, buffer.others, buffer.other_bots)
+        people, bots, others, other_bots = (_by_key(each, pause) for each in rows)
+        words, group_words = (_by_key(each.counts, pause) for each in (buffer.words.links, buffer.words.groups))
+        return cls(buffer, people, bots, others, other_bots, words, group_words)
+
+    def ranges(self, more: Collection[str], pause: Callable[[], None]) -> list[set[str]]:
+        """Returns the stored keys of all rows of counts but that of all links, and `more`, parted into small ranges.
+
+        All keys of a range come before those of the next.
+        """
+        links = (self.people, self.bots, self.buffer.openings, tuple(self.buffer.erased))
+        others = (self.others, self.other_bots, more)
+        edges = _parting_keys((*links, *others))
+        ranges: list[set[str]] = [set() for _ in range(len(edges) + 1)]
+        for keys in (*(map(link_key, each) for each in links), *others):
+            rest = iter(keys)
+            while some := list(islice(rest, ENTRIES_PER_PAUSE)):
+                for key in some:
+                    ranges[bisect_right(edges, key)].add(key)
+                pause()
+        ranges[bisect_right(edges, ALL_LINKS)].discard(ALL_LINKS)
+        return ranges
+
+    def is_divided(self, key: str) -> bool:
+        """Tells whether the buffer adds to the breakdown beside the row of counts of this stored key."""
+        return link_of(key) in self.words or key in self.group_words
+
+    def take(self, key: str) -> Delta:
+        """Lets go of what the buffer adds to the row of this stored key, and returns it; or NOTHING."""
+        link = link_of(key)
+        if link is None:
+            some = key == ALL_LINKS or key in self.others or key in self.other_bots
+            return self.buffer.delta_of_row(key) if some else NOTHING
+        people, bots = self.people.pop(link, None), self.bots.pop(link, None)
+        if people is None and bots is None and link not in self.buffer.openings and link not in self.buffer.erased:
+            return NOTHING
+        return self.buffer.without_erased(link, people or NOTHING.people, bots or NOTHING.bots)
+
+    def take_words(self, key: str) -> BreakdownDelta:
+        """Returns what the buffer adds to the breakdown of this stored key, as `take` does; or NO_DELTA."""
+        counts = counts_key(key)
+        if counts == ALL_LINKS:
+            return self.buffer.words.delta_of_all()
+        link, words = link_of(counts), self.buffer.words
+        if link is None:
+            return words.delta(Said(self.group_words.get(counts, {}), words.groups.visitors.get(counts, {})))
+        said = self.words.pop(link, None)
+        if said is None:
+            return NO_DELTA
+        return words.delta(self.buffer.said_without_erased(link, Said(said, words.links.visitors.get(link, {}))))
+
+
+def _by_key(counts: SlotCounts[SlotT], pause: Callable[[], None]) -> dict[str, dict[SlotT, int]]:
+    grouped: dict[str, dict[SlotT, int]] = {}
+    for piece in counts.pieces(ENTRIES_PER_PAUSE):
+        for key, slot, count in piece:
+            if not count:
+                continue  # taken back: another owner or flush has claimed its id
+            slots = grouped.get(key)
+            if slots is None:
+                grouped[key] = {slot: count}
+            else:
+                slots[slot] = slots.get(slot, 0) + count
+        pause()
+    return grouped
+
+
+def _parting_keys(several: Iterable[Collection[str]]) -> list[str]:
+    """Returns what parts these keys into ranges of about KEYS_PER_RANGE, by a sample of them."""
+    step = KEYS_PER_RANGE // SAMPLES_PER_RANGE
+    sample = sorted(chain.from_iterable(islice(keys, 0, None, step) for keys in several))
+    return sample[SAMPLES_PER_RANGE::SAMPLES_PER_RANGE]
