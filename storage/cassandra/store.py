@@ -17,10 +17,6 @@ from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown
 from storage.cassandra.cql import Cql
-from storage.cassandra.day_index import DayIndex, not_listed
-from storage.cassandra.erasures import Erasures
-from storage.cassandra.ids import REPLAY_US, IdsTable
-from storage.cassandra.owners import OwnersTable
 from storage.cassandra.partitions import (
     as_they_are,
     breakdowns_in,
@@ -34,7 +30,6 @@ from storage.cassandra.partitions import (
     writes_of,
 )
 from storage.cassandra.row_cache import CachedRow, RowCache
-from storage.cassandra.sources import SourcesTable
 from storage.cassandra.statements import (
     DROP_NOTE,
     KEYS,
@@ -52,6 +47,11 @@ from storage.cassandra.statements import (
     WALK_FIRST,
     WALK_FROM,
 )
+from storage.cassandra.tables.day_index import DayIndex, not_listed
+from storage.cassandra.tables.erasures import Erasures
+from storage.cassandra.tables.ids import REPLAY_US, IdsTable
+from storage.cassandra.tables.owners import OwnersTable
+from storage.cassandra.tables.sources import SourcesTable
 from storage.contract import Held, OwnerRecord, OwnRow, SavedRow, Source, StoredLink
 from storage.unranked import UnrankedStore, UnrankedView
 

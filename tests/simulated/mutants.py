@@ -20,10 +20,11 @@ from ingest import claim, claim_table, flush, flushed_rows, owner
 from ingest.claim_table import Claimant, Relation
 from ingest.journal.journal import Identity
 from query.reader import Reader
-from storage.cassandra import ids, store
-from storage.cassandra.erasures import Erasures
-from storage.cassandra.ids import MARGIN_US, REPLAY_US, Claim, IdsTable
+from storage.cassandra import store
 from storage.cassandra.store import CassandraStore
+from storage.cassandra.tables import ids
+from storage.cassandra.tables.erasures import Erasures
+from storage.cassandra.tables.ids import MARGIN_US, REPLAY_US, Claim, IdsTable
 from tests.simulated import cluster, simulation
 from tests.simulated.cells import Cell, Partition, Partitions, absorb
 from tests.simulated.cluster import ROWS, Answer, Cluster, Exchange, Faults

@@ -10,9 +10,9 @@ import pytest
 from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
 from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
 from storage.cassandra.cql import Rows, Statement, StatementKind
-from storage.cassandra.day_index import DAYS_BY_TOUCHED
 from storage.cassandra.statements import ADD_ERASURE, DUE_DAYS, NOW_MS, SAVE
 from storage.cassandra.store import CassandraStore, pinned_stamp
+from storage.cassandra.tables.day_index import DAYS_BY_TOUCHED
 from storage.contract import CLOSED, Held, OwnRow, SavedRow, StoredLink, StoredRow
 from tests.storage.cassandra.cassandra_kit import Fault, Faulty, Keyspace
 from tests.storage.stores import due, in_flush, record, rows, saved, walked
