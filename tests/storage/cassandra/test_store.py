@@ -216,7 +216,10 @@ def test_a_number_that_was_away_brings_no_old_rows_along(store: CassandraStore, 
     assert store.load_own(1, ["a"]) == {"a": OwnRow(b"theirs", 0)}
 
 
-def test_who_was_fenced_forgets_the_rows(store: CassandraStore, faulty: Faulty) -> None:
+def test_who_was_fenced_forgets_the_rows(
+    store: CassandraStore, faulty: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.cassandra.store.ROWS_PER_FENCE", 1)
     held = in_flush(store)
     store.load_own(1, ["a"])
     store.save_own(held, 1, saved("a", data=b"ours"), {})
