@@ -45,7 +45,7 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "jinja2": (r"dashboard/page/templates\.py",),
     "PIL": (r"dashboard/pictures/png\.py",),
     "cassandra": (r"storage/cassandra/(session|nodes)\.py",),
-    "redis": (r"clickcurve/limiter/backends/redis(_address)?\.py",),
+    "redis": (r"clickcurve/limiter/backends/redis(_address|_socket)?\.py",),
 }
 CLOCK = "server/clock.py"
 # Where users of the library meet it: there a clock may be the default of a parameter, and nothing else.

@@ -155,7 +155,7 @@ class Session:
         return prepared
 
     def _prepare_text(self, text: str) -> PreparedStatement:
-        """Has a node prepare a statement: the next one if the first does not answer."""
+        """Prepares a statement at a node, at the next one if that does not answer."""
         for attempt in range(1, PREPARE_ATTEMPTS + 1):
             try:
                 return self._session.prepare(text)
