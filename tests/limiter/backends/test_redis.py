@@ -86,14 +86,6 @@ def test_a_server_that_has_lost_the_scripts_gets_them_again_and_counts_once(serv
         assert limiter.hit("e", BEN).remaining == expected
 
 
-@pytest.mark.parametrize("strategy", ["tiered", "fixed", "token_bucket"])
-def test_numbers_that_are_signs_of_a_format_are_numbers(redis: Place, strategy: str) -> None:
-    """What a rule says is a part of the bytes that are filled in for each hit: 37 is a %, and 9,509 two of them."""
-    limiter = redis.limiter({"e": {"by": "ip", "rates": "37/37s, 9509/9509s", "strategy": strategy}})
-    assert hits(limiter, 38, T) == [True] * 37 + [False]
-    assert limiter.peek("e", {"ip": "%d%b"}, now=T).remaining == 37
-
-
 def test_a_long_history_answers_as_memory_does(redis: Place, server: Served) -> None:
     """Of a series of more than some 500 buckets only those are read that matter; it is cut when half of it is over."""
     random = Random("a long history")
