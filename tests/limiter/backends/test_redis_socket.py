@@ -1,4 +1,4 @@
-"""How Redis is asked, and its answers are read: whole, in pieces, of both protocols; what is leaned on of its library."""
+"""How Redis is asked, and how its answers are read: whole, in pieces, of both protocols; what the library must have."""
 
 from __future__ import annotations
 
