@@ -57,7 +57,7 @@ class PlainHitWithMore(PlainHit, forbid_unknown_fields=False, gc=False, eq=False
 
 
 # Hits with words in a step. A new agent takes 50 us; a thousand hits of a real log have some tens of those.
-WORDY_VALUES = 64
+WORDY_VALUES = 256
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
