@@ -113,14 +113,15 @@ def read_one(body: bytes) -> PlainHit | FullHit | None:
         return _PLAIN.decode(body)
     except UNREADABLE:
         pass
-    try:
-        return _FULL.decode(body)
-    except UNREADABLE:
-        pass
-    try:
-        return _PLAIN_WITH_MORE.decode(body)
-    except UNREADABLE:
-        pass
+    if b'"ref"' not in body and b'"ip"' not in body:  # with one of these the next two can only fail, for 0.5 us each
+        try:
+            return _FULL.decode(body)
+        except UNREADABLE:
+            pass
+        try:
+            return _PLAIN_WITH_MORE.decode(body)
+        except UNREADABLE:
+            pass
     try:
         return _WORDY.decode(body)
     except UNREADABLE:

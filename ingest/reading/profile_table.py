@@ -50,7 +50,12 @@ class SaidSums:
 
     def add_profile(self, hour: int, key: str, profile: Profile, count: int) -> None:
         """Adds hits of one hour that say the same of one key."""
-        self.hours[hour].extend([key], [self.profiles.number(profile)], () if count == 1 else [count])
+        words, number = self.hours[hour], self.profiles.number(profile)
+        if count == 1 and not words.counts:
+            words.keys.append(key)
+            words.profiles.append(number)
+        else:
+            words.extend([key], [number], [count])
 
     def add_rows(
         self, keys: Sequence[str], times: Sequence[int], rows: Iterable[ProfileRow], counts: Sequence[int]
@@ -136,16 +141,28 @@ def _day_start(t: int) -> int:
 
 def batch_of(hit: Hit) -> Batch:
     """Returns the batch of a request that is one hit."""
-    people, bots = _counts_of(hit)
-    if hit.profile is not None or hit.groups:
-        said = SaidSums()
-        if hit.id is not None:
-            return made_batch({}, {}, said, None, [hit])
-        said.add(hit)
-        return made_batch(people, bots, said, None, ())
-    if hit.id is None:
+    return batch_of_hits([hit]) if hit.id is None else made_batch({}, {}, SaidSums(), None, [hit])
+
+
+def batch_of_hits(hits: Iterable[Hit]) -> Batch:
+    """Returns the batch of some hits without ids."""
+    people: Counts = {}
+    bots: Counts = {}
+    wordy = []
+    for hit in hits:
+        counts = bots if hit.bot else people
+        cell = counts.get(hit.minute)
+        if cell is None:
+            cell = counts[hit.minute] = {}
+        cell[hit.key] = cell.get(hit.key, 0) + hit.count
+        if hit.profile is not None or hit.groups:
+            wordy.append(hit)
+    if not wordy:
         return Batch(people, bots, [], {}, None)
-    return Batch({}, {}, [Identified(hit.id, people, bots)], {}, None)
+    said = SaidSums()
+    for hit in wordy:
+        said.add(hit)
+    return made_batch(people, bots, said, None, ())
 
 
 def made_batch(people: Counts, bots: Counts, said: SaidSums, name: str | None, with_id: Iterable[Hit]) -> Batch:
