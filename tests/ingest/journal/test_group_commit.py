@@ -13,7 +13,7 @@ import pytest
 
 from ingest.batch import Batch, WordyBatch, decode_batch
 from ingest.hit import Hit
-from ingest.journal.group_commit import GroupCommit
+from ingest.journal.group_commit import GroupCommit, SingleHit
 from ingest.words.profile import Profile
 
 
@@ -97,6 +97,7 @@ def test_single_hits_that_say_something_are_one_batch_of_their_group() -> None:
     """So they are summed, written and counted once: as a batch of its own each took twice the time."""
     said = [Profile(("ref",), (host,)) for host in ("a.example", "b.example", "a.example")]
     hits = [Hit("launch", 60, 1, None, False, None, profile) for profile in said]
+    sent: list[SingleHit] = [*hits, "other", Hit("b", 120, 1, None, bot=True)]
     counted: list[Batch] = []
 
     async def story() -> None:
@@ -109,7 +110,7 @@ def test_single_hits_that_say_something_are_one_batch_of_their_group() -> None:
                 lambda group, *_: counted.extend(batch for batch, _, _ in group.batches),
                 thread,
             )
-            waiting = [commits.add_single(hit) for hit in (*hits, "other", Hit("b", 120, 1, None, bot=True))]
+            waiting = [commits.add_single(hit) for hit in sent]
             await asyncio.wait_for(asyncio.gather(*waiting), 5.0)
             ((singles, payload),) = journal.groups
             assert decode_batch(singles) == (0, ["other"])
