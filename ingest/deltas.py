@@ -15,9 +15,8 @@ from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, counts_key, link_key, link_of
 from ingest.buffer import Buffer
-from ingest.buffered_words import NO_DELTA, Said
 from ingest.flushed_rows import NOTHING
-from ingest.slot_counts import ENTRIES_PER_PAUSE, Slot, SlotCounts, SlotT
+from ingest.slot_counts import ENTRIES_PER_PAUSE, MinuteCounts
 
 KEYS_PER_RANGE = 500  # sorted at once: in 0.1 ms
 SAMPLES_PER_RANGE = 8
@@ -25,22 +24,19 @@ SAMPLES_PER_RANGE = 8
 
 @dataclass(frozen=True, slots=True)
 class DeltasByKey:
-    """A taken buffer turned around: link -> minute -> count, and words by link; of other rows by stored key."""
+    """A taken buffer turned around: link -> minute -> count; of other rows by stored key. Words are kept by key."""
 
     buffer: Buffer
     people: dict[str, dict[int, int]]
     bots: dict[str, dict[int, int]]
     others: dict[str, dict[int, int]]
     other_bots: dict[str, dict[int, int]]
-    words: dict[str, dict[Slot, int]]
-    group_words: dict[str, dict[Slot, int]]
 
     @classmethod
     def of(cls, buffer: Buffer, pause: Callable[[], None]) -> DeltasByKey:
         rows = (buffer.people, buffer.bots, buffer.others, buffer.other_bots)
         people, bots, others, other_bots = (_by_key(each, pause) for each in rows)
-        words, group_words = (_by_key(each.counts, pause) for each in (buffer.words.links, buffer.words.groups))
-        return cls(buffer, people, bots, others, other_bots, words, group_words)
+        return cls(buffer, people, bots, others, other_bots)
 
     def ranges(self, more: Collection[str], pause: Callable[[], None]) -> list[set[str]]:
         """Returns the stored keys of all rows of counts but that of all links, and `more`, parted into small ranges.
@@ -62,7 +58,14 @@ class DeltasByKey:
 
     def is_divided(self, key: str) -> bool:
         """Tells whether the buffer adds to the breakdown beside the row of counts of this stored key."""
-        return link_of(key) in self.words or key in self.group_words
+        link, words = link_of(key), self.buffer.words
+        counts = words.groups.counts.get(key) if link is None else words.links.counts.get(link)
+        return counts is not None and any(counts.values())
+
+    def any_words(self) -> bool:
+        """Tells whether the buffer adds to any breakdown."""
+        words = self.buffer.words
+        return any(any(counts.values()) for kind in (words.links, words.groups) for counts in kind.counts.values())
 
     def take(self, key: str) -> Delta:
         """Lets go of what the buffer adds to the row of this stored key, and returns it; or NOTHING."""
@@ -75,22 +78,19 @@ class DeltasByKey:
             return NOTHING
         return self.buffer.without_erased(link, people or NOTHING.people, bots or NOTHING.bots)
 
-    def take_words(self, key: str) -> BreakdownDelta:
-        """Returns what the buffer adds to the breakdown of this stored key, as `take` does; or NO_DELTA."""
+    def words_delta(self, key: str) -> BreakdownDelta:
+        """Returns what the buffer adds to the breakdown of this stored key; NO_DELTA if that is nothing."""
         counts = counts_key(key)
         if counts == ALL_LINKS:
             return self.buffer.words.delta_of_all()
         link, words = link_of(counts), self.buffer.words
         if link is None:
-            return words.delta(Said(self.group_words.get(counts, {}), words.groups.visitors.get(counts, {})))
-        said = self.words.pop(link, None)
-        if said is None:
-            return NO_DELTA
-        return words.delta(self.buffer.said_without_erased(link, Said(said, words.links.visitors.get(link, {}))))
+            return words.delta(words.of_group(counts))
+        return words.delta(self.buffer.said_without_erased(link, words.of(link)))
 
 
-def _by_key(counts: SlotCounts[SlotT], pause: Callable[[], None]) -> dict[str, dict[SlotT, int]]:
-    grouped: dict[str, dict[SlotT, int]] = {}
+def _by_key(counts: MinuteCounts, pause: Callable[[], None]) -> dict[str, dict[int, int]]:
+    grouped: dict[str, dict[int, int]] = {}
     for piece in counts.pieces(ENTRIES_PER_PAUSE):
         for key, slot, count in piece:
             if not count:

@@ -74,7 +74,7 @@ class Flush:
         deltas = DeltasByKey.of(self.taken, self.pause)
         asked = {*self.revisit, *self.set_aside}
         divided = {counts_key(key) for key in asked if is_breakdown(key)}
-        of_all = [breakdown_of(ALL_LINKS)] if deltas.words or ALL_LINKS in divided else []
+        of_all = [breakdown_of(ALL_LINKS)] if deltas.any_words() or ALL_LINKS in divided else []
         keys = chain.from_iterable(map(sorted, deltas.ranges({*map(counts_key, asked)}, self.pause)))
         written = 0
         saved: dict[str, SavedRow] = {}
@@ -119,7 +119,7 @@ class Flush:
             self.pause()
             row, stored, buffer = None, own.get(key), erased.get(counts_key(key)) if erased else None
             if is_breakdown(key):
-                words = deltas.take_words(key) if buffer is None else buffer.delta_of_breakdown(key)
+                words = deltas.words_delta(key) if buffer is None else buffer.delta_of_breakdown(key)
                 row = self._row(self.breakdowns, key, stored, words, void=buffer is not None)
             else:
                 delta = deltas.take(key) if buffer is None else buffer.delta_of_row(key)
