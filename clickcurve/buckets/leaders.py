@@ -88,7 +88,7 @@ class Bars:
         width = _ALWAYS if since is None else newest - since // DAY_S + 1
         found = []
         for wanted, part in ((people, _PEOPLE), (bots, _BOTS)):
-            number = next(at for at in range(part.start, part.stop) if DAYS[at] >= width or DAYS[at] == _ALWAYS)
+            number = next(at for at in range(part.start, part.stop) if DAYS[at] >= width)
             found += [min((bars[number] for bars in asked), key=_order, default=NOBODY)] if wanted else []
         return together(found)
 
@@ -159,13 +159,13 @@ def _order(place: Place) -> tuple[int, str]:
 
 
 def together(places: Sequence[Place]) -> Place:
-    """Returns the place that no sum comes before, of rows that each come after one of these places or at it."""
+    """Returns the place that no sum of rows comes before, each of which comes before none of these places."""
     some = [place for place in places if place[0]]
     return some[0] if len(some) == 1 else (sum(most for most, _ in some), "")
 
 
 def _all_higher(bars: Sequence[Place] | None, others: Sequence[Place]) -> tuple[Place, ...]:
-    """Returns the higher of each two bars, and none of a series above that of a wider window, so that few are tried."""
+    """Returns the higher of each two bars. None is above that of a wider window, so that few are tried."""
     raised = [_higher(bar, other) for bar, other in zip(bars or _OPEN, others, strict=True)]
     return (*accumulate(raised[_PEOPLE], _higher), *accumulate(raised[_BOTS], _higher))
 

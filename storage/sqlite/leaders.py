@@ -9,7 +9,7 @@ from functools import lru_cache
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.buckets.leaders import DAYS, KEPT, NOBODY, ROOM, Bars, Place
-from clickcurve.buckets.weight import Weight
+from clickcurve.buckets.weight import MOST, Weight
 from clickcurve.keys import link_of
 from storage.contract import SavedRow
 from storage.sqlite.file import UNRANKED_AFTER, WEIGHT, is_ranked
@@ -30,11 +30,11 @@ def weights_of(db: sqlite3.Connection, keys: Sequence[str]) -> dict[tuple[str, i
     return {(key, owner): tuple(weight) for key, owner, *weight in each_of(db, _OF_KEYS, keys)}
 
 
-def bars_of(db: sqlite3.Connection, owner: int) -> Bars:
+def owner_bars(db: sqlite3.Connection, owner: int) -> Bars:
     """Returns the bars of an owner. Raises RowCorrupt if they cannot be read."""
     (data,) = db.execute("SELECT bars FROM bars WHERE owner = ?", (owner,)).fetchone() or (None,)
     try:
-        return Bars() if data is None else _read(data)
+        return Bars() if data is None else _unpacked(data)
     except ValueError as error:
         raise RowCorrupt(f"the bars of owner {owner} cannot be read: {error}") from error
 
@@ -42,13 +42,13 @@ def bars_of(db: sqlite3.Connection, owner: int) -> Bars:
 def bars_to_pass(db: sqlite3.Connection, owner: int) -> Bars:
     """Returns the bars of an owner; open ones if they cannot be read: then all rows that are saved become leaders."""
     try:
-        return bars_of(db, owner)
+        return owner_bars(db, owner)
     except RowCorrupt:
         return Bars()
 
 
 @lru_cache(maxsize=8)
-def _read(data: bytes) -> Bars:
+def _unpacked(data: bytes) -> Bars:
     return Bars.of_bytes(data)
 
 
@@ -70,22 +70,22 @@ def save_leaders(db: sqlite3.Connection, owner: int, rows: Mapping[str, SavedRow
 
 
 def _thin_out(db: sqlite3.Connection, owner: int) -> None:
-    """Keeps the greatest leaders of each number, as far as a range may ask for them by it, and raises the bars."""
+    """Keeps of each number the greatest leaders that a range may ask for, and raises the bars."""
     try:
-        bars = bars_of(db, owner)
+        bars = owner_bars(db, owner)
     except RowCorrupt:
         bars = Bars()
         db.execute("REPLACE INTO meta VALUES (?, '')", (UNRANKED_AFTER,))  # what they were is read from the rows
     newest = newest_day(db, bars, owner)
     reached = [max(-DAY_S, (newest - days + 1) * DAY_S) for days in DAYS]
-    floors = [_floor(db, owner, number, since) for number, since in zip(_NUMBERS, reached, strict=True)]
+    floors = [_first_beyond(db, owner, number, since) for number, since in zip(_NUMBERS, reached, strict=True)]
     stays: list[str] = []
     values: list[int | str] = [owner]
     for number, since, (most, key) in zip(_NUMBERS, reached, floors, strict=True):
         stays.append(f"{_LAST} >= ? AND ({number} > ? OR {number} = ? AND key < ?)")
         values += [since, most, most, key]
     going = f"FROM leaders WHERE owner = ? AND NOT ({' OR '.join(stays)})"
-    days = {last // DAY_S for (last,) in db.execute(f"SELECT {_LAST} {going}", values)}
+    days = {min(last // DAY_S, newest) for (last,) in db.execute(f"SELECT {_LAST} {going}", values)}
     db.execute(f"DELETE {going}", values)
     (left,) = db.execute("SELECT count(*) FROM leaders WHERE owner = ?", (owner,)).fetchone()
     data = bars.raised(days, floors, newest).to_bytes()
@@ -93,12 +93,13 @@ def _thin_out(db: sqlite3.Connection, owner: int) -> None:
 
 
 def newest_day(db: sqlite3.Connection, bars: Bars, owner: int) -> int:
-    """Returns the day of the last hit that an owner's rows know of."""
-    (last,) = db.execute(f"SELECT max({_LAST}) FROM leaders WHERE owner = ?", (owner,)).fetchone()
+    """Returns the day of the last hit that an owner's rows know of. What an unreadable row says is no time."""
+    query = f"SELECT max({_LAST}) FROM leaders WHERE owner = ? AND {_LAST} < ?"
+    (last,) = db.execute(query, (owner, MOST)).fetchone()
     return bars.newest if last is None else max(bars.newest, last // DAY_S)
 
 
-def _floor(db: sqlite3.Connection, owner: int, number: str, since: int) -> Place:
+def _first_beyond(db: sqlite3.Connection, owner: int, number: str, since: int) -> Place:
     """Returns the first place that is not among the KEPT greatest."""
     query = (
         f"SELECT {number}, key FROM leaders WHERE owner = ? AND {_LAST} >= ? AND {number} > 0"

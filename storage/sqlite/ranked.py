@@ -14,7 +14,7 @@ from storage.contract import Leading, Ranking, SavedRow, StoredLink
 from storage.first_use import FirstUse
 from storage.sqlite.connections import Connections
 from storage.sqlite.file import UNRANKED_AFTER, WEIGHT, is_ranked
-from storage.sqlite.leaders import bars_of, bars_to_pass, newest_day, save_leaders
+from storage.sqlite.leaders import bars_to_pass, newest_day, owner_bars, save_leaders
 from storage.sqlite.lookups import links_of
 
 ROWS_PER_STEP = 2_000
@@ -88,7 +88,7 @@ class SqliteRanked:
         since, people, bots = self._ranking.since, self._ranking.people, self._ranking.bots
         owners = [owner for (owner,) in self._db.execute("SELECT DISTINCT owner FROM bars")]
         try:
-            bars = {owner: bars_of(self._db, owner) for owner in owners}
+            bars = {owner: owner_bars(self._db, owner) for owner in owners}
         except RowCorrupt:
             return None
         newest = {owner: newest_day(self._db, each, owner) for owner, each in bars.items()}

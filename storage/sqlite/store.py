@@ -33,7 +33,7 @@ from storage.contract import (
 from storage.first_use import FirstUse, Later
 from storage.sqlite.connections import BUSY_S, Connections
 from storage.sqlite.file import NOTE, translate_errors, unavailable
-from storage.sqlite.leaders import COLUMNS, bars_of, save_leaders, weights_of
+from storage.sqlite.leaders import COLUMNS, owner_bars, save_leaders, weights_of
 from storage.sqlite.lookups import KEYS_PER_QUERY, MANY, each_of, erasures_of, links_of, slices
 from storage.sqlite.ranked import SqliteRankings
 
@@ -309,7 +309,7 @@ class SqliteView:
 
     def bars(self, owner: int) -> Bars:
         with translate_errors(self._path):
-            return bars_of(self._db, owner)
+            return owner_bars(self._db, owner)
 
     def notes(self) -> dict[str, str]:
         with translate_errors(self._path):
