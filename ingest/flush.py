@@ -107,7 +107,8 @@ class Flush:
 
     def _apply(self, keys: list[str], divided: list[str], deltas: DeltasByKey) -> dict[str, SavedRow]:
         """Returns these rows of counts and breakdowns with the flush in them, as far as that changes them."""
-        counts = replace(self.counts, bars=self.store.bars(self.held.owner))
+        links = any(link_of(key) is not None for key in keys)
+        counts = replace(self.counts, bars=self.store.bars(self.held.owner)) if links else self.counts
         own = self.store.load_own(self.held.owner, [*keys, *divided])
         divided = divided + self._emptied(keys, divided, own)
         erased = self._buffers_of_erased(own)
