@@ -39,7 +39,7 @@ _STRATEGIES = ("tiered", "fixed", "token_bucket", "per_second", "single_counter"
 SUPPORTED: Mapping[str, tuple[str, ...]] = {
     "memory": _STRATEGIES,
     "redis": _STRATEGIES,
-    "memcached": ("tiered", "fixed", "per_second"),
+    "memcached": _STRATEGIES,
 }
 _SEVERAL_RATES = ("tiered", "fixed")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")

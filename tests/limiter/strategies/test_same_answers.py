@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from clickcurve.limiter.decision import Decision
-from tests.limiter.places import BACKENDS, STRATEGIES, Place, memory
+from clickcurve.limiter.rule import SUPPORTED
+from tests.limiter.places import BACKENDS, Place, memory
 from tests.limiter.replay.traces import rates_of, steps, text_of
 
 SECOND_US = 1_000_000
@@ -43,7 +44,7 @@ def numbers(decision: Decision) -> tuple[object, ...]:
 @pytest.mark.parametrize("name", OTHERS)
 def test_same_trace_same_answers(name: str, seed: int) -> None:
     random = Random(f"{name} {seed}")
-    rules = rules_of(random, STRATEGIES[name])
+    rules = rules_of(random, SUPPORTED[name])
     with BACKENDS[name]() as place, memory() as reference:
         follow(random, place, reference, rules, 600)
 
