@@ -68,7 +68,7 @@ def backend_at(place: Place) -> Backend:
 def limiter_at(place: Place, rates: Rates, strategy: str) -> Limiter:
     """Several rates are one rule, or a rule each where the strategy has only one rate."""
     texts = [f"{limit}/{window_s}s" for limit, window_s in rates]
-    together = [", ".join(texts)] if strategy in ("tiered", "fixed") else texts
+    together = [", ".join(texts)]
     rules = [{"by": "ip", "rates": text, "strategy": strategy, "backend": place.name} for text in together]
     return Limiter(parse_rules({"e": rules}), backends={place.name: backend_at(place)}, clock=time)
 

@@ -36,10 +36,10 @@ COST_RULE = f"a whole number from 1 to {MAX_LIMIT}"
 class Event:
     """What a hit is decided under together: its rules, what makes the key of each, and the backend of them all.
 
-    keeps_time: whether that backend has a clock of its own. remembers: what makes the keys of the rule that is a list,
-    if one is. callers: of the rules that keep a history of callers, once for each `by`; () without a listener.
-    heard: whether any listener hears of its decisions. skips: whether callers may skip rules (`optional`, `unless`);
-    narrowed: what is left for them, by the numbers of the rules.
+    clock: by which its hits are decided; None where that backend has one of its own. remembers: what makes the keys of
+    the rule that is a list, if one is. callers: of the rules that keep a history of callers, once for each `by`; ()
+    without a listener. heard: whether any listener hears of its decisions. skips: whether callers may skip rules
+    (`optional`, `unless`); narrowed: what is left for them, by the numbers of the rules.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Event:
     keys: tuple[KeyMaker, ...]
     overflow: tuple[str, ...]
     backend: str
-    keeps_time: bool
+    clock: Clock | None = field(compare=False)
     remembers: KeyMaker | None
     callers: tuple[KeyMaker, ...]
     heard: bool
@@ -170,9 +170,8 @@ class Events:
             caller = (caller or event.remembers.caller(features))[:MAX_CALLER_CHARS]
         rules, keys, overflow = event.rules, event.keys, event.overflow
         named = (keys[0].key(features),) if len(keys) == 1 else tuple([each.key(features) for each in keys])
-        return new(
-            Question, (rules, named, overflow, cost, self.at_us(event, now), take, explain, caller or "", reservation)
-        )
+        at_us = int(event.clock() * SECOND_US) if now is None and event.clock is not None else self.at_us(event, now)
+        return new(Question, (rules, named, overflow, cost, at_us, take, explain, caller or "", reservation))
 
     def report(self, event: Event, features: Features, cost: int, decision: Decision) -> None:
         """Passes a decision to the listeners."""
@@ -190,11 +189,11 @@ class Events:
 
     def at_us(self, event: Event, now: float | None) -> int | None:
         """Returns the microsecond: the given one, else None for a backend that keeps time, else the clock's."""
-        if now is None and self._clock is not None and not event.keeps_time:
-            now = self._clock()
-        elif now is not None and not 0 <= now < LATEST_NOW_S:  # nan is neither
+        if now is None:
+            return None if event.clock is None else int(event.clock() * SECOND_US)
+        if not 0 <= now < LATEST_NOW_S:  # nan is neither
             raise ParameterInvalid(f"now must be {NOW_RULE}, not {now!r}", field="now", value=now, rule=NOW_RULE)
-        return None if now is None else int(now * SECOND_US)
+        return int(now * SECOND_US)
 
     def _compiled(self, rules: Iterable[Rule]) -> Mapping[str, Event]:
         of_event: dict[str, list[Rule]] = {}
@@ -220,10 +219,10 @@ class Events:
                 callers.setdefault(rule.by, each)
         overflow = tuple(each.overflow for each in keys)
         skips = any(rule.optional or rule.unless for rule in rules)
-        keeps_time = self._backends[backend].keeps_time
+        clock = None if self._backends[backend].keeps_time else self._clock
         remembers = lists[0] if lists else None
         heard = self._listener is not None or bool(callers)
-        return Event(name, rules, keys, overflow, backend, keeps_time, remembers, tuple(callers.values()), heard, skips)
+        return Event(name, rules, keys, overflow, backend, clock, remembers, tuple(callers.values()), heard, skips)
 
     def _some_rules(self, event: Event, numbers: tuple[int, ...]) -> Event:
         if not numbers:

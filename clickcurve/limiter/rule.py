@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from clickcurve.buckets.errors import RuleInvalid
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.limiter.rates import MAX_LIMIT, MAX_WINDOW_S, Rate, in_order, parse_rates
-from clickcurve.limiter.token_bucket import NO_FLOW, Flow, flow_of
+from clickcurve.limiter.token_bucket import Flow, flow_of
 from clickcurve.times import SECOND_US
 
 EDGES_S = {"second": 1, "minute": 60, "hour": 3_600}
@@ -41,7 +41,7 @@ SUPPORTED: Mapping[str, tuple[str, ...]] = {
     "redis": _STRATEGIES,
     "memcached": _STRATEGIES,
 }
-_SEVERAL_RATES = ("tiered", "fixed")
+_SEVERAL_RATES = ("tiered", "fixed", "token_bucket")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
@@ -66,11 +66,11 @@ class Rule:
     """One rule of an event. Checked on construction: RuleInvalid names the field, its value and what is wrong.
 
     by: the alternatives, each the features that name a caller together; the first that a question has all of is taken.
-    edge_s and side only mean something to `tiered`, burst only to `token_bucket` (0: the rate's limit). tick_us: in
-    which a backend counts time, a second or the width of the fine buckets; edge: of the finest buckets, in ticks.
-    ttl_s: how long a backend keeps what it counted (0: as long as it needs). history: whether listeners hear of the
-    event alone, or of its callers too. optional: it is skipped where its features are missing; unless: where one of
-    these features is given.
+    edge_s and side only mean something to `tiered`, burst only to a `token_bucket` of one rate (0: the rate's limit, as
+    it is of several). tick_us: in which a backend counts time, a second or the width of the fine buckets; edge: of the
+    finest buckets, in ticks. flows: of a `token_bucket`, one for each rate. ttl_s: how long a backend keeps what it
+    counted (0: as long as it needs). history: whether listeners hear of the event alone, or of its callers too.
+    optional: it is skipped where its features are missing; unless: where one of these features is given.
     """
 
     event: str
@@ -94,7 +94,7 @@ class Rule:
     ticks_s: int = field(init=False, repr=False, compare=False)
     edge: int = field(init=False, repr=False, compare=False)
     reaches: tuple[Reach, ...] = field(init=False, repr=False, compare=False)
-    flow: Flow = field(init=False, repr=False, compare=False)
+    flows: tuple[Flow, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         try:
@@ -107,13 +107,16 @@ class Rule:
         put(self, "ticks_s", SECOND_US // self.tick_us)
         put(self, "edge", 1 if self.ticks_s > 1 else self.edge_s)
         put(self, "reaches", tuple(self._reach(rate) for rate in self.rates))
-        put(self, "flow", NO_FLOW)
+        put(self, "flows", ())
         if self.strategy == "token_bucket":
-            rate = self.rates[0]
-            put(self, "burst", self.burst or rate.limit)
-            put(self, "flow", flow_of(rate.limit, rate.window_s, self.burst))
-            comes_in_s = -(-self.burst * rate.window_s // rate.limit)
-            put(self, "reaches", (Reach(self.burst, comes_in_s, 1, comes_in_s, comes_in_s),))
+            flows = tuple(flow_of(rate.limit, rate.window_s, self.burst or rate.limit) for rate in self.rates)
+            put(self, "burst", flows[0].burst if len(flows) == 1 else 0)
+            put(self, "flows", flows)
+            put(
+                self,
+                "reaches",
+                tuple(Reach(each.burst, each.window_s, 1, each.window_s, each.window_s) for each in flows),
+            )
         put(self, "ttl_s", self.ttl_s or self.keep_s)
 
     def _tick_us(self) -> int:
@@ -139,7 +142,7 @@ class Rule:
         """How long the oldest count matters: a bucket may be forgotten this long after its start."""
         longest = self.rates[-1].window_s
         if self.strategy == "token_bucket":
-            return -(-self.flow.full // self.flow.gain) * self.flow.tick_us // 1_000_000 + 1
+            return max(-(-flow.full // flow.gain) * flow.tick_us // 1_000_000 + 1 for flow in self.flows)
         return longest + self.edge_s if self.strategy == "tiered" else longest
 
     @property
@@ -156,6 +159,8 @@ class Rule:
             return f"tiered {self.edge_s}" if self.ticks_s == 1 else f"tiered 1/{self.ticks_s}"
         if self.strategy == "fixed":
             return "fixed " + " ".join(str(rate.window_s) for rate in self.rates)
+        if self.strategy == "token_bucket" and len(self.rates) > 1:
+            return f"token_bucket {len(self.rates)}"
         return self.strategy
 
 
@@ -287,6 +292,8 @@ def _check_rates(rule: Rule) -> None:
     shown = ", ".join(map(str, rates))
     if len(rates) > 1 and rule.strategy not in _SEVERAL_RATES:
         raise _rule_error("rates", shown, f"one rate for the strategy {rule.strategy!r}")
+    if len(rates) > 1 and rule.burst:
+        raise _rule_error("burst", rule.burst, "left out where there are several rates: the limit of each is its burst")
     if rule.strategy == "per_second" and rates[0].window_s != 1:
         raise _rule_error("rates", shown, "a rate per second, such as 10/s, for the strategy 'per_second'")
     if rule.strategy == "list" and rates[0].limit > MAX_LIST:

@@ -5,6 +5,9 @@ fraction of a token is ever lost or made. For 10 an hour a token is 360,000,000 
 microsecond: a rate of L in W is L drops in W, with common factors taken out (`Flow`). Where a burst would have more
 drops than a double can count exactly (2^53; scripts inside a backend have nothing better), time ticks more slowly.
 
+A rule of several rates has a bucket for each, full at first. A hit takes from all of them or from none: `levels` are
+the drops in each, in the order of the rates, all as of one moment.
+
 A clock that steps back grants nothing: the level stays as it is until the clock is where it was.
 """
 
@@ -15,7 +18,7 @@ from math import gcd
 from typing import NamedTuple
 
 from clickcurve.buckets.errors import RuleInvalid
-from clickcurve.limiter.quota import Quota, new, pause_s
+from clickcurve.limiter.quota import Quota, longest, new, pause_s, tightest
 from clickcurve.times import SECOND_US
 
 EXACT = 1 << 53
@@ -26,16 +29,16 @@ _PARTS = 1_000  # of a token, that a change of rate keeps
 class Flow(NamedTuple):
     """A rate and a burst in whole numbers.
 
-    Each tick of `tick_us` brings `gain` drops, a token is `token` drops, and `full` drops are the most there can be.
+    Each tick of `tick_us` brings `gain` drops, a token is `token` drops, and `full` drops are the most there can be:
+    `burst` tokens, which come in within window_s.
     """
 
     tick_us: int
     gain: int
     token: int
     full: int
-
-
-NO_FLOW = Flow(1, 1, 1, 0)  # of a rule without a token bucket
+    burst: int
+    window_s: int
 
 
 def flow_of(limit: int, window_s: int, burst: int) -> Flow:
@@ -45,7 +48,7 @@ def flow_of(limit: int, window_s: int, burst: int) -> Flow:
         common = gcd(limit, ticks)
         token = ticks // common
         if max(burst, _PARTS) * token < EXACT:
-            return Flow(tick_us, limit // common, token, burst * token)
+            return Flow(tick_us, limit // common, token, burst * token, burst, -(-burst * window_s // limit))
     raise RuleInvalid(
         f"a burst of {burst} at {limit} in {window_s} s is more than can be counted exactly",
         field="burst",
@@ -58,10 +61,19 @@ def drops_at(flow: Flow, drops: int, seen_us: int, at_us: int) -> int:
     """Returns the drops at at_us of a bucket that had `drops` at seen_us; `drops` if seen_us is later."""
     if at_us <= seen_us:
         return drops
-    ticks = at_us // flow.tick_us - seen_us // flow.tick_us
-    missing = flow.full - drops
-    # By division: the product of a long absence may be too large for a double.
-    return flow.full if ticks > missing // flow.gain else drops + ticks * flow.gain
+    tick_us, gain, _, full, _, _ = flow
+    drops += (at_us // tick_us - seen_us // tick_us) * gain
+    return full if drops > full else drops
+
+
+def levels_at(flows: Sequence[Flow], levels: Sequence[int], seen_us: int, at_us: int) -> list[int]:
+    """Returns what `drops_at` does, of each bucket. Written out: every hit calls it."""
+    if at_us <= seen_us:
+        return list(levels)
+    return [
+        full if (later := drops + (at_us // tick_us - seen_us // tick_us) * gain) > full else later
+        for (tick_us, gain, _, full, _, _), drops in zip(flows, levels, strict=True)
+    ]
 
 
 def converted(drops: int, old: Flow, new: Flow) -> int:
@@ -89,26 +101,46 @@ def holds_at(flow: Flow, drops: int, at_us: int, wanted: int) -> int:
     return (at_us // flow.tick_us - -missing // flow.gain) * flow.tick_us
 
 
-def weigh_tokens(flow: Flow, window_s: int, drops: int, seen_us: int, at_us: int, cost: int, taking: bool) -> Quota:
-    """Returns the quota of a bucket that holds `drops` at seen_us, which is now or later.
+def weigh_levels(
+    flows: Sequence[Flow], levels: Sequence[int], seen_us: int, at_us: int, cost: int, taking: bool
+) -> Quota:
+    """Returns the quota of the buckets of all rates, which hold `levels` at seen_us, which is now or later.
 
-    It is the one after a hit of this cost if that fits and is taken. Its limit is the burst, which comes in within
-    window_s, and the missing tokens stand for the hits that count.
+    It is the one after a hit of this cost if that fits and is taken: that of the rate that matters.
     """
-    burst, wanted = flow.full // flow.token, cost * flow.token
-    fits = wanted <= drops
+    left = [drops // flow.token for flow, drops in zip(flows, levels, strict=True)]
+    least = min(left)
+    if least > (cost if taking else cost - 1):
+        # Some is left under each rate: the first of the tightest has the least limit.
+        n = left.index(least)
+        return weigh_tokens(flows[n], levels[n], seen_us, at_us, cost, taking)
+    taking = taking and least == cost
+    quotas = [
+        weigh_tokens(flow, drops, seen_us, at_us, cost, taking) for flow, drops in zip(flows, levels, strict=True)
+    ]
+    refused = [quota for quota in quotas if not quota.fits]
+    return longest(refused) if refused else tightest(quotas)
+
+
+def weigh_tokens(flow: Flow, drops: int, seen_us: int, at_us: int, cost: int, taking: bool) -> Quota:
+    """Returns what `weigh_levels` does, of one bucket.
+
+    Its limit is the burst, and the missing tokens stand for the hits that count.
+    """
+    _, _, token, full, burst, window_s = flow
+    fits = cost * token <= drops
     if fits and taking:
-        drops -= wanted
-    left = drops // flow.token
+        drops -= cost * token
+    left = drops // token
     wait_s: float | None = 0.0
     more_at = 0
     if not fits and cost > burst:
         wait_s = None
     elif not fits or not left:
-        more_us = holds_at(flow, drops, seen_us, flow.token if fits else wanted)
+        more_us = holds_at(flow, drops, seen_us, token if fits else cost * token)
         wait_s = 0.0 if fits else pause_s(at_us, more_us)
         more_at = -(-more_us // SECOND_US)
-    reset_at = -(-holds_at(flow, drops, seen_us, flow.full) // SECOND_US)
+    reset_at = -(-holds_at(flow, drops, seen_us, full) // SECOND_US)
     used = burst - left
     return new(Quota, (fits, burst, window_s, left, wait_s, reset_at, used, used, (), (), False, more_at))
 

@@ -28,13 +28,16 @@ def test_several_tables_are_rules_of_one_event_with_names_of_their_own() -> None
 
 
 def test_the_burst_of_a_token_bucket_is_its_limit_unless_said() -> None:
-    plain, wide = parse_rules(
+    plain, wide, several = parse_rules(
         {
             "a": {**GOOD, "strategy": "token_bucket"},
             "b": {**GOOD, "strategy": "token_bucket", "burst": 50},
+            "c": {"by": "ip", "rates": "2/s, 100/d", "strategy": "token_bucket"},
         }
     )
-    assert (plain.burst, wide.burst) == (5, 50)
+    assert (plain.burst, wide.burst, several.burst) == (5, 50, 0)
+    assert [(reach.limit, reach.window_s) for reach in several.reaches] == [(2, 1), (100, 86_400)]
+    assert several.keep_s == 86_401
 
 
 @pytest.mark.parametrize(
@@ -90,7 +93,11 @@ def test_a_short_window_has_buckets_of_a_twentieth_or_less(rates: str, tick_us: 
         ({"strategy": "sliding"}, "strategy", "one of tiered, fixed, token_bucket, per_second, single_counter, list"),
         ({"strategy": "token_bucket", "backend": "memcached"}, "strategy", "does not run on the backend 'memcached'"),
         ({"strategy": "list", "backend": "memcached"}, "strategy", "does not run on the backend 'memcached'"),
-        ({"strategy": "token_bucket", "rates": "5/m, 9/h"}, "rates", "one rate for the strategy 'token_bucket'"),
+        (
+            {"strategy": "token_bucket", "rates": "5/m, 9/h", "burst": 9},
+            "burst",
+            "left out where there are several rates",
+        ),
         ({"strategy": "single_counter", "rates": "5/m, 9/h"}, "rates", "one rate for the strategy"),
         ({"strategy": "list", "rates": "5/m, 9/h"}, "rates", "one rate for the strategy 'list'"),
         ({"strategy": "list", "rates": "10001/h"}, "rates", "at most 10000 callers"),

@@ -104,6 +104,13 @@ class Series:
                 found.append(admitted_quota(rule, reach, bounds, cost, tick, tick, passes_at))
         return min(found, key=by_room)
 
+    def hit(self, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
+        """Returns the quota under all rates after a hit of this cost, which it counts if it fits."""
+        quota = self.weigh(rule, at_us, cost, True)
+        if quota[0]:
+            self.charge(rule, at_us, cost, caller, False)
+        return quota
+
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
         """Counts a hit; returns the start of the bucket that it went into."""
         self.rule = rule

@@ -85,10 +85,7 @@ class MemoryBackend:
                 return self._decide(question, at_us)
             # The usual question, without the lists that the others need.
             rule = rules[0]
-            quota = meter.weigh(rule, at_us, cost, taking)
-            if taking and quota.fits:
-                meter.charge(rule, at_us, cost, caller, False)
-            return (quota,)
+            return (meter.hit(rule, at_us, cost, caller) if taking else meter.weigh(rule, at_us, cost, False),)
 
     def _decide(self, question: Question, at_us: int) -> Sequence[Quota]:
         rules, keys, _, cost, _, taking, explain, _, _ = question

@@ -5,17 +5,17 @@ The backend holds its lock around each call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from clickcurve.limiter import fixed_window, token_bucket
+from clickcurve.limiter import fixed_window
 from clickcurve.limiter.backends.bucket_series import Series
 from clickcurve.limiter.backends.memory_budget import MemoryBudget
 from clickcurve.limiter.fixed_window import closes_us, turn
 from clickcurve.limiter.quota import Piece, Quota, longest, new, tightest
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Rule
-from clickcurve.limiter.token_bucket import converted, drops_at, give_back, trim_claims
+from clickcurve.limiter.token_bucket import converted, give_back, levels_at, trim_claims, weigh_levels, weigh_tokens
 from clickcurve.times import SECOND_US
 
 # A caller's entry in a list, and its share of the text, which is kept once.
@@ -27,6 +27,10 @@ class Meter(Protocol):
 
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
         """Returns the key's quota, after a hit of this cost if it fits and is taken. Changes nothing."""
+        ...
+
+    def hit(self, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
+        """Returns the key's quota after a hit of this cost, which it counts if it fits."""
         ...
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
@@ -92,6 +96,28 @@ class Windows:
             quotas.append(fixed_window.weigh_count(limit, window_s, used, closes * SECOND_US, at_us, cost, taking))
         return quotas
 
+    def hit(self, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
+        second, counts, least = at_us // SECOND_US, self.counts, MAX_LIMIT + 1
+        for (limit, window_s, _, _, _), end, count in zip(rule.reaches, self.ends, counts, strict=True):
+            if second >= end:
+                break
+            left = limit - count
+            if left < least:
+                tight, tight_s, ends, least = limit, window_s, end, left
+        else:
+            if least > cost:
+                # The usual hit, in windows that are open and after which some is left under each rate.
+                for n, count in enumerate(counts):
+                    counts[n] = count + cost
+                self.rule = rule
+                least -= cost
+                used = tight - least
+                return new(Quota, (True, tight, tight_s, least, 0.0, ends, used, used, (), (), False, 0))
+        quota = self.weigh(rule, at_us, cost, True)
+        if quota[0]:
+            self.charge(rule, at_us, cost, caller, False)
+        return quota
+
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
         second = at_us // SECOND_US
         ends, counts = self.ends, self.counts
@@ -147,6 +173,12 @@ class Opened:
         """Returns whether it holds hits that still count."""
         return self.count > 0 and at_us < closes_us(self.opened_us, rule.reaches[0].window_s)
 
+    def hit(self, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
+        quota = self.weigh(rule, at_us, cost, True)
+        if quota[0]:
+            self.charge(rule, at_us, cost, caller, False)
+        return quota
+
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
         self.rule = rule
         if self._counts(rule, at_us):
@@ -182,73 +214,104 @@ class Opened:
 
 
 class Tokens:
-    """`token_bucket`: drops as of a microsecond, and the claims of its open reservations, by handle, oldest first.
+    """`token_bucket`: the levels of all rates' buckets as of a microsecond, and the claims of open reservations.
 
-    The drops are those of the flow of the rule that it was last charged for.
+    The levels are in drops of the flows of the rule that it was last charged for. claims: by handle, oldest first, one
+    for each rate.
     """
 
-    __slots__ = ("claims", "drops", "holds", "rule", "seen_us")
+    __slots__ = ("claims", "holds", "levels", "rule", "seen_us")
 
     def __init__(self, rule: Rule, at_us: int, budget: MemoryBudget) -> None:
         self.rule = rule
         self.seen_us = at_us
-        self.drops = rule.flow.full
+        self.levels = [flow.full for flow in rule.flows]
         self.holds = 0
-        self.claims: dict[int, int] | None = None
+        self.claims: dict[int, tuple[int, ...]] | None = None
 
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
-        seen_us = self.seen_us
-        drops = drops_at(rule.flow, self.drops, seen_us, at_us) if rule is self.rule else self._drops(rule, at_us)
+        levels, seen_us = self._levels(rule, at_us), self.seen_us
         if at_us > seen_us:
             seen_us = at_us
-        return token_bucket.weigh_tokens(rule.flow, rule.reaches[0][1], drops, seen_us, at_us, cost, taking)
+        flows = rule.flows
+        if len(flows) == 1:
+            return weigh_tokens(flows[0], levels[0], seen_us, at_us, cost, taking)
+        return weigh_levels(flows, levels, seen_us, at_us, cost, taking)
 
-    def _drops(self, rule: Rule, at_us: int) -> int:
-        old = self.rule.flow
-        drops = drops_at(old, self.drops, self.seen_us, at_us)
-        return drops if rule is self.rule else converted(drops, old, rule.flow)
+    def _levels(self, rule: Rule, at_us: int) -> list[int]:
+        old = self.rule.flows
+        levels = levels_at(old, self.levels, self.seen_us, at_us)
+        return levels if rule is self.rule else list(map(converted, levels, old, rule.flows))
 
-    def _see(self, rule: Rule, at_us: int) -> None:
-        """Brings the state to a later moment and this version of the rule. A change of the rate ends all claims."""
-        self.drops = self._drops(rule, at_us)
-        self.seen_us = max(self.seen_us, at_us)
-        if self.claims:
-            same = rule.flow == self.rule.flow
-            self._keep(trim_claims(list(self.claims.values()), rule.flow.full - self.drops if same else 0))
-        self.rule = rule
-
-    def _keep(self, claims: list[int]) -> None:
-        self.claims = {handle: claim for handle, claim in zip(self.claims or (), claims, strict=True) if claim > 0}
+    def hit(self, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
+        seen_us = self.seen_us
+        elapsed_us = at_us - seen_us
+        if rule is self.rule and not self.claims and elapsed_us >= 0:
+            # The usual hit, after which some is left under each rate: in one pass, without what others need.
+            flows, levels, least = rule.flows, [], MAX_LIMIT + 1
+            for flow, drops in zip(flows, self.levels, strict=True):
+                tick_us, gain, token, full, _, _ = flow
+                drops += (elapsed_us if tick_us == 1 else at_us // tick_us - seen_us // tick_us) * gain
+                drops = (full if drops > full else drops) - cost * token
+                levels.append(drops)
+                left = drops // token
+                if left < least:
+                    tight, least, rest = flow, left, drops
+            if least > 0:
+                self.levels, self.seen_us = levels, at_us
+                tick_us, gain, _, full, limit, window_s = tight
+                reset_at = -((at_us // tick_us - (rest - full) // gain) * -tick_us // SECOND_US)
+                used = limit - least
+                return new(Quota, (True, limit, window_s, least, 0.0, reset_at, used, used, (), (), False, 0))
+        quota = self.weigh(rule, at_us, cost, True)
+        if quota[0]:
+            self.charge(rule, at_us, cost, caller, False)
+        return quota
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
-        if rule is self.rule and not self.claims:  # the usual hit, without what others need
-            self.drops = drops_at(rule.flow, self.drops, self.seen_us, at_us) - cost * rule.flow.token
-            if at_us > self.seen_us:
-                self.seen_us = at_us
-        else:
-            self._see(rule, at_us)
-            self.drops -= cost * rule.flow.token
+        levels = self._levels(rule, at_us)
+        if self.claims:
+            self._keep(self._trimmed(rule, levels))
+        self.levels = [drops - cost * flow.token for drops, flow in zip(levels, rule.flows, strict=True)]
+        if at_us > self.seen_us:
+            self.seen_us = at_us
+        self.rule = rule
         if not held:
             return 0
         self.holds += 1
-        self.claims = {**(self.claims or {}), self.holds: rule.flow.full}
+        self.claims = {**(self.claims or {}), self.holds: tuple(flow.full for flow in rule.flows)}
         return self.holds
 
+    def _trimmed(self, rule: Rule, levels: Sequence[int]) -> list[list[int]]:
+        """Returns each rate's claims, oldest first, at a moment with these levels; a change of the rate ends them."""
+        by_rate = zip(*(self.claims or {}).values(), strict=True)
+        return [
+            trim_claims(claims, flow.full - drops if flow == before else 0)
+            for claims, flow, before, drops in zip(by_rate, rule.flows, self.rule.flows, levels, strict=True)
+        ]
+
+    def _keep(self, by_rate: Sequence[Sequence[int]]) -> None:
+        claims = zip(self.claims or (), zip(*by_rate, strict=True), strict=True)
+        self.claims = {handle: each for handle, each in claims if max(each) > 0}
+
     def refund(self, rule: Rule, at_us: int, handle: int, cost: int, caller: str) -> None:
-        if not self.claims or handle not in self.claims or self.is_idle(at_us):
+        if not self.claims or handle not in self.claims:
+            return
+        flows, levels = self.rule.flows, self._levels(self.rule, at_us)
+        which, by_rate = list(self.claims).index(handle), self._trimmed(self.rule, levels)
+        if not any(claims[which] for claims in by_rate):
             return  # nothing is given back to a full bucket, and only a hit or a refund moves it on in time
-        self._see(self.rule, at_us)
-        which = list(self.claims).index(handle)
-        back, claims = give_back(list(self.claims.values()), which, cost * self.rule.flow.token)
-        self.drops += back
-        self._keep(claims)
+        for n, claims in enumerate(by_rate):
+            back, by_rate[n] = give_back(claims, which, cost * flows[n].token)
+            levels[n] += back
+        self.levels, self.seen_us = levels, max(self.seen_us, at_us)
+        self._keep(by_rate)
 
     def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
         return quota
 
     def is_idle(self, at_us: int) -> bool:
-        flow = self.rule.flow
-        return drops_at(flow, self.drops, self.seen_us, at_us) == flow.full
+        return self._levels(self.rule, at_us) == [flow.full for flow in self.rule.flows]
 
     def size_bytes(self) -> int:
         return 0

@@ -26,7 +26,6 @@ import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from hashlib import sha1
 from threading import BoundedSemaphore
 from typing import Any, Final, TypeAlias
 
@@ -35,7 +34,7 @@ from redis.exceptions import NoPermissionError, NoScriptError, RedisError, Respo
 from clickcurve.buckets.errors import BackendUnavailable
 from clickcurve.limiter.backend import Question, Settled
 from clickcurve.limiter.backends.redis_address import RedisAddress
-from clickcurve.limiter.backends.redis_scripts import PREFIX, SETTLED, ScriptCodec, source
+from clickcurve.limiter.backends.redis_scripts import PREFIX, SETTLE, SETTLED, Script, ScriptCodec, command
 from clickcurve.limiter.quota import Quota
 
 TIMEOUT_S = 0.1
@@ -43,32 +42,8 @@ MAX_CONNECTIONS = 32
 MAX_ASKED = 1_000
 
 Answer: TypeAlias = Any  # of Redis: bytes, an integer, a list
-Arguments: TypeAlias = tuple[list[bytes], list[bytes]]
 
 
-class Script:
-    """A script, which Redis runs by its digest or, where it does not know that, from its text."""
-
-    def __init__(self, name: str) -> None:
-        self._text = source(name)
-        self._digest = sha1(self._text, usedforsecurity=False).hexdigest().encode()
-
-    def by_digest(self, arguments: Arguments) -> bytes:
-        keys, values = arguments
-        return command(b"EVALSHA", self._digest, b"%d" % len(keys), *keys, *values)
-
-    def whole(self, arguments: Arguments) -> bytes:
-        keys, values = arguments
-        return command(b"EVAL", self._text, b"%d" % len(keys), *keys, *values)
-
-
-def command(*words: bytes) -> bytes:
-    """Encodes a command in the protocol of Redis."""
-    return b"*%d\r\n" % len(words) + b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
-
-
-DECIDE: Final = Script("decide")
-SETTLE: Final = Script("settle")
 _ASK_KIND: Final = command(b"INFO", b"cluster")
 _IS_CLUSTER: Final = b"cluster_enabled:1"
 _CLUSTER: Final = "this is a Redis Cluster, whose nodes cannot decide together: give the limiter one server"
@@ -116,7 +91,9 @@ class RedisBackend(_Counted):
         self._start()
 
     def decide(self, question: Question) -> list[Quota]:
-        return self._codec.decode_quotas(question, self._run(DECIDE, self._codec.encode_question(question)))
+        codec = self._codec
+        answer = self._run(codec.plan(question.rules).script, codec.encode_question(question))
+        return codec.decode_quotas(question, answer)
 
     def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
         return SETTLED[self._run(SETTLE, self._codec.encode_settlement(reservation, keep, at_us))]
@@ -130,12 +107,12 @@ class RedisBackend(_Counted):
             while True:
                 self._idle.pop().disconnect()
 
-    def _run(self, script: Script, arguments: Arguments) -> Answer:
+    def _run(self, script: Script, called: bytes) -> Answer:
         with self._lend() as connection:
             try:
-                return self._ask(connection, script.by_digest(arguments))
+                return self._ask(connection, called)
             except NoScriptError:
-                return self._ask(connection, script.whole(arguments))
+                return self._ask(connection, script.with_text(called))
 
     @staticmethod
     def _ask(connection: Any, sent: bytes) -> Answer:
@@ -295,7 +272,9 @@ class AsyncRedisBackend(_Counted):
         self._free = asyncio.Semaphore(max_asked)
 
     async def decide(self, question: Question) -> list[Quota]:
-        return self._codec.decode_quotas(question, await self._run(DECIDE, self._codec.encode_question(question)))
+        codec = self._codec
+        answer = await self._run(codec.plan(question.rules).script, codec.encode_question(question))
+        return codec.decode_quotas(question, answer)
 
     async def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
         return SETTLED[await self._run(SETTLE, self._codec.encode_settlement(reservation, keep, at_us))]
@@ -308,11 +287,11 @@ class AsyncRedisBackend(_Counted):
         if pipe is not None:
             await pipe.close()
 
-    async def _run(self, script: Script, arguments: Arguments) -> Answer:
+    async def _run(self, script: Script, called: bytes) -> Answer:
         try:
-            return await self._in_time(script.by_digest(arguments))
+            return await self._in_time(called)
         except NoScriptError:
-            return await self._in_time(script.whole(arguments))
+            return await self._in_time(script.with_text(called))
 
     async def _in_time(self, sent: bytes) -> Answer:
         pipe, answers = None, 0

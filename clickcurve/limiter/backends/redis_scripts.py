@@ -1,8 +1,8 @@
-"""Questions encoded for a script inside Redis, and quotas made of its answers. No input or output.
+"""Questions encoded as commands for a script inside Redis, and quotas made of its answers. No input or output.
 
-The script (`scripts/decide.lua`) reads, decides and charges in one step, and answers with what each rule holds without
-this hit: a few whole numbers. The quotas are worked out of them here, by the same functions as in process
-(`clickcurve.limiter.sliding_window`, `clickcurve.limiter.fixed_window`, `clickcurve.limiter.token_bucket`).
+The script (`scripts/decide.lua`, with a file for each kind of rule that is asked about) reads, decides and charges in
+one step, and answers with what each rule holds without this hit: a few whole numbers. The quotas are worked out of them
+here, by the same functions as in process (`clickcurve.limiter.sliding_window`, `fixed_window`, `token_bucket`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import secrets
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from hashlib import sha1
 from itertools import count
 from pathlib import Path
 from struct import Struct, pack
@@ -33,7 +35,8 @@ _FOLDER = Path(__file__).parent / "scripts"
 _KINDS = {"tiered": 1, "fixed": 2, "per_second": 2, "single_counter": 3, "list": 4, "token_bucket": 5}
 _FINE = 6  # `tiered` in buckets finer than a second
 _JOINED = 2  # beside 1 for shadow: fits only together with the part before it
-_QUESTION = Struct(">qqBBqq")
+_FILES = {1: "tiered", 2: "windows", 3: "opened", 4: "opened", 5: "tokens", _FINE: "tiered"}
+_QUESTION = Struct(">qIBBqq")
 _SETTLEMENT = Struct(">qq")
 # A series' head (life, latest tick, sum before its first bucket) and its buckets; the second pair is of fine ones.
 _SERIES = (Struct(">qII"), Struct(">II")), (Struct(">qqI"), Struct(">qI"))
@@ -43,9 +46,46 @@ Facts: TypeAlias = Sequence[int]
 Weighing: TypeAlias = Callable[[Rule, Facts, int, int, bool], Quota]
 
 
-def source(name: str) -> bytes:
-    """Returns the text of a script."""
-    return (_FOLDER / "common.lua").read_bytes() + (_FOLDER / f"{name}.lua").read_bytes()
+class Script:
+    """A script, which Redis runs by its digest or, where it does not know that, from its text."""
+
+    def __init__(self, *names: str) -> None:
+        text = b"".join((_FOLDER / f"{name}.lua").read_bytes() for name in ("common", *names))
+        digest = sha1(text, usedforsecurity=False).hexdigest().encode()
+        self.called = _bulk_strings(b"EVALSHA", digest)
+        self._whole = _bulk_strings(b"EVAL", text)
+
+    def command(self, keys: Sequence[bytes], values: Sequence[bytes]) -> bytes:
+        """Encodes the call of the script by its digest."""
+        words = (b"%d" % len(keys), *keys, *values)
+        return b"*%d\r\n%b%b" % (2 + len(words), self.called, _bulk_strings(*words))
+
+    def with_text(self, called: bytes) -> bytes:
+        """Returns the same call with the whole text."""
+        return called.replace(self.called, self._whole, 1)
+
+
+def command(*words: bytes) -> bytes:
+    """Encodes a command in the protocol of Redis."""
+    return b"*%d\r\n%b" % (len(words), _bulk_strings(*words))
+
+
+def _bulk_strings(*words: bytes) -> bytes:
+    return b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
+
+
+@cache
+def _decide(files: tuple[str, ...]) -> Script:
+    """Returns the script that decides about rules of these files."""
+    return Script(*files, "decide")
+
+
+def _deciding(parts: Iterable[KeyPart]) -> Script:
+    kinds = {_FINE if part.is_fine else _KINDS[part.rule.strategy] for part in parts}
+    return _decide(tuple(sorted({_FILES[kind] for kind in kinds})))
+
+
+SETTLE = Script(*sorted(set(_FILES.values())), "settle")
 
 
 class KeyPart(NamedTuple):
@@ -76,13 +116,16 @@ def parts_of(rule: Rule) -> tuple[KeyPart, ...]:
 class Plan(NamedTuple):
     """The rules of one event, encoded once.
 
-    parts: of each rule. facts: how the script's answer is packed. spans: which of the facts are each rule's. weigh:
-    what makes a quota of them. lasts_us: how long a reservation lasts.
+    parts: of each rule. script: that decides about them. packed: what it reads of them; called: its call, to be filled
+    with the length and the text of each key, and with the question. facts: how its answer is packed. spans: which of
+    the facts are each rule's. weigh: what makes a quota of them. lasts_us: how long a reservation lasts.
     """
 
     rules: tuple[Rule, ...]
     parts: tuple[tuple[KeyPart, ...], ...]
+    script: Script
     packed: bytes
+    called: bytes
     facts: Struct
     spans: tuple[slice, ...]
     weigh: tuple[Weighing, ...]
@@ -98,21 +141,18 @@ class ScriptCodec:
         # Tells one life of a key from the next. Two processes hardly ever draw the same number.
         self._lives = count(secrets.randbits(52))
 
-    def encode_question(self, question: Question) -> tuple[list[bytes], list[bytes]]:
-        """Returns KEYS and ARGV of `decide`."""
+    def encode_question(self, question: Question) -> bytes:
+        """Returns the call of the script that decides."""
         rules, keys, _, cost, at_us, take, explain, caller, reservation = question
         plan = self.plan(rules)
-        prefix = self._prefix
-        if len(plan.parts) == plan.packed[0]:
-            named = [(prefix + key).encode() for key in keys]
-        else:
-            named = [
-                self._part_key(key, n) for key, parts in zip(keys, plan.parts, strict=True) for n in range(len(parts))
-            ]
+        asked = _QUESTION.pack(-1 if at_us is None else at_us, cost, take, explain, next(self._lives), plan.lasts_us)
+        if len(keys) == 1 and reservation is None and not caller and len(plan.parts[0]) == 1:
+            key = (self._prefix + keys[0]).encode()
+            return plan.called % (len(key), key, asked)
+        named = self.redis_keys(question)
         if reservation is not None:
             named.append(self.reservation_key(reservation))
-        asked = _QUESTION.pack(-1 if at_us is None else at_us, cost, take, explain, next(self._lives), plan.lasts_us)
-        return named, [asked, plan.packed, caller.encode(errors="surrogatepass")]
+        return plan.script.command(named, [asked + plan.packed, caller.encode(errors="surrogatepass")])
 
     def decode_quotas(self, question: Question, answer: bytes | Sequence[object]) -> list[Quota]:
         """Returns the quotas that the answer of `decide` stands for."""
@@ -122,6 +162,8 @@ class ScriptCodec:
         facts = plan.facts.unpack(numbers)
         taken, at_us = bool(facts[0]), facts[1]
         cost = question.cost
+        if len(plan.weigh) == 1 and not more:
+            return [plan.weigh[0](plan.rules[0], facts[2:], at_us, cost, taken)]
         if not more:
             return [
                 weigh(rule, facts[span], at_us, cost, taken)
@@ -135,12 +177,10 @@ class ScriptCodec:
             for rule, parts, span, weigh in zip(plan.rules, plan.parts, plan.spans, plan.weigh, strict=True)
         ]
 
-    def encode_settlement(
-        self, reservation: str, keep: int | None, at_us: int | None
-    ) -> tuple[list[bytes], list[bytes]]:
-        """Returns KEYS and ARGV of `settle`."""
-        arguments = _SETTLEMENT.pack(-1 if keep is None else keep, -1 if at_us is None else at_us)
-        return [self.reservation_key(reservation)], [arguments]
+    def encode_settlement(self, reservation: str, keep: int | None, at_us: int | None) -> bytes:
+        """Returns the call of the script that settles."""
+        asked = _SETTLEMENT.pack(-1 if keep is None else keep, -1 if at_us is None else at_us)
+        return SETTLE.command([self.reservation_key(reservation)], [asked])
 
     def redis_keys(self, question: Question) -> list[bytes]:
         """Returns the question's keys as they are in Redis."""
@@ -175,8 +215,13 @@ def _plan(rules: tuple[Rule, ...]) -> Plan:
     lasts_us = max(rule.keep_s for rule in rules) * SECOND_US
     encoded = [_encode_part(part, n > 0) for each in parts for n, part in enumerate(each)]
     packed = pack(">B", len(encoded)) + b"".join(encoded)
+    script = _deciding(part for each in parts for part in each)
+    # The one place of what a plan says about one key; a % in it stands for itself.
+    said = b"$%d\r\n%%b%b\r\n" % (_QUESTION.size + len(packed), packed.replace(b"%", b"%%"))
+    called = b"*5\r\n%b$1\r\n1\r\n$%%d\r\n%%b\r\n%b" % (script.called, said)
     weigh = tuple(_WEIGHINGS[rule.strategy] for rule in rules)
-    return Plan(rules, parts, packed, Struct(layout), tuple(spans), weigh, min(lasts_us, MAX_TTL_MS * 1_000))
+    lasts_us = min(lasts_us, MAX_TTL_MS * 1_000)
+    return Plan(rules, parts, script, packed, called, Struct(layout), tuple(spans), weigh, lasts_us)
 
 
 def _encode_part(part: KeyPart, joined: bool) -> bytes:
@@ -195,7 +240,7 @@ def _encode_part(part: KeyPart, joined: bool) -> bytes:
         )
     head = pack(">BBq", _KINDS[rule.strategy], shadow, min(rule.ttl_s * 1_000, MAX_TTL_MS))
     if rule.strategy == "token_bucket":
-        return head + pack(">qqqq", *rule.flow)
+        return head + pack(">B", len(rule.flows)) + b"".join(pack(">qqqq", *flow[:4]) for flow in rule.flows)
     rates = b"".join(pack(">II", rate.limit, rate.window_s) for rate in rule.rates)
     return head + (pack(">B", len(rule.rates)) if _KINDS[rule.strategy] == 2 else b"") + rates
 
@@ -205,6 +250,8 @@ def _facts_format(part: KeyPart) -> str:
     rule = part.rule
     if rule.strategy == "tiered":
         return ("q" if part.is_fine else "I") + len(part.reaches) * ("IIq" if part.is_fine else "III")
+    if rule.strategy == "token_bucket":
+        return len(rule.flows) * "q" + "q"
     return len(rule.rates) * "II" if _KINDS[rule.strategy] == 2 else "qq"
 
 
@@ -261,10 +308,12 @@ def _weigh_windows(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool
     second = at_us // SECOND_US
     quotas = []
     for n, (limit, window_s, _, _, _) in enumerate(rule.reaches):
-        end, used = facts[2 * n : 2 * n + 2]
+        end, used = facts[2 * n], facts[2 * n + 1]
         if second >= end:
             end, used = fixed_window.turn(second, window_s), 0
         quotas.append(fixed_window.weigh_count(limit, window_s, used, end * SECOND_US, at_us, cost, taking))
+    if len(quotas) == 1:
+        return quotas[0]
     refused = [quota for quota in quotas if not quota.fits]
     return longest(refused) if refused else tightest(quotas)
 
@@ -279,8 +328,8 @@ def _weigh_opened(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool)
 
 
 def _weigh_tokens(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
-    """Makes the quota of a token bucket. Facts: the drops, and the microsecond as of which."""
-    return token_bucket.weigh_tokens(rule.flow, rule.reaches[0].window_s, facts[0], facts[1], at_us, cost, taking)
+    """Makes the quota of token buckets. Facts: the drops of each, and the microsecond as of which."""
+    return token_bucket.weigh_levels(rule.flows, facts[:-1], facts[-1], at_us, cost, taking)
 
 
 _WEIGHINGS: Mapping[str, Weighing] = {

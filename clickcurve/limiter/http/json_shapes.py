@@ -107,7 +107,7 @@ def show_rule(rule: Rule) -> dict[str, Any]:
     }
     if rule.strategy == "tiered":
         shown |= {"edge": _EDGES[rule.edge_s], "side": rule.side}
-    if rule.strategy == "token_bucket":
+    if rule.burst:
         shown["burst"] = rule.burst
     return shown | {
         "backend": rule.backend,

@@ -133,10 +133,11 @@ def test_a_list_takes_many_places_at_once(redis: Place) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_token_buckets_are_given_back_what_memory_gives_back(redis: Place, seed: int) -> None:
-    """Many open reservations of one bucket, ended in any order."""
+@pytest.mark.parametrize("rates", [{"rates": "10/m", "burst": 25}, {"rates": "5/20s, 12/m, 40/h"}])
+def test_token_buckets_are_given_back_what_memory_gives_back(redis: Place, rates: dict[str, Any], seed: int) -> None:
+    """Many open reservations of one key, ended in any order."""
     random = Random(f"tokens {seed}")
-    rules = {"e": {"by": "ip", "rates": "10/m", "burst": 25, "strategy": "token_bucket"}}
+    rules = {"e": {"by": "ip", "strategy": "token_bucket", **rates}}
     with memory() as reference:
         limiters = redis.limiter(rules), reference.limiter(rules)
         held: list[list[str]] = []

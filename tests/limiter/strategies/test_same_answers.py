@@ -28,9 +28,9 @@ def _rule(random: Random, strategy: str) -> dict[str, Any]:
     if strategy == "tiered":
         rule["edge"], edge_s = random.choice([("second", 1), ("second", 1), ("minute", 60), ("hour", 3_600)])
         rule["side"] = random.choice(["strict", "lenient"])
-    if strategy == "token_bucket":
+    rates = rates_of(random, edge_s, 4 if strategy in ("tiered", "fixed", "token_bucket") else 1)
+    if strategy == "token_bucket" and len(rates) == 1:
         rule["burst"] = random.randint(1, 30)
-    rates = rates_of(random, edge_s, 4 if strategy in ("tiered", "fixed") else 1)
     rule["rates"] = f"{rates[0][0]}/s" if strategy == "per_second" else text_of(rates)
     return rule
 

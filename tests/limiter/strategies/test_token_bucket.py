@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import RuleInvalid
+from clickcurve.limiter.limiter import Limiter
+from clickcurve.limiter.rule import parse_rules
 from clickcurve.limiter.token_bucket import (
     EXACT,
     Flow,
@@ -18,6 +21,9 @@ from clickcurve.limiter.token_bucket import (
     trim_claims,
     weigh_tokens,
 )
+from tests.limiter.given import ANN, BEN, T, hits
+from tests.limiter.places import Place, on
+from tests.limiter.replay.traces import rates_of, steps, text_of
 
 SECOND_US = 1_000_000
 limits = st.integers(1, 100_000)
@@ -34,7 +40,8 @@ def test_a_flow_is_the_rate_exactly_in_numbers_that_a_double_can_hold(limit: int
 
 
 def test_ten_an_hour_keeps_every_microsecond() -> None:
-    assert flow_of(10, 3_600, 10) == Flow(tick_us=1, gain=1, token=360_000_000, full=3_600_000_000)
+    assert flow_of(10, 3_600, 10) == Flow(1, 1, token=360_000_000, full=3_600_000_000, burst=10, window_s=3_600)
+    assert flow_of(10, 60, 25).window_s == 150
 
 
 def test_what_cannot_be_counted_exactly_is_refused() -> None:
@@ -102,11 +109,11 @@ def test_a_change_of_rate_and_burst_keeps_the_tokens_that_are_there(
 def test_the_numbers_of_a_quota() -> None:
     flow = flow_of(60, 60, 10)
     at_us = 1_000 * SECOND_US
-    full = weigh_tokens(flow, 60, flow.full, at_us, at_us, 3, True)
+    full = weigh_tokens(flow, flow.full, at_us, at_us, 3, True)
     assert (full.fits, full.limit, full.remaining, full.retry_after_s, full.reset_at) == (True, 10, 7, 0.0, 1_003)
-    low = weigh_tokens(flow, 60, flow.token * 3 // 2, at_us, at_us, 4, True)
+    low = weigh_tokens(flow, flow.token * 3 // 2, at_us, at_us, 4, True)
     assert (low.fits, low.remaining, low.retry_after_s, low.reset_at) == (False, 1, 2.5, 1_009)
-    never = weigh_tokens(flow, 60, flow.full, at_us, at_us, 11, True)
+    never = weigh_tokens(flow, flow.full, at_us, at_us, 11, True)
     assert (never.fits, never.retry_after_s) == (False, None)
 
 
@@ -173,3 +180,56 @@ def without(flow: Flow, taken: list[tuple[int, int, int]], cancelled: set[int], 
             drops = drops_at(flow, drops, at_us, then) - cost * flow.token
             at_us = then
     return drops_at(flow, drops, at_us, moment)
+
+
+# --- several rates ----------------------------------------------------------------------------------------------------
+@on("token_bucket")
+def test_a_hit_takes_from_the_buckets_of_all_rates_or_from_none(strategy: str, place: Place) -> None:
+    limiter = place.limiter({"e": {"by": "ip", "rates": "2/s, 5/m, 7/h", "strategy": strategy}})
+    assert hits(limiter, 3, T) == [True, True, False]
+    assert hits(limiter, 3, T + 2) == [True, True, False]
+    told = limiter.hit("e", ANN, now=T + 4)
+    assert (told.allowed, told.limit, told.remaining) == (True, 5, 0)
+    refused = limiter.hit("e", ANN, now=T + 6)
+    assert (refused.allowed, refused.limit, refused.window_s, refused.rate.limit) == (False, 5, 60, 5)
+    assert refused.retry_after_s == 6.0
+    assert hits(limiter, 3, T + 62) == [True, True, False]
+    assert limiter.hit("e", ANN, now=T + 70).window_s == 3_600
+    assert limiter.hit("e", BEN, now=T + 70).remaining == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_rule_of_several_rates_answers_as_a_rule_for_each(seed: int) -> None:
+    random = Random(f"several rates {seed}")
+    rates = rates_of(random)
+    bucket = {"by": "ip", "strategy": "token_bucket"}
+    one = Limiter(parse_rules({"e": {**bucket, "rates": text_of(rates)}}), clock=None)
+    each = Limiter(parse_rules({"e": [{**bucket, "rates": text_of([rate])} for rate in rates]}), clock=None)
+    held: list[list[str]] = []
+    for at_us, cost in steps(random, 3_000, [window_s for _, window_s in rates], back_s=30):
+        now, verb = at_us / SECOND_US, random.choice(("hit", "hit", "peek", "reserve"))
+        if held and random.random() < 0.2:
+            tokens = held.pop(random.randrange(len(held)))
+            keep = random.choice((0, 0, 1, None))
+            ends = [
+                limiter.commit("e", token, keep, now=now) for limiter, token in zip((one, each), tokens, strict=True)
+            ]
+            assert ends[0] is ends[1]
+        told = [getattr(limiter, verb)("e", ANN, cost, now=now) for limiter in (one, each)]
+        assert (told[0].allowed, told[0].quota) == (told[1].allowed, told[1].quota), (verb, at_us, cost)
+        if told[0].reservation is not None:
+            held.append([decision.reservation for decision in told])
+
+
+@on("token_bucket")
+def test_other_rates_of_as_many_go_on_from_the_tokens_that_are_there(strategy: str, place: Place) -> None:
+    def rules(rates: str) -> dict[str, object]:
+        return {"e": {"by": "ip", "rates": rates, "strategy": strategy, "backend": place.name}}
+
+    limiter = place.limiter(rules("5/s, 20/m"))
+    assert hits(limiter, 4, T) == [True] * 4
+    limiter.replace(parse_rules(rules("3/s, 30/m")))
+    assert limiter.peek("e", ANN, now=T).remaining == 1
+    assert limiter.hit("e", ANN, now=T).limit == 3
+    limiter.replace(parse_rules(rules("9/m")))
+    assert limiter.peek("e", ANN, now=T).remaining == 9

@@ -1,4 +1,4 @@
--- How keys are kept, and whole numbers. All numbers are integers below 2^53, which a double counts exactly.
+-- How keys are kept, and what all scripts begin with. All numbers are integers below 2^53, which a double counts exactly.
 --
 -- One Redis key for each key of a rule; its first 8 bytes tell one life of it from the next (`life`), so that what was
 -- reserved in one is never taken out of another. Numbers are big-endian.
@@ -10,135 +10,33 @@
 --   counter     life i8, microsecond at which its window opened i8, count I4
 --   list        a list: life i8 and the opening microsecond i8 in one element, then the callers
 --   tokens      life i8, drops i8, as of microsecond i8, its flow: tick i8, gain i8, token i8, full i8; handles used I4;
---               then for each open reservation its handle I4, the microsecond at which it lapses i8, and its claim i8
+--               then of each further rate its drops and its flow; then of each open reservation its handle I4, the
+--               microsecond at which it lapses i8, and for each rate its claim i8
+--
+-- What Redis runs is this file, one for each kind of rule that is asked about, and `decide` or `settle`: each function
+-- that is made takes the server time, for every decision.
 local spread = unpack
 local pack, unpack = struct.pack, struct.unpack
-local floor, fmod, min, max = math.floor, math.fmod, math.min, math.max
+local floor, min, max = math.floor, math.min, math.max
+local sub, concat = string.sub, table.concat
 local call = redis.call
 
 local TIERED, WINDOWS, COUNTER, LIST, TOKENS, FINE = 1, 2, 3, 4, 5, 6
 local WRAP = 4294967296
--- How a series' head and its buckets are packed, and their sizes.
-local COARSE_FORM = { head = '>i8I4I4', head_size = 16, bucket = '>I4I4', size = 8, latest = '>I4' }
-local FINE_FORM = { head = '>i8i8I4', head_size = 20, bucket = '>i8I4', size = 12, latest = '>i8' }
--- So many bytes of a series are read at once; the rest is read bucket by bucket.
-local AT_ONCE = 4096
-local COUNTER_FORMAT = '>i8i8I4'
-local TOKENS_FORMAT, CLAIM_FORMAT = '>i8i8i8i8i8i8i8I4', '>I4i8i8'
 
--- Whole division without the rounding of `/`: a >= 0, b > 0.
+-- What is asked: `decide` and `settle` set it. plan: the rules as `redis_scripts` encodes them; position: in the plan.
+-- held: the key of the reservation, if it is one.
+local at_us, second, cost, life, lasts_us, plan, position, caller, held
+-- WEIGH returns, by kind, whether a rule lets the hit pass, and the facts about it, packed; nothing is written there.
+-- CHARGE counts it and returns, at least if it is held, the life of the key and the handle by which it can be taken back.
+local WEIGH, CHARGE = {}, {}
+
+-- Whole division: a >= 0, b > 0. `%` is exact for such numbers below 2^53, and then `/` is.
 local function div(a, b)
-  return (a - fmod(a, b)) / b
+  return (a - a % b) / b
 end
 
 local function server_us()
   local time = call('TIME')
   return time[1] * 1000000 + time[2]
-end
-
--- As text: Redis would write a large number with an exponent.
-local function whole(number)
-  return string.format('%.0f', number)
-end
-
--- --- tiered ----------------------------------------------------------------------------------------------------------
--- nil where there is nothing.
-local function open_series(key, form)
-  local text = call('GETRANGE', key, 0, AT_ONCE - 1)
-  if text == '' then
-    return nil
-  end
-  local size = #text
-  if size == AT_ONCE then
-    size = call('STRLEN', key)
-  end
-  local life, latest, base = unpack(form.head, text)
-  return {
-    key = key, form = form, text = text, size = size, life = life, latest = latest, base = base,
-    count = (size - form.head_size) / form.size,
-  }
-end
-
--- The start of bucket number i, from 0, and the sum up to its end.
-local function bucket(series, i)
-  local form = series.form
-  local position = form.head_size + form.size * i
-  if position + form.size <= #series.text then
-    return unpack(form.bucket, series.text, position + 1)
-  end
-  return unpack(form.bucket, call('GETRANGE', series.key, position, position + form.size - 1))
-end
-
-local function sum_before(series, i)
-  if i == 0 then
-    return series.base
-  end
-  local _, sum = bucket(series, i - 1)
-  return sum
-end
-
--- How many buckets begin at this second or before.
-local function begun_by(series, second)
-  local low, high = 0, series.count
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if bucket(series, middle) <= second then
-      low = middle + 1
-    else
-      high = middle
-    end
-  end
-  return low
-end
-
--- --- tokens ----------------------------------------------------------------------------------------------------------
-local function open_tokens(key)
-  local text = call('GET', key)
-  if not text then
-    return nil
-  end
-  local state, position = { claims = {} }, nil
-  state.life, state.drops, state.seen, state.tick, state.gain, state.token, state.full, state.handles, position =
-    unpack(TOKENS_FORMAT, text)
-  while position <= #text do
-    local claim = {}
-    claim.handle, claim.lapses, claim.drops, position = unpack(CLAIM_FORMAT, text, position)
-    state.claims[#state.claims + 1] = claim
-  end
-  return state
-end
-
-local function tokens_text(state)
-  local parts = {
-    pack(TOKENS_FORMAT, state.life, state.drops, state.seen, state.tick, state.gain, state.token, state.full,
-      state.handles),
-  }
-  for _, claim in ipairs(state.claims) do
-    parts[#parts + 1] = pack(CLAIM_FORMAT, claim.handle, claim.lapses, claim.drops)
-  end
-  return table.concat(parts)
-end
-
-local function drops_at(state, at_us)
-  if at_us <= state.seen then
-    return state.drops
-  end
-  local ticks = div(at_us, state.tick) - div(state.seen, state.tick)
-  local missing = state.full - state.drops
-  if ticks > div(missing, state.gain) then
-    return state.full
-  end
-  return state.drops + ticks * state.gain
-end
-
--- Claims are never more than what is missing; those of reservations that have lapsed mean nothing.
-local function trim_claims(state, missing, at_us)
-  local kept = {}
-  for _, claim in ipairs(state.claims) do
-    claim.drops = min(claim.drops, missing)
-    if claim.drops > 0 and claim.lapses > at_us then
-      kept[#kept + 1] = claim
-    end
-  end
-  state.claims = kept
 end

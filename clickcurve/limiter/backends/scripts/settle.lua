@@ -1,14 +1,16 @@
+
 -- Ends a reservation: so much of its cost stays counted, the rest is taken out of where it was counted.
 --
 -- KEYS   its key.     ARGV   1: keep i8 (-1: all), at_us i8 (-1: this server's clock)
 -- Answer 0: there is none, or it has lapsed. 1: it was ended before. 2: done.
-local keep, at_us = unpack('>i8i8', ARGV[1])
+local keep
+keep, at_us = unpack('>i8i8', ARGV[1])
 if at_us < 0 then
   at_us = server_us()
 end
 
 local function refund_tiered(key, life, handle, back, charge)
-  local form = charge[1] == FINE and FINE_FORM or COARSE_FORM
+  local form = form_of(charge[1])
   local series = open_series(key, form)
   if not series or series.life ~= life then
     return
@@ -59,7 +61,7 @@ local function refund_counter(key, life, handle, back)
   end
 end
 
-local function refund_list(key, life, handle, back, _, caller)
+local function refund_list(key, life, handle, back)
   local head = call('LINDEX', key, 0)
   if not head or head ~= pack('>i8i8', life, handle) or back == 0 then
     return
@@ -71,14 +73,18 @@ local function refund_list(key, life, handle, back, _, caller)
   end
 end
 
-local function refund_tokens(key, life, handle, back)
-  local state = open_tokens(key)
+local function refund_tokens(key, life, handle, back, charge)
+  local state = open_tokens(key, charge[5] or 1)
   if not state or state.life ~= life then
     return
   end
-  state.drops = drops_at(state, at_us)
+  local missing = {}
+  for n = 1, #state do
+    state[n].drops = drops_now(state[n], state.seen)
+    missing[n] = state[n].full - state[n].drops
+  end
   state.seen = max(state.seen, at_us)
-  trim_claims(state, state.full - state.drops, at_us)
+  trim_claims(state, missing)
   local which
   for n, claim in ipairs(state.claims) do
     which = claim.handle == handle and n or which
@@ -86,18 +92,18 @@ local function refund_tokens(key, life, handle, back)
   if not which then
     return -- nothing is given back to a full bucket, and only a hit or a refund moves it on in time
   end
-  -- Without that hit there would have been less missing since, for the other reservations too.
-  local claimed = state.claims[which].drops
-  back = min(claimed, back * state.token)
-  state.drops = state.drops + back
-  local kept = {}
-  for n, claim in ipairs(state.claims) do
-    if n < which then
-      claim.drops = min(claim.drops, claimed - back)
-    else
-      claim.drops = claim.drops - back
+  for n = 1, #state do
+    -- Without that hit there would have been less missing since, for the other reservations too.
+    local claimed = state.claims[which][n]
+    local again = min(claimed, back * state[n].token)
+    state[n].drops = state[n].drops + again
+    for i, claim in ipairs(state.claims) do
+      claim[n] = i < which and min(claim[n], claimed - again) or i == which and 0 or claim[n] - again
     end
-    if n ~= which and claim.drops > 0 then
+  end
+  local kept = {}
+  for _, claim in ipairs(state.claims) do
+    if max(spread(claim)) > 0 then
       kept[#kept + 1] = claim
     end
   end
@@ -112,7 +118,8 @@ if not record then
   return 0
 end
 record = cmsgpack.unpack(record)
-local lapses, cost, caller, charged = record[1], record[2], record[3], record[4]
+local lapses, charged
+lapses, cost, caller, charged = record[1], record[2], record[3], record[4]
 if lapses <= at_us then
   return 0
 elseif not charged then
@@ -121,7 +128,7 @@ end
 call('SET', KEYS[1], cmsgpack.pack({ lapses }), 'KEEPTTL')
 local back = keep < 0 and 0 or max(0, cost - keep)
 for _, charge in ipairs(charged) do
-  local kind, key, life, handle = charge[1], charge[2], charge[3], charge[4]
-  REFUND[kind](key, life, handle, back, charge, caller)
+  local kind, key, alive, handle = charge[1], charge[2], charge[3], charge[4]
+  REFUND[kind](key, alive, handle, back, charge)
 end
 return 2

@@ -1,0 +1,48 @@
+
+-- --- windows that a hit opens -----------------------------------------------------------------------------------------
+local COUNTER_FORMAT = '>i8i8I4'
+
+local function weigh_opened(rule)
+  local limit, width
+  limit, width, position = unpack('>I4I4', plan, position)
+  rule.life, rule.opened, rule.count = life, at_us, 0
+  local found
+  if rule.kind == LIST then
+    local head = call('LINDEX', rule.key, 0)
+    found = head and { unpack('>i8i8', head) }
+    if found then
+      found[3] = call('LLEN', rule.key) - 1
+    end
+  else
+    local text = call('GET', rule.key)
+    found = text and { unpack(COUNTER_FORMAT, text) }
+  end
+  if found and at_us < found[2] + width * 1000000 then
+    rule.life, rule.opened, rule.count = found[1], found[2], found[3]
+  end
+  return rule.count + cost <= limit, pack('>i8i8', rule.opened, rule.count)
+end
+
+WEIGH[COUNTER], WEIGH[LIST] = weigh_opened, weigh_opened
+
+CHARGE[COUNTER] = function(rule)
+  call('SET', rule.key, pack(COUNTER_FORMAT, rule.life, rule.opened, rule.count + cost), 'PX', rule.ttl)
+  return rule.life, rule.opened
+end
+
+CHARGE[LIST] = function(rule)
+  if rule.count == 0 then
+    call('DEL', rule.key)
+    call('RPUSH', rule.key, pack('>i8i8', rule.life, rule.opened))
+  end
+  local names = {}
+  for n = 1, cost do
+    names[#names + 1] = caller
+    if #names == 1000 or n == cost then
+      call('RPUSH', rule.key, spread(names))
+      names = {}
+    end
+  end
+  call('PEXPIRE', rule.key, rule.ttl)
+  return rule.life, rule.opened
+end
