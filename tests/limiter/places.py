@@ -15,7 +15,7 @@ from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.backends.redis import RedisBackend
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.quota import Quota
-from clickcurve.limiter.rule import SUPPORTED, parse_rules
+from clickcurve.limiter.rule import STRATEGIES, parse_rules
 from testing.backend_servers import shared_memcached, shared_redis
 
 # The machines of tests are shared, and no answer is late there for want of a server.
@@ -79,11 +79,6 @@ BACKENDS: Mapping[str, Callable[[], AbstractContextManager[Place]]] = {
 
 
 def on(*strategies: str, among: Iterable[str] = tuple(BACKENDS)) -> pytest.MarkDecorator:
-    """Runs a test with each of these strategies (default: all) on each backend, among some, that it runs on."""
-    pairs = [
-        (strategy, backend)
-        for backend in among
-        for strategy in SUPPORTED[backend]
-        if not strategies or strategy in strategies
-    ]
+    """Runs a test with each of these strategies (default: all) on each backend among some."""
+    pairs = [(strategy, backend) for backend in among for strategy in strategies or STRATEGIES]
     return pytest.mark.parametrize(("strategy", "place"), pairs, indirect=["place"])

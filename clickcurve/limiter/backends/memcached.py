@@ -43,7 +43,7 @@ from clickcurve.limiter.backends.memcached_connection import (
     Server,
     expiry,
 )
-from clickcurve.limiter.backends.memcached_items import GRACE_S, GRACE_US, LEVELS, Item, KeyLocks, Seen, SeenItems
+from clickcurve.limiter.backends.memcached_items import GRACE_S, GRACE_US, LEVELS, KeyItem, KeyLocks, Seen, SeenItems
 from clickcurve.limiter.backends.packed_meters import counted_until_us, form_of, pack_meter, rule_of, unpack_meter
 from clickcurve.limiter.decision import is_admitted
 from clickcurve.limiter.key import memcached_key
@@ -135,7 +135,7 @@ class MemcachedBackend:
             quotas = [item.meter.explained(item.rule, at_us, quota) for item, quota in pairs]
         return quotas
 
-    def _refused(self, question: Question, items: Sequence[Item], at_us: int) -> Sequence[Quota]:
+    def _refused(self, question: Question, items: Sequence[KeyItem], at_us: int) -> Sequence[Quota]:
         """Refuses a hit that lost every race."""
         with self._lock:
             self._gave_up += 1
@@ -161,10 +161,11 @@ class MemcachedBackend:
             server, base, value, cas, epoch, _ = seen
             assert value is not None
             meter, life = unpack_meter(rule, value)
-            quota = meter.weigh(rule, at_us, question.cost, True)
-            if not quota.fits or counted_until_us(rule, meter) > at_us + GRACE_US:
+            if counted_until_us(rule, meter) > at_us + GRACE_US:
                 return None
-            meter.charge(rule, at_us, question.cost, question.caller, False)
+            quota = meter.hit(rule, at_us, question.cost, question.caller)
+            if not quota.fits:
+                return None
             value = pack_meter(rule, meter, life)
             command = memcached.put_command(base + LEVELS[0], value, expiry(rule.ttl_s + GRACE_S, at_us), cas)
             answers, epoch = server.ask(command, 1, (epoch,))
@@ -179,11 +180,11 @@ class MemcachedBackend:
         return None
 
     # --- reading and writing ------------------------------------------------------------------------------------------
-    def _items(self, question: Question) -> list[Item]:
+    def _items(self, question: Question) -> list[KeyItem]:
         return [self._item(rule, key) for rule, key in zip(question.rules, question.keys, strict=True)]
 
-    def _item(self, rule: Rule, key: str) -> Item:
-        return Item(rule, key, self._seen.get(key) or self._unseen(key))
+    def _item(self, rule: Rule, key: str) -> KeyItem:
+        return KeyItem(rule, key, self._seen.get(key) or self._unseen(key))
 
     def _unseen(self, key: str) -> Seen:
         """Guesses that this key has no item yet."""
@@ -196,22 +197,22 @@ class MemcachedBackend:
             return self._servers[0]
         return max(self._servers, key=lambda server: blake2b((server.address + base).encode(), digest_size=8).digest())
 
-    def _by_server(self, items: Sequence[Item]) -> Iterable[tuple[Server, Sequence[Item]]]:
-        found: dict[Server, list[Item]] = {}
+    def _by_server(self, items: Sequence[KeyItem]) -> Iterable[tuple[Server, Sequence[KeyItem]]]:
+        found: dict[Server, list[KeyItem]] = {}
         for item in items:
             found.setdefault(item.server, []).append(item)
         return found.items()
 
-    def _read(self, items: Sequence[Item]) -> None:
+    def _read(self, items: Sequence[KeyItem]) -> None:
         for server, here in self._by_server(items):
             answers, epoch = server.ask(b"".join([memcached.get_command(item.name) for item in here]), len(here))
             for item, answer in zip(here, answers or (), strict=True):
                 item.take_get(answer, epoch)
                 self._keep(item)
 
-    def _put(self, items: Sequence[Item], at_us: int) -> list[Item]:
+    def _put(self, items: Sequence[KeyItem], at_us: int) -> list[KeyItem]:
         """Puts each item's value over what it was made of; returns those for which that came too late, read anew."""
-        late: list[Item] = []
+        late: list[KeyItem] = []
         for server, here in self._by_server(items):
             commands = [item.put_command(at_us) for item in here]
             along = [item for item in here if item.reads_along or len(items) > 1]
@@ -232,11 +233,11 @@ class MemcachedBackend:
         self._read([item for item in late if not item.is_read])
         return late
 
-    def _keep(self, item: Item) -> None:
+    def _keep(self, item: KeyItem) -> None:
         if not item.level:
             self._seen.put(item.key, item.seen)
 
-    def _charge(self, question: Question, items: Sequence[Item], at_us: int) -> bool:
+    def _charge(self, question: Question, items: Sequence[KeyItem], at_us: int) -> bool:
         """Charges all items or, where one comes too late, none."""
         for item in items:
             item.charge(question, at_us)
@@ -252,8 +253,8 @@ class MemcachedBackend:
             self._give_back(item, item.life, at_us, question.cost, question.caller, reserved)
         return False
 
-    def _give_back(self, item: Item, life: int, at_us: int, cost: int, caller: str, reserved: bool) -> None:
-        """Takes so much of a hit out of the item that it went into, if that is still of this life."""
+    def _give_back(self, item: KeyItem, life: int, at_us: int, cost: int, caller: str, reserved: bool) -> None:
+        """Takes so much of a hit out of its item, if that is still of this life."""
         for _ in range(MAX_ATTEMPTS):
             if not item.is_read:
                 self._read([item])
@@ -266,7 +267,7 @@ class MemcachedBackend:
         raise BackendUnavailable(f"memcached at {item.server.address}: a hit that is to be taken back stays counted")
 
     # --- reservations -------------------------------------------------------------------------------------------------
-    def _note(self, reservation: str, question: Question, items: Sequence[Item], at_us: int) -> None:
+    def _note(self, reservation: str, question: Question, items: Sequence[KeyItem], at_us: int) -> None:
         """Notes what was charged under a reservation, before its token is handed out."""
         charged = [[item.key, item.level, item.life, item.handle, form_of(item.rule)] for item in items]
         lapses_us = backend.lapses_us(question.rules, at_us)
@@ -282,7 +283,7 @@ class MemcachedBackend:
         return server.ask(memcached.put_command(name, json.dumps(note).encode(), ttl, cas), 1, epochs)[0]
 
     def _note_place(self, reservation: str) -> tuple[Server, bytes]:
-        """Returns the server and the name of a reservation's note; no key has it, since those begin with a digit or #."""
+        """Returns the server and the name of a reservation's note: no key's, since those begin with a digit or #."""
         name = self._prefix + "held:" + memcached_key(reservation)
         return self._server(name), name.encode()
 

@@ -63,7 +63,7 @@ class SeenItems:
         with self._lock:
             self._drop(key)
             self._seen[key] = seen  # the last of all
-            self.used_bytes += _size(seen)
+            self.used_bytes += SEEN_BYTES + len(seen.value or b"")
             while self.used_bytes > self._max_bytes:
                 self._drop(next(iter(self._seen)))
 
@@ -74,15 +74,11 @@ class SeenItems:
     def _drop(self, key: str) -> None:
         seen = self._seen.pop(key, None)
         if seen is not None:
-            self.used_bytes -= _size(seen)
-
-
-def _size(seen: Seen) -> int:
-    return SEEN_BYTES + len(seen.value or b"")
+            self.used_bytes -= SEEN_BYTES + len(seen.value or b"")
 
 
 class KeyLocks:
-    """Locks by which the threads of a process write a key one after the other, since of all at once only one succeeds.
+    """Locks by which the threads of a process write a key one after the other: at once only one succeeds.
 
     They keep nothing right: that is for the CAS numbers. One that is not to be had in time is done without.
     """
@@ -99,7 +95,7 @@ class KeyLocks:
         return [lock for lock in map(self._locks.__getitem__, numbers) if lock.acquire(timeout=LOCKED_S)]
 
 
-class Item:
+class KeyItem:
     """The item of one key of a question.
 
     value: its bytes, None if there is none, and cas their CAS number, which holds in this epoch. is_read: whether that

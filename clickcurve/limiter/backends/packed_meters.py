@@ -5,7 +5,7 @@ another), and the rest is what `meters` keep. All numbers are whole, and little-
 
     fixed, per_second       8 bytes for each rate
     single_counter, list    12 bytes, and a list's callers
-    token_bucket            32 bytes, and 12 for each open reservation
+    token_bucket            16 bytes and 16 for each rate, and some for each open reservation
     tiered                  32 bytes, and 8 for each bucket with hits
 
 The largest is a `tiered` one with hits in every second of a day: 782 kB, with what is cut off later than it could be.
@@ -20,7 +20,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from struct import Struct, error, iter_unpack, pack
+from struct import Struct, error
 from typing import Any, TypeAlias
 
 from clickcurve.buckets.errors import BackendUnavailable
@@ -46,8 +46,6 @@ UNBOUNDED = MemoryBudget(sys.maxsize)
 _KIND = {"tiered": b"\1t", "fixed": b"\1f", "single_counter": b"\1s", "list": b"\1l", "token_bucket": b"\1b"}
 _SERIES = Struct("<2sIQQQI")
 _OPENED = Struct("<2sIQI")
-_TOKENS = Struct("<2sIIIIQQI")
-_CLAIM = "<IQ"
 _SWAPPED = sys.byteorder == "big"
 
 
@@ -86,10 +84,10 @@ def take_out(rule: Rule, meter: Meter, at_us: int, handle: int, cost: int, calle
     """
     if not isinstance(meter, Tokens):
         meter.refund(rule, at_us, handle, cost, caller)
-    elif meter.rule.flow == rule.flow:
-        flow = rule.flow
-        back = cost * flow.token - drops_at(flow, 0, handle, meter.seen_us)
-        meter.drops = min(flow.full, meter.drops + max(0, back))
+    elif meter.rule.flows == rule.flows:
+        for n, flow in enumerate(rule.flows):
+            back = cost * flow.token - drops_at(flow, 0, handle, meter.seen_us)
+            meter.levels[n] = min(flow.full, meter.levels[n] + max(0, back))
 
 
 # --- the form of a rule -----------------------------------------------------------------------------------------------
@@ -114,19 +112,19 @@ def _rule_of(strategy: str, edge_s: int, rates: Sequence[tuple[int, int]], burst
 # --- windows of the clock ---------------------------------------------------------------------------------------------
 def _pack_windows(meter: Windows, life: int) -> bytes:
     ends = meter.ends
-    return _windows(len(ends)).pack(_KIND["fixed"], life, *ends, *meter.counts)
+    return _window_struct(len(ends)).pack(_KIND["fixed"], life, *ends, *meter.counts)
 
 
 def _unpack_windows(rule: Rule, value: bytes) -> tuple[Windows, int]:
     many = len(rule.reaches)
-    _, life, *numbers = _windows(many).unpack(value)
+    _, life, *numbers = _window_struct(many).unpack(value)
     meter = Windows.__new__(Windows)
     meter.rule, meter.ends, meter.counts = rule, numbers[:many], numbers[many:]
     return meter, life
 
 
 @lru_cache(maxsize=100)
-def _windows(many: int) -> Struct:
+def _window_struct(many: int) -> Struct:
     return Struct(f"<2sI{2 * many}I")
 
 
@@ -161,22 +159,39 @@ def _unpack_opened(rule: Rule, value: bytes) -> tuple[Opened, int]:
 # --- tokens -----------------------------------------------------------------------------------------------------------
 def _pack_tokens(meter: Tokens, life: int) -> bytes:
     rule = meter.rule
-    (rate,) = rule.rates
-    numbers = rate.limit, rate.window_s, rule.burst, meter.drops, meter.seen_us, meter.holds
-    head = _TOKENS.pack(_KIND["token_bucket"], life, *numbers)
+    rates = [number for rate in rule.rates for number in (rate.limit, rate.window_s)]
+    head = _token_struct(len(rule.rates)).pack(
+        _KIND["token_bucket"], life, meter.seen_us, meter.holds, rule.burst, *rates, *meter.levels
+    )
     if not meter.claims:
         return head
-    return head + b"".join([pack(_CLAIM, *each) for each in list(meter.claims.items())[-MAX_CLAIMS:]])
+    claim = _claim_struct(len(rule.rates))
+    return head + b"".join([claim.pack(handle, *each) for handle, each in list(meter.claims.items())[-MAX_CLAIMS:]])
 
 
 def _unpack_tokens(rule: Rule, value: bytes) -> tuple[Tokens, int]:
+    many = len(rule.rates)
+    packing = _token_struct(many)
     meter = Tokens.__new__(Tokens)
-    _, life, limit, window_s, burst, meter.drops, meter.seen_us, meter.holds = _TOKENS.unpack_from(value)
-    meter.claims = dict(iter_unpack(_CLAIM, value[_TOKENS.size :])) if len(value) > _TOKENS.size else None
-    (rate,) = rule.rates
-    same = rate.limit == limit and rate.window_s == window_s and rule.burst == burst
-    meter.rule = rule if same else rule_of(("token_bucket", 1, ((limit, window_s),), burst, 0))
+    _, life, meter.seen_us, meter.holds, burst, *numbers = packing.unpack_from(value)
+    rates, meter.levels, meter.claims = numbers[: 2 * many], numbers[2 * many :], None
+    if len(value) > packing.size:
+        meter.claims = {handle: tuple(each) for handle, *each in _claim_struct(many).iter_unpack(value[packing.size :])}
+    same = burst == rule.burst and rates == [number for rate in rule.rates for number in (rate.limit, rate.window_s)]
+    meter.rule = (
+        rule if same else rule_of(("token_bucket", 1, list(zip(rates[::2], rates[1::2], strict=True)), burst, 0))
+    )
     return meter, life
+
+
+@lru_cache(maxsize=100)
+def _token_struct(many: int) -> Struct:
+    return Struct(f"<2sIQII{2 * many}I{many}Q")
+
+
+@lru_cache(maxsize=100)
+def _claim_struct(many: int) -> Struct:
+    return Struct(f"<I{many}Q")
 
 
 # --- buckets of a sliding window --------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from clickcurve.limiter.backends.memcached_connection import (
 from clickcurve.limiter.backends.memcached_items import GRACE_S
 from clickcurve.limiter.backends.packed_meters import UNBOUNDED, pack_meter
 from clickcurve.limiter.limiter import Limiter
-from clickcurve.limiter.rule import FAILURES, SUPPORTED
+from clickcurve.limiter.rule import FAILURES, STRATEGIES
 from testing.backend_servers import Served, memcached_server
 from testing.program import TRIES
 from tests.limiter.given import ANN, BEN, T, free, hits, ten
@@ -313,7 +313,7 @@ def test_an_item_with_hits_in_every_second_of_a_day(server: Served, place: Place
     assert [limiter.hit("e", ANN, now=T + n).remaining for n in range(3)] == [13_599, 13_599, 13_599]
 
 
-@pytest.mark.parametrize("strategy", SUPPORTED["memcached"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("other", [b"hello", b"", b"\1f" + b"x" * 9, b"\1tMN\r\n", b"\1b" + b"\0" * 35])
 def test_something_else_under_the_name_of_an_item(server: Served, place: Place, strategy: str, other: bytes) -> None:
     """It is an error, for which there is a policy: taken for nothing, it would give a limit again. A reset ends it."""

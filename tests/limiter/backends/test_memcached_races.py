@@ -16,7 +16,7 @@ from clickcurve.limiter.backend import Settled
 from clickcurve.limiter.backends.memcached import MAX_ATTEMPTS, MemcachedBackend
 from clickcurve.limiter.backends.memcached_connection import Server
 from clickcurve.limiter.limiter import Limiter
-from clickcurve.limiter.rule import EDGES_S, SUPPORTED
+from clickcurve.limiter.rule import EDGES_S, STRATEGIES
 from testing.backend_servers import Served, shared_memcached
 from tests.limiter.backends.racer import Racers, racers
 from tests.limiter.given import ANN, T, free, hits
@@ -29,7 +29,7 @@ from tests.limiter.together import together
 ROUNDS = 8
 RACED: dict[str, Any] = {
     strategy: {"by": "ip", "rates": "5/s" if strategy == "per_second" else "5/m", "strategy": strategy}
-    for strategy in SUPPORTED["memcached"]
+    for strategy in STRATEGIES
 }
 RACED["several-rates"] = {"by": "ip", "rates": "5/s, 6/m, 9/d"}
 RACED["several-rules"] = [{"by": "ip", "rates": "5/m"}, {"by": "ip", "rates": "7/m", "strategy": "token_bucket"}]
@@ -95,7 +95,7 @@ def test_four_processes_of_25_threads_get_exactly_the_five_places_there_are(even
 
 # --- one race, step by step -------------------------------------------------------------------------------------------
 @contextmanager
-def before_each_request(monkeypatch: pytest.MonkeyPatch, act: Callable[[bytes], None]) -> Iterator[None]:
+def before_each_request(monkeypatch: pytest.MonkeyPatch, act: Callable[[bytes], object]) -> Iterator[None]:
     """Calls act before each request that is not its own."""
     ask = Server.ask
     acting: list[bool] = []
@@ -131,7 +131,7 @@ def test_a_hit_that_loses_the_race_for_the_last_of_the_limit_is_refused(
     with rivals(rule(strategy)) as (backend, limiter, rival):
         hits(limiter, 9, T)
         raced = [1]
-        with before_each_request(monkeypatch, lambda _: hits(rival, raced.pop(), T) and None if raced else None):
+        with before_each_request(monkeypatch, lambda _: raced and hits(rival, raced.pop(), T)):
             refused = limiter.hit("e", ANN, now=T)
         assert (refused.allowed, refused.remaining) == (False, 0)
         assert refused.retry_after_s
@@ -146,7 +146,7 @@ def test_a_hit_that_lost_a_race_and_still_has_room_says_what_is_left(
     with rivals(rule(strategy)) as (_, limiter, rival):
         hits(limiter, 3, T)
         raced = [1, 1]
-        with before_each_request(monkeypatch, lambda _: hits(rival, raced.pop(), T) and None if raced else None):
+        with before_each_request(monkeypatch, lambda _: raced and hits(rival, raced.pop(), T)):
             admitted = limiter.hit("e", ANN, now=T)
         assert (admitted.allowed, admitted.remaining, admitted.bound.at_most) == (True, 4, 6)
         assert free(limiter, T) == 4
@@ -161,7 +161,7 @@ def test_a_hit_that_loses_the_race_under_one_of_its_rules_is_taken_back_from_the
         hits(limiter, 3, T)
         same_user, same_ip = {"ip": "-", "user": ANN["user"]}, {"ip": ANN["ip"], "user": "-"}
         acts = [lambda: rival.hit("e", same_user, 7, now=T), lambda: rival.hit("e", same_ip, 2, now=T + 0.25)]
-        with before_each_request(monkeypatch, lambda _: acts.pop(0)() and None if acts else None):
+        with before_each_request(monkeypatch, lambda _: acts and acts.pop(0)()):
             refused = limiter.hit("e", ANN, now=T)
         assert (refused.allowed, refused.rule.name, refused.remaining) == (False, "e.2", 0)
         assert backend.measures()["memcached_taken_back_total"] == 1
@@ -176,7 +176,7 @@ def test_tokens_that_are_taken_back_late_are_less_what_has_come_in_since(monkeyp
             lambda: rival.hit("e", {"ip": "-", "user": ANN["user"]}, 10, now=T),
             lambda: rival.hit("e", {"ip": ANN["ip"], "user": "-"}, now=T + 9),
         ]
-        with before_each_request(monkeypatch, lambda _: acts.pop(0)() and None if acts else None):
+        with before_each_request(monkeypatch, lambda _: acts and acts.pop(0)()):
             assert not limiter.hit("e", ANN, 2, now=T).allowed
         # Full again after 12 s, it held 9.5 after 9 s; the rival's took one; 0.5 of the two can be given back.
         assert limiter.peek("e", {"ip": ANN["ip"], "user": "other"}, now=T + 9).remaining == 9
@@ -210,9 +210,7 @@ def test_a_reset_in_the_middle_of_a_hit(strategy: str, place: Place, monkeypatch
     with rivals(rule(strategy)) as (_, limiter, rival):
         hits(limiter, 9, T)
         resets = [1]
-        with before_each_request(
-            monkeypatch, lambda _: rival.reset("e", ANN, now=T) if resets and resets.pop() else None
-        ):
+        with before_each_request(monkeypatch, lambda _: resets and resets.pop() and rival.reset("e", ANN, now=T)):
             assert limiter.hit("e", ANN, now=T).remaining == 9
         assert free(limiter, T) == 9
 
@@ -258,7 +256,7 @@ def served() -> Served:
     return shared_memcached()
 
 
-@pytest.mark.parametrize("strategy", SUPPORTED["memcached"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @settings(max_examples=40)
 @given(steps=STEPS)
 def test_two_processes_by_what_they_saw_before_answer_as_one_memory(
