@@ -9,7 +9,7 @@ STAMP := .venv/.installed
 CASSANDRA_SYSTEM := mvn:maven java:openjdk-17-jre-headless
 DEBIAN_PYTHON := /usr/lib/python3/dist-packages
 CLIENTS_SYSTEM := php:php-cli tsc:node-typescript /usr/share/nodejs/express:node-express $(DEBIAN_PYTHON)/flask:python3-flask $(DEBIAN_PYTHON)/django:python3-django
-TEST_SYSTEM := nginx caddy curl node:nodejs npm chromium go:golang-go faketime redis-server memcached groff:groff-base systemd-analyze:systemd promtool:prometheus $(CASSANDRA_SYSTEM) $(CLIENTS_SYSTEM)
+TEST_SYSTEM := nginx caddy curl openssl node:nodejs npm chromium go:golang-go faketime redis-server memcached groff:groff-base systemd-analyze:systemd promtool:prometheus $(CASSANDRA_SYSTEM) $(CLIENTS_SYSTEM)
 BENCH_SYSTEM := wrk redis-server memcached $(CASSANDRA_SYSTEM)
 # What Clickcurve is measured beside: Debian's servers, and libraries in an environment of their own.
 PEERS_SYSTEM := wrk victoria-metrics influxd:influxdb carbon-cache:graphite-carbon node:nodejs npm

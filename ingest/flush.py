@@ -42,13 +42,15 @@ class Flush:
     `set_aside`, empty at first, is what is set aside after `write`; damaged rows in `given_up` begin anew.
     `again` rebuilds the taken buffer from the journal with these links erased at these moments (epoch us): needed
     when another owner erased a link in the middle of the time that this flush covers. `rewrite`: also write rows that
-    include this flush already, because their marks may come from a write that reached only one replica.
+    include this flush already, because their marks may come from a write that reached only one replica. `sound`: the
+    flush before, of this process, is known to have left nothing set aside.
     """
 
     held: Held
     number: int
     fold_day: int
     rewrite: bool
+    sound: bool
     taken: Buffer
     revisit: frozenset[str]
     set_aside: dict[str, AnyRow]
@@ -94,6 +96,8 @@ class Flush:
 
     def _load_set_aside(self) -> dict[str, AnyRow] | None:
         """Returns what earlier flushes, or earlier tries of this one, set aside; None: nothing, or damaged too."""
+        if self.sound:
+            return None
         stored = self.store.load_own(self.held.owner, [SET_ASIDE]).get(SET_ASIDE)
         try:
             return decode_set_aside(stored.data) if stored is not None and stored.data is not None else None

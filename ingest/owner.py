@@ -302,16 +302,15 @@ class Owner:
         return self._record
 
     async def _carry_out(self, record: FlushRecord) -> None:
-        held, taken, store = self._held, self._buffers.taken, self._store
+        held, taken, store, started = self._held, self._buffers.taken, self._store, self._clock()
         assert held is not None and taken is not None
-        started = self._clock()
         if not await self._in_store_thread(lambda: store.begin(held, record.previous, record.number, int(started))):
             raise OwnerFenced(f"another process has taken owner {held.owner} over; restart to go on as another owner")
         if taken.undecided:
             ids = {id_: one.accepted_us for id_, one in taken.undecided.items()}
             refuse_old_ids(store.replay_us, min(ids.values()), self._clock(), self._place)
-            claim_ids = partial(store.claim_ids, held, record.number, ids, ID_WINDOW_S * 1_000_000)
-            refused = await self._in_store_thread(claim_ids)
+            window_us = ID_WINDOW_S * 1_000_000
+            refused = await self._in_store_thread(lambda: store.claim_ids(held, record.number, ids, window_us))
             async with self._erasing:
                 taken.decide(refused)
         revisit, self._revisit = frozenset(self._revisit), set()
@@ -321,6 +320,7 @@ class Owner:
             number=record.number,
             fold_day=record.fold_day,
             rewrite=self._rewrite,
+            sound=not self._rewrite and not self._books.status.set_aside,
             taken=taken,
             revisit=revisit,
             set_aside={},

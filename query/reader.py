@@ -4,8 +4,8 @@ The order matters. Pending hits, also those of this machine's other workers, are
 that, so that a flush which ends in between is seen twice, never not at all; each stored row's mark then says which of
 the pending hits it has already.
 
-A row of a link that several owners count is decoded again only when its bytes have changed: every read still asks the
-store for all of them, and what is kept is only what those bytes say.
+A row of a link that several owners count is decoded again only when its bytes have changed, and the sum is changed by
+what is new in it: every read still asks the store for all of them, and what is kept is only what those bytes say.
 
 The row is folded to `now` here, in memory, so an answer depends on the hits and on `now` and on nothing else.
 """
@@ -20,7 +20,7 @@ from functools import cached_property
 from clickcurve.buckets.codec import decode, decode_header
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
-from clickcurve.buckets.row import Pending, Row, add, fold, merge
+from clickcurve.buckets.row import Pending, Row, add, fold, merge, merge_again
 from clickcurve.keys import ALL_LINKS, group_of, link_of
 from storage.contract import StoredLink, StoredRow
 
@@ -125,6 +125,19 @@ class MergedLink:
                 return row if before.data == each.data else None
         return None
 
+    def changed_to(self, link: StoredLink, rows: Sequence[FoldedRow], ladder: Ladder) -> Stored:
+        """Returns the sum of the link's rows now: made of the one before, if few rows have changed since."""
+        changes = [(old, new) for (old, _), (new, _) in zip(self.rows, rows, strict=False) if new is not old]
+        alike = [each.owner for each in self.link.rows] == [each.owner for each in link.rows]
+        folded = all(row.fold_day == self.day for row, _ in (*self.rows, *rows))
+        # Fewer than two rows have no sum of their own, and one that an erasure has emptied is in none.
+        counted = all(row.erased_at >= link.erased_at == self.link.erased_at for row, _ in (*self.rows, *rows))
+        if not (alike and folded and counted) or 2 * len(changes) > len(rows):
+            return sum_of_rows_read(link, rows, self.day, ladder)
+        marks = {each.owner: row.mark for each, (row, _) in zip(link.rows, rows, strict=True)}
+        whole = merge_again(self.sum.row, [row for row, _ in rows], changes)
+        return Stored(whole, marks, any(fat for _, fat in rows))
+
     def buckets(self) -> int:
         """Returns how many buckets it keeps in memory."""
         rows = [self.sum.row, *(row for row, _ in self.rows)]
@@ -153,7 +166,8 @@ class MergedLinks:
         else:
             kept = None
         rows = [(kept and kept.row_of(each)) or read_row(each.data, day, ladder, since, bots) for each in link.rows]
-        found = MergedLink(link, day, since, bots, rows, sum_of_rows_read(link, rows, day, ladder))
+        whole = kept.changed_to(link, rows, ladder) if kept else sum_of_rows_read(link, rows, day, ladder)
+        found = MergedLink(link, day, since, bots, rows, whole)
         self._keep(key, found)
         return found.sum
 

@@ -46,6 +46,7 @@ class Dividing:
         self._since: dict[str, int] = {}
         self._salts: dict[int, bytes] = {}
         self._agreed_at = 0.0
+        self._beginning: asyncio.Task[None] | None = None
         self.reader = NO_DIMENSIONS
         if self.dimensions:
             self.reader = ProfileReader(
@@ -72,8 +73,18 @@ class Dividing:
         except ClickcurveError as error:
             log.error("countries not reloaded", extra={"reason": error.detail, "then": "the old file is used"})
 
-    async def begin(self, holds_hits: bool) -> None:
-        """Agrees with the store before the first hit comes, if it answers. holds_hits: some wait for the store."""
+    async def begin(self, holds_hits: bool, patience_s: float | None = None) -> None:
+        """Agrees with the store before the first hit comes, if it answers, and answers in time.
+
+        holds_hits: some wait for the store.
+        """
+        self._beginning = asyncio.create_task(self._begin(holds_hits))
+        await asyncio.wait({self._beginning}, timeout=patience_s)
+        if not self._beginning.done():
+            reason = f"no answer in {patience_s} s"
+            log.warning("dividing not agreed on", extra={"reason": reason, "then": "it goes on"})
+
+    async def _begin(self, holds_hits: bool) -> None:
         try:
             await self._renew(holds_hits)
         except ClickcurveError as error:

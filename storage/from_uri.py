@@ -17,7 +17,7 @@ from clickcurve.buckets.ladder import CLICKS, Ladder
 from storage.cassandra import uri as cassandra_uri
 from storage.cassandra.cql import LazyConnection
 from storage.cassandra.schema import open_keyspace
-from storage.cassandra.statements import STATEMENTS
+from storage.cassandra.statements import ASKED
 from storage.cassandra.store import CassandraStore
 from storage.contract import Store
 from storage.first_use import Later
@@ -82,7 +82,7 @@ def _cassandra_store(uri: str, rest: str, options: _Options) -> Store:
     def connect_to_keyspace() -> Session:
         session = connect(address)
         try:
-            ladder, sentences = open_keyspace(session, options.ladder, STATEMENTS.values())
+            ladder, sentences = open_keyspace(session, options.ladder, ASKED)
         except BaseException:
             session.close()
             raise

@@ -44,8 +44,8 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "apscheduler": (r"server/process/schedule\.py",),
     "jinja2": (r"dashboard/page/templates\.py",),
     "PIL": (r"dashboard/pictures/png\.py",),
-    "cassandra": (r"storage/cassandra/session\.py",),
-    "redis": (r"clickcurve/limiter/backends/redis(_address)?\.py",),
+    "cassandra": (r"storage/cassandra/(session|nodes)\.py",),
+    "redis": (r"clickcurve/limiter/backends/redis(_address|_socket)?\.py",),
 }
 CLOCK = "server/clock.py"
 # Where users of the library meet it: there a clock may be the default of a parameter, and nothing else.

@@ -23,7 +23,7 @@ from clickcurve.buckets.ladder import HOUR_S, fold_day
 from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Batch
 from ingest.flush import ROWS_PER_SAVE
-from storage.cassandra.cql import Rows, Statement, StatementKind, Values
+from storage.cassandra.cql import Rows, Statement, StatementKind, Values, Work
 from storage.cassandra.statements import BEGIN, CREATE_OWNER, NOW_MS, OWNER, SAVE, STATEMENTS
 from storage.cassandra.store import CassandraStore
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow
@@ -121,7 +121,10 @@ class _Owners:
             return [[self._owner] if self._owner else [] for _ in many]
         return [[(0,)] if statement is NOW_MS else [] for _ in many]
 
-    def apply_if(self, statement: Statement, values: Values) -> bool:
+    def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
+        return [self.run_each(statement, many) for statement, many in work]
+
+    def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool:
         if statement is CREATE_OWNER:
             self._owner = values
         elif statement is BEGIN and self._owner is not None:
@@ -131,7 +134,7 @@ class _Owners:
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
         raise NotImplementedError
 
-    def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
+    def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int = 0) -> list[bool | None]:
         raise NotImplementedError
 
     async def ask(self, statement: Statement, values: Values = ()) -> Rows:

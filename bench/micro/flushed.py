@@ -19,6 +19,7 @@ def begun_flush(
         number,
         fold_day(now),
         rewrite=False,
+        sound=True,
         taken=taken,
         revisit=revisit,
         set_aside={},

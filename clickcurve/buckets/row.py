@@ -32,7 +32,7 @@ be encoded (it never is: owners only store their own rows).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -44,6 +44,7 @@ from clickcurve.buckets.cells import (
     fold_cells,
     land_minutes,
     oldest_start,
+    replace_cells,
     sum_cells,
     sum_of_cells,
 )
@@ -187,19 +188,37 @@ def merge(rows: Iterable[Row], ladder: Ladder) -> Row:
     several = list(rows)
     day = max((row.fold_day for row in several), default=0)
     folded = [fold(row, day, ladder) for row in several] or [fold(EMPTY, day, ladder)]
+    people, bots = ([row.people_cells for row in folded], [row.bot_cells for row in folded])
+    return _sum_of_heads(folded, sum_cells(people), sum_cells(bots))
+
+
+def merge_again(whole: Row, rows: Iterable[Row], changes: Iterable[tuple[Row, Row]]) -> Row:
+    """Returns the sum of `rows`, given `whole`: what `merge` made of these before some of them changed.
+
+    changes: each of those as it was and as it is. All are folded to one day, by one ladder.
+    """
+    people, bots = whole.people_cells, whole.bot_cells
+    for before, after in changes:
+        people = tuple(map(replace_cells, people, before.people_cells, after.people_cells))
+        bots = tuple(map(replace_cells, bots, before.bot_cells, after.bot_cells))
+    return _sum_of_heads(list(rows), people, bots)
+
+
+def _sum_of_heads(rows: Sequence[Row], people: tuple[Cells, ...], bots: tuple[Cells, ...]) -> Row:
+    """Returns the sum of rows folded to one day, with these cells."""
     return Row(
-        day,
+        rows[0].fold_day,
         0,
-        min((row.first for row in folded if row.first is not None), default=None),
-        max((row.last for row in folded if row.last is not None), default=None),
-        sum(row.lifetime for row in folded),
-        sum(row.bots for row in folded),
-        sum(row.opening for row in folded),
-        max(row.erased_at for row in folded),
-        sum(row.erased for row in folded),
-        sum(row.erased_bots for row in folded),
-        sum_cells([row.people_cells for row in folded]),
-        sum_cells([row.bot_cells for row in folded]),
+        min((row.first for row in rows if row.first is not None), default=None),
+        max((row.last for row in rows if row.last is not None), default=None),
+        sum([row.lifetime for row in rows]),
+        sum([row.bots for row in rows]),
+        sum([row.opening for row in rows]),
+        max([row.erased_at for row in rows]),
+        sum([row.erased for row in rows]),
+        sum([row.erased_bots for row in rows]),
+        people,
+        bots,
     )
 
 

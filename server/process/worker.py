@@ -38,7 +38,7 @@ from server.limiter.limiter import ServerLimiter
 from server.logs import log
 from server.metrics import Metrics, Sample, process_samples
 from server.process import data_folder, jobs, notify, samples, siblings
-from server.process.first_flush import begin_first_flush, first_flush_failed
+from server.process.first_flush import FIRST_FLUSH_S, begin_first_flush, first_flush_failed
 from server.process.former_journals import FormerJournals, log_set_aside
 from server.process.journals import MIB, holds_hits, new_journal, open_journal, open_owner, take_journal
 from server.process.open_files import fitting_connections
@@ -272,7 +272,7 @@ async def running(settings: Settings, slots: Slots) -> AsyncIterator[Worker]:
         ),
     )
     worker = await _take_up(settings, store, slots)
-    await worker.dividing.begin(holds_hits=bool(worker.unstored.status.buffered_hits))
+    await worker.dividing.begin(bool(worker.unstored.status.buffered_hits), FIRST_FLUSH_S)
     worker.former.take_up()
     await worker.beside.start()
     worker.schedule.start()

@@ -53,6 +53,7 @@ _TABLE = re.compile(r"\b(FROM|INTO|UPDATE) (?!\w+\.)")
 
 Values: TypeAlias = tuple[object, ...]
 Rows: TypeAlias = list[tuple[Any, ...]]
+Work: TypeAlias = tuple[Statement, Sequence[Values]]  # a statement, and the values of each time that it is run
 
 
 class Cql(Protocol):
@@ -67,16 +68,23 @@ class Cql(Protocol):
         Raises the first failure as StoreUnavailable, after all that was sent has ended.
         """
 
+    def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
+        """Runs several statements as `run_each` does each, all at once and in no order; returns their results.
+
+        An answer that is lost is waited for once for all of them, not once for each.
+        """
+
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
         """Yields the rows in pages of at most `size`; asks for a page when it is needed. Raises StoreUnavailable."""
 
-    def apply_if(self, statement: Statement, values: Values) -> bool | None:
+    def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool | None:
         """Runs a conditional update; returns whether it was applied, None if that is unknown.
 
+        attempt: how often it was tried before. The answer is waited for twice as long each time, up to a bound.
         Raises StoreUnavailable if it was certainly not begun.
         """
 
-    def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
+    def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int = 0) -> list[bool | None]:
         """Runs a conditional update with each of these values, many at once; returns the outcomes in their order.
 
         Raises StoreUnavailable as `apply_if` does, after all that was sent has ended.
@@ -107,14 +115,17 @@ class LazyConnection:
     def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
         return self._cql.open().run_each(statement, many)
 
+    def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
+        return self._cql.open().run_all(work)
+
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
         return self._cql.open().pages(statement, values, size)
 
-    def apply_if(self, statement: Statement, values: Values) -> bool | None:
-        return self._cql.open().apply_if(statement, values)
+    def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool | None:
+        return self._cql.open().apply_if(statement, values, attempt)
 
-    def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
-        return self._cql.open().apply_each_if(statement, many)
+    def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int = 0) -> list[bool | None]:
+        return self._cql.open().apply_each_if(statement, many, attempt)
 
     async def ask(self, statement: Statement, values: Values = ()) -> Rows:
         return await self._cql.opened().ask(statement, values)

@@ -16,11 +16,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Event, Lock, Semaphore
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
-from storage.cassandra.cql import Rows, Statement, StatementKind, Values
+from storage.cassandra.cql import Rows, Statement, StatementKind, Values, Work
 
 SERIAL_IN_FLIGHT = 32  # conditional updates and serial reads: each is several rounds of the replicas
 ATTEMPTS = 3  # of what may be repeated
@@ -33,6 +33,10 @@ ROWS_PER_WRITE, BYTES_PER_WRITE = 10, 4 * 1024
 ROWS_PER_READ = 25  # 10 and 50 take a sixth longer or less, 100 twice as long
 
 
+Request: TypeAlias = tuple[Statement, Values]
+_SERIAL = (StatementKind.CONDITION, StatementKind.SERIAL_READ)
+
+
 class DriverFuture(Protocol):
     """What the driver returns for a request under way."""
 
@@ -42,11 +46,13 @@ class DriverFuture(Protocol):
 class Driver(Protocol):
     """The few things that need the driver."""
 
-    def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> DriverFuture:
+    def send(
+        self, statement: Statement, values: Values, size: int | None, state: bytes | None, attempt: int
+    ) -> DriverFuture:
         """Begins a request: rows from `state` on (None: the first), at most `size` (None: the driver's default).
 
         For a WRITE with a `partition` or a `key` the values are those of several writes; for a READ `of_several` they
-        begin with a list of keys.
+        begin with a list of keys. The answer to a CONDITION is waited for longer from `attempt` to attempt.
         """
 
     def first_replica(self, key: str) -> Hashable:
@@ -104,6 +110,7 @@ class Requests:
         ended: Callable[[Outcome], None],
         size: int | None = None,
         state: bytes | None = None,
+        attempt: int = 0,
     ) -> None:
         """Begins a request; calls `ended` once, on any thread, perhaps before this returns."""
         first = Lock()
@@ -117,68 +124,55 @@ class Requests:
 
         self._counters.add("store_requests_total")
         try:
-            pending = self._driver.send(statement, values, size, state)
+            pending = self._driver.send(statement, values, size, state, attempt)
             pending.add_callbacks(partial(came, pending), lambda error: end(Outcome([], error=error)))
         except Exception as error:  # of any kind: the waiting side must get it
             end(Outcome([], error=error))
 
     # --- threads --------------------------------------------------------------------------------------------------
     def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
-        together = requests_of(statement, many, self._driver.first_replica)
-        if together is None:
-            return self._run_all(statement, many)
-        if statement.kind is StatementKind.WRITE:
-            # Made once: whatever is sent again is the same rows with the same stamps.
-            self._send_repeatedly(statement, [tuple([many[n] for n in places]) for places in together])
-            return [[] for _ in many]
-        lists = [([many[n][0] for n in places], *many[places[0]][1:]) for places in together]
-        found: list[Rows] = [[] for _ in many]
-        for places, rows in zip(together, self._run_all(statement.several(), lists), strict=True):
-            by_key: dict[object, Rows] = {}
-            for key, *row in rows:
-                by_key.setdefault(key, []).append(tuple(row))
-            for n in places:
-                found[n] = by_key.get(many[n][0], [])
-        return found
+        return self.run_all([(statement, many)])[0]
 
-    def _run_all(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
-        outcomes = self._send_repeatedly(statement, many)
-        return [self._rest(statement, values, outcome) for values, outcome in zip(many, outcomes, strict=True)]
+    def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
+        parts = [Packed.of(statement, many, self._driver.first_replica) for statement, many in work]
+        # Made once: whatever is sent again is the same rows with the same stamps.
+        requests = [request for part in parts for request in part.requests]
+        outcomes = zip(requests, self._send_repeatedly(requests), strict=True)
+        found = iter([self._rest(request, outcome) for request, outcome in outcomes])
+        return [part.rows([next(found) for _ in part.requests]) for part in parts]
 
     def pages(self, statement: Statement, values: Values, size: int | None) -> Iterator[Rows]:
         state: bytes | None = None
         while True:
-            (outcome,) = self._send_repeatedly(statement, [values], size, state)
+            (outcome,) = self._send_repeatedly([(statement, values)], size, state)
             yield outcome.rows
             state = outcome.state
             if state is None:
                 return
 
-    def _rest(self, statement: Statement, values: Values, first: Outcome) -> Rows:
+    def _rest(self, request: Request, first: Outcome) -> Rows:
         rows, state = first.rows, first.state
         while state is not None:
-            (outcome,) = self._send_repeatedly(statement, [values], None, state)
+            (outcome,) = self._send_repeatedly([request], None, state)
             rows, state = rows + outcome.rows, outcome.state
         return rows
 
     def _send_repeatedly(
-        self, statement: Statement, many: Sequence[Values], size: int | None = None, state: bytes | None = None
+        self, requests: Sequence[Request], size: int | None = None, state: bytes | None = None
     ) -> list[Outcome]:
         """Sends all, and what failed again, up to ATTEMPTS times; returns the outcomes in order.
 
         Raises the first failure of the last attempt, or what no repeat can mend at once.
         """
         done: dict[int, Outcome] = {}
-        left = list(range(len(many)))
+        left = list(range(len(requests)))
         attempts = 0
         while True:
-            outcomes = self._send_all(
-                statement, [many[n] for n in left], lambda error: True, MOST_FAILURES, size, state
-            )
+            outcomes = self._send_all([requests[n] for n in left], lambda error: True, MOST_FAILURES, size, state)
             done |= {n: each for n, each in zip(left, outcomes, strict=True) if each and each.error is None}
             failed = next((each.error for each in outcomes if each and each.error), None)
             if failed is None:
-                return [done[n] for n in range(len(many))]
+                return [done[n] for n in range(len(requests))]
             attempts += 1
             raised = self._driver.as_store_error(failed)
             if attempts == ATTEMPTS or not isinstance(raised, StoreUnavailable):
@@ -186,8 +180,9 @@ class Requests:
             left = [n for n in left if n not in done]
             self._pause(PAUSE_S)
 
-    def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
-        outcomes = self._send_all(statement, many, self._driver.is_certain, 0)
+    def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int) -> list[bool | None]:
+        updates = [(statement, values) for values in many]
+        outcomes = self._send_all(updates, self._driver.is_certain, 0, attempt=attempt)
         for each in outcomes:
             if each and each.error and self._driver.is_certain(each.error):
                 raise self._driver.as_store_error(each.error) from each.error
@@ -201,21 +196,19 @@ class Requests:
 
     def _send_all(
         self,
-        statement: Statement,
-        many: Sequence[Values],
+        requests: Sequence[Request],
         is_failure: Callable[[Exception], bool],
         most_failures: int,
         size: int | None = None,
         state: bytes | None = None,
+        attempt: int = 0,
     ) -> list[Outcome | None]:
         """Sends all, a bounded number at once, and waits for them. None: not sent, after too many failures."""
-        serial = statement.kind in (StatementKind.CONDITION, StatementKind.SERIAL_READ)
-        gate = self._serial_gate if serial else self._gate
-        outcomes: list[Outcome | None] = [None] * len(many)
+        outcomes: list[Outcome | None] = [None] * len(requests)
         failures: list[Exception] = []
         end = Semaphore(0)
 
-        def ended(at: int, outcome: Outcome) -> None:
+        def ended(at: int, gate: Semaphore, outcome: Outcome) -> None:
             outcomes[at] = outcome
             if outcome.error is not None and is_failure(outcome.error):
                 failures.append(outcome.error)
@@ -223,12 +216,13 @@ class Requests:
             end.release()
 
         sent = 0
-        for at, values in enumerate(many):
+        for at, (statement, values) in enumerate(requests):
+            gate = self._serial_gate if statement.kind in _SERIAL else self._gate
             gate.acquire()
             if len(failures) > most_failures:
                 gate.release()
                 break
-            self._send(statement, values, partial(ended, at), size, state)
+            self._send(statement, values, partial(ended, at, gate), size, state, attempt)
             sent += 1
         for _ in range(sent):
             end.acquire()
@@ -269,6 +263,42 @@ class Requests:
         if gate is None:
             gate = self._loop_gates[loop] = asyncio.Semaphore(self._in_flight)
         return gate
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The requests that carry one statement with many values. places: of the values in each; None: one in each."""
+
+    statement: Statement
+    many: Sequence[Values]
+    places: list[list[int]] | None
+    requests: list[Request]
+
+    @classmethod
+    def of(cls, statement: Statement, many: Sequence[Values], first_replica: Callable[[str], Hashable]) -> Packed:
+        places = requests_of(statement, many, first_replica)
+        if places is None:
+            return cls(statement, many, None, [(statement, values) for values in many])
+        if statement.kind is StatementKind.WRITE:
+            return cls(statement, many, places, [(statement, tuple([many[n] for n in some])) for some in places])
+        several = statement.several()
+        lists = [([many[n][0] for n in some], *many[some[0]][1:]) for some in places]
+        return cls(statement, many, places, [(several, values) for values in lists])
+
+    def rows(self, found: Sequence[Rows]) -> list[Rows]:
+        """Returns the rows of each of the values, given those of each request."""
+        if self.places is None:
+            return list(found)
+        each: list[Rows] = [[] for _ in self.many]
+        if self.statement.kind is StatementKind.WRITE:
+            return each
+        for some, rows in zip(self.places, found, strict=True):
+            by_key: dict[object, Rows] = {}
+            for key, *row in rows:
+                by_key.setdefault(key, []).append(tuple(row))
+            for n in some:
+                each[n] = by_key.get(self.many[n][0], [])
+        return each
 
 
 def requests_of(

@@ -28,8 +28,9 @@ from storage.cassandra.uri import Address
 VERSION = 1  # of the tables below
 REPLICATION = 3
 ATTEMPTS = 3  # to note something in meta
-# A quorum that has answered with a version has it: what a read returned is never missing in the next one.
-READ_REPAIR = "BLOCKING"
+# A quorum that has answered with a version has it: what a read returned is never missing in the next one. Where a
+# replica stands still another one is asked soon: by 99p alone after seconds, since it counts what waits for the first.
+OF_ALL_TABLES = {"read_repair": "BLOCKING", "speculative_retry": "MIN(99p,100ms)"}
 NOTES = {"version", "ladder", "dc", "uuid"}  # the names in meta
 
 # Rows with traffic are rewritten in every flush, so most of what is on disk is older versions. Levels (L) of fan-out 4
@@ -74,8 +75,8 @@ class Table:
     def _options(self) -> str:
         return (
             f"compaction = {_map(self.compaction)}\n    AND gc_grace_seconds = {self.gc_grace_s}"
-            f"\n    AND default_time_to_live = {self.ttl_s}\n    AND read_repair = '{READ_REPAIR}'"
-            f"\n    AND comment = '{self.what}'"
+            f"\n    AND default_time_to_live = {self.ttl_s}\n    AND comment = '{self.what}'"
+            + "".join([f"\n    AND {name} = '{value}'" for name, value in OF_ALL_TABLES.items()])
         )
 
 
@@ -381,18 +382,17 @@ def _wrong_options(cluster: Administered) -> dict[str, list[str]]:
     """Returns the names of the options of each table that are not as they should be."""
     wrong: dict[str, list[str]] = {}
     known = {table.name: table for table in TABLES}
-    options = "compaction, gc_grace_seconds, default_time_to_live, read_repair"
+    options = ", ".join(["compaction", "gc_grace_seconds", "default_time_to_live", *OF_ALL_TABLES])
     query = f"SELECT table_name, {options} FROM system_schema.tables WHERE keyspace_name = '{cluster.address.keyspace}'"
-    for name, compaction, gc_grace_s, ttl_s, read_repair in cluster.look_up(query):
-        if name not in known:
+    for name, compaction, gc_grace_s, ttl_s, *others in cluster.look_up(query):
+        if (table := known.get(name)) is None:
             continue
-        table = known[name]
         set_to = {option: value.rpartition(".")[2] for option, value in dict(compaction).items()}
         pairs = {
             "compaction": {option: set_to.get(option) for option in table.compaction} == table.compaction,
             "gc_grace_seconds": gc_grace_s == table.gc_grace_s,
             "default_time_to_live": ttl_s == table.ttl_s,
-            "read_repair": read_repair == READ_REPAIR,
+            **{name: value == found for (name, value), found in zip(OF_ALL_TABLES.items(), others, strict=True)},
         }
         if not all(pairs.values()):
             wrong[name] = [option for option, right in pairs.items() if not right]

@@ -1,8 +1,8 @@
-"""A connection to a Cassandra cluster: the one file that knows the driver.
+"""A connection to a Cassandra cluster: this file and `nodes` are the ones that know the driver.
 
-`_profiles` says how each kind of statement is run. The driver repeats requests within their time: it asks another node
-after an error, and also when the first one has not answered after a quarter of the time. A conditional update is sent
-once, whatever happens, and the next one to another node.
+`nodes.profiles` says how each kind of statement is run. The driver repeats requests within their time: it asks another
+node after an error, and also when the first one takes long. A conditional update is sent once, whatever happens, and
+the next one to another node.
 
 The driver starts threads and opens sockets, so a connection is made in the process that uses it, never before a fork.
 """
@@ -12,15 +12,13 @@ from __future__ import annotations
 import logging
 import re
 import ssl
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, repeat
 from threading import Lock, Thread
 from typing import Any
 
 from cassandra import (
     AuthenticationFailed,
-    ConsistencyLevel,
     InvalidRequest,
     OperationTimedOut,
     ProtocolVersion,
@@ -29,53 +27,37 @@ from cassandra import (
     UnresolvableContactPoints,
 )
 from cassandra.auth import PlainTextAuthProvider
-from cassandra.cluster import (
-    EXEC_PROFILE_DEFAULT,
-    Cluster,
-    ExecutionProfile,
-    NoHostAvailable,
-    ResponseFuture,
-    ResultSet,
-)
-from cassandra.policies import (
-    ConstantSpeculativeExecutionPolicy,
-    DCAwareRoundRobinPolicy,
-    FallthroughRetryPolicy,
-    LoadBalancingPolicy,
-    ReconnectionPolicy,
-    RetryPolicy,
-    RoundRobinPolicy,
-    TokenAwarePolicy,
-)
-from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedStatement, SimpleStatement, tuple_factory
+from cassandra.cluster import Cluster, ExecutionProfile, NoHostAvailable, ResponseFuture, ResultSet
+from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedStatement, SimpleStatement
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid, StoreMismatch, StoreUnavailable
-from storage.cassandra.cql import Rows, Statement, StatementKind, Values
+from storage.cassandra.cql import Rows, Statement, StatementKind, Values, Work
+from storage.cassandra.nodes import DEFINE, LATER, Heard, Reconnections, condition_timeout_s, profiles
 from storage.cassandra.requests import Counters, Requests
 from storage.cassandra.uri import Address
 
-ATTEMPTS = 3  # of a read or write that ends with an error
-HEDGES = 2  # more nodes that are asked while the first ones do not answer
-# Pauses before the attempts to reach a node again; the last one is repeated. After a connection that was reset the
-# first attempt succeeds, and until then the node is not asked.
-RECONNECT_S = (0.1, 0.4, 1.0)
 HEARTBEAT_S = 5  # a node that hangs is noticed after this and the time of a request
-DEFINE_S = 60.0  # for a change of the schema, to which all nodes must agree
 CLOSE_WITHIN_S = 5.0
+PREPARE_ATTEMPTS = 3
+# A connection to a node that stands still keeps one of them waiting, and so requests that are to be sent again: of the
+# driver's two threads such connections took both.
+THREADS = 8
 
 _REQUESTS, _RETRIES, _UNKNOWN = "store_requests_total", "store_retries_total", "store_unknown_total"
-_DEFINE = "define"
+_PING = "SELECT key FROM system.local"
 _MISSING = re.compile("does not exist|unconfigured table")
 
 
 class Session:
     """A connection, made by `connect`. Implements `Cql` and, for the schema's commands, `Administered`."""
 
-    def __init__(self, address: Address, cluster: Cluster, counters: Counters) -> None:
+    def __init__(self, address: Address, cluster: Cluster, counters: Counters, silent: set[Any]) -> None:
         self.address = address
         self._cluster = cluster
+        self._heard = Heard(silent, self._ping)
         self._session = cluster.connect()
         self._session.use_client_timestamp = False  # stamps are pinned, or are the cluster's
+        self._session._default_timeout = address.timeout_s / 2  # to prepare a statement, for which it has no other way
         self._counters = counters
         self._requests = Requests(self, address.in_flight, counters)
         self._preparing = Lock()
@@ -88,14 +70,17 @@ class Session:
     def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
         return self._requests.run_each(statement, many)
 
+    def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
+        return self._requests.run_all(work)
+
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
         return self._requests.pages(statement, values, size)
 
-    def apply_if(self, statement: Statement, values: Values) -> bool | None:
-        return self.apply_each_if(statement, [values])[0]
+    def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool | None:
+        return self.apply_each_if(statement, [values], attempt)[0]
 
-    def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
-        return self._requests.apply_each_if(statement, many)
+    def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int = 0) -> list[bool | None]:
+        return self._requests.apply_each_if(statement, many, attempt)
 
     async def ask(self, statement: Statement, values: Values = ()) -> Rows:
         return await self._requests.ask(statement, values)
@@ -114,7 +99,9 @@ class Session:
             self._cluster.shutdown()
 
     # --- what needs the driver ---------------------------------------------------------------------------------
-    def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> ResponseFuture:
+    def send(
+        self, statement: Statement, values: Values, size: int | None, state: bytes | None, attempt: int
+    ) -> ResponseFuture:
         prepared = self._prepare(statement)
         if statement.of_several:
             keys = values[0]
@@ -130,19 +117,53 @@ class Session:
             bound.add_all([prepared] * len(values), values)
         if size is not None:
             bound.fetch_size = size
-        return self._session.execute_async(bound, execution_profile=statement.kind, paging_state=state)
+        timeout_s = self.address.timeout_s
+        if statement.kind is StatementKind.CONDITION:
+            timeout_s = condition_timeout_s(timeout_s, attempt)
+        sent = self._session.execute_async(
+            bound, timeout=timeout_s, execution_profile=statement.kind, paging_state=state
+        )
+        self._heard.follow(sent)
+        return sent
+
+    def _ping(self, node: Any) -> None:
+        """Asks a node for anything until it answers, or is down: of that the driver knows."""
+
+        def failed(error: Exception) -> None:
+            if isinstance(error, OperationTimedOut):
+                self._ping(node)
+            else:
+                self._heard.answered(node)
+
+        try:
+            asked = self._session.execute_async(_PING, timeout=self.address.timeout_s * LATER, host=node)
+        except Exception as error:  # of any kind: the session is shut down
+            failed(error)
+        else:
+            asked.add_callbacks(lambda _: self._heard.answered(node), failed)
 
     def _prepare(self, statement: Statement) -> PreparedStatement:
         prepared = self._prepared.get(statement)
         if prepared is None:
             with self._preparing:
                 text = statement.text_in(self.address.keyspace)
-                prepared = self._prepared.get(statement) or self._session.prepare(text)
+                prepared = self._prepared.get(statement) or self._prepare_text(text)
                 prepared.is_idempotent = statement.kind is not StatementKind.CONDITION
                 if statement.of_several:
                     prepared.routing_key_indexes = [0]  # a list has none, and then the driver drops the one it is given
                 self._prepared[statement] = prepared
         return prepared
+
+    def _prepare_text(self, text: str) -> PreparedStatement:
+        """Prepares a statement at a node, at the next one if that does not answer."""
+        for attempt in range(1, PREPARE_ATTEMPTS + 1):
+            try:
+                return self._session.prepare(text)
+            except OperationTimedOut as error:
+                if attempt == PREPARE_ATTEMPTS:
+                    raise
+                self._heard.overdue(error.last_host)
+        raise AssertionError("the last attempt returns or raises")
 
     def first_replica(self, key: str) -> Hashable:
         replicas = self._cluster.metadata.get_replicas(self.address.keyspace, key.encode())
@@ -171,7 +192,7 @@ class Session:
     def define(self, text: str) -> None:
         """Changes the schema; returns when all nodes agree. Raises StoreUnavailable."""
         try:
-            pending = self._session.execute_async(SimpleStatement(text), execution_profile=_DEFINE)
+            pending = self._session.execute_async(SimpleStatement(text), execution_profile=DEFINE)
             pending.result()
         except Exception as error:
             raise self.as_store_error(error) from error
@@ -179,25 +200,34 @@ class Session:
             raise StoreUnavailable("the cluster's nodes do not agree on the schema yet; check that all of them run")
 
     def look_up(self, text: str) -> Rows:
-        """Returns the rows of a query that is asked once. Raises StoreUnavailable."""
-        return self._look_up(text, None)
+        """Returns the rows of a query. Raises StoreUnavailable."""
+        return self._found(self._look(text, None, self.address.timeout_s))
 
     def on_each_node(self, text: str) -> dict[str, Rows]:
-        """Returns what each node that answers returns for itself, by its address."""
-        found: dict[str, Rows] = {}
+        """Returns what each node that answers soon returns for itself, by its address."""
+        asked: dict[str, ResponseFuture] = {}
         for host in self._cluster.metadata.all_hosts():
             if self._session.get_pool_state().get(host) is not None:
-                try:
-                    found[host.address] = self._look_up(text, host)
-                except StoreUnavailable:
-                    continue
+                asked[host.address] = self._look(text, host, self.address.timeout_s * LATER)
+        found: dict[str, Rows] = {}
+        for address, each in asked.items():
+            with suppress(StoreUnavailable):
+                found[address] = self._found(each)
         return found
 
-    def _look_up(self, text: str, host: Any) -> Rows:
+    def _found(self, sent: ResponseFuture) -> Rows:
         try:
-            return list(self._session.execute(SimpleStatement(text), execution_profile=StatementKind.READ, host=host))
+            return list(sent.result())
         except Exception as error:
             raise self.as_store_error(error) from error
+
+    def _look(self, text: str, host: Any, timeout_s: float) -> ResponseFuture:
+        statement = SimpleStatement(text, is_idempotent=True)
+        sent = self._session.execute_async(
+            statement, timeout=timeout_s, execution_profile=StatementKind.READ, host=host
+        )
+        self._heard.follow(sent)
+        return sent
 
     def data_centres(self) -> dict[str, int]:
         """Returns how many nodes each data centre has."""
@@ -215,12 +245,13 @@ def connect(address: Address) -> Session:
     """
     _quieten_driver()
     counters = Counters(_REQUESTS, _RETRIES, _UNKNOWN)
+    silent: set[Any] = set()
     try:
-        cluster = _cluster(address, counters)
+        cluster = _cluster(address, profiles(address, lambda: counters.add(_RETRIES), silent))
     except UnresolvableContactPoints as error:
         raise StoreUnavailable(f"none of the cluster's hosts is known: {', '.join(address.hosts)}") from error
     try:
-        return Session(address, cluster, counters)
+        return Session(address, cluster, counters, silent)
     except Exception as error:
         centres = {host.datacenter for host in cluster.metadata.all_hosts()} - {None}
         cluster.shutdown()
@@ -232,90 +263,29 @@ def connect(address: Address) -> Session:
         raise as_store_error(error, address) from error
 
 
-def _cluster(address: Address, counters: Counters) -> Cluster:
+def _cluster(address: Address, execution_profiles: Mapping[object, ExecutionProfile]) -> Cluster:
     cluster = Cluster(
         address.hosts,
         port=address.port,
-        execution_profiles=_profiles(address, counters),
+        execution_profiles=execution_profiles,
         auth_provider=_credentials(address),
         ssl_context=_tls_context(address),
         compression=False,  # rows are packed
-        connect_timeout=address.timeout_s,
-        control_connection_timeout=address.timeout_s,
-        reconnection_policy=_Reconnections(),
+        connect_timeout=address.timeout_s / 2,
+        control_connection_timeout=address.timeout_s / 2,
+        reconnection_policy=Reconnections(),
+        executor_threads=THREADS,
         idle_heartbeat_interval=HEARTBEAT_S,
         idle_heartbeat_timeout=address.timeout_s,
         # A node keeps prepared statements. Preparing them again kept a node that came back out of use for up to 5 s.
         reprepare_on_up=False,
+        # The others learn of a statement when they are asked to run it. One that stood still kept a start waiting for
+        # 10 s with each statement.
+        prepare_on_all_hosts=False,
         monitor_reporting_enabled=False,
     )
     cluster.protocol_version = ProtocolVersion.V5  # set here, not in the call, it falls back for an older cluster
     return cluster
-
-
-def _profiles(address: Address, counters: Counters) -> dict[object, ExecutionProfile]:
-    def in_turn() -> LoadBalancingPolicy:
-        # Without dc every node is asked: the other policy would ask only those of the first node's data centre, and
-        # find none when that is lost, though the others still have a quorum.
-        return DCAwareRoundRobinPolicy(address.dc) if address.dc else RoundRobinPolicy()
-
-    quorum, serial = ConsistencyLevel.QUORUM, ConsistencyLevel.SERIAL
-    if address.dc:
-        quorum, serial = ConsistencyLevel.LOCAL_QUORUM, ConsistencyLevel.LOCAL_SERIAL
-    again = _Retries(lambda: counters.add(_RETRIES))
-    hedge = ConstantSpeculativeExecutionPolicy(address.timeout_s / 4, HEDGES)
-
-    def profile(level: int, nodes: LoadBalancingPolicy | None = None, **more: Any) -> ExecutionProfile:
-        options = {"request_timeout": address.timeout_s, "retry_policy": again, **more}
-        policy = nodes or TokenAwarePolicy(in_turn())
-        return ExecutionProfile(policy, consistency_level=level, row_factory=tuple_factory, **options)
-
-    return {
-        EXEC_PROFILE_DEFAULT: profile(quorum),
-        StatementKind.READ: profile(quorum, speculative_execution_policy=hedge),
-        StatementKind.WRITE: profile(quorum, speculative_execution_policy=hedge),
-        # Sent once, so each goes to the next node in turn: the first replica, always asked first, may hang. Half the
-        # time is enough: a node gives up after two seconds, and a serial read decides what has no answer.
-        StatementKind.CONDITION: profile(
-            quorum,
-            in_turn(),
-            serial_consistency_level=serial,
-            retry_policy=FallthroughRetryPolicy(),
-            request_timeout=address.timeout_s / 2,
-        ),
-        StatementKind.SERIAL_READ: profile(serial, speculative_execution_policy=hedge),
-        _DEFINE: profile(quorum, retry_policy=FallthroughRetryPolicy(), request_timeout=DEFINE_S),
-    }
-
-
-class _Reconnections(ReconnectionPolicy):  # type: ignore[misc]
-    def new_schedule(self) -> Iterator[float]:
-        return chain(RECONNECT_S, repeat(RECONNECT_S[-1]))
-
-
-class _Retries(RetryPolicy):  # type: ignore[misc]
-    """Tries again a few times: at the same node if it took too long, at another one if it could not answer."""
-
-    def __init__(self, count: Callable[[], None]) -> None:
-        self._count = count
-
-    def _again(self, how: int, retry_num: int) -> tuple[int, None]:
-        if retry_num >= ATTEMPTS - 1:
-            return self.RETHROW, None
-        self._count()
-        return how, None
-
-    def on_read_timeout(self, *args: object, retry_num: int, **info: object) -> tuple[int, None]:
-        return self._again(self.RETRY, retry_num)
-
-    def on_write_timeout(self, *args: object, retry_num: int, **info: object) -> tuple[int, None]:
-        return self._again(self.RETRY, retry_num)
-
-    def on_unavailable(self, *args: object, retry_num: int, **info: object) -> tuple[int, None]:
-        return self._again(self.RETRY_NEXT_HOST, retry_num)
-
-    def on_request_error(self, *args: object, retry_num: int, **info: object) -> tuple[int, None]:
-        return self._again(self.RETRY_NEXT_HOST, retry_num)
 
 
 def _credentials(address: Address) -> PlainTextAuthProvider | None:

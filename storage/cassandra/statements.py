@@ -156,3 +156,5 @@ DROP_NOTE = Statement("DROP_NOTE", "DELETE FROM meta WHERE name = ? IF EXISTS", 
 NOW_MS = Statement("NOW_MS", "SELECT toUnixTimestamp(now()) FROM system.local", READ)
 
 STATEMENTS = {each.name: each for each in list(globals().values()) if isinstance(each, Statement)}
+# Those that readers on an event loop ask: these must never wait until one is prepared.
+ASKED = (LINK, LINK_BY, CLAIMED)

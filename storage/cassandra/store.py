@@ -17,10 +17,6 @@ from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown
 from storage.cassandra.cql import Cql
-from storage.cassandra.day_index import DayIndex, not_listed
-from storage.cassandra.erasures import Erasures
-from storage.cassandra.ids import REPLAY_US, IdsTable
-from storage.cassandra.owners import OwnersTable
 from storage.cassandra.partitions import (
     as_they_are,
     breakdowns_in,
@@ -34,7 +30,6 @@ from storage.cassandra.partitions import (
     writes_of,
 )
 from storage.cassandra.row_cache import CachedRow, RowCache
-from storage.cassandra.sources import SourcesTable
 from storage.cassandra.statements import (
     DROP_NOTE,
     KEYS,
@@ -52,11 +47,17 @@ from storage.cassandra.statements import (
     WALK_FIRST,
     WALK_FROM,
 )
+from storage.cassandra.tables.day_index import DayIndex, not_listed
+from storage.cassandra.tables.erasures import Erasures
+from storage.cassandra.tables.ids import REPLAY_US, IdsTable
+from storage.cassandra.tables.owners import OwnersTable
+from storage.cassandra.tables.sources import SourcesTable
 from storage.contract import Held, OwnerRecord, OwnRow, SavedRow, Source, StoredLink
 from storage.unranked import UnrankedStore, UnrankedView
 
 CACHE_BYTES = 64 * 1024 * 1024
-IDS_PER_FENCE = 1_000
+IDS_PER_CLAIM = 1_000
+ROWS_PER_FENCE = 2_000  # rows and ids that a flush writes between two looks at its owner's record
 KEYS_PER_PAGE = 5_000
 NOTE_ATTEMPTS = 3
 _NOTE = "note:"  # before the name of each note in meta
@@ -89,7 +90,7 @@ class CassandraStore(UnrankedStore):
         self._cache = RowCache(cache_bytes)
         self._look_lock = Lock()
         self._looked: set[int] = set()  # owners whose flush under way has looked for erasures
-        self._begun: dict[int, tuple[Held, int]] = {}  # by owner, what was begun and has not written yet
+        self._may_write: dict[int, tuple[Held, int, int]] = {}  # by owner: a flush, and rows until the next look
         self._erased_at: dict[int, dict[str, int]] = {}  # of the keys that a flush under way has read
 
     def uuid(self) -> str:
@@ -113,7 +114,7 @@ class CassandraStore(UnrankedStore):
 
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
         self._cache.drop_owner(after.owner)  # another process may have written its rows until now
-        self._begun.pop(after.owner, None)
+        self._may_write.pop(after.owner, None)
         return self._owners.claim(before, after)
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
@@ -122,20 +123,20 @@ class CassandraStore(UnrankedStore):
             self._erased_at.pop(held.owner, None)
         begun = self._owners.begin(held, previous, flush, at)
         if begun:
-            self._begun[held.owner] = held, flush
+            self._may_write[held.owner] = held, flush, ROWS_PER_FENCE
         return begun
 
     def close_owner(self, held: Held) -> bool:
         self._cache.drop_owner(held.owner)
-        self._begun.pop(held.owner, None)
+        self._may_write.pop(held.owner, None)
         return self._owners.close(held)
 
     # --- a flush --------------------------------------------------------------------------------------------------
     def claim_ids(self, held: Held, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
         taken: set[str] = set()
         rest = iter(sorted(ids))
-        while some := list(islice(rest, IDS_PER_FENCE)):
-            self._check_fence(held, flush)
+        while some := list(islice(rest, IDS_PER_CLAIM)):
+            self._check_fence(held, flush, len(some))
             taken |= self._ids.claim(held.owner, flush, {id_: ids[id_] for id_ in some}, window_us)
         return taken
 
@@ -165,10 +166,11 @@ class CassandraStore(UnrankedStore):
         wanted = frozenset(keys)
         divided = [key for key in keys if is_breakdown(key)]
         plain = [key for key in keys if not is_breakdown(key) and breakdown_of(key) not in wanted]
-        found = self._cql.run_each(LOAD_OWN, [(partition_of(key), owner) for key in plain]) if plain else []
-        yield from zip(plain, map(link_of_rows, found), strict=True)
-        found = self._cql.run_each(LOAD_OWN_BY, [(partition_of(key), owner) for key in divided]) if divided else []
-        for key, rows in zip(divided, found, strict=True):
+        wanted_of = (LOAD_OWN, plain), (LOAD_OWN_BY, divided)
+        work = [(statement, [(partition_of(key), owner) for key in some]) for statement, some in wanted_of]
+        counts, both = self._cql.run_all(work)
+        yield from zip(plain, map(link_of_rows, counts), strict=True)
+        for key, rows in zip(divided, both, strict=True):
             yield key, link_of_rows(breakdowns_in(rows))
             if counts_key(key) in wanted:
                 yield counts_key(key), link_of_rows(counts_in(rows))
@@ -186,15 +188,13 @@ class CassandraStore(UnrankedStore):
             self._looked.add(owner)
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
-        self._check_fence(held, flush)
+        self._check_fence(held, flush, len(rows))
         stamp = pinned_stamp(held.epoch)
         # Out of the cache until the new rows are known to be stored.
         before = {key: self._take_from_cache(held.owner, key) for key in rows}
         due, touched = not_listed(rows, before)
-        self._days.note_due(held.owner, held.epoch, stamp, due)
-        self._days.note_touched(touched)
-        for statement, values in writes_of(rows, stamp, held.owner):
-            self._cql.run_each(statement, values)
+        self._days.note(held.owner, held.epoch, stamp, due, touched)  # before the rows: each that is there is listed
+        self._cql.run_all(list(writes_of(rows, stamp, held.owner)))
         for name, source in sources.items():
             self._sources.move(name, held, source)
         for key, row in rows.items():
@@ -211,15 +211,22 @@ class CassandraStore(UnrankedStore):
         erased_at = self._erased_at.get(owner, {}).pop(key, None)
         return None if erased_at is None else CachedRow(b"", erased_at)
 
-    def _check_fence(self, held: Held, flush: int) -> None:
-        """Raises OwnerFenced unless `held` may write this flush; asks the cluster unless `begin` has just done so."""
-        if self._begun.pop(held.owner, None) == (held, flush):
-            return
-        try:
-            self._owners.check_fence(held, flush)
-        except OwnerFenced:
-            self._cache.drop_owner(held.owner)
-            raise
+    def _check_fence(self, held: Held, flush: int, rows: int) -> None:
+        """Raises OwnerFenced unless `held` may write these rows of this flush.
+
+        Asks the cluster unless `begin`, or the look before, has done so less than ROWS_PER_FENCE rows ago. What is
+        written after a takeover loses by its stamp; the look is there to end such a flush.
+        """
+        known = self._may_write.pop(held.owner, None)
+        left = known[2] if known is not None and known[:2] == (held, flush) else 0
+        if left <= 0:
+            try:
+                self._owners.check_fence(held, flush)
+            except OwnerFenced:
+                self._cache.drop_owner(held.owner)
+                raise
+            left = ROWS_PER_FENCE
+        self._may_write[held.owner] = held, flush, left - rows
 
     # --- erasing, ids, sources ------------------------------------------------------------------------------------
     def erase(self, key: str, at_us: int) -> None:
@@ -242,11 +249,11 @@ class CassandraStore(UnrankedStore):
         """Returns at once: claims expire."""
 
     def note(self, name: str, value: str, kept_s: int | None = None) -> str:
-        for _ in range(NOTE_ATTEMPTS):
+        for attempt in range(NOTE_ATTEMPTS):
             if kept_s is None:
-                self._cql.apply_if(NOTE, (_NOTE + name, value))
+                self._cql.apply_if(NOTE, (_NOTE + name, value), attempt)
             else:
-                self._cql.apply_if(NOTE_FOR, (_NOTE + name, value, kept_s))
+                self._cql.apply_if(NOTE_FOR, (_NOTE + name, value, kept_s), attempt)
             for (noted,) in self._cql.run(NOTED, (_NOTE + name,)):
                 return str(noted)
         raise StoreUnavailable(f"it is not known whether {name} was noted")

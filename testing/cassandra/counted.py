@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from threading import Lock
 
-from storage.cassandra.cql import Cql, Rows, Statement, Values
+from storage.cassandra.cql import Cql, Rows, Statement, Values, Work
 from storage.cassandra.requests import requests_of
 
 
@@ -38,21 +38,25 @@ class Counted:
         return self._cql.run(statement, values)
 
     def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
-        together = requests_of(statement, many, lambda key: None)  # of one node
-        self._count(statement, len(many), None if together is None else len(together))
-        return self._cql.run_each(statement, many)
+        return self.run_all([(statement, many)])[0]
+
+    def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
+        for statement, many in work:
+            together = requests_of(statement, many, lambda key: None)  # of one node
+            self._count(statement, len(many), None if together is None else len(together))
+        return self._cql.run_all(work)
 
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
         self._count(statement)
         return self._cql.pages(statement, values, size)
 
-    def apply_if(self, statement: Statement, values: Values) -> bool | None:
+    def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool | None:
         self._count(statement)
-        return self._cql.apply_if(statement, values)
+        return self._cql.apply_if(statement, values, attempt)
 
-    def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
+    def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int = 0) -> list[bool | None]:
         self._count(statement, len(many))
-        return self._cql.apply_each_if(statement, many)
+        return self._cql.apply_each_if(statement, many, attempt)
 
     async def ask(self, statement: Statement, values: Values = ()) -> Rows:
         self._count(statement)

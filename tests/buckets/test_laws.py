@@ -11,7 +11,20 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
-from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, add, apply, check, fold, forget, merge, next_due
+from clickcurve.buckets.row import (
+    EMPTY,
+    MAX_COUNT,
+    Delta,
+    Row,
+    add,
+    apply,
+    check,
+    fold,
+    forget,
+    merge,
+    merge_again,
+    next_due,
+)
 from tests.buckets.given import (
     Hit,
     buckets_of,
@@ -169,6 +182,22 @@ def test_merge_is_the_row_that_one_owner_would_have(
     for row in (rows * times)[1:]:
         one_by_one = merge([one_by_one, row], ladder)
     assert one_by_one.people_cells == merged.people_cells and one_by_one.bot_cells == merged.bot_cells
+
+
+@law
+@given(owners_rows, hits(moments), any_ladder, st.integers(0, 3), st.booleans())
+def test_a_sum_that_is_changed_by_what_is_new_in_a_row_is_the_sum_made_anew(
+    parts: list[tuple[list[Hit], int]], found: list[Hit], ladder: Ladder, which: int, grows: bool
+) -> None:
+    """Also where buckets are gone from the row, as after an erasure, and from the sum where no other row has them."""
+    day = max(fold_day(now) for _, now in parts)
+    rows = [fold(row_of(found, fold_day(now), ladder), day, ladder) for found, now in parts]
+    rows += rows[:1] * 2
+    at = which % len(rows)
+    other = fold(row_of(found + (parts[0][0] if grows else []), day, ladder), day, ladder)
+    changed = [*rows[:at], other, *rows[at + 1 :]]
+    for before, after in ((rows, changed), (changed, rows)):
+        assert merge_again(merge(before, ladder), after, [(before[at], after[at])]) == merge(after, ladder)
 
 
 @law

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -10,16 +10,18 @@ from storage.cassandra.session import connect
 from storage.cassandra.statements import STATEMENTS
 from storage.cassandra.store import CassandraStore
 from storage.cassandra.uri import parse
+from testing.cassandra.node import Node
 from testing.cassandra.ring import Ring
 from testing.client import Clickcurve
 from tests.chaos.campaign import make_tables
 from tests.conftest import Serve
 from tests.server.conftest import events
-from tests.storage.stores import in_flush
+from tests.storage.stores import in_flush, saved
 
 
+@pytest.mark.parametrize("goes", [Node.kill, Node.suspend], ids=["dead", "still"])
 def test_a_server_starts_again_and_flushes_what_its_journal_holds(
-    breakable_nodes: Ring, keyspace: str, serve: Serve, tmp_path: Path
+    breakable_nodes: Ring, keyspace: str, serve: Serve, goes: Callable[[Node], None]
 ) -> None:
     store = f"cassandra://{','.join(breakable_nodes.addresses)}:{breakable_nodes.port}/{keyspace}"
     make_tables(store)
@@ -27,7 +29,7 @@ def test_a_server_starts_again_and_flushes_what_its_journal_holds(
     with Clickcurve(server.url) as client:
         client.hit("launch")
     server.kill()
-    breakable_nodes.nodes[1].kill()
+    goes(breakable_nodes.nodes[1])
     server.start()
     assert [line["hits_recovered"] for line in events(server, "listening")] == [0, 1]
     assert [line["hits"] for line in events(server, "flush")] == [1]
@@ -47,5 +49,29 @@ def test_conditional_updates_go_on_by_way_of_other_nodes(breakable_nodes: Ring, 
     try:
         breakable_nodes.nodes[still].suspend()
         in_flush(store)
+    finally:
+        store.close()
+
+
+def test_a_node_that_stands_still_is_asked_no_more(breakable_nodes: Ring, keyspace: str) -> None:
+    """Whatever is read and written: each request that waits for it takes a hedge's time, and a flush has many."""
+    uri = f"cassandra://{','.join(breakable_nodes.addresses)}:{breakable_nodes.port}/{keyspace}"
+    make_tables(uri)
+    session = connect(parse(f"{uri}?timeout_s=8"))
+    session.use(STATEMENTS.values())
+    store = CassandraStore(session)
+    try:
+        held = in_flush(store)
+        breakable_nodes.nodes[1].suspend()
+        keys = [f"link-{number}" for number in range(200)]
+        for number in range(0, 200, 10):
+            store.load_own(held.owner, keys[number : number + 10])
+            store.save_own(held, 1, saved(*keys[number : number + 10]), {})
+        (waiting,) = [
+            state["in_flights"]
+            for host, state in session._session.get_pool_state().items()
+            if host.address == breakable_nodes.addresses[1]
+        ]
+        assert sum(waiting) < 12, "of some 90 requests, a third of which it would have got"
     finally:
         store.close()

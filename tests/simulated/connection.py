@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from clickcurve.buckets.errors import StoreUnavailable
-from storage.cassandra.cql import Rows, Statement, StatementKind, Values
+from storage.cassandra.cql import Rows, Statement, StatementKind, Values, Work
 from tests.ingest.journal.faulty_disk import Stopped
 from tests.simulated.cluster import REPLICAS, Answer, Cluster
 from tests.simulated.stage import Event, Life
@@ -44,6 +44,13 @@ class Connection:
     def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
         return [answer.rows or [] for answer in self._read(statement, many)]
 
+    def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
+        """One after the other, in any order: so each of them may be the last one before a fault."""
+        order = list(range(len(work)))
+        self.cluster.stage.rnd.shuffle(order)
+        found = {n: self.run_each(*work[n]) for n in order if work[n][1]}
+        return [found.get(n, []) for n in range(len(work))]
+
     def _read(self, statement: Statement, many: Sequence[Values]) -> list[Answer]:
         answers = self._carry_out(statement, many)
         good = [answer for answer in answers if answer is not None and not answer.error]
@@ -66,10 +73,10 @@ class Connection:
             yield [row for _, row in left[:size]]
             last = left[:size][-1][0]
 
-    def apply_if(self, statement: Statement, values: Values) -> bool | None:
+    def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool | None:
         return self.apply_each_if(statement, [values])[0]
 
-    def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
+    def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int = 0) -> list[bool | None]:
         answers = self._carry_out(statement, many)
         if any(answer is None or answer.error == "unavailable" for answer in answers):
             raise StoreUnavailable(f"{statement.name}: not enough replicas")

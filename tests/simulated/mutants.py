@@ -20,10 +20,11 @@ from ingest import claim, claim_table, flush, flushed_rows, owner
 from ingest.claim_table import Claimant, Relation
 from ingest.journal.journal import Identity
 from query.reader import Reader
-from storage.cassandra import ids, store
-from storage.cassandra.erasures import Erasures
-from storage.cassandra.ids import MARGIN_US, REPLAY_US, Claim, IdsTable
+from storage.cassandra import store
 from storage.cassandra.store import CassandraStore
+from storage.cassandra.tables import ids
+from storage.cassandra.tables.erasures import Erasures
+from storage.cassandra.tables.ids import MARGIN_US, REPLAY_US, Claim, IdsTable
 from tests.simulated import cluster, simulation
 from tests.simulated.cells import Cell, Partition, Partitions, absorb
 from tests.simulated.cluster import ROWS, Answer, Cluster, Exchange, Faults
@@ -107,8 +108,8 @@ def is_claimed_by_owner(owner: int, flush: int, claims: Sequence[Claim]) -> bool
     return any(claim[0] == owner for claim in claims)
 
 
-def add_claims_for_hours(self: IdsTable, known: Any, wanted: Any, kept_us: int) -> list[str]:
-    return ADD_CLAIMS(self, known, wanted, (kept_us - REPLAY_US - MARGIN_US) // 16)
+def add_claims_for_hours(self: IdsTable, known: Any, wanted: Any, kept_us: int, attempt: int) -> list[str]:
+    return ADD_CLAIMS(self, known, wanted, (kept_us - REPLAY_US - MARGIN_US) // 16, attempt)
 
 
 ADD_CLAIMS = IdsTable._add_claims
@@ -235,11 +236,11 @@ MUTANTS = [
         flushed_rows, "apply", apply_without_mark), KILLS),
     Mutant("the mark in a cell of its own", lambda: both(
         replaced(Cluster, "_write", TwoCells.write), replaced(Cluster, "found", TwoCells.found)),
-        LOSSES, seeds=60, first=125),
+        LOSSES, seeds=60, first=45),
     Mutant("no row written again after a failure or a restart", lambda: replaced(
         owner, "Flush", flush_without_rewrite), LOSSES, first=15),
     Mutant("a closed part not written again after a failure", lambda: replaced(
-        flushed_rows.FlushedBreakdowns, "saved", closed_part_taken_for_stored), LOSSES, first=610),
+        flushed_rows.FlushedBreakdowns, "saved", closed_part_taken_for_stored), LOSSES, first=70),
     Mutant("a breakdown applied without a look at the mark", lambda: replaced(
         flushed_rows, "apply_parts", parts_applied_without_mark), KILLS),
     Mutant("a flush that begins without asking", lambda: both(

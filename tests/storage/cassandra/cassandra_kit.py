@@ -9,7 +9,7 @@ from typing import Any
 
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import Ladder
-from storage.cassandra.cql import Rows, Statement, Values
+from storage.cassandra.cql import Rows, Statement, Values, Work
 from storage.cassandra.schema import TABLES, apply_schema
 from storage.cassandra.session import Session, connect
 from storage.cassandra.statements import NOW_MS, STATEMENTS
@@ -111,14 +111,17 @@ class Faulty(_Shared):
                 raise StoreUnavailable(f"{statement.name}: {fault.value}")
         return done
 
+    def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
+        return [self.run_each(statement, many) for statement, many in work]
+
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
         self.asked.append(statement.name)
         return self._session.pages(statement, values, size)
 
-    def apply_if(self, statement: Statement, values: Values) -> bool | None:
+    def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool | None:
         return self.apply_each_if(statement, [values])[0]
 
-    def apply_each_if(self, statement: Statement, many: Sequence[Values]) -> list[bool | None]:
+    def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int = 0) -> list[bool | None]:
         return [self._apply_if(statement, values) for values in many]
 
     def _apply_if(self, statement: Statement, values: Values) -> bool | None:

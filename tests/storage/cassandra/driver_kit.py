@@ -22,8 +22,8 @@ class Refused(Exception):
 class Pending:
     """A request under way: the test answers it, as often as it likes, from whichever thread."""
 
-    def __init__(self, values: Values, size: int | None, state: bytes | None) -> None:
-        self.values, self.size, self.from_state = values, size, state
+    def __init__(self, values: Values, size: int | None, state: bytes | None, attempt: int) -> None:
+        self.values, self.size, self.from_state, self.attempt = values, size, state, attempt
         self.state: bytes | None = None
         self._callbacks: list[tuple[Callable[[Any], None], Callable[[Exception], None]]] = []
         self.listened = threading.Event()
@@ -52,10 +52,12 @@ class Driver:
         self.under_way = self.most_under_way = 0
         self.broken: Exception | None = None
 
-    def send(self, statement: Statement, values: Values, size: int | None, state: bytes | None) -> Pending:
+    def send(
+        self, statement: Statement, values: Values, size: int | None, state: bytes | None, attempt: int
+    ) -> Pending:
         if self.broken is not None:
             raise self.broken
-        pending = Pending(values, size, state)
+        pending = Pending(values, size, state, attempt)
         with self._lock:
             self.sent.append(pending)
             self.under_way += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 
 import pytest
@@ -39,7 +40,7 @@ def test_results_come_in_the_order_of_the_values_and_few_are_under_way_at_once()
 def test_conditional_updates_are_fewer_at_once() -> None:
     driver = Driver(lambda pending: pending.answer([(True,)]))
     asked, _ = requests(driver, in_flight=1_000)
-    assert asked.apply_each_if(UPDATE, [(n,) for n in range(300)]) == [True] * 300
+    assert asked.apply_each_if(UPDATE, [(n,) for n in range(300)], 0) == [True] * 300
     assert driver.most_under_way <= SERIAL_IN_FLIGHT
 
 
@@ -136,10 +137,10 @@ def test_an_update_was_applied_or_not_or_nobody_knows_or_it_was_refused() -> Non
             pending.answer([(what, "what is stored", 3)])
 
     asked, counters = requests(Driver(answer))
-    assert asked.apply_each_if(UPDATE, [(True,), (False,), (Late(),), (True,)]) == [True, False, None, True]
+    assert asked.apply_each_if(UPDATE, [(True,), (False,), (Late(),), (True,)], 0) == [True, False, None, True]
     assert counters.numbers()["store_unknown_total"] == 1
     with pytest.raises(StoreUnavailable, match="raised: too few replicas"):
-        asked.apply_each_if(UPDATE, [(True,), (Refused("too few replicas"),)])
+        asked.apply_each_if(UPDATE, [(True,), (Refused("too few replicas"),)], 0)
 
 
 def paged(pending: Pending) -> None:
@@ -165,6 +166,38 @@ def test_a_page_is_asked_for_when_it_is_needed() -> None:
 def test_a_result_without_rows_is_no_rows() -> None:
     asked, _ = requests(Driver(lambda pending: pending.answer(None)))
     assert asked.run_each(READ, [()]) == [[]]
+
+
+def test_several_statements_are_under_way_at_once_and_what_failed_of_them_is_sent_again() -> None:
+    together = threading.Event()
+    failed: list[Values] = []
+
+    def answer(pending: Pending) -> None:
+        if len(driver.sent) == 5:
+            together.set()
+        assert together.wait(10), "what comes later waits for what came first"
+        if pending.values == (2,) and not failed:
+            failed.append(pending.values)
+            pending.fail(Late("no answer"))
+        else:
+            echo(pending)
+
+    driver = Driver(answer)
+    asked, _ = requests(driver, in_flight=8)
+    other = Statement("OTHER", "another read", StatementKind.READ)
+    assert asked.run_all([(READ, [(0,), (1,)]), (other, []), (other, [(2,), (3,), (4,)])]) == [
+        [[(0,)], [(1,)]],
+        [],
+        [[(2,)], [(3,)], [(4,)]],
+    ]
+    assert [pending.values for pending in driver.sent[5:]] == [(2,)]
+
+
+def test_a_conditional_update_says_how_often_it_was_tried() -> None:
+    driver = Driver(lambda pending: pending.answer([(True,)]))
+    asked, _ = requests(driver)
+    asked.apply_each_if(UPDATE, [(1,)], 3)
+    assert [pending.attempt for pending in driver.sent] == [3]
 
 
 # --- event loops ------------------------------------------------------------------------------------------------------

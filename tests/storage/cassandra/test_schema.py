@@ -90,12 +90,12 @@ def test_a_missing_table_and_other_options_are_mended(cluster: Session) -> None:
     schema.apply_schema(cluster, LADDER, replication=1)
     change(cluster, "DROP TABLE {keyspace}.due")
     change(cluster, "ALTER TABLE {keyspace}.touched WITH default_time_to_live = 5 AND gc_grace_seconds = 7")
-    change(cluster, "ALTER TABLE {keyspace}.owners WITH read_repair = 'NONE'")
+    change(cluster, "ALTER TABLE {keyspace}.owners WITH read_repair = 'NONE' AND speculative_retry = '99p'")
     change(cluster, "ALTER TABLE {keyspace}.rows WITH compaction = {{'class': 'SizeTieredCompactionStrategy'}}")
     assert "has no table due" in sentences(cluster)[0]
     assert sorted(schema.apply_schema(cluster, LADDER, replication=1)) == [
         "table due made",
-        "table owners: read_repair set",
+        "table owners: read_repair, speculative_retry set",
         "table rows: compaction set",
         "table touched: gc_grace_seconds, default_time_to_live set",
     ]
@@ -197,7 +197,7 @@ def test_notes_whose_outcome_nobody_knows_are_made_again(made: Session) -> None:
     class Lost(Faulty):
         lost = 0
 
-        def apply_if(self, statement: Statement, values: Values) -> bool | None:
+        def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool | None:
             applied = self._session.apply_if(statement, values)
             self.lost += 1
             return None if self.lost % 2 else applied
@@ -206,7 +206,7 @@ def test_notes_whose_outcome_nobody_knows_are_made_again(made: Session) -> None:
     assert sentences(made) == []
 
     class Never(Faulty):
-        def apply_if(self, statement: Statement, values: Values) -> bool | None:
+        def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool | None:
             return None
 
     with pytest.raises(StoreUnavailable, match="run it again"):

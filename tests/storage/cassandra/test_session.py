@@ -27,9 +27,9 @@ from cassandra.protocol import ErrorMessage
 
 from clickcurve.buckets.errors import SettingInvalid, StoreMismatch, StoreUnavailable
 from storage.cassandra.cql import StatementKind
-from storage.cassandra.requests import Counters
+from storage.cassandra.nodes import ATTEMPTS, profiles
 from storage.cassandra.schema import TABLES
-from storage.cassandra.session import ATTEMPTS, Session, _profiles, as_store_error, connect
+from storage.cassandra.session import Session, as_store_error, connect
 from storage.cassandra.statements import (
     ADD_TOUCHED,
     CLAIMED,
@@ -86,11 +86,11 @@ def test_levels_are_quorum_and_serial_or_the_local_ones_with_a_data_centre() -> 
         ("", levels.QUORUM, levels.SERIAL),
         ("?dc=DC1", levels.LOCAL_QUORUM, levels.LOCAL_SERIAL),
     ):
-        profiles = _profiles(parse(f"cassandra://h1/clicks{query}"), Counters())
+        found = profiles(parse(f"cassandra://h1/clicks{query}"), lambda: None, set())
         for kind in (StatementKind.READ, StatementKind.WRITE, StatementKind.CONDITION):
-            assert profiles[kind].consistency_level == quorum
-        assert profiles[StatementKind.CONDITION].serial_consistency_level == serial
-        assert profiles[StatementKind.SERIAL_READ].consistency_level == serial
+            assert found[kind].consistency_level == quorum
+        assert found[StatementKind.CONDITION].serial_consistency_level == serial
+        assert found[StatementKind.SERIAL_READ].consistency_level == serial
 
 
 def test_small_writes_to_one_partition_go_together(emptied: Keyspace) -> None:
@@ -114,7 +114,7 @@ def test_each_statement_names_its_keyspace_for_a_node_may_take_another_one_inste
 
 
 def test_a_conditional_update_is_sent_once(emptied: Keyspace) -> None:
-    profile = _profiles(ADDRESS, Counters())[StatementKind.CONDITION]
+    profile = profiles(ADDRESS, lambda: None, set())[StatementKind.CONDITION]
     assert isinstance(profile.retry_policy, FallthroughRetryPolicy)
     assert isinstance(profile.speculative_execution_policy, NoSpeculativeExecutionPolicy)
     prepared = emptied.session._prepared
@@ -124,8 +124,8 @@ def test_a_conditional_update_is_sent_once(emptied: Keyspace) -> None:
 
 
 def test_retries_are_counted_and_bounded_and_within_one_time() -> None:
-    counters = Counters("store_retries_total")
-    profile = _profiles(ADDRESS, counters)[StatementKind.WRITE]
+    counted: list[None] = []
+    profile = profiles(ADDRESS, lambda: counted.append(None), set())[StatementKind.WRITE]
     assert profile.request_timeout == 2
     policy = profile.retry_policy
     ask: list[Callable[[int], tuple[int, object]]] = [
@@ -142,7 +142,7 @@ def test_retries_are_counted_and_bounded_and_within_one_time() -> None:
         decided = [each(n)[0] for n in range(ATTEMPTS)]
         assert decided[-1] == RetryPolicy.RETHROW
         assert RetryPolicy.RETHROW not in decided[:-1]
-    assert counters.numbers() == {"store_retries_total": (ATTEMPTS - 1) * len(ask)}
+    assert len(counted) == (ATTEMPTS - 1) * len(ask)
 
 
 # --- what its errors become -------------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ import pytest
 from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
 from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
 from storage.cassandra.cql import Rows, Statement, StatementKind
-from storage.cassandra.day_index import DAYS_BY_TOUCHED
 from storage.cassandra.statements import ADD_ERASURE, DUE_DAYS, NOW_MS, SAVE
 from storage.cassandra.store import CassandraStore, pinned_stamp
+from storage.cassandra.tables.day_index import DAYS_BY_TOUCHED
 from storage.contract import CLOSED, Held, OwnRow, SavedRow, StoredLink, StoredRow
 from tests.storage.cassandra.cassandra_kit import Fault, Faulty, Keyspace
 from tests.storage.stores import due, in_flush, record, rows, saved, walked
@@ -216,7 +216,10 @@ def test_a_number_that_was_away_brings_no_old_rows_along(store: CassandraStore, 
     assert store.load_own(1, ["a"]) == {"a": OwnRow(b"theirs", 0)}
 
 
-def test_who_was_fenced_forgets_the_rows(store: CassandraStore, faulty: Faulty) -> None:
+def test_who_was_fenced_forgets_the_rows(
+    store: CassandraStore, faulty: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.cassandra.store.ROWS_PER_FENCE", 1)
     held = in_flush(store)
     store.load_own(1, ["a"])
     store.save_own(held, 1, saved("a", data=b"ours"), {})

@@ -87,26 +87,28 @@ class IdsTable:
         known: dict[str, list[Claim]] = {id_: [] for id_ in ids}  # the claims that each is thought to have
         if begun:
             known = undecided(list(ids), self._stored(CLAIMED, ids))
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             wanted = {id_: (owner, flush, ids[id_]) for id_ in known}
-            left = self._add_claims(known, wanted, kept_us)
+            left = self._add_claims(known, wanted, kept_us, attempt)
             known = undecided(left, self._stored(CLAIMS, left))
             if not known:
                 return taken
         raise StoreUnavailable(f"{len(known)} ids could not be claimed in {ATTEMPTS} attempts")
 
-    def _add_claims(self, known: Mapping[str, list[Claim]], wanted: Mapping[str, Claim], kept_us: int) -> list[str]:
+    def _add_claims(
+        self, known: Mapping[str, list[Claim]], wanted: Mapping[str, Claim], kept_us: int, attempt: int
+    ) -> list[str]:
         """Adds a claim to each id; returns the ids for which it was refused or its outcome is unknown."""
         ttl_s = kept_us // SECOND_US
         new = [id_ for id_, claims in known.items() if not claims]
         again = [id_ for id_, claims in known.items() if claims]
-        inserted = self._cql.apply_each_if(CLAIM_ID, [(id_, [wanted[id_]], ttl_s) for id_ in new])
+        inserted = self._cql.apply_each_if(CLAIM_ID, [(id_, [wanted[id_]], ttl_s) for id_ in new], attempt)
         updates = []
         for id_ in again:
             # Claims that no repeat can meet any more are dropped, so that an id which is used for ever keeps few.
             kept = [claim for claim in known[id_] if claim[2] >= wanted[id_][2] - kept_us]
             updates.append((ttl_s, [*kept, wanted[id_]], id_, known[id_]))
-        updated = self._cql.apply_each_if(CLAIM_ID_AGAIN, updates)
+        updated = self._cql.apply_each_if(CLAIM_ID_AGAIN, updates, attempt)
         outcomes = zip([*new, *again], [*inserted, *updated], strict=True)
         return [id_ for id_, applied in outcomes if not applied]
 

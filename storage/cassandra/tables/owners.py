@@ -84,7 +84,7 @@ class OwnersTable:
             decided = decide(self.get(owner)) if attempt or read_first else None
             if decided is not None:
                 return decided
-            if self._cql.apply_if(update, values):
+            if self._cql.apply_if(update, values, attempt):
                 return True
         decided = decide(self.get(owner))
         if decided is None:

@@ -44,18 +44,26 @@ class Erasures:
 
     def look(self) -> Sequence[str] | None:
         """Returns the partition keys that were erased since the last look, and perhaps some older; None: unknown."""
-        now_us, last_us = self._now_us(), self._looked_us
-        erased: list[str] | None = []
-        if last_us is not None and abs(now_us - last_us) > STALE_US:
-            erased = None
-        elif last_us is not None:
-            since_us = last_us - MARGIN_US
-            hours = range(since_us // HOUR_US, (now_us + MARGIN_US) // HOUR_US + 1)
-            pages = self._cql.run_each(ERASURES, [(hour, since_us) for hour in hours])
-            erased = [key for page in pages for (key,) in page]
+        last_us = self._looked_us
+        if last_us is None:
+            self._looked_us = self._now_us()
+            return []
+        since_us = last_us - MARGIN_US
+        hours = _hours(since_us, last_us + MARGIN_US)  # as a rule all that there are until now
+        (((now_ms,),),), pages = self._cql.run_all([(NOW_MS, [()]), (ERASURES, [(hour, since_us) for hour in hours])])
+        now_us = int(now_ms) * 1000
+        if abs(now_us - last_us) > STALE_US:
+            self._looked_us = now_us
+            return None
+        later = [hour for hour in _hours(since_us, now_us + MARGIN_US) if hour not in hours]
+        pages += self._cql.run_each(ERASURES, [(hour, since_us) for hour in later]) if later else []
         self._looked_us = now_us
-        return erased
+        return [key for page in pages for (key,) in page]
 
     def _now_us(self) -> int:
         ((now_ms,),) = self._cql.run(NOW_MS)
         return int(now_ms) * 1000
+
+
+def _hours(since_us: int, until_us: int) -> range:
+    return range(since_us // HOUR_US, until_us // HOUR_US + 1)

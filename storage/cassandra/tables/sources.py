@@ -48,17 +48,17 @@ class SourcesTable:
     def _change(self, source: str, wanted: Callable[[Source | None], Source | None]) -> Source | None:
         """Replaces what is stored by what `wanted` makes of it (None: no change); returns what is stored then."""
         key = partition_key(source)
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             stored = self.get(source)
             new = wanted(stored)
             if new is None or new == stored:
                 return stored
             values = (new.owner, new.position, new.tail, new.epoch)
             if stored is None:
-                applied = self._cql.apply_if(CREATE_SOURCE, (key, *values))
+                applied = self._cql.apply_if(CREATE_SOURCE, (key, *values), attempt)
             else:
                 expected = (stored.owner, stored.position, stored.tail, stored.epoch)
-                applied = self._cql.apply_if(MOVE_SOURCE, (*values, key, *expected))
+                applied = self._cql.apply_if(MOVE_SOURCE, (*values, key, *expected), attempt)
             if applied:
                 return new
         raise StoreUnavailable(f"import source {source!r} could not be changed in {ATTEMPTS} attempts")

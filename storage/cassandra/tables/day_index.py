@@ -49,15 +49,20 @@ class DayIndex:
         self._passes: dict[tuple[int, int], int] = {}
 
     # --- due ------------------------------------------------------------------------------------------------------
-    def note_due(self, owner: int, epoch: int, stamp: int, due: Sequence[KeyOnDay]) -> None:
-        """Lists these rows as due from their day on."""
+    def note(self, owner: int, epoch: int, stamp: int, due: Sequence[KeyOnDay], touched: Sequence[KeyOnDay]) -> None:
+        """Lists own rows as due from their day on, and links as touched on theirs."""
         with self._lock:
             if owner not in self._noted or self._noted[owner][0] != epoch:
                 self._noted[owner] = epoch, set()
             _, noted = self._noted[owner]
             new = sorted({day for _, day in due} - noted)
-        self._cql.run_each(ADD_DUE_DAY, [(owner, day, stamp) for day in new])
-        self._cql.run_each(ADD_DUE, [(owner, day, shard_of(key), key, stamp) for key, day in due])
+        self._cql.run_all(
+            [
+                (ADD_DUE_DAY, [(owner, day, stamp) for day in new]),
+                (ADD_DUE, [(owner, day, shard_of(key), key, stamp) for key, day in due]),
+                (ADD_TOUCHED, [(day, shard_of(key), key) for key, day in touched]),
+            ]
+        )
         with self._lock:
             noted.update(new)
 
@@ -81,9 +86,6 @@ class DayIndex:
         self._cql.run_each(DROP_DUE_DAY, [(stamp, held.owner, day) for day in days])
 
     # --- touched --------------------------------------------------------------------------------------------------
-    def note_touched(self, touched: Sequence[KeyOnDay]) -> None:
-        self._cql.run_each(ADD_TOUCHED, [(day, shard_of(key), key) for key, day in touched])
-
     def touched_days(self, since_day: int) -> list[int] | None:
         """Returns the days whose lists have all links with hits since that day; None if that is too long ago.
 
