@@ -11,14 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from time import time
 
-from bench import breakdowns, ingest, page, reads, rows, servers
+from bench import breakdowns, ingest, page, reads, rows, servers, workers
 from bench.cassandra import parts as cassandra
 from bench.limiter import parts as limiter
 from bench.table import Line, render
 from bench.workload import Workload
 from testing.server import ROOT
 
-PARTS = ("rows", "ingest", "page", "reads", "breakdowns", "limiter", "cassandra")
+PARTS = ("rows", "ingest", "workers", "page", "reads", "breakdowns", "limiter", "cassandra")
 # A loaded store is kept for later runs as long as the code that writes it and the hour stay the same.
 WRITERS = ("clickcurve/buckets", "ingest", "storage", "bench/workload.py")
 
@@ -39,6 +39,7 @@ def main() -> None:
     parts: dict[str, Callable[[Path], list[Line]]] = {
         "rows": lambda _: rows.bytes_per_row(),
         "ingest": lambda folder: _ingest(folder, workload, arguments.rounds, arguments.seconds),
+        "workers": lambda folder: workers.measure(folder, workload, arguments.rounds, arguments.seconds),
         "page": lambda folder: _page(folder, workload, arguments.rounds),
         "reads": lambda folder: _reads(folder, workload, arguments.rounds, arguments.seconds),
         "breakdowns": lambda folder: breakdowns.measure(folder, workload, min(arguments.rounds, 3)),

@@ -35,21 +35,21 @@ def singles(folder: Path, workload: Workload, rounds: int, seconds: int) -> tupl
     """Single POSTs of three kinds with 32 connections, in turn with the bare answer; also the bare rate by path."""
     keys = workload.draw(20_000, seed=1)
     kinds = [
-        ("POST /v1/hits/{key}, c32", BY_PATH_AIM, _by_path(folder, keys)),
-        ("POST /v1/hits, one JSON hit, c32", JSON_AIM, _lines(folder, "bodies", [{"key": key} for key in keys])),
-        ("the same with ref, country, ua", WORDS_AIM, _lines(folder, "words", _with_words(keys))),
+        ("POST /v1/hits/{key}, c32", BY_PATH_AIM, by_path(folder, keys)),
+        ("POST /v1/hits, one JSON hit, c32", JSON_AIM, json_lines(folder, "bodies", [{"key": key} for key in keys])),
+        ("the same with ref, country, ua", WORDS_AIM, json_lines(folder, "words", _with_words(keys))),
     ]
     lines: list[Line] = []
     bare_rates: list[float] = []
     with servers.clickcurve(folder / "singles", pinned=True) as server, Clickcurve(server.url) as client:
         answer = client.http.post("/v1/hits/first").raise_for_status()
-        counted = _Counted(client)
+        counted = Counted(client)
         with servers.bare(answer.text, answer.headers["content-type"]) as bare:
             for what, aim, requests in kinds:
                 runs = [
                     (
                         _bare(server, bare, requests, seconds),
-                        _timed(server.pid, lambda r=requests: counted.drive(server.url, r, 32, seconds, hits=1)),  # type: ignore[misc]
+                        timed(server.pid, lambda r=requests: counted.drive(server.url, r, 32, seconds, hits=1)),  # type: ignore[misc]
                     )
                     for _ in range(rounds)
                 ]
@@ -59,13 +59,15 @@ def singles(folder: Path, workload: Workload, rounds: int, seconds: int) -> tupl
     return [bare_line, *lines], median(bare_rates)
 
 
-def _by_path(folder: Path, keys: list[str]) -> Requests:
+def by_path(folder: Path, keys: list[str]) -> Requests:
+    """One hit of each key by path."""
     file = folder / "paths.txt"
     file.write_text("".join(f"/v1/hits/{key}\n" for key in keys))
     return Requests.paths("POST", file)
 
 
-def _lines(folder: Path, name: str, hits: Sequence[Mapping[str, str]]) -> Requests:
+def json_lines(folder: Path, name: str, hits: Sequence[Mapping[str, str]]) -> Requests:
+    """One JSON hit a request."""
     file = folder / f"{name}.txt"
     file.write_text("".join(json.dumps(hit) + "\n" for hit in hits))
     return Requests.lines("/v1/hits", JSON, file)
@@ -88,7 +90,8 @@ def _with_words(keys: list[str]) -> list[dict[str, str]]:
 Timed = tuple[Round, float]  # and the processor time of a request in the server, seconds
 
 
-def _timed(pid: int, drive_it: Callable[[], Round]) -> Timed:
+def timed(pid: int, drive_it: Callable[[], Round]) -> Timed:
+    """Drives a server once, and says what it took of the processors for a request."""
     before = servers.processor_s(pid)
     run = drive_it()
     return run, (servers.processor_s(pid) - before) / run.requests
@@ -98,7 +101,7 @@ def _bare(server: RunningServer, bare: servers.Bare, requests: Requests, seconds
     """The bare answer while Clickcurve stands still: the flush of its last round would cost the bare one a third."""
     server.signal(signal.SIGSTOP)
     try:
-        return _timed(bare.pid, lambda: drive(bare.url, requests, 32, seconds))
+        return timed(bare.pid, lambda: drive(bare.url, requests, 32, seconds))
     finally:
         server.signal(signal.SIGCONT)
 
@@ -116,7 +119,7 @@ def batches(folder: Path, workload: Workload, rounds: int, seconds: int, bare_pe
     """Batches of 1,000 and 100,000 hits as a JSON array and as NDJSON, four connections."""
     lines = []
     with servers.clickcurve(folder / "batches", pinned=True) as server, Clickcurve(server.url) as client:
-        counted = _Counted(client)
+        counted = Counted(client)
         for size, files in ((1_000, 20), (100_000, 4)):
             texts = [batch(workload.draw(size, seed=10 + number), int(time()) - 60) for number in range(files)]
             forms = {
@@ -124,7 +127,7 @@ def batches(folder: Path, workload: Workload, rounds: int, seconds: int, bare_pe
                 "NDJSON": (NDJSON, ["\n".join(text) for text in texts]),
             }
             for form, (media, bodies) in forms.items():
-                requests = Requests.bodies("/v1/hits", media, _write(folder, f"{form}-{size}", bodies))
+                requests = Requests.bodies("/v1/hits", media, written(folder, f"{form}-{size}", bodies))
                 runs = [counted.drive(server.url, requests, 4, seconds, hits=size) for _ in range(rounds)]
                 figure, apart = _rates(runs, lambda run, size=size: run.per_s * size)  # type: ignore[misc]
                 aim = f">= {rate(BATCH_AIMS[size] * bare_per_s / BARE_PER_S)}"
@@ -132,7 +135,8 @@ def batches(folder: Path, workload: Workload, rounds: int, seconds: int, bare_pe
     return lines
 
 
-def _write(folder: Path, name: str, bodies: list[str]) -> list[Path]:
+def written(folder: Path, name: str, bodies: Sequence[str]) -> list[Path]:
+    """Writes each body to a file of its own."""
     files = [folder / f"{name}-{number}" for number in range(len(bodies))]
     for file, body in zip(files, bodies, strict=True):
         file.write_text(body)
@@ -144,7 +148,7 @@ def _rates(runs: list[Round], value: Callable[[Round], float]) -> tuple[str, str
     return rate(median(values)), f"rounds within {spread(values)}"
 
 
-class _Counted:
+class Counted:
     """Drives Clickcurve and checks that it counted what wrk saw answered; the last requests may be cut off."""
 
     def __init__(self, client: Clickcurve) -> None:

@@ -74,9 +74,11 @@ class Bare(NamedTuple):
 
 
 def processor_s(pid: int) -> float:
-    """Processor time that a process has taken so far, of the threads that it has now; exact to the nanosecond."""
-    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+    """Processor time that a process and its children have taken so far, of the threads that they have now; exact."""
+    threads = list(Path(f"/proc/{pid}/task").iterdir())
+    children = [int(child) for thread in threads for child in (thread / "children").read_text().split()]
+    mine = sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+    return mine + sum(map(processor_s, children))
 
 
 @contextmanager

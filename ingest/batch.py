@@ -98,6 +98,18 @@ class WordyBatch(Batch, array_like=True):
         return [Profile(self.dimensions[place], values, known) for place, values, known in self.profiles]
 
 
+class KeysBatch(Batch):
+    """The hits of one request that says nothing but keys and times: people's, one each, and not summed.
+
+    keys: the start of a minute -> the link of each hit. All else is empty.
+    """
+
+    keys: dict[int, list[str]] = msgspec.field(default_factory=dict)
+
+    def is_empty(self) -> bool:
+        return not self.keys
+
+
 class _Singles(msgspec.Struct, array_like=True):
     """One person's hit each, all in one minute: what a group of single POSTs adds up to."""
 
@@ -108,9 +120,10 @@ class _Singles(msgspec.Struct, array_like=True):
 _encoder = msgspec.msgpack.Encoder()
 _batch_decoder = msgspec.msgpack.Decoder(Batch)
 _wordy_decoder = msgspec.msgpack.Decoder(WordyBatch)
+_keys_decoder = msgspec.msgpack.Decoder(dict[int, list[str]])
 _singles_decoder = msgspec.msgpack.Decoder(_Singles)
-# A batch with `others` or words has a first byte of its own: a program too old to know them refuses it as a whole.
-_SINGLES, _BATCH, _WITH_OTHERS, _WITH_WORDS = b"s", b"b", b"o", b"w"
+# What came later has a first byte of its own: a program too old to know it refuses it as a whole.
+_SINGLES, _BATCH, _WITH_OTHERS, _WITH_WORDS, _KEYS = b"s", b"b", b"o", b"w", b"k"
 
 
 def encode_singles(minute: int, keys: list[str]) -> bytes:
@@ -118,7 +131,9 @@ def encode_singles(minute: int, keys: list[str]) -> bytes:
 
 
 def encode_batch(batch: Batch) -> bytes:
-    if type(batch) is WordyBatch:  # isinstance would take 100 ns for each batch without words
+    if type(batch) is KeysBatch:  # isinstance would take 100 ns
+        return _KEYS + _encoder.encode(batch.keys)
+    if type(batch) is WordyBatch:
         return _WITH_WORDS + _encoder.encode(batch)
     return (_WITH_OTHERS if batch.others else _BATCH) + _encoder.encode(batch)
 
@@ -128,6 +143,8 @@ def decode_batch(payload: bytes | memoryview) -> Batch | tuple[int, Sequence[str
     kind, body = bytes(payload[:1]), payload[1:]
     if kind in (_BATCH, _WITH_OTHERS):
         return _batch_decoder.decode(body)
+    if kind == _KEYS:
+        return KeysBatch(keys=_keys_decoder.decode(body))
     if kind == _WITH_WORDS:
         return _wordy_decoder.decode(body)
     assert kind == _SINGLES, f"unknown journal payload {kind!r}"

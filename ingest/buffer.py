@@ -16,7 +16,17 @@ from sys import getsizeof
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_of
-from ingest.batch import Batch, Identified, SourceStep, Words, WordyBatch, WordyIdentified, decode_batch, keys_of
+from ingest.batch import (
+    Batch,
+    Identified,
+    KeysBatch,
+    SourceStep,
+    Words,
+    WordyBatch,
+    WordyIdentified,
+    decode_batch,
+    keys_of,
+)
 from ingest.buffered_words import NOTHING_SAID, BufferedWords, Said, said_of
 from ingest.journal.segment_format import Frame
 from ingest.slot_counts import PAIR_BYTES, SlotCounts, minute_counts, of_key, sum_of_slots, summed
@@ -97,6 +107,9 @@ class Buffer:
     def add_batch(self, batch: Batch, accepted_us: int, visible: bool) -> None:
         """Counts a batch. `visible`: the counts under ids are in answers before their claims are decided."""
         self._stamp(accepted_us)
+        if type(batch) is KeysBatch:
+            self.people.add_keys(batch.keys, self.late_before)
+            return
         self.people.add(batch.people, self.late_before)
         self.bots.add(batch.bots, self.late_before)
         self.others.add(batch.others, self.late_before)

@@ -66,11 +66,16 @@ _Key = Annotated[str, Meta(min_length=1, max_length=KEY_BYTES // 4)]
 _Count = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
 
 
-class PlainHit(Struct, forbid_unknown_fields=True, gc=False, eq=False):
-    """A hit with nothing but key, time and count, in bounds: what almost all hits are."""
+class LeanHit(Struct, forbid_unknown_fields=True, gc=False, eq=False):
+    """A hit with nothing but key and time, in bounds: what almost all hits of batches are."""
 
     key: _Key
     ts: Annotated[int, Meta(ge=0)] = NO_TIME
+
+
+class PlainHit(LeanHit, gc=False, eq=False):
+    """A hit with nothing but key, time and count, in bounds."""
+
     count: _Count = 1
 
 
@@ -128,11 +133,12 @@ _WITH_WORDS = (WordyHit, AnyHit)
 
 
 class RawHits(Struct, frozen=True, eq=False):
-    """Some hits as read, in the order of the body: one of the five is filled.
+    """Some hits as read, in the order of the body: one of the six is filled.
 
     no_objects: so many values that are no hits, when enough of those were explained.
     """
 
+    lean: Sequence[LeanHit] = ()
     plain: Sequence[PlainHit] = ()
     full: Sequence[FullHit] = ()
     wordy: Sequence[WordyHit] = ()

@@ -54,6 +54,14 @@ class SlotCounts(Generic[SlotT]):
             self._grown(slot, by_key, growth)
         return growth > 0
 
+    def add_keys(self, keys: Mapping[SlotT, Sequence[str]], late_before: SlotT) -> None:
+        """Counts a hit of each key, by slot."""
+        for slot, of_slot in keys.items():
+            if slot < late_before:
+                self.add({slot: Counter(of_slot)}, late_before)
+            else:
+                self.add_singles(slot, of_slot)
+
     def _grown(self, slot: SlotT, by_key: Counter[str], growth: int) -> None:
         """Counts the last `growth` keys of a slot, which are new to it: a dict keeps the order of their coming."""
         self.entries += growth

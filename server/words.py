@@ -80,7 +80,9 @@ class Dividing:
         """
         self._beginning = asyncio.create_task(self._begin(holds_hits))
         await asyncio.wait({self._beginning}, timeout=patience_s)
-        if not self._beginning.done():
+        if self._beginning.done():
+            self._beginning.result()
+        else:
             reason = f"no answer in {patience_s} s"
             log.warning("dividing not agreed on", extra={"reason": reason, "then": "it goes on"})
 

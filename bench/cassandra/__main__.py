@@ -20,7 +20,7 @@ def main() -> None:
     asked.add_argument("--seconds", type=int, default=2, help="seconds of each round of reads")
     arguments = asked.parse_args()
     with tempfile.TemporaryDirectory(prefix="clickcurve-bench-") as folder:
-        print(render(measure(Path(folder), arguments.rounds, arguments.seconds, arguments.parts or tuple(PARTS))))
+        print(render(measure(Path(folder), arguments.rounds, arguments.seconds, arguments.parts or PARTS)))
 
 
 if __name__ == "__main__":

@@ -1,21 +1,21 @@
-"""A flush of 30,000 links on one node, cold and warm, next to the bare driver writing as many rows of the same size."""
+"""A flush, cold and warm, next to the bare driver writing as many rows of the same size: on one node and on three."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from statistics import mean, median
 from threading import Semaphore
-from time import perf_counter, time
+from time import time
 
 from cassandra import ConsistencyLevel
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 
 from bench.cassandra.node import make_keyspace
+from bench.cassandra.spent import Spent, processor, spending
 from bench.table import Line, spread
 from clickcurve.buckets.codec import encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
@@ -26,54 +26,46 @@ from storage.from_uri import open_store
 from testing.cassandra.node import Node
 from testing.owner_process import OwnerProcess, TrackedDisk
 
-KEYS = 30_000
+KEYS, KEYS_OF_RING = 30_000, 6_000
 WRITE = "UPDATE rows USING TIMESTAMP ? SET data = ? WHERE short_key = ? AND owner = 1"
 STAMP = 1  # below all that an owner writes
 
 
-@dataclass(frozen=True, slots=True)
-class Flushed:
-    """One flush, or one run of the bare driver: how long it took, and with how many requests."""
-
-    took_s: float
-    requests: int
-
-
-def flushes(node: Node, folder: Path, rounds: int) -> list[Line]:
-    """A flush of a store that was just opened; then the bare driver and a flush with its rows in memory, in turn."""
-    uri = make_keyspace(node, "flushes")
+def flushes(nodes: Sequence[Node], folder: Path, rounds: int, keys: int) -> list[Line]:
+    """The bare driver, a flush with its rows in memory, and one without, in turn; a replica on each node."""
+    uri = make_keyspace(nodes[0], "flushes", nodes)
     now = int(time()) // 60 * 60
-    rows = _rows(now)
-    with _bare(parse(uri)) as write_all:
+    rows = _rows(now, keys)
+    with _bare(nodes, parse(uri)) as write_all:
         write_all(rows)
-        cold, runs = asyncio.run(_flushes(uri, folder, list(rows), now, rounds, lambda: write_all(rows)))
-    bares, warms = [bare for bare, _ in runs], [warm for _, warm in runs]
-    what = f"{KEYS:,} links of {mean(map(len, rows.values())):.0f} B"
-    bare_s = median(bare.took_s for bare in bares)
+        runs = asyncio.run(_flushes(nodes, uri, folder, list(rows), now, rounds, lambda: write_all(rows)))
+    what = f"{keys:,} links of {mean(map(len, rows.values())):.0f} B"
+    where = "" if len(nodes) == 1 else f", {len(nodes)} replicas"
+    bare = [run for run, _, _ in runs]
     return [
-        Line(f"bare driver writes rows of {what}", f"{bare_s:.2f} s", _rate(bares)),
-        _line(f"flush of {what}, all in memory", warms, median(w.took_s / b.took_s for b, w in runs)),
-        _line(f"flush of {what}, none in memory", [cold], cold.took_s / bare_s),
+        Line(
+            f"bare driver writes rows of {what}{where}",
+            f"{median(run.took_s for run in bare):.2f} s",
+            f"rounds within {spread([run.took_s for run in bare])}, {processor(bare)}",
+        ),
+        _line(f"flush of {what}{where}, all in memory", [warm for _, warm, _ in runs], bare, "0.7"),
+        _line(f"flush of {what}{where}, none in memory", [cold for _, _, cold in runs], bare, "1.0"),
     ]
 
 
-def _line(what: str, runs: Sequence[Flushed], ratio: float) -> Line:
-    requests = f"{runs[0].requests / KEYS:.1f} requests a link"
-    compared = f"{ratio:.1f} times the bare driver, {requests}, {_rate(runs)}"
-    return Line(what, f"{median(run.took_s for run in runs):.2f} s", compared)
+def _line(what: str, runs: Sequence[Spent], bare: Sequence[Spent], aim: str) -> Line:
+    ratio = median(run.took_s / beside.took_s for run, beside in zip(runs, bare, strict=True))
+    apart = spread([run.took_s for run in runs])
+    compared = f"{ratio:.2f} times the bare driver, {runs[0].requests:,} requests, rounds within {apart}"
+    took_s = f"{median(run.took_s for run in runs):.2f} s"
+    return Line(what, took_s, f"{compared}, {processor(runs)}", f"<= {aim} of it")
 
 
-def _rate(runs: Sequence[Flushed]) -> str:
-    took_s = [run.took_s for run in runs]
-    apart = f"rounds within {spread(took_s)}" if len(runs) > 1 else "one run"
-    return f"{KEYS / median(took_s):,.0f} links/s, {apart}"
-
-
-def _rows(now: int) -> dict[str, bytes]:
-    """30,000 packed rows of links with some traffic: today's, the last weeks' and the last year's."""
+def _rows(now: int, keys: int) -> dict[str, bytes]:
+    """So many packed rows of links with some traffic: today's, the last weeks' and the last year's."""
     chance = Random(4)
     rows = {}
-    for number in range(KEYS):
+    for number in range(keys):
         ages_s = [chance.randrange(DAY_S // 2) for _ in range(20)]
         ages_s += [chance.randrange(DAY_S, 30 * DAY_S) for _ in range(60)]
         ages_s += [chance.randrange(30 * DAY_S, 360 * DAY_S) for _ in range(30)]
@@ -84,33 +76,39 @@ def _rows(now: int) -> dict[str, bytes]:
 
 
 async def _flushes(
-    uri: str, folder: Path, keys: Sequence[str], now: int, rounds: int, bare: Callable[[], Flushed]
-) -> tuple[Flushed, list[tuple[Flushed, Flushed]]]:
-    """The first flush of an owner after its start; then the bare driver and another flush of these links, in turn."""
+    nodes: Sequence[Node], uri: str, folder: Path, keys: Sequence[str], now: int, rounds: int, bare: Callable[[], Spent]
+) -> list[tuple[Spent, Spent, Spent]]:
+    """The bare driver, a flush of an owner that has the rows in memory, and of one that keeps none, in turn."""
     moment = float(now)
-    store = open_store(uri, CLICKS)
-    owner = OwnerProcess(folder / "flushes", store, lambda: moment, alone=False, disk=TrackedDisk()).owner
+    stores = [open_store(uri, CLICKS), open_store(f"{uri}?row_cache_mib=0", CLICKS)]
+    owners = [
+        OwnerProcess(folder / f"flushes-{number}", store, lambda: moment, alone=False, disk=TrackedDisk()).owner
+        for number, store in enumerate(stores)
+    ]
 
-    async def flush() -> Flushed:
+    async def flush(number: int) -> Spent:
         nonlocal moment
         moment += 15
-        await owner.accept(Batch(people={now: dict.fromkeys(keys, 1)}))
-        before, begun = store.measures()["store_requests_total"], perf_counter()
-        await owner.flush()
-        return Flushed(perf_counter() - begun, int(store.measures()["store_requests_total"] - before))
+        await owners[number].accept(Batch(people={now: dict.fromkeys(keys, 1)}))
+        with spending(nodes, lambda: stores[number].measures()["store_requests_total"]) as spent:
+            await owners[number].flush()
+        return spent
 
     try:
-        await owner.flush()  # claims the owner
-        cold = await flush()
-        runs = [(bare(), await flush()) for _ in range(rounds)]
-        await owner.close()
+        for number, owner in enumerate(owners):
+            await owner.flush()  # claims the owner
+            await flush(number)  # makes its rows
+        runs = [(bare(), await flush(0), await flush(1)) for _ in range(rounds)]
+        for owner in owners:
+            await owner.close()
     finally:
-        store.close()
-    return cold, runs
+        for store in stores:
+            store.close()
+    return runs
 
 
 @contextmanager
-def _bare(address: Address) -> Iterator[Callable[[Mapping[str, bytes]], Flushed]]:
+def _bare(nodes: Sequence[Node], address: Address) -> Iterator[Callable[[Mapping[str, bytes]], Spent]]:
     """What the driver alone needs to write rows, with as many requests in flight as the store has."""
     profile = ExecutionProfile(consistency_level=ConsistencyLevel.QUORUM)
     cluster = Cluster(
@@ -120,7 +118,7 @@ def _bare(address: Address) -> Iterator[Callable[[Mapping[str, bytes]], Flushed]
         session = cluster.connect(address.keyspace)
         prepared = session.prepare(WRITE)
 
-        def write_all(rows: Mapping[str, bytes]) -> Flushed:
+        def write_all(rows: Mapping[str, bytes]) -> Spent:
             gate, failed = Semaphore(address.in_flight), list[Exception]()
 
             def ended(_: object) -> None:
@@ -130,16 +128,15 @@ def _bare(address: Address) -> Iterator[Callable[[Mapping[str, bytes]], Flushed]
                 failed.append(error)
                 gate.release()
 
-            begun = perf_counter()
-            for key, data in rows.items():
-                gate.acquire()
-                session.execute_async(prepared, (STAMP, data, key)).add_callbacks(ended, lost)
-            for _ in range(address.in_flight):
-                gate.acquire()
-            took_s = perf_counter() - begun
+            with spending(nodes, lambda: 0) as spent:
+                for key, data in rows.items():
+                    gate.acquire()
+                    session.execute_async(prepared, (STAMP, data, key)).add_callbacks(ended, lost)
+                for _ in range(address.in_flight):
+                    gate.acquire()
             if failed:
                 raise failed[0]
-            return Flushed(took_s, len(rows))
+            return spent
 
         yield write_all
     finally:

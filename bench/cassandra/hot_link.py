@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import cycle
 from pathlib import Path
 from random import Random
 from statistics import median, quantiles
-from time import perf_counter, time
+from time import perf_counter, process_time, time
 from typing import Any
 
 from bench.cassandra.node import make_keyspace
 from bench.table import Line, spread
-from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from clickcurve.buckets.codec import decode, encode
+from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
+from clickcurve.buckets.row import Delta, apply
 from ingest.batch import Batch
 from ingest.owner import Owner
 from query.lists.kind import GROUP, LINK
 from query.lists.lists import Lists
 from query.queries import Queries
-from query.reader import Reader
-from storage.contract import Store
+from query.reader import MergedLinks, Reader, stored
+from storage.contract import Store, StoredLink, StoredRow
 from storage.from_uri import open_store
 from testing.cassandra.node import Node
 from testing.owner_process import OwnerProcess, TrackedDisk
@@ -30,6 +33,8 @@ HOT, QUIET = "hot", "single"  # counted by all owners, and by the first alone; r
 FLUSHES = 10  # of each link in a round
 READS = 200
 QUERIES = {"lifetime": b"", "curve 24 h": b"last=24h", "curve 30 d": b"last=30d", "curve 12 mo": b"last=12mo"}
+
+SUMMED = {"24 h": 1, "30 d": 30, "12 mo": 360}  # spans, in days
 
 
 def hot_link(node: Node, folder: Path, rounds: int) -> list[Line]:
@@ -47,6 +52,10 @@ async def _hot_link(uri: str, folder: Path, rounds: int) -> list[Line]:
         if [len(sizes) for sizes in row_bytes.values()] != [OWNERS, 1]:
             raise RuntimeError(f"rows of {row_bytes} bytes, not those of {OWNERS} owners and of one")
         lines = [*await _flush_lines(owners, now, rounds), *await _read_lines(store, now, rounds)]
+        hot, quiet = await store.rows(HOT), await store.rows(QUIET)
+        lines += [
+            _sum_line(what, days, hot, quiet, now) for what, days in {"24 h": 1, "30 d": 30, "12 mo": 360}.items()
+        ]
         for owner in owners:
             await owner.close()
     finally:
@@ -116,6 +125,39 @@ async def _read_lines(store: Store, now: int, rounds: int) -> list[Line]:
             Line(f"{what} of {OWNERS} rows, in process", f"p50 {p50:.2f} p99 {p99:.2f} ms", f"{compared}, {apart}")
         )
     return lines
+
+
+def _sum_line(what: str, days: int, hot: StoredLink, quiet: StoredLink, now: int) -> Line:
+    """Processor time of what a read makes of the rows: all new, one changed since the last read, none changed."""
+    since, merged = now - days * DAY_S, MergedLinks()
+
+    def anew(link: StoredLink) -> float:
+        return _processor_ms(lambda: stored(link, now, CLICKS, since=since, bots=False))
+
+    def again(*links: StoredLink) -> float:
+        turns = cycle(links)
+        return _processor_ms(lambda: merged.stored(HOT, next(turns), now, CLICKS, since, False))
+
+    later = [StoredLink(0, (*hot.rows[:-1], _with_a_hit(hot.rows[-1], now - MINUTE_S * age))) for age in range(2)]
+    one_ms, first_ms, same_ms, changed_ms = anew(quiet), anew(hot), again(hot), again(*later)
+    compared = f"{changed_ms / one_ms:.1f} times 1 owner's {one_ms:.2f} ms; first read {first_ms:.2f} ms,"
+    compared = f"{compared} {first_ms / one_ms:.0f} times; unchanged {same_ms:.3f} ms"
+    return Line(f"{OWNERS} rows of {what} summed, one has flushed", f"{changed_ms:.2f} ms", compared, "<= 2 times")
+
+
+def _with_a_hit(row: StoredRow, at: int) -> StoredRow:
+    before = decode(row.data)
+    data = encode(apply(before, Delta({at: 1}, {}), before.mark + 1, before.fold_day, 0, CLICKS))
+    return StoredRow(row.owner, data)
+
+
+def _processor_ms(call: Callable[[], object]) -> float:
+    spent = []
+    for _ in range(READS):
+        begun = process_time()
+        call()
+        spent.append((process_time() - begun) * 1000)
+    return median(spent)
 
 
 def _queries(store: Store, now: int) -> Queries:

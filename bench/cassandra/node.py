@@ -1,9 +1,10 @@
-"""A real Cassandra node for the measurements: started in a folder of its own, ended with it."""
+"""Real Cassandra nodes for the measurements: started in a folder of their own, ended with it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from clickcurve.buckets.ladder import CLICKS
@@ -13,7 +14,7 @@ from storage.cassandra.statements import STATEMENTS
 from storage.cassandra.uri import parse
 from testing.cassandra.node import Node
 from testing.cassandra.prepare import prepare
-from testing.cassandra.ring import place_one, running
+from testing.cassandra.ring import place_one, place_three, running
 
 # A thread of concurrent_writes sleeps until its group is synced, so a node takes at most threads / window writes a
 # second: 25,600 with these and 5 ms. Eight threads took 1,600, whatever asked, and hid what the program costs.
@@ -28,12 +29,21 @@ def one_node(folder: Path) -> Iterator[Node]:
         yield ring.nodes[0]
 
 
-def make_keyspace(node: Node, name: str) -> str:
-    """A keyspace with Clickcurve's tables, one replica of everything; the store's address."""
-    uri = f"cassandra://{node.address}:{node.port}/{name}"
+@contextmanager
+def three_nodes(folder: Path) -> Iterator[Sequence[Node]]:
+    """Three such nodes as one cluster. Raises Missing."""
+    prepare()
+    with running([replace(place, settings=POOLS) for place in place_three(folder)]) as ring:
+        yield ring.nodes
+
+
+def make_keyspace(node: Node, name: str, replicas: Sequence[Node] = ()) -> str:
+    """A keyspace with Clickcurve's tables, on `node` or with a replica on each of these; the store's address."""
+    addresses = ",".join([each.address for each in replicas] or [node.address])
+    uri = f"cassandra://{addresses}:{node.port}/{name}"
     session = connect(parse(uri))
     try:
-        apply_schema(session, CLICKS, replication=1)
+        apply_schema(session, CLICKS, replication=len(replicas) or 1)
     finally:
         session.close()
     return uri

@@ -1,15 +1,19 @@
 """How many hits a second are read from bodies in memory: `python -m bench.micro.parse`.
 
 Decoding, checking and summing, without HTTP, journal or sync. Best of some rounds, by processor time; a plain hit has
-about 34 bytes.
+about 34 bytes. Then what a plain hit takes from its body into the buffer, by stage, with the hits of `bench ingest`.
 """
 
 from __future__ import annotations
 
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable
 
+from bench.workload import Workload, batch
+from ingest.batch import encode_batch
+from ingest.buffer import Buffer
 from ingest.hit import Moment
 from ingest.reading.body import Media, read_hits
 from ingest.reading.bots import bot_judge
@@ -76,6 +80,32 @@ def rate(body: bytes, media: Media, hits: int, is_bot: Callable[[str], bool]) ->
     return best / 1e6
 
 
+def stages(hits: int, is_bot: Callable[[str], bool]) -> str:
+    """Nanoseconds a hit of each stage, the best of the rounds that fit in the time: batches of several minutes."""
+    workload = Workload(KEYS, 10_000_000, 400, NOW)
+    texts = [batch(workload.draw(hits, seed=10 + number), NOW - 60) for number in range(max(4, 20_000 // hits))]
+    buffer, best = Buffer(MOMENT.late_before), defaultdict[str, float](lambda: float("inf"))
+    began = time.process_time()
+    while time.process_time() - began < 3 * SECONDS:
+        for text in texts:
+            body = f"[{','.join(text)}]".encode()
+            taken = [time.process_time()]
+            sums = RequestSums(MOMENT)
+            for read in read_hits(body, Media.json):
+                sums.add(read, is_bot)
+            counted = sums.batch()
+            assert counted is not None
+            taken.append(time.process_time())
+            payload = encode_batch(counted)
+            taken.append(time.process_time())
+            buffer.add_batch(counted, 1, False)
+            taken.append(time.process_time())
+            for stage, start, end in zip(("reading", "journal's bytes", "buffer"), taken, taken[1:], strict=False):
+                best[stage] = min(best[stage], (end - start) / hits * 1e9)
+    found = ", ".join(f"{stage} {ns:.0f} ns" for stage, ns in best.items())
+    return f"batches of {hits:,}: {found} a hit; {len(payload) / hits:.1f} B of it in the journal"
+
+
 def main() -> None:
     is_bot = bot_judge()
     print(f"{'M hits/s':<12}{'array 1,000':>14}{'lines 1,000':>14}{'array 100,000':>16}{'lines 100,000':>16}")
@@ -85,6 +115,8 @@ def main() -> None:
             array, lines = bodies(make, hits)
             figures += [rate(array, Media.json, hits, is_bot), rate(lines, Media.lines, hits, is_bot)]
         print(f"{make.__name__:<12}{figures[0]:>14.2f}{figures[1]:>14.2f}{figures[2]:>16.2f}{figures[3]:>16.2f}")
+    for hits in (1_000, 100_000):
+        print(stages(hits, is_bot))
 
 
 if __name__ == "__main__":

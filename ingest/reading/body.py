@@ -3,9 +3,9 @@
 Decoding 100,000 objects at once falls out of the processor's cache and takes twice as long as decoding them 1,400 at
 a time, so a body is cut into pieces of about 48 KB: NDJSON at newlines, a JSON array as `json_array.py` says.
 
-Each piece is tried in five ways, from lean to exact: hits of key, ts and count within bounds; hits whose fields have
-the right types, with id, ua and bot; those of key, ts and count among fields that mean nothing here; the same with all
-fields; one by one. The ways agree on every body; only their
+Each piece is tried in six ways, from lean to exact: hits of key and ts within bounds; those of key, ts and count; hits
+whose fields have the right types, with id, ua and bot; those of key, ts and count among fields that mean nothing here;
+the same with all fields; one by one. The ways agree on every body; only their
 speed differs.
 
 `read_hits` is a generator whose steps take at most about a millisecond, so that its caller can let others run between
@@ -22,7 +22,7 @@ import msgspec
 
 from clickcurve.buckets.errors import BodyUnreadable, HitRejected, MediaTypeUnsupported
 from clickcurve.problem import shown
-from ingest.hit import HIT_RULE, AnyHit, FullHit, PlainHit, RawHits, WordyHit
+from ingest.hit import HIT_RULE, AnyHit, FullHit, LeanHit, PlainHit, RawHits, WordyHit
 from ingest.reading.json_array import (
     BODY_RULE,
     PIECE_BYTES,
@@ -64,6 +64,8 @@ _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _SPACES = b" \t\r\n"
 
 
+_LEAN = msgspec.json.Decoder(LeanHit)
+_LEAN_LIST = msgspec.json.Decoder(list[LeanHit])
 _PLAIN = msgspec.json.Decoder(PlainHit)
 _PLAIN_LIST = msgspec.json.Decoder(list[PlainHit])
 _FULL = msgspec.json.Decoder(FullHit)
@@ -201,7 +203,9 @@ class _Reader:
     def read_lines(self, body: bytes, start: int) -> Steps:
         """Reads one value a line; a line that is not JSON is one rejected hit."""
         for piece in line_pieces(body, start, self._piece):
-            if (plain := self._decoded(_PLAIN.decode_lines, piece)) is not None and one_a_line(piece, len(plain)):
+            if (lean := self._decoded(_LEAN.decode_lines, piece)) is not None and one_a_line(piece, len(lean)):
+                yield RawHits(lean=lean)
+            elif (plain := self._decoded(_PLAIN.decode_lines, piece)) is not None and one_a_line(piece, len(plain)):
                 yield RawHits(plain=plain)
             elif (full := self._decoded(_FULL.decode_lines, piece)) is not None and one_a_line(piece, len(full)):
                 yield from _full_in_steps(full)
@@ -240,6 +244,8 @@ class _Reader:
         return array_steps(body, start, self._read_piece, self._read_values, self._piece)
 
     def _read_piece(self, piece: bytes) -> Iterator[RawHits] | None:
+        if (lean := self._decoded(_LEAN_LIST.decode, piece)) is not None:
+            return iter((RawHits(lean=lean),))
         if (plain := self._decoded(_PLAIN_LIST.decode, piece)) is not None:
             return iter((RawHits(plain=plain),))
         if (full := self._decoded(_FULL_LIST.decode, piece)) is not None:

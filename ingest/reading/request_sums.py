@@ -13,13 +13,13 @@ from operator import itemgetter
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
 from clickcurve.buckets.ladder import DAY_S, MINUTE_S
 from clickcurve.times import iso_seconds
-from ingest.batch import Batch, Counts, SourceStep
+from ingest.batch import Batch, Counts, KeysBatch, SourceStep
 from ingest.hit import (
-    NO_TIME,
     AnyHit,
     FullHit,
     Hit,
     Judge,
+    LeanHit,
     Moment,
     PlainHit,
     RawHits,
@@ -33,6 +33,7 @@ from ingest.hit import (
     ts_of,
 )
 from ingest.reading.counters import IngestCounters, class_of_rule, refusal_class
+from ingest.reading.plain_hits import KeysByMinute, sum_plain
 from ingest.reading.profile_table import SaidSums, add_past_counts, count_ignored, count_ignored_by, made_batch
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt
 from ingest.words.profile import NO_DIMENSIONS, KindOfHit, ProfileReader
@@ -42,6 +43,8 @@ from ingest.words.visitor import visitor_hash, who_of
 IDENTIFIED_HITS = 100_000
 # Values in one body. 4 kB of gzip can hold two million, each of which takes a microsecond and more to judge.
 BODY_VALUES = 1_000_000
+# Hits that are kept unsummed. So many keys take 6 MB in memory, and the buffer sums them in one go, in some 7 ms.
+KEPT_HITS = 100_000
 
 
 class RequestSums:
@@ -64,6 +67,7 @@ class RequestSums:
         self._receipt_items = receipt_items
         self._name = name
         self._identified_hits = identified_hits
+        self._keys = KeysByMinute()
         self._people: Counts = {}
         self._bots: Counts = {}
         self._openings: dict[str, int] = {}
@@ -81,6 +85,8 @@ class RequestSums:
     # --- adding -------------------------------------------------------------------------------------------------
     def add(self, raw: RawHits, is_bot: Judge) -> None:
         """Adds the hits that are good and notes why the others are not; `is_bot` judges a user agent."""
+        if raw.lean:
+            self._add_lean(raw.lean)
         if raw.plain:
             self._add_plain(raw.plain)
         if raw.full:
@@ -102,28 +108,16 @@ class RequestSums:
             rule = f"at most {self._body_values:,} values in one request"
             raise BodyTooLarge("too many values; send them in several requests", rule=rule)
 
+    def _add_lean(self, hits: Sequence[LeanHit]) -> None:
+        for hit in self._keys.take(hits, self.moment):
+            self._refuse_ahead(hit, hits)
+        self._hits += len(hits)
+        if self._hits > KEPT_HITS:
+            self._keys.sum_into(self._people)
+
     def _add_plain(self, hits: Sequence[PlainHit]) -> None:
-        # The loop only sums: the decoder has checked each hit, but for its time, which is checked with a new minute.
-        people, limit = self._people, self.moment.latest + 1
-        start = end = 0
-        cell: dict[str, int] = {}
-        get = cell.get
-        for hit in hits:
-            ts = hit.ts
-            if not start <= ts < end:
-                minute = start = ts - ts % MINUTE_S
-                # The minute that the last tolerated second lies in ends there: later hits of it are judged again.
-                end = start + MINUTE_S if start + MINUTE_S < limit else limit
-                if ts == NO_TIME:
-                    minute, start, end = minute_start(self.moment.now), NO_TIME, NO_TIME + 1
-                elif ts >= limit:
-                    self._refuse_ahead(hit, hits)
-                    continue
-                found = people.get(minute)
-                cell = people.setdefault(minute, {}) if found is None else found
-                get = cell.get
-            key = hit.key
-            cell[key] = get(key, 0) + hit.count
+        for hit in sum_plain(hits, self._people, self.moment):
+            self._refuse_ahead(hit, hits)
         self._hits += len(hits)
 
     def _add_full(self, hits: Sequence[FullHit], is_bot: Judge) -> None:
@@ -280,15 +274,16 @@ class RequestSums:
         self._hits += 1
         self._check_values()
 
-    def _refuse_ahead(self, hit: PlainHit, hits: Sequence[PlainHit]) -> None:
+    def _refuse_ahead(self, hit: LeanHit, hits: Sequence[LeanHit]) -> None:
+        count = hit.count if isinstance(hit, PlainHit) else 1
         if self.explains_no_more():
-            raw = AnyHit(hit.key, hit.ts, hit.count)
-            self._count_refused(class_of_rule(broken_rule(raw, self.moment, self._reader)), hit.count)
+            raw = AnyHit(hit.key, hit.ts, count)
+            self._count_refused(class_of_rule(broken_rule(raw, self.moment, self._reader)), count)
             return
         try:
             ts_of(hit.ts, self.moment)
         except HitRejected as error:
-            self._note(error, hit.count, self._hits + hits.index(hit))  # found by identity, in C
+            self._note(error, count, self._hits + hits.index(hit))  # found by identity, in C
 
     def _refuse_full(self, hit: FullHit, is_bot: Judge, index: int) -> None:
         if self.explains_no_more():
@@ -329,6 +324,9 @@ class RequestSums:
     # --- when all is read ---------------------------------------------------------------------------------------
     def batch(self) -> Batch | None:
         """Returns what the owner is to count; None if not one hit is good."""
+        if self._keys and not (self._people or self._bots or self._said or self._with_id or self._name):
+            return KeysBatch(keys=self._keys)
+        self._keys.sum_into(self._people)
         if not (self._people or self._bots or self._with_id or self._repeated):
             return None
         if not (self._said or self._with_id or self._name):  # nearly always
@@ -337,6 +335,7 @@ class RequestSums:
 
     def batch_with(self, step: SourceStep) -> Batch:
         """Returns the batch that moves an import's offset together with the hits, if any."""
+        self._keys.sum_into(self._people)
         batch = made_batch(self._people, self._bots, self._said, None, self._with_id)
         batch.openings, batch.source = self._openings, step
         return batch
@@ -373,7 +372,8 @@ class RequestSums:
 
     def _sums_without_id(self) -> tuple[int, int]:
         """Sums the counts that have no id of their own: all, and the late ones."""
-        total, late = sum(self._openings.values()), 0
+        total, late = self._keys.sums(self.moment.late_before)
+        total += sum(self._openings.values())
         for minute, cell in chain(self._people.items(), self._bots.items()):
             count = sum(cell.values())
             total += count

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import settings
 
 from clickcurve.asgi import Message
-from ingest.batch import Batch, Counts
+from ingest.batch import Batch, Counts, KeysBatch
 from ingest.hit import Moment
 from ingest.reading.body import Media, read_hits
 from ingest.reading.body_room import BodyRoom
@@ -56,7 +56,7 @@ class MemoryIntake:
         if self.failure is not None:
             raise self.failure
         self.batches.append(batch)
-        _count(self.people, batch.people)
+        _count(self.people, people_of(batch))
         _count(self.bots, batch.bots)
         before = set()
         for identified in batch.identified:
@@ -79,7 +79,7 @@ class MemoryIntake:
             self.singles[hit] += 1
         else:
             self.batches.append(hit)
-            _count(self.people, hit.people)
+            _count(self.people, people_of(hit))
             _count(self.bots, hit.bots)
         return self._group
 
@@ -89,6 +89,13 @@ class MemoryIntake:
             group.set_exception(self.failure)
         else:
             group.set_result(None)
+
+
+def people_of(batch: Batch) -> Counts:
+    """Returns the counts of people in a batch, which some batches hold unsummed."""
+    if isinstance(batch, KeysBatch):
+        return {minute: dict(Counter(keys)) for minute, keys in batch.keys.items()}
+    return batch.people
 
 
 def _count(into: Counter[tuple[int, str]], counts: Counts) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from clickcurve.buckets.errors import JournalBehind, StoreUnavailable
 from clickcurve.keys import group_key, link_key
-from ingest.batch import Batch, GroupCounts, Identified, WordyBatch
+from ingest.batch import Batch, GroupCounts, Identified, KeysBatch, WordyBatch
 from ingest.buffer import Buffer
 from ingest.flush import DeltasByKey, Pace
 from ingest.journal.journal import Journal
@@ -29,6 +29,12 @@ MANY = 10_000
 def new_keys(buffer: Buffer) -> None:
     for n in range(0, MANY, 500):
         buffer.add_singles(MINUTE, [f"link-{k:06d}" for k in range(n, n + 500)], n)
+
+
+def unsummed_keys(buffer: Buffer) -> None:
+    for n in range(20):
+        keys = [f"link-{k:06d}" for k in range(MANY // 20)]
+        buffer.add_batch(KeysBatch(keys={MINUTE + 60 * n: keys, MINUTE - 90_000 - 60 * n: keys}), n, False)
 
 
 def long_keys(buffer: Buffer) -> None:
@@ -71,7 +77,7 @@ def groups(buffer: Buffer) -> None:
     buffer.add_batch(WordyBatch(groups=counts), 1, False)
 
 
-KINDS = [new_keys, long_keys, several_minutes, late_keys, late_minutes, ids, large_ids, openings, groups]
+KINDS = [new_keys, unsummed_keys, long_keys, several_minutes, late_keys, late_minutes, ids, large_ids, openings, groups]
 
 
 @pytest.mark.parametrize("fill", KINDS)

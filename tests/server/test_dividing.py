@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from threading import Event
 from typing import Any
 
 import pytest
@@ -106,3 +107,42 @@ def test_a_store_that_does_not_answer_is_asked_again() -> None:
     assert store.asked == 3, "it has agreed, for ten minutes"
     assert server.dividing.since("ref") == NOON + SINCE_LATER_S, "hits may have come before"
     assert set(server.salts()) == {DAY - 86_400, DAY}
+
+
+class FaultyStore(MemoryStore):
+    """A store whose notes end in a fault of its own, which is not that it does not answer."""
+
+    def notes(self) -> dict[str, str]:
+        raise ZeroDivisionError
+
+
+def test_a_fault_at_the_start_is_raised_not_waited_for() -> None:
+    with pytest.raises(ZeroDivisionError):
+        Server(FaultyStore()).begin()
+
+
+class SlowStore(MemoryStore):
+    """A store that answers as soon as the test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = Event()
+
+    def notes(self) -> dict[str, str]:
+        self.go_on.wait()
+        return super().notes()
+
+
+def test_a_store_that_takes_too_long_is_agreed_with_later() -> None:
+    store = SlowStore()
+    server = Server(store)
+
+    async def begin() -> None:
+        await server.dividing.begin(False, patience_s=0.01)
+        with pytest.raises(StoreUnavailable, match="since when"):
+            server.dividing.since("ref")
+        store.go_on.set()
+        await server.dividing.renew()
+
+    asyncio.run(begin())
+    assert server.dividing.since("ref") in (0, NOON + SINCE_LATER_S), "the start or the later one agreed first"

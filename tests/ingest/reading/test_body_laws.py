@@ -18,7 +18,7 @@ from ingest.reading.body import Media
 from ingest.reading.json_array import PIECE_BYTES
 from ingest.reading.receipt import Receipt
 from ingest.reading.request_sums import RequestSums
-from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, Client, law, summed
+from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, Client, law, people_of, summed
 
 PIECES = (1, 2, 13, 60, 300, PIECE_BYTES)
 
@@ -104,7 +104,7 @@ def expected(elements: list[Any]) -> tuple[Counter[tuple[bool, int, str]], list[
 def counted(batch: Batch | None) -> Counter[tuple[bool, int, str]]:
     counts: Counter[tuple[bool, int, str]] = Counter()
     if batch is not None:
-        parts = [(batch.people, batch.bots), *((one.people, one.bots) for one in batch.identified)]
+        parts = [(people_of(batch), batch.bots), *((one.people, one.bots) for one in batch.identified)]
         for people, bots in parts:
             for bot, minutes in ((False, people), (True, bots)):
                 for minute, cell in minutes.items():

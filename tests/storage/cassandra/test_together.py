@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 from cassandra.query import BatchStatement, BatchType, BoundStatement
 
+from ingest.batch import Batch
 from storage.cassandra.cql import Statement, StatementKind, Values
 from storage.cassandra.requests import ATTEMPTS, BYTES_PER_WRITE, ROWS_PER_READ, ROWS_PER_WRITE
 from storage.cassandra.statements import LOAD_OWN, SAVE
+from storage.cassandra.store import CassandraStore
+from testing.cassandra.counted import Counted
+from testing.owner_process import OwnerProcess, TrackedDisk
 from tests.storage.cassandra.cassandra_kit import Keyspace
 from tests.storage.cassandra.driver_kit import Driver, Late, Pending, requests
 
@@ -131,3 +138,23 @@ def test_what_goes_together_goes_to_the_node_that_has_it_first_and_may_be_repeat
     assert all(each.is_idempotent for each in sent)
     assert all(each.keyspace == session.address.keyspace for each in sent)
     assert session.first_replica("a") == emptied.node.address
+
+
+def test_a_flush_of_one_link_takes_few_requests(emptied: Keyspace, tmp_path: Path) -> None:
+    counted = Counted(emptied.session)
+    now = 1_772_407_680
+    process = OwnerProcess(tmp_path, CassandraStore(counted), lambda: float(now), alone=False, disk=TrackedDisk())
+
+    async def flushes() -> Counter[str]:
+        for _ in range(3):
+            await process.owner.accept(Batch(people={now: {"launch": 1}}))
+            counted.since()
+            await process.owner.flush()
+        last = counted.since()
+        await process.owner.close()
+        return last
+
+    sent = asyncio.run(flushes())
+    hours = sent.pop("ERASURES")
+    assert sent == {"BEGIN": 1, "NOW_MS": 1, "SAVE": 2}
+    assert hours in (1, 2)
