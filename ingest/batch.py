@@ -7,23 +7,50 @@ owner that claims the id first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from sys import intern
+from typing import cast
 
 import msgspec
 
+from ingest.words.numbered_profiles import ProfileKind, ProfileRow, profile_of_row
 from ingest.words.profile import Profile
 
 Counts = dict[int, dict[str, int]]  # minute start -> link (or stored key) -> count
-# What hits say beside: start of an hour -> number of a profile in its batch's table -> link -> count
-ProfileCounts = dict[int, dict[int, dict[str, int]]]
 # Whose they were: start of a UTC day -> link -> a hash for each hit of a known visitor, of that day and link alone
 Visitors = dict[int, dict[str, list[int]]]
 
 
-class Words(msgspec.Struct, array_like=True):
-    """What hits of a batch said, and their visitors: by link, or by stored keys of groups."""
+class HourWords(msgspec.Struct, array_like=True):
+    """What the hits of one hour said, in columns: of each its link, the place of its profile in the batch, its count.
 
-    counts: ProfileCounts = msgspec.field(default_factory=dict)
+    Not summed: that would cost more than the bytes it saves, and the buffer sums them in any case.
+    counts: none where each is 1.
+    """
+
+    keys: list[str] = msgspec.field(default_factory=list)
+    profiles: list[int] = msgspec.field(default_factory=list)
+    counts: list[int] = msgspec.field(default_factory=list)
+
+    def extend(self, keys: Sequence[str], profiles: Sequence[int], counts: Sequence[int] = ()) -> None:
+        """Adds hits, of one each where no counts are given."""
+        if counts and not self.counts:
+            self.counts = [1] * len(self.keys)
+        if counts or self.counts:
+            self.counts += counts or [1] * len(keys)
+        self.keys += keys
+        self.profiles += profiles
+
+    def cells(self) -> Iterable[tuple[str, int, int]]:
+        """Returns key, place of a profile, and count of each hit."""
+        return zip(self.keys, self.profiles, self.counts or repeat(1), strict=False)
+
+
+class Words(msgspec.Struct, array_like=True):
+    """What hits of a batch said by the start of their hour, and their visitors: of links, or stored keys of groups."""
+
+    counts: dict[int, HourWords] = msgspec.field(default_factory=dict)
     visitors: Visitors = msgspec.field(default_factory=dict)
 
 
@@ -83,19 +110,22 @@ class WordyBatch(Batch, array_like=True):
     """The hits of one request, some of which said something of what is divided, or which groups they belong to.
 
     A class of its own: batches without words have the bytes that they always had, and are written as fast.
-    `dimensions`: the names that profiles share. `profiles`: the place of its names in there, its values, and whether
-    its visitors are known.
+    `kinds`: the names that profiles share, and whether the visitors of their hits are known. `profiles`: the place of
+    its kind in there, and its values.
     """
 
     identified: Sequence[WordyIdentified] = msgspec.field(default_factory=list)
-    dimensions: list[tuple[str, ...]] = msgspec.field(default_factory=list)
-    profiles: list[tuple[int, tuple[str, ...], bool]] = msgspec.field(default_factory=list)
+    kinds: list[ProfileKind] = msgspec.field(default_factory=list)
+    profiles: Sequence[tuple[int | str, ...]] = msgspec.field(default_factory=list)
     words: Words = msgspec.field(default_factory=Words)
     groups: GroupCounts = msgspec.field(default_factory=GroupCounts)
 
     def table(self) -> list[Profile]:
         """Returns the profiles that words number, in order."""
-        return [Profile(self.dimensions[place], values, known) for place, values, known in self.profiles]
+        return [profile_of_row(row, self.kinds) for row in self.rows()]
+
+    def rows(self) -> Sequence[ProfileRow]:
+        return cast(Sequence[ProfileRow], self.profiles)  # a type that the decoder does not know
 
 
 class KeysBatch(Batch):
@@ -123,7 +153,7 @@ _wordy_decoder = msgspec.msgpack.Decoder(WordyBatch)
 _keys_decoder = msgspec.msgpack.Decoder(dict[int, list[str]])
 _singles_decoder = msgspec.msgpack.Decoder(_Singles)
 # What came later has a first byte of its own: a program too old to know it refuses it as a whole.
-_SINGLES, _BATCH, _WITH_OTHERS, _WITH_WORDS, _KEYS = b"s", b"b", b"o", b"w", b"k"
+_SINGLES, _BATCH, _WITH_OTHERS, _WITH_WORDS, _KEYS = b"s", b"b", b"o", b"p", b"k"
 
 
 def encode_singles(minute: int, keys: list[str]) -> bytes:
@@ -146,7 +176,9 @@ def decode_batch(payload: bytes | memoryview) -> Batch | tuple[int, Sequence[str
     if kind == _KEYS:
         return KeysBatch(keys=_keys_decoder.decode(body))
     if kind == _WITH_WORDS:
-        return _wordy_decoder.decode(body)
+        batch = _wordy_decoder.decode(body)
+        batch.profiles = [(place, *map(intern, texts)) for place, *texts in batch.rows()]  # as they came: once each
+        return batch
     assert kind == _SINGLES, f"unknown journal payload {kind!r}"
     singles = _singles_decoder.decode(body)
     return singles.minute, singles.keys

@@ -29,7 +29,7 @@ from ingest.batch import (
 )
 from ingest.buffered_words import NOTHING_SAID, BufferedWords, Said, said_of
 from ingest.journal.segment_format import Frame
-from ingest.slot_counts import PAIR_BYTES, SlotCounts, minute_counts, of_key, sum_of_slots, summed
+from ingest.slot_counts import PAIR_BYTES, MinuteCounts, of_key, sum_of_slots, summed
 
 ID_BYTES = 600  # what CPython takes of an id whose claim is not decided, with a hit; PAIR_BYTES for each key of it
 
@@ -63,10 +63,10 @@ class Buffer:
     """The counts that one flush moves. `late_before`: earlier minutes are kept by key."""
 
     late_before: int
-    people: SlotCounts[int] = field(default_factory=minute_counts)
-    bots: SlotCounts[int] = field(default_factory=minute_counts)
-    others: SlotCounts[int] = field(default_factory=minute_counts)  # by stored key, not in the sums of links
-    other_bots: SlotCounts[int] = field(default_factory=minute_counts)
+    people: MinuteCounts = field(default_factory=MinuteCounts)
+    bots: MinuteCounts = field(default_factory=MinuteCounts)
+    others: MinuteCounts = field(default_factory=MinuteCounts)  # by stored key, not in the sums of links
+    other_bots: MinuteCounts = field(default_factory=MinuteCounts)
     words: BufferedWords = field(default_factory=BufferedWords)
     openings: Counter[str] = field(default_factory=Counter)
     undecided: dict[str, UndecidedId] = field(default_factory=dict)  # by id
@@ -119,7 +119,7 @@ class Buffer:
             self.more_bytes += growth * PAIR_BYTES + sum(map(getsizeof, islice(reversed(self.openings), growth)))
         numbers: Sequence[int] = ()
         if type(batch) is WordyBatch:
-            numbers = self.words.numbers(batch.table())
+            numbers = self.words.numbers(batch)
             self._count_words(batch, numbers, 1)
         for identified in batch.identified:
             self.undecided[identified.id] = UndecidedId(identified, accepted_us, visible, numbers)
@@ -139,7 +139,7 @@ class Buffer:
             self._count_words(identified, numbers, sign)
 
     def _count_words(self, said: WordyBatch | WordyIdentified, numbers: Sequence[int], sign: int) -> None:
-        self.words.add(said, numbers, self.late_before, sign)
+        self.words.add(said, numbers, sign)
         if said.groups:
             self.others.add(said.groups.people, self.late_before, sign)
             self.other_bots.add(said.groups.bots, self.late_before, sign)

@@ -20,9 +20,8 @@ from clickcurve.buckets.row import Delta
 from clickcurve.buckets.set_aside import AnyRow, decode_set_aside, encode_set_aside
 from clickcurve.keys import ALL_LINKS, SET_ASIDE, breakdown_of, counts_key, is_breakdown, link_key, link_of
 from ingest.buffer import Buffer
-from ingest.buffered_words import NO_DELTA, Said
 from ingest.flushed_rows import NOTHING, D, FlushedBreakdowns, FlushedCounts, FlushedRows, R
-from ingest.slot_counts import Slot, SlotCounts, SlotT
+from ingest.slot_counts import MinuteCounts
 from storage.contract import Held, OwnRow, SavedRow, Source, Store
 
 # One transaction each, whose sync keeps those of single hits waiting: with 500 their p99 in a flush was 1.2 ms, so 1.0.
@@ -85,7 +84,7 @@ class Flush:
                 self.store.save_own(self.held, self.number, saved, {})
             written += len(saved)
         # The row of all links goes last, in every flush: its mark says that all other rows have this flush too.
-        of_all = [breakdown_of(ALL_LINKS)] if deltas.words or ALL_LINKS in divided else []
+        of_all = [breakdown_of(ALL_LINKS)] if divided or ALL_LINKS in divided else []
         saved = self._apply([ALL_LINKS], of_all, deltas)
         if self.set_aside != (kept or {}) or (self.rewrite and kept is not None):
             row = SavedRow(encode_set_aside(self.set_aside), None)
@@ -223,19 +222,20 @@ class DeltasByKey:
     bots: Mapping[str, Mapping[int, int]]
     others: Mapping[str, Mapping[int, int]]
     other_bots: Mapping[str, Mapping[int, int]]
-    words: Mapping[str, Mapping[Slot, int]]
-    group_words: Mapping[str, Mapping[Slot, int]]
+    words: Mapping[str, Mapping[int, int]]
+    group_words: Mapping[str, Mapping[int, int]]
 
     @classmethod
     def of(cls, buffer: Buffer, pause: Callable[[], None]) -> DeltasByKey:
         rows = (buffer.people, buffer.bots, buffer.others, buffer.other_bots)
         people, bots, others, other_bots = (_by_key(each, pause) for each in rows)
-        words, group_words = (_by_key(each.counts, pause) for each in (buffer.words.links, buffer.words.groups))
-        return cls(buffer, people, bots, others, other_bots, words, group_words)
+        words = buffer.words  # which are kept by key
+        return cls(buffer, people, bots, others, other_bots, words.links.counts, words.groups.counts)
 
     def divided(self) -> set[str]:
         """Returns the stored keys of the rows of counts whose breakdowns the buffer adds to."""
-        return {*map(link_key, self.words), *self.group_words}
+        links = [link_key(link) for link, counts in self.words.items() if any(counts.values())]
+        return {*links, *(group for group, counts in self.group_words.items() if any(counts.values()))}
 
     def links(self) -> set[str]:
         return {*self.people, *self.bots, *self.buffer.openings, *self.buffer.erased}
@@ -258,15 +258,12 @@ class DeltasByKey:
             return self.buffer.words.delta_of_all()
         link, words = link_of(counts), self.buffer.words
         if link is None:
-            return words.delta(Said(self.group_words.get(counts, {}), words.groups.visitors.get(counts, {})))
-        if link not in self.words:
-            return NO_DELTA
-        said = Said(self.words[link], words.links.visitors.get(link, {}))
-        return words.delta(self.buffer.said_without_erased(link, said))
+            return words.delta(words.of_group(counts))
+        return words.delta(self.buffer.said_without_erased(link, words.of(link)))
 
 
-def _by_key(counts: SlotCounts[SlotT], pause: Callable[[], None]) -> dict[str, dict[SlotT, int]]:
-    grouped: dict[str, dict[SlotT, int]] = {}
+def _by_key(counts: MinuteCounts, pause: Callable[[], None]) -> dict[str, dict[int, int]]:
+    grouped: dict[str, dict[int, int]] = {}
     for piece in counts.pieces(ENTRIES_PER_PAUSE):
         for key, slot, count in piece:
             if not count:

@@ -43,7 +43,7 @@ from ingest.claim import claim, epoch_is_used_up, first_flush, given_back, refus
 from ingest.deduplication import Deduplication
 from ingest.flush import Flush, Pace
 from ingest.imports.offsets import Offsets
-from ingest.journal.group_commit import GroupCommit
+from ingest.journal.group_commit import GroupCommit, SingleHit
 from ingest.journal.journal import FlushRecord, Identity, Journal
 from ingest.owner_status import Bookkeeping, OwnerStatus
 from ingest.stamps import Stamps
@@ -115,8 +115,8 @@ class Owner:
         return minutes_since(int(self._clock()))
 
     # --- accepting -----------------------------------------------------------------------------------------------
-    def accept_one(self, hit: str | Batch) -> asyncio.Future[None]:
-        """Counts one hit: a person's now by its key, any without an id as a batch. Its group is done when synced."""
+    def accept_one(self, hit: SingleHit) -> asyncio.Future[None]:
+        """Counts one hit: a person's now by its key, or any without an id. Its group is done when synced."""
         if self._closed is not None:
             raise self._closed.with_traceback(None)
         if self._buffers.full:

@@ -1,7 +1,7 @@
-"""Counts of many keys by slot, as a buffer holds them: by minute, or by hour and profile.
+"""Counts of many keys by minute, as a buffer holds them.
 
-Slots of today are kept as a dict of keys for each, late ones by key, so that reading one key does not walk the million
-minutes of an imported history of a thousand days.
+Minutes of today are kept as a dict of keys for each, late ones by key, so that reading one key does not walk the
+million minutes of an imported history of a thousand days.
 
 What is held is counted as it grows, in bytes, together with the copy by key that a flush will make. Hits of keys that a
 slot knows already cost nothing, to hold and to count.
@@ -10,38 +10,33 @@ slot knows already cost nothing, to hold and to count.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from sys import getsizeof
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from clickcurve.buckets.ladder import MINUTE_S
 
-Slot = tuple[int, ...]  # the start of an hour, and the number of a profile
-SlotT = TypeVar("SlotT", int, Slot)  # or the start of a minute
+SlotT = TypeVar("SlotT")
 # What CPython takes, beside the bytes of each key: measured as growth of a process, with the flush's copy.
 PAIR_BYTES = 100  # a key in a minute: its place in two tables
 KEY_BYTES = 320  # more for a key that the minute before did not know: its dict in the copy, and its stored key
 LATE_KEY_BYTES = 200  # more for a key that is kept with its late minutes
 
 
-class SlotCounts(Generic[SlotT]):
-    """Counts of many keys by slot in one series: people, bots, rows that belong to no link, or profiles.
+class MinuteCounts:
+    """Counts of many keys by minute in one series: people, bots, or rows that belong to no link."""
 
-    `before` gives the slot whose keys the flush's copy has already; without it each key costs as much as a new one.
-    """
+    __slots__ = ("bytes_held", "entries", "late", "slots", "sums")
 
-    __slots__ = ("_before", "bytes_held", "entries", "late", "slots", "sums")
-
-    def __init__(self, before: Callable[[SlotT], SlotT] | None = None) -> None:
-        self._before: Callable[[SlotT], SlotT] | None = before
-        self.slots: dict[SlotT, Counter[str]] = {}
-        self.late: dict[str, dict[SlotT, int]] = {}
-        self.sums: Counter[SlotT] = Counter()  # slot -> all keys together
+    def __init__(self) -> None:
+        self.slots: dict[int, Counter[str]] = {}
+        self.late: dict[str, dict[int, int]] = {}
+        self.sums: Counter[int] = Counter()  # slot -> all keys together
         self.entries = 0  # (key, slot) pairs
         self.bytes_held = 0
 
-    def add_singles(self, slot: SlotT, keys: Sequence[str]) -> bool:
+    def add_singles(self, slot: int, keys: Sequence[str]) -> bool:
         """Counts a hit of each key; returns whether more is held than before, since a key is new."""
         by_key = self.slots.get(slot)
         if by_key is None:
@@ -54,23 +49,23 @@ class SlotCounts(Generic[SlotT]):
             self._grown(slot, by_key, growth)
         return growth > 0
 
-    def add_keys(self, keys: Mapping[SlotT, Sequence[str]], late_before: SlotT) -> None:
-        """Counts a hit of each key, by slot."""
+    def add_keys(self, keys: Mapping[int, Sequence[str]], late_before: int) -> None:
+        """Counts a hit of each key, by minute."""
         for slot, of_slot in keys.items():
             if slot < late_before:
                 self.add({slot: Counter(of_slot)}, late_before)
             else:
                 self.add_singles(slot, of_slot)
 
-    def _grown(self, slot: SlotT, by_key: Counter[str], growth: int) -> None:
+    def _grown(self, slot: int, by_key: Counter[str], growth: int) -> None:
         """Counts the last `growth` keys of a slot, which are new to it: a dict keeps the order of their coming."""
         self.entries += growth
         self.bytes_held += growth * PAIR_BYTES + sum(map(getsizeof, islice(reversed(by_key), growth)))
-        before = None if self._before is None else self.slots.get(self._before(slot))
+        before = self.slots.get(slot - MINUTE_S)  # whose keys the flush's copy has already
         known = 0 if before is None else sum(map(before.__contains__, islice(reversed(by_key), growth)))
         self.bytes_held += (growth - known) * KEY_BYTES
 
-    def add(self, counts: Mapping[SlotT, Mapping[str, int]], late_before: SlotT, sign: int = 1) -> None:
+    def add(self, counts: Mapping[int, Mapping[str, int]], late_before: int, sign: int = 1) -> None:
         """Adds counts; with sign -1 takes back counts added before."""
         for slot, by_key in counts.items():
             self.sums[slot] += sign * sum(by_key.values())
@@ -88,7 +83,7 @@ class SlotCounts(Generic[SlotT]):
             if len(mine) != before:
                 self._grown(slot, mine, len(mine) - before)
 
-    def _add_late(self, slot: SlotT, by_key: Mapping[str, int], sign: int) -> None:
+    def _add_late(self, slot: int, by_key: Mapping[str, int], sign: int) -> None:
         for key, count in by_key.items():
             slots = self.late.get(key)
             if slots is None:
@@ -99,7 +94,7 @@ class SlotCounts(Generic[SlotT]):
                 self.bytes_held += PAIR_BYTES
             slots[slot] = slots.get(slot, 0) + sign * count
 
-    def of(self, key: str) -> dict[SlotT, int]:
+    def of(self, key: str) -> dict[int, int]:
         """Returns slot -> count of one key, without zeros."""
         found = {slot: by_key[key] for slot, by_key in self.slots.items() if key in by_key}
         for slot, count in self.late.get(key, {}).items():
@@ -110,12 +105,12 @@ class SlotCounts(Generic[SlotT]):
         """Returns the keys and their counts, all slots together."""
         return summed((*self.slots.values(), {key: sum(slots.values()) for key, slots in self.late.items()}))
 
-    def all_links(self) -> dict[SlotT, int]:
+    def all_links(self) -> dict[int, int]:
         return {slot: count for slot, count in self.sums.items() if count}
 
-    def pieces(self, size: int) -> Iterator[list[tuple[str, SlotT, int]]]:
+    def pieces(self, size: int) -> Iterator[list[tuple[str, int, int]]]:
         """Yields all (key, slot, count) in lists of about `size`, so that a reader can pause in between."""
-        piece: list[tuple[str, SlotT, int]] = []
+        piece: list[tuple[str, int, int]] = []
         for slot, by_key in self.slots.items():
             for key, count in by_key.items():
                 piece.append((key, slot, count))
@@ -138,11 +133,7 @@ def summed(several: Iterable[Mapping[str, int]]) -> Counter[str]:
     return found
 
 
-def minute_counts() -> SlotCounts[int]:
-    return SlotCounts(lambda minute: minute - MINUTE_S)
-
-
-def of_key(counts: Mapping[SlotT, Mapping[str, int]], key: str) -> dict[SlotT, int]:
+def of_key(counts: Mapping[int, Mapping[str, int]], key: str) -> dict[int, int]:
     """Returns slot -> count of one key."""
     return {slot: by_key[key] for slot, by_key in counts.items() if key in by_key}
 

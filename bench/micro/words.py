@@ -2,7 +2,8 @@
 
 Processor time, medians of some rounds; hits as `bench.said` draws them, or with referrers and agents of an access log.
 Read in batches of 1,000: with agents alone, with agents that are divided by device, with all words, and with visitors
-too; the sum of a request's parts: decoded, judged, summed, encoded for the journal. Then a flush of 30,000 links into a
+too; the sum of a request's parts: decoded, judged, summed, encoded for the journal. Single hits by JSON, in groups as
+they are committed, into the buffer too. Then a flush of 30,000 links into a
 file, with counts alone and with breakdowns beside; and the memory of a buffered hit.
 """
 
@@ -15,6 +16,7 @@ import statistics
 import tempfile
 import time
 import tracemalloc
+from asyncio import Future
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,9 +26,12 @@ from bench.said import Visitors
 from clickcurve.buckets.ladder import DAY_S
 from ingest.batch import Batch, decode_batch, encode_batch
 from ingest.buffer import Buffer
-from ingest.hit import Moment
+from ingest.hit import Hit, Moment
+from ingest.journal.group_commit import SingleHit
 from ingest.reading.body import Media, read_hits
 from ingest.reading.bots import bot_judge
+from ingest.reading.hit_endpoint import HitRoutes
+from ingest.reading.profile_table import batch_of_hits
 from ingest.reading.request_sums import RequestSums
 from ingest.words.country import country_reader
 from ingest.words.profile import NO_DIMENSIONS, ProfileReader
@@ -36,6 +41,7 @@ from storage.sqlite.store import SqliteStore
 NOW = 1_767_268_800
 DAY = NOW - NOW % 86_400
 BATCH, BATCHES, ROUNDS = 1_000, 60, 5
+GROUP = 32  # single hits that share a sync at 32 connections
 FLUSHED_LINKS = 30_000
 DIMENSIONS = ("ref", "country", "device", "source")
 ALL, OF_ADDRESSES = ("ref", "country", "ua", "source"), ("ref", "ip", "ua", "source")
@@ -49,6 +55,16 @@ def read(body: bytes, reader: ProfileReader, now: int = NOW) -> Batch:
     assert batch is not None
     encode_batch(batch)
     return batch
+
+
+class Refusing:
+    """Counts nothing: single hits are read here, and counted by the bench."""
+
+    async def accept(self, batch: Batch) -> frozenset[str]:
+        raise NotImplementedError
+
+    def accept_one(self, hit: SingleHit) -> Future[None]:
+        raise NotImplementedError
 
 
 JUDGE = bot_judge()
@@ -69,14 +85,20 @@ def reading(name: str, some: list[bytes], reader: ProfileReader) -> Iterator[str
 
 
 def singles(name: str, said: Sequence[str], reader: ProfileReader) -> Iterator[str]:
-    some = [json.dumps([hit]).encode() for hit in VISITORS.hits(2_000, said, NOW)]
+    some = [json.dumps(hit).encode() for hit in VISITORS.hits(60 * GROUP, said, NOW)]
+    routes = HitRoutes(Refusing(), lambda: float(NOW), lambda now: NOW - DAY_S, JUDGE, reader=reader)
     rounds = []
     for _ in range(ROUNDS):
+        buffer = Buffer(DAY)
         begun = time.process_time()
-        for body in some:
-            read(body, reader)
+        for start in range(0, len(some), GROUP):
+            hits = [hit for body in some[start : start + GROUP] if isinstance(hit := routes.single(body), Hit)]
+            assert len(hits) == GROUP
+            batch = batch_of_hits(hits)
+            encode_batch(batch)
+            buffer.add_batch(batch, 1, visible=False)
         rounds.append((time.process_time() - begun) / len(some))
-    yield f"{name:<34} {statistics.median(rounds) * 1e6:6.2f} us a request of one hit"
+    yield f"{name:<34} {statistics.median(rounds) * 1e6:6.2f} us a request of one hit, {GROUP} a group"
 
 
 def flushing(name: str, said: Sequence[str], reader: ProfileReader) -> Iterator[str]:

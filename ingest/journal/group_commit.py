@@ -18,10 +18,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from clickcurve.buckets.errors import JournalBehind
 from ingest.batch import Batch, encode_batch, encode_singles
+from ingest.hit import Hit
+from ingest.reading.profile_table import batch_of_hits
 
 GROUP_FULL = 512  # members at which a group is committed at once
 MAX_TURNS = 64  # turns of the loop for which a group may grow, some 2 ms under load
@@ -30,6 +32,8 @@ LARGE_GROUP_BYTES = 256 * 1024  # a larger group is synced in a thread, too
 ANSWER_TURNS = 2  # of the loop, from a request's bytes or its commit to its answer
 WAITING_SINGLES = 100_000  # single hits that may wait for a slow disk; more are answered 429
 WAITING_BYTES = 256 * 1024 * 1024  # bytes of batches that may wait
+
+SingleHit: TypeAlias = str | Hit  # the key of a person's hit now, or any hit without an id
 
 
 class Appends(Protocol):
@@ -44,18 +48,28 @@ class Appends(Protocol):
 class Group:
     """The requests that are committed together.
 
-    keys: of the single hits, which share one future. batches: each with whether it is visible, and its future; None for
-    a single hit with words or another time, which shares that one as well.
+    keys: of the single hits, which share one future. hits: single ones with words or another time, which share it as
+    well and become one batch: each as a batch of its own took twice as long. batches: each with whether it is visible,
+    and its future.
     """
 
     keys: list[str] = field(default_factory=list)
+    hits: list[Hit] = field(default_factory=list)
     singles_done: asyncio.Future[None] | None = None
     batches: list[tuple[Batch, bool, asyncio.Future[None] | None]] = field(default_factory=list)
     payloads: list[bytes] = field(default_factory=list)  # those of the batches
     payload_bytes: int = 0
 
     def members(self) -> int:
-        return len(self.keys) + len(self.batches)
+        return len(self.keys) + len(self.hits) + len(self.batches)
+
+    def sum_hits(self) -> None:
+        """Makes one batch of the hits, when no more come."""
+        if self.hits:
+            batch = batch_of_hits(self.hits)
+            self.batches.append((batch, False, None))
+            self.payloads.append(encode_batch(batch))
+            self.payload_bytes += len(self.payloads[-1])
 
     def futures(self) -> list[asyncio.Future[None]]:
         waiting = [done for _, _, done in self.batches if done is not None]
@@ -90,15 +104,15 @@ class GroupCommit:
         self._idle: list[asyncio.Future[None]] = []  # waiting for the commit under way, in order
 
     # --- joining -------------------------------------------------------------------------------------------------
-    def add_single(self, hit: str | Batch) -> asyncio.Future[None]:
-        """Adds one person's hit now by its key, or another hit as a batch; returns the future that these share."""
+    def add_single(self, hit: SingleHit) -> asyncio.Future[None]:
+        """Adds one person's hit now by its key, or another hit; returns the future that these share."""
         group = self._group
-        if isinstance(hit, Batch):
-            self._add(hit, False, None)
-        elif len(group.keys) >= WAITING_SINGLES:
+        if len(group.keys) + len(group.hits) >= WAITING_SINGLES:
             raise JournalBehind(f"{WAITING_SINGLES} hits are waiting for the disk; try again in a second")
-        else:
+        if isinstance(hit, str):
             group.keys.append(hit)
+        else:
+            group.hits.append(hit)
         done = group.singles_done
         if done is None:
             done = group.singles_done = asyncio.get_running_loop().create_future()
@@ -109,12 +123,6 @@ class GroupCommit:
     def add_batch(self, batch: Batch, visible: bool) -> asyncio.Future[None]:
         """Adds a batch; returns its future. `visible` goes with it to `committed`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._add(batch, visible, done)
-        if not self._armed:
-            self._arm()
-        return done
-
-    def _add(self, batch: Batch, visible: bool, done: asyncio.Future[None] | None) -> None:
         payload = encode_batch(batch)
         group = self._group
         if group.payload_bytes and group.payload_bytes + len(payload) > WAITING_BYTES:
@@ -124,6 +132,9 @@ class GroupCommit:
         group.batches.append((batch, visible, done))
         group.payloads.append(payload)
         group.payload_bytes += len(payload)
+        if not self._armed:
+            self._arm()
+        return done
 
     # --- committing ----------------------------------------------------------------------------------------------
     def _arm(self) -> None:
@@ -146,6 +157,7 @@ class GroupCommit:
 
     def _commit(self) -> None:
         group, self._group = self._group, Group()
+        group.sum_hits()
         accepted_us = self._stamp()
         minute = int(self._clock()) // 60 * 60  # not from the stamp, which never steps back with the clock
         payloads = [encode_singles(minute, group.keys), *group.payloads] if group.keys else group.payloads

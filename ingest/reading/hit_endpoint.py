@@ -65,7 +65,7 @@ class HitIntake(Protocol):
     """What counts the hits: the owner."""
 
     async def accept(self, batch: Batch) -> frozenset[str]: ...
-    def accept_one(self, hit: str | Batch) -> Future[None]: ...
+    def accept_one(self, hit: str | Hit) -> Future[None]: ...
 
 
 class _Request:
@@ -166,10 +166,12 @@ class HitRoutes:
         hit = None if message.get("more_body", False) else self.single(body, with_id=True)
         if hit is None:
             return None
-        return self.intake.accept(hit) if isinstance(hit, Batch) and hit.identified else self.intake.accept_one(hit)
+        if isinstance(hit, Hit) and hit.id is not None:
+            return self.intake.accept(batch_of(hit))
+        return self.intake.accept_one(hit)
 
-    def single(self, body: bytes, with_id: bool = False) -> str | Batch | None:
-        """Reads a body that is one hit which counts once: its key if that is all, else a batch; None for any other."""
+    def single(self, body: bytes, with_id: bool = False) -> str | Hit | None:
+        """Reads a body that is one hit which counts once: its key if that is all, else a hit; None for any other."""
         if not body.startswith(b"{") or len(body) > self._room.body_bytes:
             return None
         hit = read_one(body)
@@ -182,9 +184,9 @@ class HitRoutes:
         moment = self._moment()
         if not moment.late_before <= hit.ts <= moment.latest:
             return None
-        return Batch({minute_start(hit.ts): {hit.key: 1}}, {}, [], {}, None)
+        return Hit(hit.key, minute_start(hit.ts), 1, None, False)
 
-    def _full(self, raw: FullHit) -> Batch | None:
+    def _full(self, raw: FullHit) -> Hit | None:
         moment = self._moment()
         try:
             hit = hit_of(raw, moment, self._is_bot, self._reader)
@@ -194,7 +196,7 @@ class HitRoutes:
             return None
         if type(raw) is WordyHit:
             count_ignored([raw], self._reader, self.counters.ignored)
-        return batch_of(hit)
+        return hit
 
     def _duplicate(self, ids: frozenset[str]) -> Answer:
         """Returns the answer to one hit whose id was counted before."""

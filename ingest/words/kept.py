@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class Kept(dict[K, V]):
-    """Asks `of` for what it does not have, and keeps it. Texts of more characters are not kept.
+    """Asks `of` for what it does not have, and keeps it. Texts, and tuples of texts, of more characters are not kept.
 
     `map(kept.__getitem__, values)` takes 40 ns for a value that is known, where a cache that knows which was used last
     takes 60 and a call of it in Python 100. So it only knows two ages: half full, it sets aside what it has, where a
@@ -29,7 +29,7 @@ class Kept(dict[K, V]):
             value = self._before[key]
         else:
             value = self._of(key)
-            if isinstance(key, str) and len(key) > self._characters:
+            if _characters(key) > self._characters:
                 return value
         if len(self) >= self._half:
             self._before = dict(self)
@@ -40,3 +40,9 @@ class Kept(dict[K, V]):
     def clear(self) -> None:
         super().clear()
         self._before = {}
+
+
+def _characters(key: object) -> int:
+    if isinstance(key, tuple):
+        return sum(map(_characters, key))
+    return len(key) if isinstance(key, str) else 0

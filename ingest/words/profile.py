@@ -7,33 +7,37 @@ agents, whole referrers) is forgotten as soon as it is made; the caches hold it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import repeat
 from operator import attrgetter
-from typing import Final, NamedTuple, Protocol
+from sys import intern
+from typing import Final, NamedTuple
 
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.problem import shown
 from ingest.words.agent import AGENT_CHARACTERS, NO_AGENT, Agent, AgentReader
 from ingest.words.campaign import UTM, source_of, utm_of
+from ingest.words.columns import HitColumns, first_given
 from ingest.words.country import OFF, UNKNOWN, CountryOf, address_of, country_of_field, country_reader
 from ingest.words.dimensions import BOT, TAG, TAG_BYTES
 from ingest.words.kept import Kept
 from ingest.words.language import language_of
-from ingest.words.referrer import REF_BYTES, referrer_of
+from ingest.words.referrer import referrer_of
 from ingest.words.text import cut, text_of
 
 NO_NAME: Final = ""  # of a bot that is one because the shortener says so
 TAGS = 4
 TAGS_RULE = f"an object of at most {TAGS} strings of 1 to {TAG_BYTES} bytes, by names that the settings know"
-# What the caches hold at most, in memory only: 10 MB of addresses, 24 MB of agents, 33 MB of the longest referrers, and
-# some 600 bytes for each profile.
+# What the caches hold at most, in memory only: 10 MB of addresses, 24 MB of agents, 27 MB of the longest referrers that
+# are kept, and some 600 bytes for each profile.
 ADDRESSES_KEPT = 65_536
 ADDRESS_CHARACTERS = 64
 AGENTS_KEPT = 8_192
-REFERRERS_KEPT = 16_384
+REFERRERS_KEPT = 65_536
+REFERRER_CHARACTERS = 256
 PROFILES_KEPT = 32_768
+WORDS_CHARACTERS = 512  # of the other fields together
+UTM_: Final = "utm_"
 
 
 class Profile(NamedTuple):
@@ -74,50 +78,15 @@ def pairs_of(value: object) -> object:
     return tuple(value.items()) if isinstance(value, dict) else value
 
 
-class AgentHit(Protocol):
-    """A hit as read that says nothing but an agent."""
-
-    ua: str | None
-    bot: bool | None
-
-
-class SpeakingHit(AgentHit, Protocol):
-    """A hit as read that has the fields of WordFields."""
-
-    ip: str | None
-    ref: str | None
-
-
 @dataclass(slots=True, eq=False)
-class KindOfHit:
-    """What a hit counts as. with_visitor: the same of a known visitor; ignored: its fields that say nothing.
+class JudgedAgent:
+    """What an agent says of its visitor, as values of dimensions, and whether it is a bot's."""
 
-    Two are never equal, so that sums by them need not look into profiles.
-    """
-
-    bot: bool
-    profile: Profile | None
-    with_visitor: KindOfHit | None
-    ignored: tuple[str, ...]
-
-
-_KindParts = tuple[bool, Profile | None, KindOfHit | None, tuple[str, ...]]
-
-
-@dataclass(slots=True, eq=False)
-class _JudgedAgent:
-    agent: Agent | None
+    browser: str | None
+    os: str | None
+    device: str | None
     is_bot: bool
-    name: Profile | None  # of the bot that it is, or would be if the shortener says that it is one
-
-
-_ip_of, _ref_of, _ua_of, _bot_of = map(attrgetter, ("ip", "ref", "ua", "bot"))
-_others_of = attrgetter(*WORD_NAMES[3:], "bot")
-_NO_OTHERS: Final = {bot: (*[None] * len(WORD_NAMES[3:]), bot) for bot in (None, False, True)}
-
-
-def _others_as_pairs(hit: SpeakingHit) -> tuple[object, ...]:
-    return tuple(map(pairs_of, _others_of(hit)))
+    name: str  # of the bot that it is, or would be if the shortener says that it is one
 
 
 def _object_of(pairs: object) -> object:
@@ -146,7 +115,8 @@ class ProfileReader:
         self._with_known_visitor: dict[Profile, Profile] = {}
         self._country_of = country_of
         self._own_hosts = own_hosts
-        self.wants_agents = self._wants(*Agent._fields)
+        self._of_agents = [name for name in Agent._fields if name in self.dimensions]
+        self.wants_agents = bool(self._of_agents)
         self.wants_bots = BOT in dimensions
         self._agent_reader: AgentReader | None = None
         self._tags = [name.removeprefix(TAG) for name in self.dimensions if name.startswith(TAG)]
@@ -155,15 +125,15 @@ class ProfileReader:
         self._bots: dict[str, Profile] = {}
         self._divided = frozenset(self.dimensions)
         self._addresses = Kept(self._country_of_address, ADDRESSES_KEPT, ADDRESS_CHARACTERS)
-        self._referrers = Kept(self._host_of, REFERRERS_KEPT, REF_BYTES)
+        self._referrers = Kept(self._host_of, REFERRERS_KEPT, REFERRER_CHARACTERS)
         self._agents = Kept(self._agent_of, AGENTS_KEPT, AGENT_CHARACTERS)
-        self._said_by_others = Kept(self._read_others, PROFILES_KEPT, 0)
-        self._known = Kept(self._made, PROFILES_KEPT, 0)
+        self._said_by_others = Kept(self._read_others, PROFILES_KEPT, WORDS_CHARACTERS)
+        self._known = Kept(self._made, PROFILES_KEPT, WORDS_CHARACTERS)
+        self._texts = {name: Kept(_if_given(read), PROFILES_KEPT, WORDS_CHARACTERS) for name, read in _TEXTS.items()}
+        self._utms = Kept(_of_utm, PROFILES_KEPT, WORDS_CHARACTERS)
+        self._tagged = Kept(self._of_tags, PROFILES_KEPT, WORDS_CHARACTERS)
         self._judge: Callable[[str], bool] | None = None
         self._judged = Kept(self._judged_agent, AGENTS_KEPT, AGENT_CHARACTERS)
-        self._judged_alike: dict[tuple[object, ...], _JudgedAgent] = {}
-        self._kinds = Kept(self._kind, PROFILES_KEPT, 0)
-        self._kinds_alike: Kept[_KindParts, KindOfHit] = Kept(lambda found: KindOfHit(*found), PROFILES_KEPT, 0)
 
     def useful_fields(self) -> list[str]:
         """Returns the fields of words that say something of what is divided, or of visitors; the agent for bots too."""
@@ -178,7 +148,7 @@ class ProfileReader:
     def use_countries(self, country_of: CountryOf) -> None:
         """Finds countries by another file from now on."""
         self._country_of = country_of
-        for kept in (self._addresses, self._known, self._kinds):
+        for kept in (self._addresses, self._known):
             kept.clear()
 
     def _wants(self, *names: str) -> bool:
@@ -192,7 +162,7 @@ class ProfileReader:
             "country": self._wants("country"),
             "lang": self._wants("lang"),
             "source": self._wants("source"),
-            "utm": self._wants(*(f"utm_{name}" for name in UTM)),
+            "utm": self._wants(*(UTM_ + name for name in UTM)),
             "tags": bool(self._tags),
             "visitor": self.salts is not None,
         }
@@ -216,57 +186,56 @@ class ProfileReader:
         except TypeError:  # an object or a list where a text should be
             return self._made((self._country_of_address(ip), self._host_of(ref), self._agent_of(ua), *others))
 
-    def kinds(self, hits: Sequence[SpeakingHit], is_bot: Callable[[str], bool]) -> list[KindOfHit]:
-        """Returns what each of these hits counts as, all looked up by C; raises HitRejected if one breaks a rule.
-
-        Of what hardly repeats (addresses, referrers, agents) is kept what does: few of these are different. Their other
-        words are looked up as they are.
-        """
-        self._use_judge(is_bot)
-        ips = list(map(_ip_of, hits))
-        given = len(ips) - ips.count(None)
-        for words_of in (_others_of, _others_as_pairs):
-            places = map(self._addresses.__getitem__, ips) if given else repeat(None)
-            hosts = map(self._referrers.__getitem__, map(_ref_of, hits))
-            agents = map(self._judged.__getitem__, map(_ua_of, hits))
-            try:
-                return list(map(self._kinds.__getitem__, zip(places, hosts, agents, map(words_of, hits), strict=False)))
-            except TypeError:  # an object among them, which cannot be looked up
-                continue
-        raise AssertionError("words that cannot be looked up")
-
-    def kinds_of_agents(self, hits: Sequence[AgentHit], is_bot: Callable[[str], bool]) -> list[KindOfHit]:
-        """Returns what hits count as that say nothing but an agent."""
-        self._use_judge(is_bot)
-        agents = map(self._judged.__getitem__, map(_ua_of, hits))
-        others = map(_NO_OTHERS.__getitem__, map(_bot_of, hits))
-        return list(map(self._kinds.__getitem__, zip(repeat(None), repeat(None), agents, others, strict=False)))
-
-    def _use_judge(self, is_bot: Callable[[str], bool]) -> None:
+    def judged(self, agents: Sequence[str | None], is_bot: Callable[[str], bool]) -> list[JudgedAgent]:
+        """Returns what agents say, all looked up by C: few of them are different."""
         if is_bot is not self._judge:  # once: a server has one
             self._judge = is_bot
             self._judged.clear()
+        return list(map(self._judged.__getitem__, agents))
 
-    def _judged_agent(self, ua: object) -> _JudgedAgent:
-        """Returns one object for all agents that say the same, so that it is looked up by its identity."""
-        is_bot = isinstance(ua, str) and self._judge is not None and self._judge(ua)
-        found = self._agents[ua], is_bot, self.bot(ua) if is_bot or self.wants_bots else None
-        return self._judged_alike.setdefault(found, _JudgedAgent(*found))
+    def _judged_agent(self, ua: str | None) -> JudgedAgent:
+        is_bot = ua is not None and self._judge is not None and self._judge(ua)
+        bot = self.bot(ua) if is_bot or self.wants_bots else None
+        browser, os, device = self._agents[ua] or (None, None, None)
+        return JudgedAgent(browser, os, device, is_bot, NO_NAME if bot is None else bot.values[0])
 
-    def _kind(self, words: tuple[object, object, _JudgedAgent, tuple[object, ...]]) -> KindOfHit:
-        """Returns one object for all words of which the same is kept, so that sums have few."""
-        place, host, judged, (*others, bot) = words
-        profile = self._made((place, host, judged.agent, *others))
-        ignored: tuple[str, ...] = ()
-        if self.ignored:
-            said = dict(zip(WORD_NAMES, (place, host, None, *others), strict=True))
-            ignored = tuple([name for name in self.ignored if said.get(name) is not None])
-        if judged.is_bot if bot is None else bot:
-            return self._kinds_alike[True, judged.name, None, ignored]
-        known = None
-        if self.salts is not None:
-            known = self._kinds_alike[False, self.with_known_visitor(profile), None, ignored]
-        return self._kinds_alike[False, profile, known, ignored]
+    def value_columns(
+        self, hits: HitColumns, given: Set[str], agents: Sequence[JudgedAgent]
+    ) -> tuple[list[Sequence[str]], list[bool] | None]:
+        """Returns the values of people's hits, a column for each dimension, and which hits say any; None: all do.
+
+        given: the fields that some have. Raises HitRejected if one breaks a rule.
+        """
+        found = self._columns_given(hits, given)
+        if "ua" in given:
+            found |= {name: list(map(attrgetter(name), agents)) for name in self._of_agents}
+        if not self.dimensions:
+            return [], [False] * len(agents)
+        nothing = (None,) * len(agents)
+        columns = [found.get(name, nothing) for name in self.dimensions]
+        texts = [["" if text is None else text for text in each] if None in each else each for each in columns]
+        if any(text is column for text, column in zip(texts, columns, strict=True)):
+            return texts, None  # type: ignore[return-value]
+        silent = (None,) * len(columns)
+        return texts, [row != silent for row in zip(*columns, strict=True)]  # type: ignore[return-value]
+
+    def _columns_given(self, hits: HitColumns, given: Set[str]) -> dict[str, Sequence[str | None]]:
+        """Returns what the fields say that some of the hits have, by dimension, but for the agent's."""
+        found: dict[str, Sequence[str | None]] = {}
+        if "ref" in given:
+            found["ref"] = list(map(self._referrers.__getitem__, hits.ref))
+        if "ip" in given:
+            found["country"] = list(map(self._addresses.__getitem__, hits.ip))
+        for name, kept in self._texts.items():
+            if name in given:
+                values = list(map(kept.__getitem__, getattr(hits, name)))
+                found[name] = first_given(values, found[name]) if name in found else values
+        for field, prefix, of_object in (("utm", UTM_, self._utms), ("tags", TAG, self._tagged)):
+            if field in given:
+                said = list(map(of_object.__getitem__, map(pairs_of, getattr(hits, field))))
+                names = [name for name in self.dimensions if name.startswith(prefix)]
+                found |= {name: [each.get(name) for each in said] for name in names}
+        return found
 
     def _made(self, said: tuple[object, ...]) -> Profile | None:
         """Returns the profile of country, host and agent, and the other fields as they are."""
@@ -287,11 +256,11 @@ class ProfileReader:
 
     def _read_others(self, others: tuple[object, ...]) -> Mapping[str, str]:
         """Returns the values of the fields after the agent by dimension."""
-        found: dict[str, str] = {}
-        for read, value in zip(self._readers, others, strict=True):
-            if value is not None:
-                found |= read(self, value)
-        return found
+        *texts, utm, tags = others
+        found = {
+            name: read(value) for (name, read), value in zip(_TEXTS.items(), texts, strict=True) if value is not None
+        }
+        return {**found, **_of_utm(utm), **self._of_tags(tags)}
 
     def with_known_visitor(self, profile: Profile | None) -> Profile:
         """Returns the profile of a hit whose visitor is known; None: it says nothing else."""
@@ -307,7 +276,7 @@ class ProfileReader:
     def _host_of(self, value: object) -> str | None:
         if value is None:
             return None
-        host = referrer_of(value, self._own_hosts)
+        host = intern(referrer_of(value, self._own_hosts))  # one text for all pages of a host, in the buffer too
         return host if "ref" in self._divided else UNKNOWN  # so that profiles that are kept are few
 
     def _country_of_address(self, value: object) -> str | None:
@@ -327,6 +296,8 @@ class ProfileReader:
         return Agent(*[value if name in self._divided else UNKNOWN for name, value in found._asdict().items()])
 
     def _of_tags(self, value: object) -> Mapping[str, str]:
+        if value is None:
+            return {}
         tags = _object_of(value)
         if not isinstance(tags, dict) or len(tags) > TAGS:
             raise HitRejected("tags is not such an object", field="tags", value=shown(value), rule=TAGS_RULE)
@@ -338,14 +309,21 @@ class ProfileReader:
                     raise HitRejected("a tag is empty", field=f"tags.{name}", value="", rule=TAGS_RULE)
         return found
 
-    # Of the fields after the agent, in their order.
-    _readers: Final[Sequence[Callable[[ProfileReader, object], Mapping[str, str]]]] = (
-        lambda _, value: {"country": country_of_field(value)},
-        lambda _, value: {"lang": cut(language_of(value))},
-        lambda _, value: {"source": cut(source_of(value))},
-        lambda _, value: {f"utm_{name}": cut(text) for name, text in utm_of(_object_of(value)).items()},
-        _of_tags,
-    )
+
+# The fields after the agent that are texts, in their order: each says something of the dimension of its name.
+_TEXTS: Final[Mapping[str, Callable[[object], str]]] = {
+    "country": country_of_field,
+    "lang": lambda value: cut(language_of(value)),
+    "source": lambda value: cut(source_of(value)),
+}
+
+
+def _if_given(read: Callable[[object], str]) -> Callable[[object], str | None]:
+    return lambda value: None if value is None else read(value)
+
+
+def _of_utm(value: object) -> Mapping[str, str]:
+    return {} if value is None else {UTM_ + name: cut(text) for name, text in utm_of(_object_of(value)).items()}
 
 
 # Checks the words of hits where nothing is divided by them.

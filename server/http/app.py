@@ -48,7 +48,7 @@ from server.http.open_door import OpenDoor
 from server.http.openapi import describe
 from server.http.page import PageSources, include_page
 from server.http.problems import Problems
-from server.http.unheard import naming_unheard
+from server.http.unheard import asking_all, naming_unheard
 from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics
 from server.process.siblings import Siblings
@@ -133,11 +133,13 @@ def create_app(
     describe(app)
     app.add_api_route("/docs", _docs(app), include_in_schema=False)
     reads_first: Application = HotQueries(queries, counting.problems.answer, made_safe(app))
-    ways = [ShortWay("POST", "/v1/limit/", "", ask_limiter(service))]
-    if siblings is None:
-        ways.append(ShortWay("GET", "/v1/links/", "/total", ask_total(queries)))
-    else:
-        reads_first = naming_unheard(reads_first)
+    total = ask_total(queries)
+    if siblings is not None:
+        reads_first, total = naming_unheard(reads_first), asking_all(total)
+    ways = [
+        ShortWay("POST", "/v1/limit/", "", ask_limiter(service)),
+        ShortWay("GET", "/v1/links/", "/total", total),
+    ]
     return FrontDoor(gate, counting.problems, hits, reads_first, limiter, open_door, ways)
 
 

@@ -25,7 +25,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from clickcurve.asgi import Answer, Application, Headers, Scope
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
-from ingest.batch import Batch
+from ingest.hit import Hit
 from ingest.reading.hit_endpoint import COUNTED, is_plain, is_short_json
 from server.http.callers import Callers
 from server.http.connection import Connection, Wait, connection_class
@@ -115,7 +115,7 @@ class FastLane:
         self._counted = (b"", b"")
 
     # --- hits ----------------------------------------------------------------------------------------------------
-    def count(self, hit: str | Batch, connection: LaneConnection) -> None:
+    def count(self, hit: str | Hit, connection: LaneConnection) -> None:
         """Counts a hit, and answers it as soon as its group is in the journal."""
         try:
             group = self.hits.intake.accept_one(hit)
@@ -217,7 +217,7 @@ class LaneConnection(Connection):
             return bool(self._held)
         if way is not None:
             return self._take_question(way, data, line_ends, head_ends)
-        hit: str | Batch | None = None
+        hit: str | Hit | None = None
         if known.body_bytes == 0:
             if by_path := _BY_PATH(data, 0, line_ends):
                 hit = by_path[1].decode("ascii")

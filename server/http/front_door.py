@@ -21,6 +21,7 @@ from server.http.auth import QUESTIONS, Gate, scope_of
 from server.http.open_door import OpenDoor
 from server.http.page import cookie_of, is_page, to_login
 from server.http.problems import Problems
+from server.http.unheard import naming_noted
 from server.limiter.limiter import ServerLimiter
 
 LIMIT = b"/v1/limit/"
@@ -126,7 +127,7 @@ class FrontDoor:
         """Answers a question that came a short way and failed, as a request that came all the way."""
         response = self._problems.answer(error)
         self.answers[response.status_code] += 1
-        await response(scope, receive, send)
+        await naming_noted(response)(scope, receive, send)
 
     def _check_token(self, scope: Scope) -> None:
         needed = scope_of(scope["method"], scope["path"])

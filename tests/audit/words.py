@@ -46,7 +46,7 @@ def batch_of(sent: Sent, minute: int, id_: str | None) -> Batch:
             continue
         people[hit.key] = hit.count
         if profile is not None:
-            words.words[minute - minute % 3_600][profile][hit.key] += hit.count
+            words.add_profile(minute - minute % 3_600, hit.key, profile, hit.count)
     return made_batch({minute: people}, {}, words, id_, ())
 
 

@@ -13,12 +13,13 @@ from hypothesis import settings
 
 from clickcurve.asgi import Message
 from ingest.batch import Batch, Counts, KeysBatch
-from ingest.hit import Moment
+from ingest.hit import Hit, Moment
 from ingest.reading.body import Media, read_hits
 from ingest.reading.body_room import BodyRoom
 from ingest.reading.bots import bot_judge
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.json_array import PIECE_BYTES
+from ingest.reading.profile_table import batch_of
 from ingest.reading.receipt import RECEIPT_ITEMS
 from ingest.reading.request_sums import RequestSums
 from ingest.words.profile import NO_DIMENSIONS, ProfileReader
@@ -68,7 +69,7 @@ class MemoryIntake:
                 _count(self.bots, identified.bots)
         return frozenset(before)
 
-    def accept_one(self, hit: str | Batch) -> asyncio.Future[None]:
+    def accept_one(self, hit: str | Hit) -> asyncio.Future[None]:
         if self._group is None:
             loop = asyncio.get_running_loop()
             self._group = loop.create_future()
@@ -78,9 +79,10 @@ class MemoryIntake:
         if isinstance(hit, str):
             self.singles[hit] += 1
         else:
-            self.batches.append(hit)
-            _count(self.people, people_of(hit))
-            _count(self.bots, hit.bots)
+            batch = batch_of(hit)
+            self.batches.append(batch)
+            _count(self.people, people_of(batch))
+            _count(self.bots, batch.bots)
         return self._group
 
     def _commit(self, group: asyncio.Future[None]) -> None:

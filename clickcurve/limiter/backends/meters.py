@@ -97,22 +97,13 @@ class Windows:
         return quotas
 
     def hit(self, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
-        second, counts, least = at_us // SECOND_US, self.counts, MAX_LIMIT + 1
-        for (limit, window_s, _, _, _), end, count in zip(rule.reaches, self.ends, counts, strict=True):
-            if second >= end:
-                break
-            left = limit - count
-            if left < least:
-                tight, tight_s, ends, least = limit, window_s, end, left
-        else:
-            if least > cost:
-                # The usual hit, in windows that are open and after which some is left under each rate.
-                for n, count in enumerate(counts):
-                    counts[n] = count + cost
-                self.rule = rule
-                least -= cost
-                used = tight - least
-                return new(Quota, (True, tight, tight_s, least, 0.0, ends, used, used, (), (), False, 0))
+        if len(self.counts) == 1 and at_us // SECOND_US < (end := self.ends[0]):
+            # The usual hit, after which some is left under one rate: without what several need.
+            limit, window_s, _, _, _ = rule.reaches[0]
+            used = self.counts[0] + cost
+            if used < limit:
+                self.counts[0], self.rule = used, rule
+                return new(Quota, (True, limit, window_s, limit - used, 0.0, end, used, used, (), (), False, 0))
         quota = self.weigh(rule, at_us, cost, True)
         if quota[0]:
             self.charge(rule, at_us, cost, caller, False)

@@ -227,22 +227,23 @@ def _plan(rules: tuple[Rule, ...]) -> Plan:
 def _encode_part(part: KeyPart, joined: bool) -> bytes:
     """Encodes a part of a rule as the script reads it."""
     rule = part.rule
-    shadow = rule.shadow + _JOINED * joined
+    kind, ttl_s, flags = _KINDS[rule.strategy], rule.ttl_s, rule.shadow + _JOINED * joined
     if rule.strategy == "tiered":
         scale = rule.ticks_s // part.ticks_s
         edge = part.reaches[0].edge // scale
         keep_s = sliding_window.FINE_KEPT_S if part.is_fine else rule.keep_s
+        kind = _FINE if part.is_fine else kind
         ttl_s = keep_s + 1 if part.is_fine else sliding_window.life_s(rule, edge * scale)
-        head = pack(">BBq", _FINE if part.is_fine else 1, shadow, min(ttl_s * 1_000, MAX_TTL_MS))
-        head += pack(">IIIB", SECOND_US // part.ticks_s, edge, keep_s * part.ticks_s, len(part.reaches))
-        return head + b"".join(
+        rates = pack(">III", SECOND_US // part.ticks_s, edge, keep_s * part.ticks_s)
+        rates += b"".join(
             pack(">III", reach.limit, reach.decided // scale, reach.other // scale) for reach in part.reaches
         )
-    head = pack(">BBq", _KINDS[rule.strategy], shadow, min(rule.ttl_s * 1_000, MAX_TTL_MS))
-    if rule.strategy == "token_bucket":
-        return head + pack(">B", len(rule.flows)) + b"".join(pack(">qqqq", *flow[:4]) for flow in rule.flows)
-    rates = b"".join(pack(">II", rate.limit, rate.window_s) for rate in rule.rates)
-    return head + (pack(">B", len(rule.rates)) if _KINDS[rule.strategy] == 2 else b"") + rates
+    elif rule.strategy == "token_bucket":
+        rates = b"".join(pack(">qqqq", *flow[:4]) for flow in rule.flows)
+    else:
+        rates = b"".join(pack(">II", rate.limit, rate.window_s) for rate in rule.rates)
+    ttl_ms = b"%d" % min(ttl_s * 1_000, MAX_TTL_MS)
+    return bytes((kind, flags, len(part.reaches), len(ttl_ms))) + ttl_ms + rates
 
 
 def _facts_format(part: KeyPart) -> str:

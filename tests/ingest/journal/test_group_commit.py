@@ -11,7 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ingest.journal.group_commit import GroupCommit
+from ingest.batch import Batch, WordyBatch, decode_batch
+from ingest.hit import Hit
+from ingest.journal.group_commit import GroupCommit, SingleHit
+from ingest.words.profile import Profile
 
 
 class Appended:
@@ -19,8 +22,11 @@ class Appended:
 
     sync_s = 0.0
 
+    def __init__(self) -> None:
+        self.groups: list[list[bytes]] = []
+
     def append(self, payloads: Sequence[bytes], accepted_us: int) -> None:
-        pass
+        self.groups.append(list(payloads))
 
 
 @pytest.mark.parametrize("cancelled", [(0,), (1,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
@@ -85,3 +91,34 @@ def test_the_loop_calls_back_when_the_hits_that_it_has_at_hand_are_answered() ->
             await waiting
 
     asyncio.run(story())
+
+
+def test_single_hits_that_say_something_are_one_batch_of_their_group() -> None:
+    """So they are summed, written and counted once: as a batch of its own each took twice the time."""
+    said = [Profile(("ref",), (host,)) for host in ("a.example", "b.example", "a.example")]
+    hits = [Hit("launch", 60, 1, None, False, None, profile) for profile in said]
+    sent: list[SingleHit] = [*hits, "other", Hit("b", 120, 1, None, bot=True)]
+    counted: list[Batch] = []
+
+    async def story() -> None:
+        with ThreadPoolExecutor(1) as thread:
+            journal = Appended()
+            commits = GroupCommit(
+                journal,
+                lambda: 0.0,
+                lambda: 1,
+                lambda group, *_: counted.extend(batch for batch, _, _ in group.batches),
+                thread,
+            )
+            waiting = [commits.add_single(hit) for hit in sent]
+            await asyncio.wait_for(asyncio.gather(*waiting), 5.0)
+            ((singles, payload),) = journal.groups
+            assert decode_batch(singles) == (0, ["other"])
+            assert [decode_batch(payload)] == counted
+
+    asyncio.run(story())
+    (batch,) = counted
+    assert isinstance(batch, WordyBatch)
+    assert (batch.people, batch.bots) == ({60: {"launch": 3}}, {120: {"b": 1}})
+    assert [profile.values for profile in batch.table()] == [("a.example",), ("b.example",)]
+    assert list(batch.words.counts[0].cells()) == [("launch", 0, 1), ("launch", 1, 1), ("launch", 0, 1)]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ingest.batch import (
     Batch,
     GroupCounts,
+    HourWords,
     KeysBatch,
     Words,
     WordyBatch,
@@ -116,9 +117,9 @@ def divided(batch: Batch | None) -> Counter[tuple[int, Profile, str]]:
         table = batch.table()
         assert len(set(table)) == len(table)
         for words in (batch.words, *(one.words for one in batch.identified)):
-            for hour, by_profile in words.counts.items():
-                for number, by_key in by_profile.items():
-                    found.update({(hour, table[number], key): count for key, count in by_key.items()})
+            for hour, said in words.counts.items():
+                for key, number, count in said.cells():
+                    found[hour, table[number], key] += count
     return found
 
 
@@ -351,5 +352,5 @@ def test_under_an_idempotency_key_words_belong_to_that_id() -> None:
     assert isinstance(batch, WordyBatch)
     assert batch.words == Words()
     words = [(one.id, one.words.counts) for one in batch.identified]
-    assert words == [("all", {HOUR: {0: {"a": 1}}}), ("own", {HOUR: {0: {"a": 1}}})]
+    assert words == [("all", {HOUR: HourWords(["a"], [0])}), ("own", {HOUR: HourWords(["a"], [0])})]
     assert all(isinstance(one, WordyIdentified) for one in batch.identified)

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, group_key, group_of
-from ingest.batch import Batch, GroupCounts, Identified, Words, WordyBatch, decode_batch, encode_batch
+from ingest.batch import Batch, GroupCounts, HourWords, Identified, Words, WordyBatch, decode_batch, encode_batch
 from ingest.buffer import Buffer, replay
-from ingest.buffered_words import PROFILE_BYTES
+from ingest.buffered_words import PROFILE_BYTES, WORDS_BYTES
 from ingest.hit import Hit
 from ingest.journal.segment_format import Frame
 from ingest.reading.profile_table import SaidSums, batch_of, made_batch
-from ingest.slot_counts import PAIR_BYTES
 from ingest.words.profile import Profile
 
 DOCUMENT = Path("docs/journal-format.md")
@@ -85,7 +84,7 @@ def batch_of_step(step: Step, id_: str) -> Batch:
         cell = people.setdefault(minute, {})
         cell[key] = cell.get(key, 0) + count
         if profile is not None:
-            words.words[minute - minute % 3_600][profile][key] += count
+            words.add_profile(minute - minute % 3_600, key, profile, count)
     return made_batch(people, {}, words, id_ if step.with_id else None, ())
 
 
@@ -190,9 +189,9 @@ def test_profiles_and_words_count_in_the_bound_on_memory() -> None:
             buffer.add_batch(batch_of(Hit("a", MINUTE, 1, None, False, None, profile)), at + 1, visible=True)
         assert buffer.entries() == 1 + len(set(profiles) - {None})
         sizes.append(buffer.bytes_held())
-    assert sizes[1] - sizes[0] > PROFILE_BYTES + PAIR_BYTES
+    assert sizes[1] - sizes[0] > PROFILE_BYTES + WORDS_BYTES
     assert sizes[2] == sizes[1]
-    assert sizes[3] - sizes[2] > PROFILE_BYTES + PAIR_BYTES
+    assert sizes[3] - sizes[2] > PROFILE_BYTES + WORDS_BYTES
 
 
 def test_a_batch_without_words_has_the_bytes_that_it_always_had() -> None:
@@ -212,12 +211,12 @@ def test_the_documented_batch_with_words_is_what_is_written_and_read() -> None:
         people={MINUTE: {"a": 3}},
         bots={MINUTE: {"a": 1}},
         identified=[],
-        dimensions=[first.dimensions, ("bot",)],
-        profiles=[(0, first.values, False), (1, ("Googlebot",), False)],
-        words=Words({HOUR: {0: {"a": 2}, 1: {"a": 1}}}, {DAY: {"a": [0x123456789A]}}),
+        kinds=[(first.dimensions, False), (("bot",), False)],
+        profiles=[(0, *first.values), (1, "Googlebot")],
+        words=Words({HOUR: HourWords(["a", "a"], [0, 1], [2, 1])}, {DAY: {"a": [0x123456789A]}}),
         groups=GroupCounts({MINUTE: {group_key("news"): 3}}),
     )
-    assert documented[:1] == b"w"
+    assert documented[:1] == b"p"
     assert encode_batch(batch) == documented
     assert decode_batch(documented) == batch
     assert batch.table() == [first, Profile(("bot",), ("Googlebot",))]

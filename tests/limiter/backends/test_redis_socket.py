@@ -1,4 +1,4 @@
-"""How answers of Redis are read: whole, in pieces, of both protocols; and what is leaned on of its library."""
+"""How Redis is asked, and how its answers are read: whole, in pieces, of both protocols; what the library must have."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clickcurve.limiter.backends.redis_socket import RedisSocket
 from testing.backend_servers import redis_server, shared_redis
 from testing.server import free_port
 from tests.limiter.given import T, hits
-from tests.limiter.places import PATIENCE_S, Place
+from tests.limiter.places import PATIENCE_S, Place, on
 from tests.limiter.together import together
 
 ANSWERS: list[tuple[bytes, Any]] = [
@@ -118,6 +118,14 @@ def test_an_end_is_not_silence(ends: tuple[RedisSocket, socket.socket]) -> None:
     assert ours.is_silent()
     theirs.close()
     assert not ours.is_silent()
+
+
+@on("tiered", "fixed", "token_bucket", among=("redis",))
+def test_numbers_that_are_signs_of_a_format_are_numbers(strategy: str, place: Place) -> None:
+    """What a rule says is a part of the bytes that are filled in for each hit: 37 is a %, and 9,509 two of them."""
+    limiter = place.limiter({"e": {"by": "ip", "rates": "37/37s, 9509/9509s", "strategy": strategy}})
+    assert hits(limiter, 38, T) == [True] * 37 + [False]
+    assert limiter.peek("e", {"ip": "%d%b"}, now=T).remaining == 37
 
 
 def test_a_connection_over_tls_is_kept(tmp_path: Path) -> None:

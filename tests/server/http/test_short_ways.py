@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import pytest
 from fastapi import FastAPI
 
+from clickcurve.asgi import Application
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.limiter.http.address import Addresses
 from clickcurve.limiter.http.routes import DecisionService, limit_routes
@@ -21,6 +23,7 @@ from server.http.auth import Scope
 from server.http.fast_lane import FastLane
 from server.http.front_door import ShortWay, made_safe
 from server.http.problems import Problems
+from server.http.unheard import asking_all, naming_unheard, note_unheard
 from tests.limiter.http.asgi import limiter
 from tests.server.http.connection_kit import EagerLane, Server
 from tests.server.http.test_fast_lane import HIT, hit
@@ -33,26 +36,34 @@ class Totals:
         "down": StoreUnavailable("down"),
         "bad": RowCorrupt("bad", field="key", value="bad"),
         "bug": KeyError(1),
+        "nobody": StoreUnavailable("nobody"),
     }
+    unheard = ("alone", "nobody")
 
     async def total(self, key: str, query: bytes) -> tuple[str, bytes]:
         await asyncio.sleep(0)
+        if key in self.unheard:
+            note_unheard("journal-2")
+            note_unheard("journal-1")
         if key in self.errors:
             raise self.errors[key]
         return "application/json", b'{"key":"%s","query":"%s"}' % (key.encode(), query)
 
 
-def framework(problems: Problems) -> tuple[Any, list[ShortWay]]:
+def framework(problems: Problems, workers: int = 1) -> tuple[Any, list[ShortWay]]:
     app = FastAPI()
     problems.install(app)
     rules = {"login": {"by": "user", "rates": "3/m", "status": 403}, "api": {"by": "ip", "rates": "1/m"}}
     service = DecisionService(limiter(rules), Addresses(), "x")
     app.include_router(limit_routes(service))
     queries = cast(Queries, Totals())
-    rest = HotQueries(queries, problems.answer, made_safe(app))
+    rest: Application = HotQueries(queries, problems.answer, made_safe(app))
+    total_of = ask_total(queries)
+    if workers > 1:
+        rest, total_of = naming_unheard(rest), asking_all(total_of)
     return rest, [
         ShortWay("POST", "/v1/limit/", "", ask_limiter(service)),
-        ShortWay("GET", "/v1/links/", "/total", ask_total(queries)),
+        ShortWay("GET", "/v1/links/", "/total", total_of),
     ]
 
 
@@ -108,6 +119,22 @@ def test_questions_are_answered_as_through_the_framework(name: str) -> None:
     in_lane, through_asgi = asyncio.run(main(EagerLane)), asyncio.run(main(None))
     assert in_lane == through_asgi
     assert all(in_lane[0])
+
+
+def test_a_total_of_several_workers_names_those_that_were_not_heard() -> None:
+    async def main(lane: type[FastLane] | None) -> Any:
+        server = Server(lane, framework=partial(framework, workers=2))
+        wired = server.connect()
+        found = []
+        for key in (b"alone", b"launch", b"nobody", b"launch", b"alone"):
+            found.append(await wired.ask(total(key)))
+            assert wired.in_lane is (lane is not None and key != b"nobody")
+        return found, server.counted()
+
+    in_lane = asyncio.run(main(EagerLane))
+    assert in_lane == asyncio.run(main(None))
+    named = [b"clickcurve-unheard: journal-1, journal-2\r\n" in answer for answer in in_lane[0]]
+    assert named == [True, False, True, False, True]
 
 
 def test_what_comes_while_a_question_is_under_way_is_answered_after_it() -> None:

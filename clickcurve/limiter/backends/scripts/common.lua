@@ -28,8 +28,9 @@ local WRAP = 4294967296
 -- held: the key of the reservation, if it is one.
 local at_us, second, cost, life, lasts_us, plan, position, caller, held
 -- WEIGH returns, by kind, whether a rule lets the hit pass, and the facts about it, packed; nothing is written there.
--- CHARGE counts it and returns, at least if it is held, the life of the key and the handle by which it can be taken back.
-local WEIGH, CHARGE = {}, {}
+-- CHARGE counts it and returns, at least if it is held, the life of the key and the handle by which it can be taken back;
+-- rule.more has the numbers that this takes besides.
+local WEIGH, CHARGE, NONE = {}, {}, {}
 
 -- Whole division: a >= 0, b > 0. `%` is exact for such numbers below 2^53, and then `/` is.
 local function div(a, b)

@@ -5,8 +5,7 @@ local COUNTER_FORMAT = '>i8i8I4'
 local function weigh_opened(rule)
   local limit, width
   limit, width, position = unpack('>I4I4', plan, position)
-  rule.life, rule.opened, rule.count = life, at_us, 0
-  local found
+  local state, found = { life = life, opened = at_us, count = 0 }, nil
   if rule.kind == LIST then
     local head = call('LINDEX', rule.key, 0)
     found = head and { unpack('>i8i8', head) }
@@ -18,22 +17,25 @@ local function weigh_opened(rule)
     found = text and { unpack(COUNTER_FORMAT, text) }
   end
   if found and at_us < found[2] + width * 1000000 then
-    rule.life, rule.opened, rule.count = found[1], found[2], found[3]
+    state.life, state.opened, state.count = found[1], found[2], found[3]
   end
-  return rule.count + cost <= limit, pack('>i8i8', rule.opened, rule.count)
+  rule.state = state
+  return state.count + cost <= limit, pack('>i8i8', state.opened, state.count)
 end
 
 WEIGH[COUNTER], WEIGH[LIST] = weigh_opened, weigh_opened
 
 CHARGE[COUNTER] = function(rule)
-  call('SET', rule.key, pack(COUNTER_FORMAT, rule.life, rule.opened, rule.count + cost), 'PX', rule.ttl)
-  return rule.life, rule.opened
+  local state = rule.state
+  call('SET', rule.key, pack(COUNTER_FORMAT, state.life, state.opened, state.count + cost), 'PX', rule.ttl)
+  return state.life, state.opened
 end
 
 CHARGE[LIST] = function(rule)
-  if rule.count == 0 then
+  local state = rule.state
+  if state.count == 0 then
     call('DEL', rule.key)
-    call('RPUSH', rule.key, pack('>i8i8', rule.life, rule.opened))
+    call('RPUSH', rule.key, pack('>i8i8', state.life, state.opened))
   end
   local names = {}
   for n = 1, cost do
@@ -44,5 +46,5 @@ CHARGE[LIST] = function(rule)
     end
   end
   call('PEXPIRE', rule.key, rule.ttl)
-  return rule.life, rule.opened
+  return state.life, state.opened
 end

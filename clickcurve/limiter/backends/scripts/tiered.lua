@@ -24,7 +24,7 @@ local function open_series(key, form)
   local alive, latest, base = unpack(form.head, text)
   return {
     key = key, form = form, text = text, size = size, life = alive, latest = latest, base = base,
-    count = (size - form.head_size) / form.size,
+    count = (size - form.head_size) / form.size, total = 0, now = 0, edge = 0, keep = 0,
   }
 end
 
@@ -78,9 +78,9 @@ local function leaves_with(series, first, before, many)
   return (bucket(series, low))
 end
 
-local function weigh_tiered(rule)
-  local tick_us, edge, keep, rates
-  tick_us, edge, keep, rates, position = unpack('>I4I4I4B', plan, position)
+local function weigh_tiered(rule, rates)
+  local tick_us, edge, keep
+  tick_us, edge, keep, position = unpack('>I4I4I4', plan, position)
   local form = form_of(rule.kind)
   local series = open_series(rule.key, form)
   local now = div(at_us, tick_us)
@@ -105,19 +105,21 @@ local function weigh_tiered(rule)
     fits = fits and used + cost <= limit
     facts = facts .. pack(form.fact, used, other, start)
   end
-  rule.form, rule.series, rule.now, rule.edge, rule.keep = form, series, now, edge, keep
+  series = series
+    or { form = form, text = '', size = form.head_size, life = life, latest = 0, base = 0, count = 0, total = 0 }
+  series.now, series.edge, series.keep = now, edge, keep
+  rule.state = series
   return fits, facts
 end
 
 local function charge_tiered(rule)
-  local form, now = rule.form, rule.now
-  local series = rule.series
-    or { form = form, text = '', size = form.head_size, life = life, latest = 0, base = 0, count = 0, total = 0 }
-  local start = now - now % rule.edge
+  local series = rule.state
+  local form, now = series.form, series.now
+  local start = now - now % series.edge
   local entry = pack(form.bucket, start, (series.total + cost) % WRAP)
   local last = series.count > 0 and bucket(series, series.count - 1) or -1
   local kept = series.count - (last == start and 1 or 0)
-  local gone = now - rule.keep
+  local gone = now - series.keep
   local cut = 0
   -- When half of it can no longer count, that half is dropped.
   if kept > 0 and bucket(series, floor(kept / 2)) <= gone then

@@ -88,9 +88,7 @@ local function converted(drops, old, token, full)
   return min(full, tokens * token + div(div(rest * 1000, old.token) * token, 1000))
 end
 
-WEIGH[TOKENS] = function(rule)
-  local rates
-  rates, position = unpack('>B', plan, position)
+WEIGH[TOKENS] = function(rule, rates)
   local state = open_tokens(rule.key, rates)
   local seen = state and max(state.seen, at_us) or at_us
   local fits, facts, missing = true, '', {}

@@ -1,0 +1,53 @@
+"""Hits in columns: a field of all of them is looked at by one call of C, where each hit alone costs some of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import compress, repeat
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+
+class HitColumns(NamedTuple):
+    """The fields of some hits, in the order of WordyHit; None where one is not given."""
+
+    key: Sequence[str]
+    ts: Sequence[int | float | str | None]
+    counts: Sequence[int | None]
+    id: Sequence[str | None]
+    ua: Sequence[str | None]
+    bot: Sequence[bool | None]
+    ref: Sequence[str | None]
+    ip: Sequence[str | None]
+    country: Sequence[str | None]
+    lang: Sequence[str | None]
+    source: Sequence[str | None]
+    utm: Sequence[dict[str, str | None] | None]
+    tags: Sequence[dict[str, str | None] | None]
+    visitor: Sequence[str | None]
+    groups: Sequence[list[str] | None]
+
+    def where(self, chosen: Sequence[bool]) -> HitColumns:
+        """Returns the columns of those hits alone."""
+        return HitColumns._make(tuple(compress(column, chosen)) for column in self)
+
+
+def columns_of_hits(hits: Sequence[Struct]) -> HitColumns:
+    """Returns the columns of some hits, one at least, that are of one class: FullHit or WordyHit."""
+    found: Iterable[Sequence[Any]] = zip(*map(astuple, hits), strict=True)
+    if len(hits[0].__struct_fields__) == len(HitColumns._fields):
+        return HitColumns._make(found)
+    return HitColumns(*found, *repeat((None,) * len(hits), 9))
+
+
+def given_fields(hits: HitColumns) -> set[str]:
+    """Returns the fields that some of these hits have."""
+    nothing = (None,) * len(hits.key)
+    return {name for name, column in zip(HitColumns._fields, hits, strict=True) if column != nothing}
+
+
+def first_given(some: Iterable[str | None], others: Iterable[str | None]) -> list[str | None]:
+    """Returns a column that has the others' value where it is not given in the first."""
+    return [other if one is None else one for one, other in zip(some, others, strict=True)]
