@@ -113,7 +113,13 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_limit_settles_lost_total": Family(COUNTER, "Ends of reservations that got lost.", ("backend",)),
     "clickcurve_limit_connections_made_total": Family(COUNTER, "Connections made to a backend.", ("backend",)),
     "clickcurve_limit_idle_connections": Family(GAUGE, "Connections to a backend without a call.", ("backend",)),
-    "clickcurve_limit_taken_back_total": Family(COUNTER, "Hits taken back because others raced them.", ("backend",)),
+    "clickcurve_limit_raced_total": Family(
+        COUNTER, "Writes that came after another's, and were decided again.", ("backend",)
+    ),
+    "clickcurve_limit_seen_bytes": Family(GAUGE, "What is kept of counts that were seen last.", ("backend",)),
+    "clickcurve_limit_taken_back_total": Family(
+        COUNTER, "Hits taken back from some rules since another came too late.", ("backend",)
+    ),
     "clickcurve_limit_gave_up_total": Family(COUNTER, "Hits refused because others raced them.", ("backend",)),
     "clickcurve_limit_calls_under_way": Family(GAUGE, "Calls in threads or waiting for one.", ("backend",)),
     "clickcurve_limit_blind_open_total": Family(COUNTER, "Hits let through without the backend.", ("backend",)),

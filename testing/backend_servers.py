@@ -143,9 +143,12 @@ def sentinels(name: str, primary: Served, many: int = 3, password: str = "") -> 
 
 
 @contextmanager
-def memcached_server() -> Iterator[Served]:
+def memcached_server(*flags: str) -> Iterator[Served]:
+    def command(folder: Path, port: int) -> list[str]:
+        return [*_memcached(folder, port), *flags]
+
     with TemporaryDirectory(prefix="memcached-") as folder:
-        yield from _running(Served(_memcached, "memcached", Path(folder), b"version", b"VERSION", b"flush_all"))
+        yield from _running(Served(command, "memcached", Path(folder), b"version", b"VERSION", b"flush_all"))
 
 
 def _running(server: Served) -> Iterator[Served]:

@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager
 from time import time
 
 import redis
+from pymemcache.client.base import Client
 
 from bench.limiter.contenders import GROUPS, OURS, Place, Rates, contenders, limiter_at
 from bench.table import Line
 from clickcurve.buckets.ladder import DAY_S
-from clickcurve.limiter.backends.memcached_connection import Server
 
 # How many keys, and how many hits of each: all that its limit allows.
 CASES: Mapping[str, tuple[int, Rates]] = {"100/d": (200, [(100, DAY_S)]), "70,000/d": (1, [(70_000, DAY_S)])}
@@ -81,8 +81,9 @@ def _used(place: Place) -> int:
         with redis.Redis.from_url(f"redis://{place.address}") as client:
             return sum(client.memory_usage(name, samples=0) for name in client.scan_iter(count=1_000))
     if place.name == "memcached":
-        server = Server(place.address, timeout_s=20.0)
-        used = server.ask("stats\r\n").partition("STAT bytes ")[2].split()[0]
-        server.close()
+        host, port = place.address.split(":")
+        client = Client((host, int(port)))
+        used = client.stats()[b"bytes"]
+        client.close()
         return int(used)
     return 0

@@ -190,5 +190,4 @@ def contenders(place: Place, guarantee: str) -> Mapping[str, Make]:
     if place.name != "memcached":
         return found
     # The others have no memcached at all, and limits has only its windows of the clock there.
-    names = {"fixed window": (OURS, "limits"), "exact sliding window": (OURS,)}.get(guarantee, ())
-    return {name: found[name] for name in names}
+    return {name: found[name] for name in ((OURS, "limits") if guarantee == "fixed window" else (OURS,))}

@@ -19,7 +19,7 @@ from clickcurve.limiter.rule import Rule
 
 # A longer key is replaced by its digest. Keys begin with a digit, so a digest's # keeps the two apart.
 MAX_KEY_CHARS = 512
-# memcached takes 250 bytes, but each name is sent and kept whole.
+# memcached takes 250 bytes, but each name is sent and kept whole, and a digest has 25.
 MAX_MEMCACHED_CHARS = 40
 
 _PLAIN = re.compile(r"[!-~]+", re.ASCII)
@@ -127,7 +127,7 @@ def identity_of(caller: Mapping[str, str]) -> str:
 def memcached_key(key: str) -> str:
     """Returns the key if memcached takes it and it is short, else a digest of it.
 
-    memcached takes visible ASCII; a decision may name 142 counts of one key, so each character is sent that often.
+    memcached takes visible ASCII.
     """
     if len(key) <= MAX_MEMCACHED_CHARS and _PLAIN.fullmatch(key):
         return key

@@ -34,13 +34,8 @@ MAX_LIST = 10_000
 # Fields of a question that are not features.
 RESERVED = ("cost", "peek", "explain", "reserve")
 
-_STRATEGIES = ("tiered", "fixed", "token_bucket", "per_second", "single_counter", "list")
-# Which strategy runs where. Another combination is refused when the rules are read.
-SUPPORTED: Mapping[str, tuple[str, ...]] = {
-    "memory": _STRATEGIES,
-    "redis": _STRATEGIES,
-    "memcached": ("tiered", "fixed", "per_second"),
-}
+STRATEGIES = ("tiered", "fixed", "token_bucket", "per_second", "single_counter", "list")
+BACKENDS = ("memory", "redis", "memcached")
 _SEVERAL_RATES = ("tiered", "fixed", "token_bucket")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -248,10 +243,10 @@ def _check_rule(rule: Rule) -> None:
             raise _rule_error(name, getattr(rule, name), "1 to 64 letters, digits and _ . -")
     _check_by(rule.by)
     _check_features("unless", rule.unless, 'a feature such as "user", or a list of them')
-    _check_choice("strategy", rule.strategy, _STRATEGIES)
+    _check_choice("strategy", rule.strategy, STRATEGIES)
     _check_choice("side", rule.side, SIDES)
     _check_choice("on_failure", rule.on_failure, FAILURES)
-    _check_choice("backend", rule.backend, tuple(SUPPORTED))
+    _check_choice("backend", rule.backend, BACKENDS)
     _check_choice("history", rule.history, HISTORIES)
     if rule.edge_s not in EDGES_S.values():
         raise _rule_error("edge", rule.edge_s, "one of " + ", ".join(EDGES_S))
@@ -261,13 +256,6 @@ def _check_rule(rule: Rule) -> None:
     _check_whole("status", rule.status, 400, 499)
     _check_whole("burst", rule.burst, 0, MAX_LIMIT)
     _check_whole("ttl_s", rule.ttl_s, 0, 10 * MAX_WINDOW_S)
-    if rule.strategy not in SUPPORTED[rule.backend]:
-        raise RuleInvalid(
-            f"the strategy {rule.strategy!r} does not run on the backend {rule.backend!r}",
-            field="strategy",
-            value=rule.strategy,
-            rule=f"on {rule.backend}: {', '.join(SUPPORTED[rule.backend])}",
-        )
     _check_rates(rule)
 
 
@@ -310,7 +298,7 @@ def _check_rates(rule: Rule) -> None:
 def _check_windows(rates: Sequence[Rate], edge_s: int) -> None:
     for rate in rates:
         if rate.window_s > DAY_S:
-            others = ", ".join(each for each in _STRATEGIES if each not in ("tiered", "per_second"))
+            others = ", ".join(each for each in STRATEGIES if each not in ("tiered", "per_second"))
             raise _rule_error("rates", str(rate), f"a window of a day at most for 'tiered', else {others}")
         if rate.window_s % edge_s:
             raise _rule_error("rates", str(rate), f"a window of whole edges, which are {edge_s} s wide")

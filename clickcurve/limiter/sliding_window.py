@@ -1,8 +1,9 @@
 """Sliding windows over tiers of buckets (`tiered`): what is counted, what it means, and when a refused hit will fit.
 
-No input or output, no clock. Every admitted hit is counted in one bucket of each tier (second, minute, hour; and where
-a window is short, a fraction of a second). A window of length W that ends with the current second is the sum of its
-cover, the fewest buckets that tile it: a day is 24, 83 or 142 of them. All windows of a rule read the same buckets.
+No input or output, no clock. Every admitted hit is counted in one bucket of the finest edge's width (a second, a minute
+or an hour; and where a window is short, a fraction of a second). A window of length W that ends with the current second
+is the sum of those in it, which is shown by its cover, the fewest buckets of all tiers that tile it: a day is 24, 83 or
+142 of them. All windows of a rule read the same buckets.
 
 The old end of a window is known only to the width of a bucket, the **edge**. Of the buckets of that width, which begin
 at its multiples, `now - W` lies in one: the one that is just being left. Its hits may be inside the true window
@@ -17,22 +18,16 @@ that begins at b stops counting when now reaches b + W (lenient) or b + W + edge
 time to wait is exact.
 
 Time is counted in **ticks** of the rule: seconds, or where a window is shorter than `FINE_BELOW_S` the width of its
-fine buckets. Here a bucket is (width, start) in ticks. One that was asked for and is not among the counts has 0.
+fine buckets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable
 
 from clickcurve.buckets.cover import Run, cover
-from clickcurve.limiter.quota import Piece, Quota, longest, new, pause_s
+from clickcurve.limiter.quota import Piece, Quota, new, pause_s
 from clickcurve.limiter.rule import FINE_BELOW_S, Reach, Rule
-
-Bucket: TypeAlias = tuple[int, int]
-Counts: TypeAlias = Mapping[Bucket, int]
-# Yields the buckets whose counts it needs, is sent a mapping that has (at least) those, and returns its result.
-Reading: TypeAlias = Generator[list[Bucket], Counts, "Quota"]
 
 # How long fine buckets are kept: as long as any window that needs them.
 FINE_KEPT_S = FINE_BELOW_S + 1
@@ -58,25 +53,6 @@ def _widths(rule: Rule, reach: Reach) -> tuple[int, ...]:
     return widths if reach.edge == widths[0] else widths[1:]
 
 
-def buckets_of(runs: Iterable[Run]) -> list[Bucket]:
-    """Returns every bucket of the runs, in order of time."""
-    return [(run.width_s, start) for run in runs for start in range(run.start, run.end, run.width_s)]
-
-
-def buckets_read(rule: Rule, tick: int) -> list[Bucket]:
-    """Returns the buckets that a decision reads, for all rates of the rule together, each once."""
-    wanted: dict[Bucket, None] = {}
-    for reach in rule.reaches:
-        wanted[reach.edge, leaving(rule, reach, tick)] = None
-        wanted.update(dict.fromkeys(buckets_of(inside(rule, reach, tick))))
-    return list(wanted)
-
-
-def buckets_written(rule: Rule, tick: int) -> list[Bucket]:
-    """Returns the buckets to which an admitted hit is added."""
-    return [(width, bucket_start(tick, width)) for width in rule.widths]
-
-
 def life_s(rule: Rule, width: int) -> int:
     """Returns how long a bucket of this width may be needed, from its first hit on.
 
@@ -86,69 +62,6 @@ def life_s(rule: Rule, width: int) -> int:
     if width < rule.ticks_s:
         return FINE_KEPT_S + 1
     return rule.ttl_s + width // rule.ticks_s
-
-
-def weigh_buckets(rule: Rule, tick: int, latest: int, at_us: int, cost: int, taking: bool) -> Reading:
-    """Works out a key's quota from the counts of its buckets.
-
-    It takes one round of reading where the hit fits; where it does not, or takes the last place, up to three more find
-    the very bucket of the edge's width whose end lets it, or the next one, pass.
-
-    tick is the current one, or `latest`, that of the latest hit that was charged, if that is later.
-    """
-    counts = yield buckets_read(rule, tick)
-    sums = [bound(rule, reach, tick, counts) for reach in rule.reaches]
-    decided = [at_most if rule.is_strict else at_least for at_least, at_most in sums]
-    refusing = [n for n, reach in enumerate(rule.reaches) if decided[n] + cost > reach.limit]
-    if not refusing:
-        left = [reach.limit - used for reach, used in zip(rule.reaches, decided, strict=True)]
-        tight, passes_at = left.index(min(left)), 0
-        if taking and left[tight] == cost:
-            for n in [n for n, room in enumerate(left) if room == cost]:
-                each = bucket_start(tick, rule.reaches[n].edge) + rule.reaches[n].decided
-                if decided[n]:
-                    each = yield from _passes_at(rule, rule.reaches[n], tick, counts, 1)
-                if whole_s(rule, each) > whole_s(rule, passes_at):
-                    tight, passes_at = n, each
-        newest = tick if taking else latest
-        added = cost if taking else 0
-        return admitted_quota(rule, rule.reaches[tight], sums[tight], added, newest, tick, passes_at)
-    refused = []
-    for n in refusing:
-        reach = rule.reaches[n]
-        passes: int | None = None
-        if cost <= reach.limit:
-            passes = yield from _passes_at(rule, reach, tick, counts, decided[n] + cost - reach.limit)
-        refused.append(refused_quota(rule, reach, sums[n], latest, tick, at_us, passes))
-    return longest(refused)
-
-
-def bound(rule: Rule, reach: Reach, tick: int, counts: Counts) -> tuple[int, int]:
-    """Returns the hits of the buckets inside the window, and the same with those of the bucket being left."""
-    at_least = sum(counts.get(bucket, 0) for bucket in buckets_of(inside(rule, reach, tick)))
-    return at_least, at_least + counts.get((reach.edge, leaving(rule, reach, tick)), 0)
-
-
-def _passes_at(
-    rule: Rule, reach: Reach, tick: int, counts: Counts, too_many: int
-) -> Generator[list[Bucket], Counts, int]:
-    """Returns the tick from which `too_many` of the hits that count no longer do."""
-    looked = buckets_of(inside(rule, reach, tick))
-    widths = _widths(rule, reach)
-    if rule.is_strict:
-        looked.insert(0, (reach.edge, leaving(rule, reach, tick)))
-    while True:
-        width, start = looked[-1]
-        for width, start in looked:
-            hits = counts.get((width, start), 0)
-            if too_many <= hits:
-                break
-            too_many -= hits
-        if width == reach.edge:
-            return start + reach.decided
-        finer = widths[widths.index(width) - 1]
-        looked = [(finer, each) for each in range(start, start + width, finer)]
-        counts = yield looked
 
 
 def admitted_quota(

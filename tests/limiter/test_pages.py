@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clickcurve.limiter.http.headers import DIALECTS
-from clickcurve.limiter.rule import RESERVED, SUPPORTED, Rule, parse_rules
+from clickcurve.limiter.rule import RESERVED, STRATEGIES, Rule, parse_rules
 from testing.server import ROOT
 from tests.limiter.http.asgi import ask, statuses
 
@@ -40,7 +40,7 @@ def test_the_rules_of_the_pages_are_rules(page: str) -> None:
 def test_each_form_is_shown_in_ten_lines_at_most() -> None:
     forms = blocks("limiter.md", "toml")
     rules = [rule for block in forms for rule in parse_rules(tomllib.loads(block)["limits"])]
-    assert {rule.strategy for rule in rules} == set(SUPPORTED["memory"])
+    assert {rule.strategy for rule in rules} == set(STRATEGIES)
     for block in forms:
         for table in block.split("\n\n"):
             assert len(table.strip().splitlines()) <= 10

@@ -6,7 +6,7 @@ import pytest
 
 from clickcurve.buckets.errors import RuleInvalid
 from clickcurve.limiter.rates import Rate
-from clickcurve.limiter.rule import SUPPORTED, Rule, parse_rules
+from clickcurve.limiter.rule import Rule, parse_rules
 
 GOOD: dict[str, Any] = {"by": "ip", "rates": "5/m"}
 
@@ -91,8 +91,6 @@ def test_a_short_window_has_buckets_of_a_twentieth_or_less(rates: str, tick_us: 
         ({"ttl_s": 59, "strategy": "fixed"}, "ttl_s", "at least 60 s"),
         ({"ttl_s": "1h"}, "ttl_s", "a whole number"),
         ({"strategy": "sliding"}, "strategy", "one of tiered, fixed, token_bucket, per_second, single_counter, list"),
-        ({"strategy": "token_bucket", "backend": "memcached"}, "strategy", "does not run on the backend 'memcached'"),
-        ({"strategy": "list", "backend": "memcached"}, "strategy", "does not run on the backend 'memcached'"),
         (
             {"strategy": "token_bucket", "rates": "5/m, 9/h", "burst": 9},
             "burst",
@@ -174,8 +172,3 @@ def test_rules_made_in_python_are_checked_too() -> None:
         Rule("a", "a", (("ip",),), (Rate(5, 60),), strategy="none")
     with pytest.raises(RuleInvalid, match="a rule needs a rate"):
         Rule("a", "a", (("ip",),), ())
-
-
-def test_every_strategy_runs_in_memory_and_on_redis() -> None:
-    assert SUPPORTED["memory"] == SUPPORTED["redis"]
-    assert set(SUPPORTED["memcached"]) < set(SUPPORTED["memory"])

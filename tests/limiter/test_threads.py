@@ -9,11 +9,11 @@ from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
 from tests.limiter.given import ANN, T, free, ten
-from tests.limiter.places import EXACT, Place, on
+from tests.limiter.places import Place, on
 from tests.limiter.together import together
 
 
-@on(among=EXACT)
+@on()
 def test_a_hundred_threads_get_exactly_the_five_places_there_are(strategy: str, place: Place) -> None:
     rates = "5/s" if strategy == "per_second" else "5/m"
     limiter = place.limiter({"e": {"by": "ip", "rates": rates, "strategy": strategy}})
@@ -24,7 +24,7 @@ def test_a_hundred_threads_get_exactly_the_five_places_there_are(strategy: str, 
     assert sorted(decision.remaining for decision in decisions if decision.allowed) == [0, 1, 2, 3, 4]
 
 
-@on(among=EXACT)
+@on()
 def test_they_are_let_in_once_more_when_the_window_before_was_full(strategy: str, place: Place) -> None:
     rates = "5/s" if strategy == "per_second" else "5/m"
     limiter = place.limiter({"e": {"by": "ip", "rates": rates, "strategy": strategy}})
@@ -34,7 +34,7 @@ def test_they_are_let_in_once_more_when_the_window_before_was_full(strategy: str
         assert sum(allowed) == 5
 
 
-@on(among=EXACT)
+@on()
 def test_among_threads_a_refused_hit_uses_up_nothing_of_any_rule(strategy: str, place: Place) -> None:
     """Every subset of three rules refuses somebody; what each has counted is what passed all of them."""
     unit = "s" if strategy == "per_second" else "m"
@@ -59,7 +59,7 @@ def test_among_threads_a_refused_hit_uses_up_nothing_of_any_rule(strategy: str, 
             assert limiter.peek("e", {**others, name: value}, now=T).remaining == limit - count
 
 
-@on(among=EXACT)
+@on()
 def test_reservations_that_are_ended_concurrently_end_once(strategy: str, place: Place) -> None:
     limiter = ten(place, strategy)
     token = limiter.reserve("e", ANN, 4, now=T).reservation or ""

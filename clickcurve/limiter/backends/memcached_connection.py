@@ -1,8 +1,8 @@
 """Connections to a memcached server, a bounded number, and the commands of its protocol that the limiter uses.
 
 A request is any number of commands, sent at once; the answers to all of them come back together. The commands are those
-of memcached 1.6.10 and later: `ma` adds to a number, makes it with its time to live where there is none, and returns
-the sum, in one step. The usual clients do not know it; they send an `incr` and wait for its answer before the next.
+of memcached 1.6.10 and later, each with one answer: a line, and after `VA` a value. The usual clients do not know that
+`ms` can replace a value by its CAS number and answer the new one.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from threading import BoundedSemaphore
-from typing import TypeVar
+from collections.abc import Sequence
+from queue import Empty, SimpleQueue
+from struct import pack
+from typing import TypeAlias
 
 from clickcurve.buckets.errors import BackendUnavailable, SettingInvalid
 
@@ -20,16 +21,12 @@ CONNECTIONS = 16
 TIMEOUT_S = 0.1
 # memcached takes a larger number for a date, and 0 for no end at all.
 MAX_RELATIVE_S = 30 * 86_400
-# Not all names in one line: a server may refuse one that is very long.
-_NAMES_EACH = 100
 _RECEIVE_BYTES = 65_536
-# The command that does nothing; its answer says that all others have been answered.
-_LAST = "mn\r\n"
-_END = b"\r\nMN\r\n"
-# Its answers: done; there is no such name; it was there, or had another value, so nothing was set.
-DONE, NOT_THERE, NOT_SET = "HD", "NF", ("NS", "EX", "NF")
-
-Parsed = TypeVar("Parsed")
+# Its answers: done; here it is; there is no such name; it was there, or had another CAS number, so nothing was set.
+DONE, FOUND, NOT_THERE, NOT_SET = b"HD", b"VA", (b"EN", b"NF"), (b"NS", b"EX", b"NF")
+_KNOWN = frozenset((DONE, *NOT_THERE, *NOT_SET))
+# Its code, the CAS number (none: b"") and the value.
+Answer: TypeAlias = tuple[bytes, bytes, bytes]
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -55,56 +52,87 @@ class Server:
         self._to = parse_address(address)
         self._timeout_s = timeout_s
         self._connections = connections
+        self._opened = 0
         self._begin()
 
     def _begin(self) -> None:
         """Starts without connections. A forked process has its parent's, and leaves those alone."""
         self._process = os.getpid()
-        self._free = BoundedSemaphore(self._connections)
         self._idle: deque[socket.socket] = deque()
+        # A permit for each connection. A queue, since a semaphore takes ten times as long.
+        self._free: SimpleQueue[None] = SimpleQueue()
+        for _ in range(self._connections):
+            self._free.put(None)
 
-    def ask(self, request: str) -> str:
-        """Sends a request; returns the answers to all of its commands, each with its line end."""
+    def ask(self, request: bytes, many: int, epochs: Sequence[int] = ()) -> tuple[list[Answer] | None, int]:
+        """Sends a request of so many commands; returns their answers, and the epoch of the CAS numbers in them.
+
+        epochs: of the CAS numbers in the request. After a restart a server begins to count those anew, so they hold
+        only until another connection is opened: then nothing is sent, and the answers are None.
+        """
         if self._process != os.getpid():
             self._begin()
-        if not self._free.acquire(timeout=self._timeout_s):
-            raise BackendUnavailable(f"memcached at {self.address}: every connection is busy")
+        try:
+            self._free.get(True, self._timeout_s)
+        except Empty:
+            raise BackendUnavailable(f"memcached at {self.address}: every connection is busy") from None
         try:
             try:
-                talking = self._idle.pop()
+                connection = self._idle.pop()
             except IndexError:
-                talking = self._connect()
-            try:
-                talking.sendall((request + _LAST).encode("ascii"))
-                answer = _read(talking)
-            except BaseException:
-                # The idle ones were opened before this: if the server is gone, each of them would fail another request.
-                talking.close()
-                self.close()
-                raise
-            self._idle.append(talking)
+                connection = self._connect()
+            epoch = self._opened
+            answers = None
+            if epochs.count(epoch) == len(epochs):
+                try:
+                    connection.sendall(request)
+                    answers = self._read(connection, many)
+                except BaseException:
+                    # The idle ones were opened before this: if the server is gone, each would fail another request.
+                    connection.close()
+                    self.close()
+                    raise
+            self._idle.append(connection)
+        except BlockingIOError:
+            raise BackendUnavailable(f"memcached at {self.address}: timed out") from None
         except OSError as error:
             raise BackendUnavailable(f"memcached at {self.address}: {error or type(error).__name__}") from error
         finally:
-            self._free.release()
-        return answer
+            self._free.put(None)
+        return answers, epoch
 
-    def ask_three(self, first: str, second: str, third: str) -> tuple[str, str, str]:
-        """Sends one `get`, a second one, and the rest of them; returns the three answers apart."""
-        answer = self.ask(first + second + third)
-        pieces = answer.split("END\r\n", 2)
-        if len(pieces) != 3:
-            raise self.unexpected(answer)
-        return pieces[0], pieces[1], pieces[2]
+    def _read(self, connection: socket.socket, many: int) -> list[Answer]:
+        answers: list[Answer] = []
+        received, at = connection.recv(_RECEIVE_BYTES), 0
+        while True:
+            end = received.find(b"\r\n", at)
+            if end < 0:
+                received += _receive(connection, 1)
+                continue
+            code, value, start = received[at : at + 2], b"", end + 2
+            flags = received[at + 3 : end]
+            at = start
+            if code == FOUND:
+                size, _, flags = flags.partition(b" ")
+                end = start + self._size(size)
+                at = end + 2
+                if at > len(received):
+                    received += _receive(connection, at - len(received))
+                value = received[start:end]
+            elif code not in _KNOWN:
+                raise self.unexpected(received)
+            answers.append((code, flags[1:], value))
+            if len(answers) == many:
+                if at < len(received):
+                    raise self.unexpected(received[at:])
+                return answers
 
-    def parse(self, read: Callable[[str], Parsed], answer: str) -> Parsed:
-        """Parses an answer with one of the functions below. BackendUnavailable if that cannot read it."""
-        try:
-            return read(answer)
-        except (ValueError, IndexError):
-            raise self.unexpected(answer) from None
+    def _size(self, digits: bytes) -> int:
+        if not digits.isdigit():
+            raise self.unexpected(b"VA " + digits)
+        return int(digits)
 
-    def unexpected(self, answer: str) -> BackendUnavailable:
+    def unexpected(self, answer: bytes) -> BackendUnavailable:
         """Returns the error to raise when the server gives an unexpected answer."""
         return BackendUnavailable(f"memcached at {self.address} answered {answer[:100]!r}")
 
@@ -121,19 +149,27 @@ class Server:
                 return
 
     def _connect(self) -> socket.socket:
-        talking = socket.create_connection(self._to, self._timeout_s)
-        talking.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return talking
+        connection = socket.create_connection(self._to, self._timeout_s)
+        # From here on the system keeps the time: Python would ask it before each step whether that can be done.
+        connection.settimeout(None)
+        seconds, us = divmod(int(self._timeout_s * 1_000_000), 1_000_000)
+        for which in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            connection.setsockopt(socket.SOL_SOCKET, which, pack("ll", seconds, us))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._opened += 1
+        return connection
 
 
-def _read(talking: socket.socket) -> str:
-    answer = talking.recv(_RECEIVE_BYTES)
-    while answer[-len(_END) :] != _END and answer != _END[2:]:
-        more = talking.recv(_RECEIVE_BYTES)
-        if not more:
+def _receive(connection: socket.socket, least: int) -> bytes:
+    """Receives at least so many bytes, without a copy of the first for each piece that follows."""
+    pieces = []
+    while least > 0:
+        piece = connection.recv(_RECEIVE_BYTES)
+        if not piece:
             raise ConnectionResetError("it closed the connection")
-        answer += more
-    return answer[: 2 - len(_END)].decode("latin-1")
+        pieces.append(piece)
+        least -= len(piece)
+    return b"".join(pieces)
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -142,67 +178,15 @@ def expiry(life_s: int, at_us: int) -> int:
     return life_s if life_s <= MAX_RELATIVE_S else at_us // 1_000_000 + life_s
 
 
-def get_command(names: Sequence[str]) -> str:
-    """Returns what reads the values of these names, in order, in one command or, for many names, several."""
-    if len(names) <= _NAMES_EACH:
-        return "get " + " ".join(names) + "\r\n" if names else ""
-    pieces = [names[at : at + _NAMES_EACH] for at in range(0, len(names), _NAMES_EACH)]
-    return "".join("get " + " ".join(piece) + "\r\n" for piece in pieces)
+def get_command(name: bytes) -> bytes:
+    """Returns what reads a value and its CAS number."""
+    return b"mg %b v c\r\n" % name
 
 
-def parse_numbers(answer: str) -> dict[str, int]:
-    """Parses the answer to `get` into the numbers that exist, by name. ValueError for anything else."""
-    # VALUE <name> <flags> <length>, and in the next line the number; an END after each command.
-    words = answer.replace("END\r\n", "").split()
-    if words[::5].count("VALUE") * 5 != len(words):
-        raise ValueError("no numbers")
-    return dict(zip(words[1::5], map(int, words[4::5]), strict=True))
+def put_command(name: bytes, value: bytes, ttl: int, cas: bytes) -> bytes:
+    """Returns what replaces the value that has this CAS number; b"": sets it if there is none."""
+    return b"ms %b %d T%d %b c\r\n%b\r\n" % (name, len(value), ttl, b"C" + cas if cas else b"ME", value)
 
 
-def gets_command(names: Sequence[str]) -> str:
-    """Returns what reads the values of these names, each with the CAS number by which it can be replaced."""
-    return "gets " + " ".join(names) + "\r\n"
-
-
-def parse_numbers_and_cas(answer: str) -> dict[str, tuple[int, int]]:
-    """Parses the answer to `gets`: (number, CAS number) by name."""
-    words = answer.replace("END\r\n", "").split()
-    if words[::6].count("VALUE") * 6 != len(words):
-        raise ValueError("no numbers")
-    return dict(zip(words[1::6], zip(map(int, words[5::6]), map(int, words[4::6]), strict=True), strict=True))
-
-
-def add_command(name: str, number: int, ttl: int) -> str:
-    """Returns what adds to a number; where there is none, it makes one that lives so long."""
-    return f"ma {name} N{ttl} J{number} D{number}\r\n"
-
-
-def add_and_get_command(name: str, number: int, ttl: int) -> str:
-    """Returns what adds to a number and answers the sum; it lives so long from now on in any case."""
-    return f"ma {name} N{ttl} T{ttl} J{number} D{number} v\r\n"
-
-
-def subtract_command(names: Iterable[str], number: int) -> str:
-    """Returns what subtracts from those numbers that exist, down to 0."""
-    return "".join([f"ma {name} MD D{number}\r\n" for name in names])
-
-
-def put_command(name: str, value: str, ttl: int, cas: int | None) -> str:
-    """Returns what replaces the value that had this CAS number when it was read; None: sets it if there is none."""
-    condition = "ME" if cas is None else f"C{cas}"
-    return f"ms {name} {len(value)} T{ttl} {condition}\r\n{value}\r\n"
-
-
-def value_command(name: str) -> str:
-    """Returns what reads one value."""
-    return f"mg {name} v\r\n"
-
-
-def parse_value(answer: str) -> str | None:
-    """Parses the answer to `value_command`: a value of one line, or None if there is none."""
-    if answer == "EN\r\n":
-        return None
-    head, found, end = answer.split("\r\n")
-    if not head.startswith("VA ") or end:
-        raise ValueError("no value")
-    return found
+def delete_command(name: bytes) -> bytes:
+    return b"md %b\r\n" % name

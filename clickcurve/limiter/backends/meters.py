@@ -239,19 +239,19 @@ class Tokens:
         elapsed_us = at_us - seen_us
         if rule is self.rule and not self.claims and elapsed_us >= 0:
             # The usual hit, after which some is left under each rate: in one pass, without what others need.
-            flows, levels, least = rule.flows, [], MAX_LIMIT + 1
-            for flow, drops in zip(flows, self.levels, strict=True):
-                tick_us, gain, token, full, _, _ = flow
-                drops += (elapsed_us if tick_us == 1 else at_us // tick_us - seen_us // tick_us) * gain
+            levels, least = [], MAX_LIMIT + 1
+            for n, (tick_us, gain, token, full, _, _) in enumerate(rule.flows):
+                ticks = elapsed_us if tick_us == 1 else at_us // tick_us - seen_us // tick_us
+                drops = self.levels[n] + ticks * gain
                 drops = (full if drops > full else drops) - cost * token
                 levels.append(drops)
                 left = drops // token
                 if left < least:
-                    tight, least, rest = flow, left, drops
+                    tight, least = n, left
             if least > 0:
                 self.levels, self.seen_us = levels, at_us
-                tick_us, gain, _, full, limit, window_s = tight
-                reset_at = -((at_us // tick_us - (rest - full) // gain) * -tick_us // SECOND_US)
+                tick_us, gain, _, full, limit, window_s = rule.flows[tight]
+                reset_at = -((at_us // tick_us - (levels[tight] - full) // gain) * -tick_us // SECOND_US)
                 used = limit - least
                 return new(Quota, (True, limit, window_s, least, 0.0, reset_at, used, used, (), (), False, 0))
         quota = self.weigh(rule, at_us, cost, True)

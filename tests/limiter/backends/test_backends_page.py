@@ -1,4 +1,4 @@
-"""What docs/limiter-backends.md says of strategies, commands, patterns and programs is so."""
+"""What docs/limiter-backends.md says of commands, patterns and programs is so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import redis
 
 from clickcurve.limiter.backends.redis import RedisBackend
 from clickcurve.limiter.limiter import Limiter
-from clickcurve.limiter.rule import SUPPORTED, parse_rules
+from clickcurve.limiter.rule import STRATEGIES, parse_rules
 from testing.backend_servers import Served, redis_server, shared_memcached, shared_redis
 from testing.server import ROOT
 from tests.limiter.given import ANN
@@ -23,19 +23,6 @@ PAGE = (ROOT / "docs" / "limiter-backends.md").read_text()
 @pytest.fixture
 def server() -> Served:
     return shared_redis()
-
-
-def test_the_table_of_strategies_is_what_is_supported() -> None:
-    header = re.search(r"^\| strategy \| (.*) \|$", PAGE, re.MULTILINE)
-    assert header is not None
-    backends = header[1].split(" | ")
-    rows = dict(re.findall(r"^\| `(\w+)` \| ((?:yes|no).*) \|$", PAGE, re.MULTILINE))
-    shown = {
-        backend: tuple(strategy for strategy, cells in rows.items() if cells.split(" | ")[n] == "yes")
-        for n, backend in enumerate(backends)
-    }
-    assert shown == {name: tuple(s for s in rows if s in strategies) for name, strategies in SUPPORTED.items()}
-    assert set(rows) == set(SUPPORTED["memory"])
 
 
 def programs() -> list[str]:
@@ -64,7 +51,7 @@ def test_the_commands_that_are_named_are_enough() -> None:
         user = f"ACL SETUSER limiter on >secret ~clickcurve:limit:* {commands} +@connection"
         assert server.ask(user.encode()) == b"+OK\r\n"
         url = server.url.replace("://", "://limiter:secret@")
-        for strategy in SUPPORTED["redis"]:
+        for strategy in STRATEGIES:
             rates = "1000/s" if strategy == "per_second" else "1000/h"
             rule = {"by": "ip", "rates": rates, "strategy": strategy, "backend": "redis"}
             backend = RedisBackend(url, timeout_s=PATIENCE_S)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clickcurve.limiter.rule import SUPPORTED
+from clickcurve.limiter.rule import STRATEGIES
 from testing.backend_servers import shared_redis
 from tests.limiter.backends.racer import Racers, racers
 from tests.limiter.given import T
@@ -14,7 +14,7 @@ from tests.limiter.given import T
 ROUNDS = 10
 RULES = {
     strategy: {"by": "ip", "rates": "5/s" if strategy == "per_second" else "5/m", "strategy": strategy}
-    for strategy in SUPPORTED["redis"]
+    for strategy in STRATEGIES
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 from clickcurve.buckets.errors import RuleInvalid
 from clickcurve.limiter.rates import parse_rates
 from tests.limiter.given import ANN, BEN, MIDNIGHT, T, free, ten
-from tests.limiter.places import EXACT, Place, on
+from tests.limiter.places import Place, on
 from tests.limiter.together import together
 
 
@@ -84,7 +84,7 @@ def test_trap_10_a_grammar_that_matches_a_prefix(text: str) -> None:
         parse_rates(text)
 
 
-@on(among=EXACT)
+@on()
 def test_trap_12_a_value_that_is_read_after_the_lock_is_released(strategy: str, place: Place) -> None:
     """Each of ten threads is told another number of hits that are left, that of its own moment."""
     limiter = ten(place, strategy)
