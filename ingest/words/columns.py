@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import compress, repeat
 from typing import Any, NamedTuple
 
@@ -39,13 +40,20 @@ def columns_of_hits(hits: Sequence[Struct]) -> HitColumns:
     found: Iterable[Sequence[Any]] = zip(*map(astuple, hits), strict=True)
     if len(hits[0].__struct_fields__) == len(HitColumns._fields):
         return HitColumns._make(found)
-    return HitColumns(*found, *repeat((None,) * len(hits), 9))
+    return HitColumns(*found, *repeat(_nothing(len(hits)), 9))
+
+
+@lru_cache(512)
+def _nothing(hits: int) -> tuple[None, ...]:
+    """Returns a column that no hit has, one object for each length: it is known without a look into it."""
+    return (None,) * hits
 
 
 def given_fields(hits: HitColumns) -> set[str]:
     """Returns the fields that some of these hits have."""
-    nothing = (None,) * len(hits.key)
-    return {name for name, column in zip(HitColumns._fields, hits, strict=True) if column != nothing}
+    nothing = _nothing(len(hits.key))
+    fields = zip(HitColumns._fields, hits, strict=True)
+    return {name for name, column in fields if column is not nothing and column != nothing}
 
 
 def first_given(some: Iterable[str | None], others: Iterable[str | None]) -> list[str | None]:
