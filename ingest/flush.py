@@ -9,7 +9,7 @@ loop gets the processor.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, CappedLadder
@@ -106,6 +106,8 @@ class Flush:
 
     def _apply(self, keys: list[str], divided: list[str], deltas: DeltasByKey) -> dict[str, SavedRow]:
         """Returns these rows of counts and breakdowns with the flush in them, as far as that changes them."""
+        links = any(link_of(key) is not None for key in keys)
+        counts = replace(self.counts, bars=self.store.bars(self.held.owner)) if links else self.counts
         own = self.store.load_own(self.held.owner, [*keys, *divided])
         divided = divided + self._emptied(keys, divided, own)
         erased = self._buffers_of_erased(own)
@@ -118,7 +120,7 @@ class Flush:
                 row = self._row(self.breakdowns, key, stored, words, void=buffer is not None)
             else:
                 delta = deltas.delta(key) if buffer is None else buffer.delta_of_row(key)
-                row = self._row(self.counts, key, stored, delta, void=buffer is not None)
+                row = self._row(counts, key, stored, delta, void=buffer is not None)
             if row is not None:
                 saved[key] = row
         return saved

@@ -21,6 +21,7 @@ from clickcurve.buckets.breakdowns.parts import (
 )
 from clickcurve.buckets.errors import CountTooLarge
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.leaders import Bars
 from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, apply, forget, merge, next_due
 from clickcurve.buckets.set_aside import AnyRow
 from clickcurve.buckets.weight import Weight, weight_after
@@ -59,18 +60,19 @@ class FlushedRows(Protocol[R, D]):
     def saved(self, key: str, before: R | None, after: R, delta: D, weight: Weight | None = None) -> SavedRow | None:
         """Returns the row as it is saved; None if it is stored like this already.
 
-        weight: that of `before`, if it is known and nothing but the delta was added since.
+        weight: that of `before`, if it is a leader and nothing but the delta was added since.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class FlushedCounts:
-    """Rows of counts. rewrite: they are written again, even if they have the flush."""
+    """Rows of counts. rewrite: they are written again, even if they have the flush. bars: of the owner in its store."""
 
     number: int
     fold_day: int
     rewrite: bool
     ladder: Ladder
+    bars: Bars | None = None
     nothing: Delta = NOTHING
 
     def read(self, data: bytes) -> Row:
@@ -103,7 +105,10 @@ class FlushedCounts:
         if link_of(key) is None:
             return SavedRow(codec.encode(after), due_day)
         touched_day = None if delta is NOTHING else self.fold_day
-        weight = weight_after(weight, before, after, delta, self.ladder)
+        if weight is not None:
+            weight = weight_after(weight, before, after, delta, self.ladder)
+        elif self.bars is not None:
+            weight = self.bars.leading(key, after, self.ladder)
         return SavedRow(codec.encode(after), due_day, touched_day, weight=weight)
 
 

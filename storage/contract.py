@@ -31,6 +31,7 @@ from typing import NamedTuple, Protocol, TypeGuard
 
 from clickcurve.buckets.errors import OwnerFenced
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.leaders import Bars, Place
 from clickcurve.buckets.weight import Weight
 
 # What an owner's record can say (OwnerRecord.state).
@@ -115,7 +116,7 @@ class StoredLink:
 class OwnRow(NamedTuple):
     data: bytes | None
     erased_at: int  # epoch microseconds, 0 = never erased
-    weight: Weight | None = None  # if the store keeps it and the row was saved with one
+    weight: Weight | None = None  # of a leader
 
 
 class SavedRow(NamedTuple):
@@ -123,7 +124,7 @@ class SavedRow(NamedTuple):
 
     due_day: the fold day on which folding next changes this row; None = never. touched_day: the fold day of the flush,
     if the flush brought new hits of the link. closed_stays: the row is stored with this `closed` already, for certain.
-    weight: of a row that counts a link; without it the link is not ranked until `rank_some` has read the row.
+    weight: of a row that counts a link; without it the row passes no bar of `bars`, as they are or were.
     """
 
     data: bytes
@@ -168,10 +169,13 @@ class View(Protocol):
         """Returns all notes by name."""
 
     def weights(self, keys: Sequence[str]) -> dict[tuple[str, int], Weight] | None:
-        """Returns the weights of the rows of these keys, by key and owner.
+        """Returns the weights of the leaders among the rows of these keys, by key and owner.
 
-        None: the store keeps none, or not those of all rows yet.
+        None: the store keeps none, or not all yet.
         """
+
+    def bars(self, owner: int) -> Bars:
+        """Returns what the rows of this owner that are no leaders do not pass. Raises RowCorrupt."""
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         """Returns up to `limit` claimed ids after `after`, each with the newest accept stamp of its claims."""
@@ -188,13 +192,21 @@ class Ranking:
     bots: bool
 
 
-class RankedLinks(Protocol):
-    """All links at one moment, by the most that each can count: the sum of the bounds of its owners' rows."""
+class Leading(NamedTuple):
+    """Links with the most that each can count: the sum of what its owners' rows can, greatest first, then by key.
 
-    def bounds(self, after: tuple[str, int] | None, limit: int) -> list[tuple[str, int]]:
-        """Returns up to `limit` stored keys and bounds above 0, the greatest first, then by key; `after`: the last one
-        before. A bound of MOST or more says nothing.
-        """
+    rest: no other link comes before this place. A number of MOST or more says nothing.
+    """
+
+    links: list[tuple[str, int]]
+    rest: Place
+
+
+class RankedLinks(Protocol):
+    """All links at one moment."""
+
+    def leading(self) -> Leading | None:
+        """Returns the links that lead in the ranking; None: the store cannot read what it keeps of them."""
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         """Returns everything stored of these keys, as `View.links`."""
@@ -335,13 +347,19 @@ class Store(Protocol):
     def ranked(self, ranking: Ranking) -> AbstractContextManager[RankedLinks | None]:
         """Shows all links by what they can count, for a question. Leave it soon, as a view.
 
-        None: the store keeps no weights, or not those of all rows yet: then only a walk can tell.
+        None: the store keeps no leaders, or not all yet: then only a walk can tell.
         """
 
-    def rank_some(self, weight: Callable[[bytes], Weight]) -> bool:
-        """Gives some rows that were saved without a weight theirs; returns whether there may be more. Durable.
+    def bars(self, owner: int) -> Bars | None:
+        """Returns the bars: a row of this owner that passes one must be saved with its weight. None: none must."""
 
-        `weight` makes one of a row's bytes.
+    def rank_anew(self) -> None:
+        """Makes the store forget that all rows which pass a bar are leaders, so that `rank_some` looks at each."""
+
+    def rank_some(self, weight: Callable[[bytes], Weight]) -> bool:
+        """Makes leaders of those of some rows that pass a bar; returns whether there may be more. Durable.
+
+        For what another version saved, or a damage. `weight` makes one of a row's bytes.
         """
 
     def view(self) -> AbstractContextManager[View]:

@@ -5,7 +5,6 @@ Everything is a dict under one lock. It is held for microseconds, but longer by 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,12 +14,14 @@ from threading import RLock
 from uuid import uuid4
 
 from clickcurve.buckets.ladder import CLICKS, Ladder
+from clickcurve.buckets.leaders import NOBODY, Bars
 from clickcurve.buckets.weight import Weight, most_since
 from clickcurve.keys import counts_key, is_breakdown, link_of
 from storage.contract import (
     CLOSED,
     FINAL,
     Held,
+    Leading,
     OwnerRecord,
     OwnRow,
     Ranking,
@@ -197,22 +198,23 @@ class MemoryStore:
     def ranked(self, ranking: Ranking) -> Iterator[MemoryRanked | None]:
         asked = ranking.since, ranking.people, ranking.bots
         with self._lock:
-            found = self.weights([key for key in self._rows if link_of(key) is not None])
             bounds: Counter[str] = Counter()
-            for (key, _), weight in (found or {}).items():
+            for (key, _), weight in self.weights([key for key in self._rows if link_of(key) is not None]).items():
                 bounds[key] += most_since(weight, *asked)
-            yield None if found is None else MemoryRanked(bounds, self._link)
+            yield MemoryRanked(bounds, self._link)
 
-    def weights(self, keys: Sequence[str]) -> dict[tuple[str, int], Weight] | None:
+    def weights(self, keys: Sequence[str]) -> dict[tuple[str, int], Weight]:
         rows = [(key, owner, row.weight) for key in keys for owner, row in self._rows.get(key, {}).items()]
-        found = {(key, owner): weight for key, owner, weight in rows if weight is not None}
-        return found if len(found) == sum(link_of(key) is not None for key, _, _ in rows) else None
+        return {(key, owner): weight for key, owner, weight in rows if weight is not None}
+
+    def bars(self, owner: int) -> Bars:
+        """Returns bars that every row passes which counts anything."""
+        return Bars()
+
+    def rank_anew(self) -> None:
+        """Returns at once: each row was saved as what it is."""
 
     def rank_some(self, weight: Callable[[bytes], Weight]) -> bool:
-        with self._lock:
-            for key, rows in self._rows.items():
-                for owner, row in rows.items() if link_of(key) else ():
-                    rows[owner] = row._replace(weight=row.weight or weight(row.whole))
         return False
 
     def _page(self, after: str | None, limit: int, keys: Iterable[str]) -> list[tuple[str, StoredLink]]:
@@ -246,19 +248,15 @@ class MemoryRanked:
     """All links by their bounds, of a store that stays locked meanwhile; they are sorted for each question."""
 
     def __init__(self, bounds: Mapping[str, int], link: Callable[[str], StoredLink]) -> None:
-        self._sorted = sorted((each for each in bounds.items() if each[1]), key=_rank)
+        self._bounds = bounds
         self._link = link
 
-    def bounds(self, after: tuple[str, int] | None, limit: int) -> list[tuple[str, int]]:
-        start = 0 if after is None else bisect_right(self._sorted, _rank(after), key=_rank)
-        return self._sorted[start : start + limit]
+    def leading(self) -> Leading:
+        some = (each for each in self._bounds.items() if each[1])
+        return Leading(sorted(some, key=lambda each: (-each[1], each[0])), NOBODY)
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         return {key: self._link(key) for key in keys}
-
-
-def _rank(each: tuple[str, int]) -> tuple[int, str]:
-    return -each[1], each[0]
 
 
 class MemoryView(MemoryStore):

@@ -1,6 +1,6 @@
-"""A store that keeps no weights: its links are ranked by a walk.
+"""A store that keeps no leaders: its links are ranked by a walk.
 
-On a cluster a weight would be one more cell of each row, and no node could sum up those of all owners.
+On a cluster they would be rows that every flush of each owner reads and writes once more.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from clickcurve.buckets.leaders import Bars
 from clickcurve.buckets.weight import Weight
 from storage.contract import Ranking
 
@@ -17,6 +18,12 @@ class UnrankedStore:
         """Shows nothing: only a walk can tell."""
         return nullcontext()
 
+    def bars(self, owner: int) -> None:
+        """Returns None: there are none."""
+
+    def rank_anew(self) -> None:
+        """Returns at once: there is nothing to do."""
+
     def rank_some(self, weight: Callable[[bytes], Weight]) -> bool:
         """Returns at once: there is nothing to do."""
         return False
@@ -25,3 +32,7 @@ class UnrankedStore:
 class UnrankedView:
     def weights(self, keys: Sequence[str]) -> None:
         """Returns None: there are none."""
+
+    def bars(self, owner: int) -> Bars:
+        """Returns bars that nothing was held against."""
+        return Bars()

@@ -141,8 +141,8 @@ class _CountingView:
     def __exit__(self, *error: object) -> None:
         self._ranked.__exit__(*error)  # type: ignore[attr-defined]
 
-    def bounds(self, after: tuple[str, int] | None, limit: int) -> object:
-        return self._links.bounds(after, limit)
+    def leading(self) -> object:
+        return self._links.leading()
 
     def links(self, keys: list[str]) -> object:
         self._counting.read += len(keys)

@@ -132,7 +132,7 @@ def replace_cells(whole: Cells, before: Cells, after: Cells) -> Cells:
         return whole
     starts, counts = before
     new_starts, new_counts = after
-    alike, step = min(len(starts), len(new_starts)), 16
+    alike, step = max(0, min(len(starts), len(new_starts)) - 16), 64
     while alike > 0 and (starts[:alike] != new_starts[:alike] or counts[:alike] != new_counts[:alike]):
         alike, step = max(0, alike - step), step * 4
     changes = dict(zip(new_starts[alike:], new_counts[alike:], strict=True))

@@ -1,8 +1,8 @@
 """What a row counts in the windows that end with its last hit: the most that it can count in any window from now on.
 
-A store keeps these numbers in columns beside the row, so that it can tell in one pass, without reading rows, which few
-of a million links may be among the first. They are a function of the row alone and hold as long as it does: while no
-hit comes, a window of the same width that ends later counts the same hits or fewer.
+A store keeps the greatest of these numbers (`leaders`), so that it can tell without reading rows which few of a million
+links may be among the first. They are a function of the row alone and hold as long as it does: while no hit comes, a
+window of the same width that ends later counts the same hits or fewer.
 
 A window is some whole days, in UTC, of which the last holds the last hit. A kept bucket that reaches into it counts
 whole. So for a range that begins at `since` a row has a narrowest window that covers it (`most_since`), and what the
@@ -12,6 +12,7 @@ row counts there is at least what it counts in the range, whenever that ends.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from clickcurve.buckets.cells import Cells
@@ -24,8 +25,9 @@ from clickcurve.buckets.row import Delta, Row
 # life, then the same of bots. None is above MOST.
 Weight: TypeAlias = tuple[int, ...]
 
-# Days. Of bots fewer: rankings by them are seldom asked for, and each number costs every row a byte or two.
-WINDOWS = (1, 7, 31, 366)
+# Days: today, yesterday in any zone, a week, a month and a quarter in any zone, a year of whole months. Of bots fewer:
+# rankings by them are seldom asked for, and each number has leaders of its own.
+WINDOWS = (1, 2, 8, 31, 100, 400)
 BOT_WINDOWS = (31,)
 PEOPLE, BOTS = 1, 2 + len(WINDOWS)  # where each series begins in a weight
 END = BOTS + len(BOT_WINDOWS) + 1
@@ -46,43 +48,44 @@ def weight_in(data: bytes, ladder: Ladder) -> Weight:
 def weight_of(row: Row, ladder: Ladder) -> Weight:
     """Returns the weight of a row that has all of its buckets."""
     last = UNDATED if row.last is None else row.last
-    people = _in_windows(row, row.people_cells, row.lifetime - row.opening, WINDOWS, ladder)
-    bots = _in_windows(row, row.bot_cells, row.bots, BOT_WINDOWS, ladder)
+    people = in_windows(row, row.people_cells, row.lifetime - row.opening, WINDOWS, ladder)
+    bots = in_windows(row, row.bot_cells, row.bots, BOT_WINDOWS, ladder)
     return _limited((last, *people, row.lifetime, *bots, row.bots))
 
 
-def _in_windows(
-    row: Row, cells: tuple[Cells, ...], whole: int, windows: tuple[int, ...], ladder: Ladder
-) -> tuple[int, ...]:
-    """Returns the counts of the buckets that reach into each window."""
-    if row.first is None or row.last is None or not whole:
-        return (0,) * len(windows)
-    return tuple(
-        whole if row.first >= start else _since(cells, start, ladder)
-        for start in [(row.last // DAY_S - days + 1) * DAY_S for days in windows]
-    )
+def in_windows(row: Row, cells: tuple[Cells, ...], whole: int, windows: Sequence[int], ladder: Ladder) -> Iterator[int]:
+    """Yields the counts of a series' buckets that reach into each window, shortest first; reads as few as that takes.
 
-
-def _since(cells: tuple[Cells, ...], start: int, ladder: Ladder) -> int:
-    count = 0
-    for tier, (starts, of_bucket) in zip(ladder.tiers, cells, strict=False):
-        if starts and starts[0] < start:
-            return count + sum(of_bucket[bisect_left(starts, tier.start(start)) :])
-        count += sum(of_bucket)
-    return count
+    whole: the count of all of them.
+    """
+    tier, inside = 0, 0  # the tiers before this one are in the window, and count so much
+    for days in windows:
+        start = 0 if row.last is None else (row.last // DAY_S - days + 1) * DAY_S
+        if not whole or row.first is None or row.first >= start:
+            yield whole
+            continue
+        while tier < len(cells):
+            starts, counts = cells[tier]
+            if starts and starts[0] < start:
+                yield inside + sum(counts[bisect_left(starts, ladder.tiers[tier].start(start)) :])
+                break
+            inside += sum(counts)
+            tier += 1
+        else:
+            yield inside
 
 
 def _limited(weight: Weight) -> Weight:
     return weight if max(weight) < MOST else tuple(min(count, MOST) for count in weight)
 
 
-def weight_after(weight: Weight | None, before: Row | None, after: Row, delta: Delta, ladder: Ladder) -> Weight:
-    """Returns the weight of `after`, which is `before` and the delta; weight is that of `before`, if it is known.
+def weight_after(weight: Weight, before: Row | None, after: Row, delta: Delta, ladder: Ladder) -> Weight:
+    """Returns the weight of `after`, which is `before` and the delta; weight is that of `before`.
 
     Mostly the hits are of the day of the last hit that was known: then they count in every window, and no bucket needs
     to be looked at.
     """
-    if weight is None or before is None or before.last != weight[0] or after.last is None:
+    if before is None or before.last != weight[0] or after.last is None:
         return weight_of(after, ladder)
     if after is before:
         return weight

@@ -39,8 +39,6 @@ Counts: TypeAlias = dict[str, tuple[int, Mapping[int, int]]]  # stored key -> it
 Flushes: TypeAlias = tuple[int, frozenset[Stamp]]  # how many of the owner's are complete, and the others' stamps
 
 _KEPT = 10_000  # links that are kept of a walk; at least as many as may be asked for
-_SPARE = 2_000  # links that are looked up beyond those asked for, and read as far as it takes: bounds are close
-_FURTHER = 20_000  # links that are looked up and read where these were not enough
 _RANKINGS = 8  # rankings kept
 _FRESH_S = 15  # other owners' flushes show after this long at the latest
 _SLICE = 5_000  # buffered keys that are looked at before the event loop has its turn
@@ -67,13 +65,16 @@ class _Counter:
 
     def link(self, link: StoredLink) -> tuple[int, Mapping[int, int]]:
         """Returns a stored link's count, and its rows' marks."""
-        if self.span:
-            # Most links are quiet: their heads alone say that nothing is in the range.
-            heads = [decode_header(each.data) for each in link.rows]
-            if all(head.last is None or head.last < self.span[0] for head in heads):
-                return 0, {each.owner: head.mark for each, head in zip(link.rows, heads, strict=True)}
         found = stored(link, self.now, self.ladder, since=self.span[0] if self.span else HEAD)
         return self._row(found.row), found.marks
+
+    def most(self, link: StoredLink) -> tuple[int, Mapping[int, int]]:
+        """Returns the most that a stored link can count, by the heads of its rows alone, and their marks."""
+        heads = [decode_header(each.data) for each in link.rows]
+        marks = {each.owner: head.mark for each, head in zip(link.rows, heads, strict=True)}
+        if self.span and all(head.last is None or head.last < self.span[0] for head in heads):
+            return 0, marks
+        return sum(lifetime(head, self.bots) for head in heads), marks
 
     def _row(self, row: Row) -> int:
         return between(row, self.span, self.bots)[0] if self.span else lifetime(row, self.bots)
@@ -225,7 +226,7 @@ class TopLinks:
             return ranking
 
     def _by_bounds(self, counter: _Counter, limit: int) -> tuple[Counts, int] | None:
-        """Returns stored counts, the best first, and the most that any other link has; None: the store has no bounds.
+        """Returns stored counts, the best first, and the most that any other link has; None: no leaders tell.
 
         Runs in a thread.
         """
@@ -233,28 +234,28 @@ class TopLinks:
         since = counter.span[0] if counter.span else None
         asked = Ranking(since, counter.bots is not Bots.only, counter.bots is not Bots.exclude)
         counts: Counts = {}
-        after: tuple[str, int] | None = None
-        many = limit
         with self._ranked(asked) as links:
-            if links is None:
+            leading = None if links is None else links.leading()
+            if links is None or leading is None:
                 return None
-            while True:
-                bounds = links.bounds(after, many + _SPARE)
-                start, step = 0, limit
-                while start < len(bounds):
-                    some = bounds[start : start + step]
-                    stored = links.links([key for key, _ in some])
-                    counts.update((key, self._counted(key, stored[key], counter)) for key, _ in some)
-                    if _is_settled(counts, limit, *some[-1]):
-                        return self._in_order(counts), some[-1][1]
-                    start, step = start + step, max(_READS, len(counts) // 4)
-                if len(bounds) < many + _SPARE:
-                    return self._in_order(counts), 0
-                after, many = bounds[-1], _FURTHER
+            start, step = 0, limit
+            while start < len(leading.links):
+                some = leading.links[start : start + step]
+                stored = links.links([key for key, _ in some])
+                counts.update((key, self._read(key, stored[key], counter.link)) for key, _ in some)
+                if _is_settled(counts, limit, *some[-1]):
+                    return self._in_order(counts), some[-1][1]
+                start, step = start + step, max(_READS, len(counts) // 4)
+            most, key = leading.rest
+            if not most or _is_settled(counts, limit, key, most):
+                return self._in_order(counts), most
+            return None
 
-    def _counted(self, key: str, link: StoredLink, counter: _Counter) -> tuple[int, Mapping[int, int]]:
+    def _read(
+        self, key: str, link: StoredLink, count: Callable[[StoredLink], tuple[int, Mapping[int, int]]]
+    ) -> tuple[int, Mapping[int, int]]:
         try:
-            return counter.link(link)
+            return count(link)
         except RowCorrupt as error:
             raise naming(error, key, link) from error
 
@@ -268,7 +269,7 @@ class TopLinks:
         others_most = 0
         after: str | None = None
         while True:
-            after, found = await asyncio.to_thread(self._page, after, counter)
+            after, found = await asyncio.to_thread(self._page, after, counter, others_most)
             counts.update(found)
             if after is None or len(counts) >= 2 * _KEPT:
                 counts, left_out = self._pruned(counts)
@@ -276,15 +277,21 @@ class TopLinks:
             if after is None:
                 return counts, others_most
 
-    def _page(self, after: str | None, counter: _Counter) -> tuple[str | None, Counts]:
-        """Returns the counts of one page, and the key to go on after; None at the end. Runs in a thread."""
+    def _page(self, after: str | None, counter: _Counter, least: int) -> tuple[str | None, Counts]:
+        """Returns the counts of one page, and the key to go on after; None at the end. Runs in a thread.
+
+        Leaves links out that have less than `least`, as far as their heads tell: most links are small or quiet.
+        """
         # A hit of the range was accepted in it or later, or up to five minutes before it: a day is more than enough.
         since_day = fold_day(counter.span[0]) - 1 if counter.span else None
         links = self._walk(after, self._kind.page, since_day)
         counts = {}
         for key, link in links:
-            if self._kind.name_of(key) is not None:
-                counts[key] = self._counted(key, link, counter)
+            if self._kind.name_of(key) is None:
+                continue
+            most, marks = self._read(key, link, counter.most)
+            if most >= least:
+                counts[key] = self._read(key, link, counter.link) if most else (0, marks)
         return (links[-1][0] if len(links) == self._kind.page else None), counts
 
     def _name(self, key: str) -> str:

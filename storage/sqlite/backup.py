@@ -152,7 +152,9 @@ def _become_a_copy(draft: Path, included: list[Included]) -> None:
                 "INSERT INTO sources (source, owner, position, tail, epoch) VALUES (?, ?, ?, ?, ?)",
                 (name_of_copy(original, old), *astuple(whole)),
             )
-        db.execute("UPDATE rows SET owner = owner + ?", (highest,))
+        tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name IN ('rows', 'leaders', 'bars')"
+        for (table,) in db.execute(tables).fetchall():  # the former schema has rows alone
+            db.execute(f"UPDATE {table} SET owner = owner + ?", (highest,))
         new_uuid = str(uuid.uuid4())
         db.execute("UPDATE meta SET value = ? WHERE name = 'uuid'", (new_uuid,))
         db.execute("PRAGMA secure_delete = 1")

@@ -1,46 +1,27 @@
-"""The weights of rows in an SQLite file: all links by what they can count, in one pass over the columns.
-
-A question looks through the columns of all rows, as they stand in the file: 40 ms for a million rows of one owner, 80
-ms where rows of several owners are summed up. SQLite does that without Python's lock, and keeps only the links that are
-asked for. Nothing has to be kept in order for it, so a flush pays for the columns alone.
-"""
+"""Rankings of an SQLite file: the few links that lead by what they can count, and what all others stay under."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from clickcurve.buckets.errors import RowCorrupt
+from clickcurve.buckets.leaders import Bars, together
 from clickcurve.buckets.weight import BOT_WINDOWS, BOTS, PEOPLE, WINDOWS, Weight, edges
 from clickcurve.keys import link_of
-from storage.contract import Ranking, SavedRow, StoredLink
+from storage.contract import Leading, Ranking, SavedRow, StoredLink
 from storage.first_use import FirstUse
 from storage.sqlite.connections import Connections
-from storage.sqlite.file import UNRANKED_AFTER, WEIGHT, has_weights
-from storage.sqlite.lookups import MANY, each_of, links_of
+from storage.sqlite.file import UNRANKED_AFTER, WEIGHT, is_ranked
+from storage.sqlite.leaders import bars_to_pass, newest_day, owner_bars, save_leaders
+from storage.sqlite.lookups import links_of
 
-COLUMNS = ", ".join(WEIGHT)
-UNRANKED = (None,) * len(WEIGHT)
 ROWS_PER_STEP = 2_000
 
 _LAST = WEIGHT[0]
 _STEP_END = "SELECT key FROM rows WHERE key > ? ORDER BY key LIMIT 1 OFFSET ?"
-_UNRANKED = f"SELECT key, owner, data FROM rows WHERE key > ?1 AND (?2 IS NULL OR key <= ?2) AND {_LAST} IS NULL"
-_RANK = f"UPDATE rows SET {' = ?, '.join(WEIGHT)} = ? WHERE key = ? AND owner = ?"
-_OF_KEYS = f"SELECT key, owner, {COLUMNS} FROM rows WHERE key IN {MANY} AND {_LAST} IS NOT NULL"
-
-
-def note_unranked(db: sqlite3.Connection, rows: Mapping[str, SavedRow]) -> None:
-    """Notes that rows lack their weight, if one of these does."""
-    if any(row.weight is None and link_of(key) is not None for key, row in rows.items()):
-        db.execute("REPLACE INTO meta VALUES (?, '')", (UNRANKED_AFTER,))
-
-
-def weights_of(db: sqlite3.Connection, keys: Sequence[str]) -> dict[tuple[str, int], Weight] | None:
-    """Returns the weights of the rows of these keys, None unless all rows have theirs."""
-    if not has_weights(db):
-        return None
-    return {(key, owner): tuple(weight) for key, owner, *weight in each_of(db, _OF_KEYS, keys)}
+_UNRANKED = "SELECT owner, key, data FROM rows WHERE key > ?1 AND (?2 IS NULL OR key <= ?2)"
 
 
 class SqliteRankings:
@@ -48,59 +29,79 @@ class SqliteRankings:
 
     _connections: FirstUse[Connections]
 
+    def bars(self, owner: int) -> Bars:
+        with self._connections.open().on_worker() as db:
+            return bars_to_pass(db, owner)
+
     @contextmanager
     def ranked(self, ranking: Ranking) -> Iterator[SqliteRanked | None]:
         connections = self._connections.open()
         with connections.on_scanner() as db:
-            db.execute("BEGIN")  # bounds and rows from one view
+            db.execute("BEGIN")  # leaders, bars and rows from one view
             try:
-                yield SqliteRanked(db, ranking) if has_weights(db) else None
+                yield SqliteRanked(db, ranking) if is_ranked(db) else None
             finally:
                 with suppress(sqlite3.Error):
                     db.execute("ROLLBACK")
 
+    def rank_anew(self) -> None:
+        with self._connections.open().transaction() as db:
+            db.execute("REPLACE INTO meta VALUES (?, '')", (UNRANKED_AFTER,))
+
     def rank_some(self, weight: Callable[[bytes], Weight]) -> bool:
         connections = self._connections.open()
         with connections.on_scanner() as db:
-            if has_weights(db):
+            if is_ranked(db):
                 return False
         with connections.transaction() as db:
             (after,) = db.execute("SELECT value FROM meta WHERE name = ?", (UNRANKED_AFTER,)).fetchone() or (None,)
             if after is None:
                 return False  # another process did the rest
             (end,) = db.execute(_STEP_END, (after, ROWS_PER_STEP)).fetchone() or (None,)
-            rows = [(key, owner, data) for key, owner, data in db.execute(_UNRANKED, (after, end)) if link_of(key)]
-            db.executemany(_RANK, [(*weight(data), key, owner) for key, owner, data in rows])
             if end is None:
                 db.execute("DELETE FROM meta WHERE name = ?", (UNRANKED_AFTER,))
             else:
                 db.execute("UPDATE meta SET value = ? WHERE name = ?", (end, UNRANKED_AFTER))
+            _rank(db, after, end, weight)
             return end is not None
 
 
+def _rank(db: sqlite3.Connection, after: str, end: str | None, weight: Callable[[bytes], Weight]) -> None:
+    """Makes leaders of the rows after one key, up to another, that pass a bar, and of no others."""
+    owners: dict[int, dict[str, SavedRow]] = {}
+    for owner, key, data in db.execute(_UNRANKED, (after, end)):
+        if link_of(key) is not None:
+            owners.setdefault(owner, {})[key] = SavedRow(data, None, weight=weight(data))
+    for owner, rows in owners.items():
+        save_leaders(db, owner, rows)
+
+
 class SqliteRanked:
-    """All links by their bounds, as long as the transaction of `db` lasts."""
+    """The leading links, as long as the transaction of `db` lasts."""
 
     def __init__(self, db: sqlite3.Connection, ranking: Ranking) -> None:
         self._db = db
-        self._several = db.execute("SELECT count(*) > 1 FROM owners").fetchone()[0]
-        self._values = () if ranking.since is None else (ranking.since,)
-        self._where = f"{_LAST} IS NOT NULL" if ranking.since is None else f"{_LAST} >= ?1"
-        asked = ((ranking.people, WEIGHT[PEOPLE:BOTS], WINDOWS), (ranking.bots, WEIGHT[BOTS:], BOT_WINDOWS))
-        self._bound = "+".join(_most(counts, ranking.since, windows) for wanted, counts, windows in asked if wanted)
+        self._ranking = ranking
 
-    def bounds(self, after: tuple[str, int] | None, limit: int) -> list[tuple[str, int]]:
-        n = len(self._values)
-        rest = f"bound > ?{n + 1}"
-        values: tuple[int | str, ...] = (*self._values, 0)
-        if after is not None:
-            rest = f"bound > 0 AND (bound < ?{n + 1} OR bound = ?{n + 1} AND key > ?{n + 2})"
-            values = (*self._values, after[1], after[0])
-        if self._several:
-            query = f"SELECT key, sum({self._bound}) AS bound FROM rows WHERE {self._where} GROUP BY key HAVING {rest}"
-        else:
-            query = f"SELECT key, {self._bound} AS bound FROM rows WHERE {self._where} AND {rest}"
-        return self._db.execute(f"{query} ORDER BY bound DESC, key LIMIT {limit}", values).fetchall()
+    def leading(self) -> Leading | None:
+        """Returns None if bars cannot be read."""
+        since, people, bots = self._ranking.since, self._ranking.people, self._ranking.bots
+        owners = [owner for (owner,) in self._db.execute("SELECT DISTINCT owner FROM bars")]
+        try:
+            bars = {owner: owner_bars(self._db, owner) for owner in owners}
+        except RowCorrupt:
+            return None
+        newest = {owner: newest_day(self._db, each, owner) for owner, each in bars.items()}
+        rests = {owner: each.rest(since, newest[owner], people, bots) for owner, each in bars.items()}
+        rest = together(list(rests.values()))
+        asked = ((people, WEIGHT[PEOPLE:BOTS], WINDOWS), (bots, WEIGHT[BOTS:], BOT_WINDOWS))
+        bound = "+".join(_most(counts, since, windows) for wanted, counts, windows in asked if wanted)
+        less = " ".join(f"WHEN {owner} THEN {most}" for owner, (most, _) in rests.items())
+        query = (
+            f"SELECT key, sum({bound} {f'- CASE owner {less} ELSE 0 END' if less else ''}) + ?1 AS bound FROM leaders"
+            " GROUP BY key HAVING bound > ?1 OR bound = ?1 AND key < ?2 ORDER BY bound DESC, key"
+        )
+        return Leading(self._db.execute(query, rest).fetchall(), rest)
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         return links_of(self._db, keys)
@@ -111,4 +112,4 @@ def _most(counts: Sequence[str], since: int | None, windows: tuple[int, ...]) ->
     if since is None:
         return counts[-1]
     cases = [f"WHEN {_LAST} < {edge} THEN {each}" for edge, each in zip(edges(since, windows), counts, strict=False)]
-    return f"CASE {' '.join(cases)} ELSE {counts[-1]} END"
+    return f"CASE WHEN {_LAST} < {since} THEN 0 {' '.join(cases)} ELSE {counts[-1]} END"

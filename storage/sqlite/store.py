@@ -13,6 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.leaders import Bars
 from clickcurve.buckets.weight import Weight
 from clickcurve.keys import BREAKDOWN_KEYS, counts_key, is_breakdown
 from storage.contract import (
@@ -32,14 +33,15 @@ from storage.contract import (
 from storage.first_use import FirstUse, Later
 from storage.sqlite.connections import BUSY_S, Connections
 from storage.sqlite.file import NOTE, translate_errors, unavailable
+from storage.sqlite.leaders import COLUMNS, owner_bars, save_leaders, weights_of
 from storage.sqlite.lookups import KEYS_PER_QUERY, MANY, each_of, erasures_of, links_of, slices
-from storage.sqlite.ranked import COLUMNS, UNRANKED, SqliteRankings, note_unranked, weights_of
+from storage.sqlite.ranked import SqliteRankings
 
 IDS_PER_TRANSACTION = 1_000
 IDS_PER_FORGETTING = 5_000
 
-_OWN = f"SELECT key, data, {COLUMNS} FROM rows WHERE key IN {MANY} AND owner = ?"
-_SAVE = f"REPLACE INTO rows (key, owner, due_day, {COLUMNS}, data) VALUES ({', '.join('?' * (4 + len(UNRANKED)))})"
+_OWN = f"SELECT key, data, {COLUMNS} FROM rows LEFT JOIN leaders USING (key, owner) WHERE key IN {MANY} AND owner = ?"
+_SAVE = "REPLACE INTO rows (key, owner, due_day, data) VALUES (?, ?, ?, ?)"
 _CLAIMS = f"SELECT id, owner, flush, at_us FROM ids WHERE id IN {MANY}"
 _CLAIMED = f"SELECT DISTINCT id FROM ids WHERE id IN {MANY} AND at_us >= ?"
 
@@ -159,7 +161,7 @@ class SqliteStore(SqliteRankings):
         with self._connections.open().transaction() as db:
             check_fence(held, flush, _owner_record(db, held.owner))
             db.executemany(_SAVE, _rows_in_order(held.owner, rows))
-            note_unranked(db, rows)
+            save_leaders(db, held.owner, rows)
             db.executemany(
                 "INSERT INTO sources (source, owner, epoch, position, tail) VALUES (?, ?, ?, ?, ?)"
                 " ON CONFLICT (source) DO UPDATE SET epoch = excluded.epoch, position = excluded.position,"
@@ -305,6 +307,10 @@ class SqliteView:
         with translate_errors(self._path):
             return weights_of(self._db, keys)
 
+    def bars(self, owner: int) -> Bars:
+        with translate_errors(self._path):
+            return owner_bars(self._db, owner)
+
     def notes(self) -> dict[str, str]:
         with translate_errors(self._path):
             return _notes(self._db)
@@ -321,7 +327,7 @@ class SqliteView:
 
 def _rows_in_order(owner: int, rows: Mapping[str, SavedRow]) -> list[tuple[object, ...]]:
     found = ((key, rows[key]) for key in sorted(rows))
-    return [(key, owner, row.due_day, *(row.weight or UNRANKED), row.whole) for key, row in found]
+    return [(key, owner, row.due_day, row.whole) for key, row in found]
 
 
 def _owner_records(db: sqlite3.Connection) -> list[OwnerRecord]:

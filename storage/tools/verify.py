@@ -8,7 +8,8 @@ agree:
 An erased link is counted with what its rows still hold: an owner empties a row when it next writes it, and notes in
 the row how much that was. While a flush is being written the sums differ by design (the row of all links is saved
 last), so an owner in the middle of a flush is named, not compared. Breakdowns are held against their rows of counts
-(`breakdown_check.py`). What a store keeps beside the rows of links to rank them must be what the rows say.
+(`breakdown_check.py`). What a store keeps to rank links must be what the rows say: leaders have their rows' weights,
+and no other row passes a bar.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.leaders import Bars
 from clickcurve.buckets.row import Row, check
 from clickcurve.buckets.set_aside import decode_set_aside, hits_set_aside
 from clickcurve.buckets.weight import Weight, weight_of
@@ -77,6 +79,7 @@ def verify(store: Store, ladder: Ladder) -> Report:
     sums: dict[int, _OwnerSums] = {}
     breakdowns = Breakdowns(ladder)
     with store.view() as view:
+        ranks = _Ranks(view, ladder)
         known = {record.owner for record in view.owners()}
         for page in pages(view):
             counts = view.links([counts_key(key) for key, _ in page if is_breakdown(key)])
@@ -92,7 +95,7 @@ def verify(store: Store, ladder: Ladder) -> Report:
                 for owner, row, sentences in checked:
                     report.rows += 1
                     if weights is not None and isinstance(row, Row) and link_of(key) is not None:
-                        sentences = [*sentences, *_broken_weight(weights.get((key, owner)), row, ladder)]
+                        sentences = [*sentences, *ranks.broken(key, owner, row, weights.get((key, owner)))]
                     if owner not in known:
                         sentences = [*sentences, "the store knows no such owner"]
                     report.add_broken(row_name(key, owner), sentences)
@@ -142,10 +145,30 @@ def _checked_rows(link: StoredLink, ladder: Ladder) -> Iterator[tuple[int, Row |
             yield stored.owner, None, [error.detail]
 
 
-def _broken_weight(weight: Weight | None, row: Row, ladder: Ladder) -> Iterator[str]:
-    expected = weight_of(row, ladder)
-    if weight != expected:
-        yield f"it is ranked by {weight}, but its buckets say {expected}"
+class _Ranks:
+    """What a store keeps to rank links, held against rows."""
+
+    def __init__(self, view: View, ladder: Ladder) -> None:
+        self._view = view
+        self._ladder = ladder
+        self._bars: dict[int, Bars | None] = {}
+
+    def broken(self, key: str, owner: int, row: Row, weight: Weight | None) -> Iterator[str]:
+        """Yields how a row breaks the law: its weight is a leader's, or passes no bar."""
+        expected = weight_of(row, self._ladder)
+        if weight is not None and weight != expected:
+            yield f"it is ranked by {weight}, but its buckets say {expected}; see `clickcurve repair --ranking`"
+        if weight is not None:
+            return
+        if owner not in self._bars:
+            try:
+                self._bars[owner] = self._view.bars(owner)
+            except RowCorrupt as error:
+                self._bars[owner] = None
+                yield f"{error.detail}; see `clickcurve repair --ranking`"
+        bars = self._bars[owner]
+        if bars is not None and bars.passed_by(expected, key):
+            yield f"it is not ranked, but its buckets say {expected}; see `clickcurve repair --ranking`"
 
 
 def _report_set_aside(report: Report, link: StoredLink) -> None:

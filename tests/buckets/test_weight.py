@@ -55,7 +55,7 @@ def test_the_bound_of_whole_days_until_now_is_what_the_row_counts() -> None:
     row = row_of([Hit(t - t % MINUTE_S, 7, False) for t in (NOW, *moments)], 0, CLICKS)
     row = fold(row, fold_day(NOW), CLICKS)
     weight = weight_of(row, CLICKS)
-    for days in (1, 7, 31):
+    for days in (1, 2, 8, 31):
         since = TODAY - (days - 1) * DAY_S
         assert most_since(weight, since, True, False) == between(row, (since, NOW + 60), Bots.exclude)[0]
 
@@ -80,7 +80,7 @@ def test_what_a_flush_adds_to_a_weight_is_what_the_buckets_say(
         delta = Delta(delta.people, delta.bots, opening)
         after = apply(row, delta, mark, fold_day(now), erased_at, ladder)
         before = None if row is EMPTY else row
-        weight = weight_after(weight, before, after, delta, ladder)
+        weight = weight_of(after, ladder) if weight is None else weight_after(weight, before, after, delta, ladder)
         assert weight == weight_of(after, ladder) == weight_in(encode(after), ladder)
         assert weight_after(weight, after, after, delta, ladder) == weight  # it has the flush already
         row = after
@@ -91,7 +91,7 @@ def test_a_weight_that_is_not_of_this_row_is_made_anew() -> None:
     delta = Delta({NOW // 60 * 60: 1}, {})
     after = apply(before, delta, before.mark + 1, fold_day(NOW), 0, CLICKS)
     assert weight_after(UNREADABLE, before, after, delta, CLICKS)[PEOPLE] == 3
-    assert weight_after(None, before, after, delta, CLICKS)[PEOPLE] == 3
+    assert weight_after(weight_of(after, CLICKS), None, after, delta, CLICKS)[PEOPLE] == 3
 
 
 def test_a_damaged_row_may_count_anything_and_huge_counts_are_cut() -> None:

@@ -100,7 +100,7 @@ def test_one_that_was_in_the_middle_of_a_flush_is_superseded_beside_the_copy(
         node = start(tmp_path / "journal", faulty)
         await restarted(node, 2)
         await hit(node, 2)
-        faulty.fail_at[faulty.calls + 5] = ("before", StoreUnavailable)  # the link's row is saved, that of all is not
+        faulty.fail_at[faulty.calls + 6] = ("before", StoreUnavailable)  # the link's row is saved, that of all is not
         with pytest.raises(StoreUnavailable):
             await node.owner.flush()
         die(node)

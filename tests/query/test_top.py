@@ -75,9 +75,7 @@ def test_every_ranking_agrees_with_the_raw_hits(walked: bool, seed: int, spare: 
     drawn = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(top, "_KEPT", limit + spare)
-        patch.setattr(top, "_SPARE", spare // 2)
         patch.setattr(top, "_READS", 1)
-        patch.setattr(top, "_FURTHER", 1)
         nodes = QueriedNodes(now=NOW)
         if walked:
             patch.setattr(nodes.links.top, "_ranked", None)

@@ -1,4 +1,4 @@
-"""What every store promises of the weights beside its rows: all links by the most that each can count."""
+"""What every store promises of leaders: links by the most that each can count."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from clickcurve.buckets.ladder import CLICKS
-from clickcurve.buckets.weight import BOTS, END, MOST, PEOPLE, UNREADABLE, Weight, weight_in
+from clickcurve.buckets.leaders import NOBODY
+from clickcurve.buckets.weight import BOTS, END, MOST, PEOPLE, Weight, weight_in
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key
 from storage.contract import Ranking, SavedRow, Store
 from storage.unranked import UnrankedStore
-from tests.storage.flushes import DAY, NOON, Flusher, hits
+from tests.storage.flushes import NOON, Flusher, hits
 from tests.storage.stores import STORES, in_flush
 
 LIFE = Ranking(None, people=True, bots=False)
@@ -26,21 +27,20 @@ def saved(people: int, bots: int = 0, last: int = NOON) -> SavedRow:
     return SavedRow(b"row", None, weight=weight(people, bots, last))
 
 
-def bounds(store: Store, ranking: Ranking, page: int = 10) -> list[tuple[str, int]] | None:
-    """All bounds, page by page."""
+def bounds(store: Store, ranking: Ranking) -> list[tuple[str, int]] | None:
+    """The bounds of all links; there are too few for any to be no leader."""
     with store.ranked(ranking) as links:
         if links is None:
             return None
-        found: list[tuple[str, int]] = []
-        while some := links.bounds(found[-1] if found else None, page):
-            assert len(some) <= page
-            found += some
-        return found
+        found = links.leading()
+        assert found is not None
+        assert found.rest == NOBODY
+        return found.links
 
 
 @pytest.fixture(params=["memory", "sqlite"])
 def ranking_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A store that keeps weights."""
+    """A store that keeps leaders."""
     factory = STORES[request.param](tmp_path, request.getfixturevalue)
     yield factory()
     factory.close()
@@ -51,9 +51,14 @@ def test_a_store_that_keeps_none_says_so(store: Store) -> None:
     store.save_own(held, 1, {"a": saved(5)}, {})
     keeps = not isinstance(store, UnrankedStore)
     assert (bounds(store, LIFE) is not None) == keeps
-    assert not store.rank_some(lambda data: UNREADABLE)
+    assert (store.bars(1) is not None) == keeps
+    store.rank_anew()
+    while store.rank_some(lambda data: weight(5)):
+        pass
+    assert (bounds(store, LIFE) == [("a", 5)]) == keeps
     with store.view() as view:
-        assert (view.weights(["a"]) is not None) == keeps
+        assert (view.weights(["a"]) == {("a", 1): weight(5)}) == keeps
+        assert not view.bars(1).passed_by(weight(0), "a")
 
 
 def test_links_come_by_what_they_can_count_and_then_by_key(ranking_store: Store) -> None:
@@ -62,9 +67,8 @@ def test_links_come_by_what_they_can_count_and_then_by_key(ranking_store: Store)
     others = {ALL_LINKS: SavedRow(b"", None), group_key("g"): SavedRow(b"", None)}
     ranking_store.save_own(held, 1, rows | others | {breakdown_of("a"): SavedRow(b"", None)}, {})
     expected = [("c", 7), ("\0\0x", 5), ("a", 5), ("b", 5)]
-    for page in (1, 2, 10):
-        assert bounds(ranking_store, LIFE, page) == expected
-        assert bounds(ranking_store, Ranking(NOON, people=True, bots=False), page) == expected
+    assert bounds(ranking_store, LIFE) == expected
+    assert bounds(ranking_store, Ranking(NOON, people=True, bots=False)) == expected
     assert bounds(ranking_store, Ranking(None, people=False, bots=True)) == [("a", 3), ("c", 1)]
     both = [("a", 8), ("c", 8), ("\0\0x", 5), ("b", 5)]
     assert bounds(ranking_store, Ranking(NOON, people=True, bots=True)) == both
@@ -74,9 +78,8 @@ def test_a_link_can_count_what_the_rows_of_all_its_owners_can(ranking_store: Sto
     first, second = in_flush(ranking_store, 1), in_flush(ranking_store, 2)
     ranking_store.save_own(first, 1, {"a": saved(5), "b": saved(6, last=NOON - 60)}, {})
     ranking_store.save_own(second, 1, {"a": saved(4), "b": saved(1)}, {})
-    for page in (1, 2):
-        assert bounds(ranking_store, LIFE, page) == [("a", 9), ("b", 7)]
-        assert bounds(ranking_store, Ranking(NOON, people=True, bots=False), page) == [("a", 9), ("b", 1)]
+    assert bounds(ranking_store, LIFE) == [("a", 9), ("b", 7)]
+    assert bounds(ranking_store, Ranking(NOON, people=True, bots=False)) == [("a", 9), ("b", 1)]
     ranking_store.save_own(first, 1, {"a": saved(MOST), "b": saved(1)}, {})
     ranking_store.save_own(second, 1, {"a": saved(MOST)}, {})
     assert bounds(ranking_store, LIFE) == [("a", 2 * MOST), ("b", 2)]
@@ -84,9 +87,10 @@ def test_a_link_can_count_what_the_rows_of_all_its_owners_can(ranking_store: Sto
 
 def test_the_narrowest_window_that_covers_a_range_bounds_it(ranking_store: Store) -> None:
     held = in_flush(ranking_store)
-    row = SavedRow(b"row", None, weight=(NOON + 3_600, 3, 5, 7, 11, 13, 70, 130))
+    row = SavedRow(b"row", None, weight=(NOON + 3_600, 2, 3, 5, 7, 11, 13, 17, 70, 130))
     ranking_store.save_own(held, 1, {"a": row}, {})
-    ages = {0: 3, 3_600: 3, 86_400: 5, 6 * 86_400: 5, 7 * 86_400: 7, 31 * 86_400: 11, 366 * 86_400: 13}
+    ages = {0: 2, 3_600: 2, 86_400: 3, 2 * 86_400: 5, 7 * 86_400: 5, 8 * 86_400: 7, 30 * 86_400: 7, 31 * 86_400: 11}
+    ages |= {100 * 86_400: 13, 399 * 86_400: 13, 400 * 86_400: 17}
     for age, expected in ages.items():
         since = NOON + 3_600 - age
         assert bounds(ranking_store, Ranking(since, people=True, bots=False)) == [("a", expected)], age
@@ -101,27 +105,19 @@ def test_what_is_shown_is_of_one_moment_with_its_rows(ranking_store: Store) -> N
     ranking_store.erase("b", NOON * 1_000_000)
     with ranking_store.ranked(LIFE) as links:
         assert links is not None
-        assert links.bounds(None, 5) == [("a", 5), ("b", 4)]
+        assert links.leading() == ([("a", 5), ("b", 4)], NOBODY)
         found = links.links(["a", "b", "none"])
         assert found["b"].erased_at == NOON * 1_000_000
         assert [weight_in(row.data, CLICKS)[PEOPLE] for row in found["a"].rows] == [5]
 
 
-def test_rows_that_were_saved_without_a_weight_get_theirs_in_steps(ranking_store: Store) -> None:
-    flusher = Flusher(ranking_store)
-    flusher.flush({"a": hits((0, 5)), "b": hits((0, 4), bots=2)})
-    data = {key: own.data for key, own in ranking_store.load_own(1, ["a", "b"]).items()}
-    assert data["a"] and data["b"]
-    bare = {"a": SavedRow(data["a"], DAY + 1), "b": SavedRow(b"?", None), "c": saved(3), "\0by:a": SavedRow(b"", None)}
-    ranking_store.save_own(flusher.held, flusher.number, bare, {})
-    assert bounds(ranking_store, LIFE) is None
+def test_a_row_is_a_leader_as_it_was_saved_last(ranking_store: Store) -> None:
+    held = in_flush(ranking_store)
+    ranking_store.save_own(held, 1, {"a": saved(5), "b": saved(4), "c": saved(3)}, {})
+    ranking_store.save_own(held, 1, {"a": SavedRow(b"row", None), "b": saved(6)}, {})
+    assert bounds(ranking_store, LIFE) == [("b", 6), ("c", 3)]
     with ranking_store.view() as view:
-        assert view.weights(["a", "c"]) is None
-    while ranking_store.rank_some(lambda data: weight_in(data, CLICKS)):
-        pass
-    assert bounds(ranking_store, LIFE) == [("b", MOST), ("a", 5), ("c", 3)]
-    with ranking_store.view() as view:
-        assert view.weights(["a", "c"]) == {("a", 1): weight(5), ("c", 1): weight(3)}
+        assert view.weights(["a", "b", "none"]) == {("b", 1): weight(6)}
 
 
 def test_a_flush_is_told_the_weight_that_it_saved(ranking_store: Store) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 
 import click
@@ -12,15 +13,17 @@ from clickcurve.buckets.breakdowns.parts import separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.set_aside import decode_set_aside, hits_set_aside
+from clickcurve.buckets.weight import weight_in
 from clickcurve.keys import SET_ASIDE, breakdown_of, counts_key, is_breakdown
 from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, reports
-from server.cli.store.inspect import reading, stored_keys
+from server.cli.store.inspect import reading, require_database, stored_keys
 from server.process import data_folder
 from server.process.journals import owning
 from server.settings import Settings
 from storage.contract import Store
+from storage.from_uri import open_store
 from storage.tools.verify import row_name
 
 
@@ -45,14 +48,17 @@ class DamagedRow:
 @click.option("--all-links", is_flag=True, help="The row of all links together, instead of a KEY.")
 @click.option("--group", help="The row of this group, instead of a KEY.")
 @click.option("--drop", is_flag=True, help="Give up what the damaged row held.")
+@click.option("--ranking", is_flag=True, help="Read all rows, and say anew which lead in rankings.")
 @with_settings("data", "store", "ladder", "journal_mib", "config")
-def repair_command(settings: Settings, key: str | None, all_links: bool, group: str | None, drop: bool) -> Result:
+def repair_command(
+    settings: Settings, key: str | None, all_links: bool, group: str | None, drop: bool, ranking: bool
+) -> Result:
     """Show the damaged rows that flushes met, and the hits that are set aside for each.
 
     Ends with 1 if there are any. As soon as such a row can be read again, or its link is deleted, the next flush adds
     what is set aside, once. With --drop the row of KEY begins anew with what is set aside: what it held before is given
     up, in the curves and totals of that link alone. It is for a folder that no server holds. `verify` finds damaged
-    rows that no flush has met.
+    rows that no flush has met. With --ranking it mends what `verify` says of rankings; a server may run meanwhile.
 
     \b
     Examples:
@@ -60,6 +66,10 @@ def repair_command(settings: Settings, key: str | None, all_links: bool, group: 
       clickcurve repair launch --drop --data /var/lib/clickcurve
     """
     named = stored_keys(key, all_links, group)
+    if ranking:
+        if named or drop:
+            raise click.UsageError("--ranking takes nothing else")
+        return Result([_rank_anew(settings)], [])
     if len(named) != drop:
         raise click.UsageError("repair takes nothing, or --drop and one of KEY, --all-links and --group")
     stored = named[0] if named else None
@@ -74,6 +84,15 @@ def repair_command(settings: Settings, key: str | None, all_links: bool, group: 
     if not found:
         return Result(["no row keeps anything waiting"], [])
     return Result((row.line() for row in found), [asdict(row) for row in found], FAILED)
+
+
+def _rank_anew(settings: Settings) -> str:
+    require_database(settings.store)
+    with closing(open_store(settings.store, settings.ladder)) as store:
+        store.rank_anew()
+        while store.rank_some(lambda data: weight_in(data, store.ladder())):
+            pass
+    return "all rows were read for rankings"
 
 
 def _damaged(store: Store) -> Iterator[DamagedRow]:

@@ -23,7 +23,7 @@ def test_what_a_lost_owner_wrote_of_an_unfinished_flush_counts_again_where_its_i
         step = SourceStep("log", (await lost.owner.source("log")).position, 10, "tail")
         chunk = Batch(people=counts(minute_of(NOW), {"a": 2}), source=step)
         await lost.owner.accept(chunk)
-        store.fail_at[store.calls + 5] = ("before", StoreUnavailable)  # the link's row is saved, the offset is not
+        store.fail_at[store.calls + 6] = ("before", StoreUnavailable)  # the link's row is saved, the offset is not
         with pytest.raises(StoreUnavailable):
             await lost.owner.flush()
         die(lost)

@@ -1,9 +1,10 @@
-"""The weights in a database file: of one that was made without them, in `verify`, and in a backup."""
+"""Leaders in a database file: of one that was made without them, in `verify`, repaired, and in a backup."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
+import zlib
 from contextlib import closing
 from pathlib import Path
 
@@ -16,9 +17,8 @@ from query.lists.lists import Lists
 from query.parameters import Parameters
 from server.process.jobs import rank_rows
 from storage.contract import Ranking
-from storage.sqlite import ranked
+from storage.sqlite import leaders, ranked
 from storage.sqlite.backup import backup
-from storage.sqlite.file import WEIGHT
 from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
 from tests.storage.flushes import NOON, Flusher, hits
@@ -38,8 +38,8 @@ def filled(path: Path) -> None:
 def make_former(path: Path) -> None:
     """Takes out of a database what the former schema did not have."""
     with closing(sqlite3.connect(path)) as db:
-        for name in WEIGHT:
-            db.execute(f"ALTER TABLE rows DROP COLUMN {name}")
+        db.execute("DROP TABLE leaders")
+        db.execute("DROP TABLE bars")
         db.execute("UPDATE meta SET value = '1' WHERE name = 'schema'")
         db.commit()
 
@@ -93,17 +93,71 @@ def test_a_database_of_the_former_schema_is_read_as_it_is_and_ranked_after_a_sta
         each.close()
 
 
-def test_a_weight_that_is_not_what_the_row_says_is_reported(path: Path) -> None:
+def rank_all(store: SqliteStore) -> None:
+    store.rank_anew()
+    assert not is_ranked(store)
+    while store.rank_some(lambda data: weight_in(data, CLICKS)):
+        pass
+
+
+def test_a_leader_that_is_not_what_its_row_says_is_reported_and_healed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranked, "ROWS_PER_STEP", 7)
     filled(path)
     with closing(sqlite3.connect(path)) as db:
-        db.execute("UPDATE rows SET people_7d = 1 WHERE key = 'k5' AND owner = 2")
-        db.execute("UPDATE rows SET last_hit = NULL WHERE key = 'k6' AND owner = 1")
+        db.execute("UPDATE leaders SET people_8d = 1 WHERE key = 'k5' AND owner = 2")
+        db.execute("DELETE FROM leaders WHERE key = 'k6' AND owner = 1")
         db.commit()
     store = SqliteStore(path, CLICKS)
     report = verify(store, CLICKS)
     assert report.broken_rows == 2
-    assert report.broken[0].startswith("link 'k5', owner 2: it is ranked by (1767268800, 6, 1, 6,")
-    assert report.broken[1].startswith("link 'k6', owner 1: it is ranked by None, but its buckets say (1767268800, 7,")
+    assert report.broken[0].startswith("link 'k5', owner 2: it is ranked by (1767268800, 6, 6, 1, 6,")
+    assert report.broken[1].startswith("link 'k6', owner 1: it is not ranked, but its buckets say (1767268800, 7, 7,")
+    assert all(sentence.endswith("; see `clickcurve repair --ranking`") for sentence in report.broken)
+    rank_all(store)
+    assert verify(store, CLICKS).broken == []
+    assert best(store) == BEST
+    store.close()
+
+
+@pytest.mark.parametrize("damaged", [b"?", zlib.compress(b'{"1": [[1, "a"]]}'), zlib.compress(b"[1]")])
+def test_bars_that_cannot_be_read_are_reported_walked_around_and_made_anew(
+    path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bytes
+) -> None:
+    monkeypatch.setattr(leaders, "KEPT", 2)
+    monkeypatch.setattr(leaders, "ROOM", 1)
+    filled(path)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE bars SET bars = ? WHERE owner = 1", (damaged,))
+        db.commit()
+    store = SqliteStore(path, CLICKS)
+    assert best(store) == BEST
+    (sentence,) = verify(store, CLICKS).broken
+    assert "the bars of owner 1 cannot be read" in sentence
+    rank_all(store)
+    assert verify(store, CLICKS).broken == []
+    assert best(store) == BEST
+    store.close()
+
+
+def test_a_flush_over_bars_that_cannot_be_read_has_all_rows_looked_at_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaders, "KEPT", 2)
+    monkeypatch.setattr(leaders, "ROOM", 1)
+    store = SqliteStore(path, CLICKS)
+    flusher = Flusher(store)
+    flusher.flush({key: hits((0, n + 1)) for n, key in enumerate(KEYS)})
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE bars SET bars = x'00'")
+        db.commit()
+    flusher.flush({key: hits((0, 1)) for key in KEYS[:9]})
+    assert not is_ranked(store)
+    while store.rank_some(lambda data: weight_in(data, CLICKS)):
+        pass
+    assert verify(store, CLICKS).broken == []
+    assert best(store) == [("k19", 20), ("k18", 19), ("k17", 18)]
     store.close()
 
 
