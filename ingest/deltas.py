@@ -43,7 +43,7 @@ class DeltasByKey:
 
         All keys of a range come before those of the next.
         """
-        links = (self.people, self.bots, self.buffer.openings, tuple(self.buffer.erased))
+        links = (self.people, self.bots, self.buffer.openings)
         others = (self.others, self.other_bots, more)
         edges = _parting_keys((*links, *others))
         ranges: list[set[str]] = [set() for _ in range(len(edges) + 1)]
@@ -74,9 +74,9 @@ class DeltasByKey:
             some = key == ALL_LINKS or key in self.others or key in self.other_bots
             return self.buffer.delta_of_row(key) if some else NOTHING
         people, bots = self.people.pop(link, None), self.bots.pop(link, None)
-        if people is None and bots is None and link not in self.buffer.openings and link not in self.buffer.erased:
+        if people is None and bots is None and link not in self.buffer.openings:
             return NOTHING
-        return self.buffer.without_erased(link, people or NOTHING.people, bots or NOTHING.bots)
+        return Delta(people or NOTHING.people, bots or NOTHING.bots, self.buffer.openings.get(link, 0))
 
     def words_delta(self, key: str) -> BreakdownDelta:
         """Returns what the buffer adds to the breakdown of this stored key; NO_DELTA if that is nothing."""
@@ -86,7 +86,7 @@ class DeltasByKey:
         link, words = link_of(counts), self.buffer.words
         if link is None:
             return words.delta(words.of_group(counts))
-        return words.delta(self.buffer.said_without_erased(link, words.of(link)))
+        return words.delta(words.of(link))
 
 
 def _by_key(counts: MinuteCounts, pause: Callable[[], None]) -> dict[str, dict[int, int]]:

@@ -201,13 +201,16 @@ class Flush:
             link = link_of(counts_key(key))
             if link is not None and row.erased_at >= since_us:
                 links[link] = max(row.erased_at, links.get(link, 0))
+        # What was buffered when this owner erased a link counts as erased where the store has that erasure, and only
+        # there: while the store is asked, nobody knows whether it will.
         known = {
-            link
+            link: erased
             for link, at_us in links.items()
-            if link in self.taken.erased and self.taken.erased[link].at_us == at_us
+            if (erased := self.taken.erased.get(link)) is not None and erased.at_us == at_us
         }
-        again = self.again(links) if len(known) < len(links) else self.taken
-        return {link_key(link): self.taken if link in known else again for link in links}
+        taken = replace(self.taken, erased=known)
+        again = self.again(links) if len(known) < len(links) else taken
+        return {link_key(link): taken if link in known else again for link in links}
 
 
 def _is_behind(breakdown: bytes, erased_at: int) -> bool:

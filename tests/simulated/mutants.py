@@ -236,7 +236,7 @@ MUTANTS = [
         flushed_rows, "apply", apply_without_mark), KILLS),
     Mutant("the mark in a cell of its own", lambda: both(
         replaced(Cluster, "_write", TwoCells.write), replaced(Cluster, "found", TwoCells.found)),
-        LOSSES, seeds=60, first=45),
+        LOSSES, seeds=60, first=140),
     Mutant("no row written again after a failure or a restart", lambda: replaced(
         owner, "Flush", flush_without_rewrite), LOSSES, first=15),
     Mutant("a closed part not written again after a failure", lambda: replaced(
