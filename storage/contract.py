@@ -267,10 +267,11 @@ class Store(Protocol):
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         """Replaces these rows, whole, and raises the positions of these sources.
 
-        Durable when it returns; all or nothing per row. A source that another owner keeps, or whose position is higher
-        already, stays as it is. A flush may be saved in many calls. The last one of every flush holds the ALL_LINKS row
-        and the sources: so an owner whose ALL_LINKS row has the mark `begun` is between two flushes. `verify` and
-        `backup` look for that.
+        Durable when it returns; all or nothing per row. Raises StoreUnavailable: nobody knows which rows are saved, and
+        a cluster may save one later; the same rows are saved again, or those of a later claim win. A source that
+        another owner keeps, or whose position is higher already, stays as it is. A flush may be saved in many calls.
+        The last one of every flush holds the ALL_LINKS row and the sources: so an owner whose ALL_LINKS row has the
+        mark `begun` is between two flushes. `verify` and `backup` look for that.
         """
 
     # --- erasing, ids, sources -----------------------------------------------------------------------------------

@@ -86,10 +86,10 @@ def test_nothing_is_lost_or_counted_twice_in_a_month(left: Left) -> None:
 
 def test_the_cost_of_a_pass_follows_the_links_that_had_traffic(of_its_own: Keyspace, tmp_path: Path) -> None:
     few, many = asyncio.run(_passes(Counted(of_its_own.session), tmp_path, 50, 100))
-    # In each flush the row of all links is read and written next to those that are due; what is set aside is only read.
+    # In each flush the row of all links is read and written next to those that are due.
     assert 50 < few["LOAD_OWN"] <= 55
     assert 100 < many["LOAD_OWN"] <= 105
-    assert 50 < few["SAVE"] < few["LOAD_OWN"]
+    assert 50 < few["SAVE"] <= few["LOAD_OWN"]
     assert sum(few.values()) < QUIET_LINKS / 20
 
 
