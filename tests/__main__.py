@@ -8,6 +8,7 @@ would starve the campaign of faults: of 40 s it read 160 times where 200 are nee
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,8 @@ END_WITHIN_S = 30.0
 
 
 def main(arguments: list[str]) -> int:
+    # A shell that starts this in the background has it ignored, and so would every program have a Ctrl-C of a test.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if arguments:
         return subprocess.call([*PYTEST, *arguments])
     rest = [*PYTEST, "tests", *(f"--ignore={folder}" for folder in FIRST)]
