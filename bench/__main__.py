@@ -12,6 +12,7 @@ from pathlib import Path
 from time import time
 
 from bench import breakdowns, ingest, page, reads, rows, servers, workers
+from bench.asked import add_parts
 from bench.cassandra import parts as cassandra
 from bench.limiter import parts as limiter
 from bench.table import Line, render
@@ -25,7 +26,7 @@ WRITERS = ("clickcurve/buckets", "ingest", "storage", "bench/workload.py")
 
 def main() -> None:
     asked = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    asked.add_argument("parts", nargs="*", choices=PARTS, help="what to measure; everything if none is named")
+    add_parts(asked, PARTS)
     asked.add_argument("--only", choices=PARTS, action="append", default=[], help="the same, as a flag")
     asked.add_argument("--rounds", type=int, default=5, help="rounds of each measurement; the table has medians")
     asked.add_argument("--seconds", type=int, default=2, help="seconds of each round")

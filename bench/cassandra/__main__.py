@@ -9,13 +9,14 @@ import argparse
 import tempfile
 from pathlib import Path
 
+from bench.asked import add_parts
 from bench.cassandra.parts import PARTS, measure
 from bench.table import render
 
 
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("parts", nargs="*", choices=PARTS, help="what to measure; everything if none is named")
+    add_parts(asked, PARTS)
     asked.add_argument("--rounds", type=int, default=3, help="rounds of each measurement, 3 at most")
     asked.add_argument("--seconds", type=int, default=2, help="seconds of each round of reads")
     arguments = asked.parse_args()

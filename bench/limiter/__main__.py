@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 
+from bench.asked import add_parts
 from bench.limiter.parts import PARTS, measure
 from bench.table import render
 
 
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("parts", nargs="*", choices=PARTS, help="what to measure; everything if none is named")
+    add_parts(asked, PARTS)
     asked.add_argument("--rounds", type=int, default=9, help="rounds of each measurement; the table has medians")
     asked.add_argument("--seconds", type=float, default=0.1, help="seconds of each turn in a round")
     arguments = asked.parse_args()

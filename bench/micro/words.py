@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from bench.asked import add_parts
 from bench.micro.flushed import begun_flush
 from bench.said import Visitors
 from clickcurve.buckets.ladder import DAY_S
@@ -178,7 +179,7 @@ PARTS = {"reading": reading_parts, "flushing": flushing_parts, "memory": memory_
 
 if __name__ == "__main__":
     asked = argparse.ArgumentParser(prog="python -m bench.micro.words", description=__doc__)
-    asked.add_argument("parts", nargs="*", choices=PARTS, help="what to measure; everything if none is named")
+    add_parts(asked, PARTS)
     asked.add_argument("--log", type=Path, help="an access log, whose referrers and agents the hits have")
     arguments = asked.parse_args()
     gc.set_threshold(20_000, 20, 100)  # as the server has it
