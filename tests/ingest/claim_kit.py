@@ -7,6 +7,7 @@ from pathlib import Path
 
 from clickcurve.keys import link_key
 from ingest.batch import Batch
+from ingest.stamps import Stamps
 from storage.contract import RETIRED, Store
 from testing.owner_process import OwnerProcess, TrackedDisk
 from tests.ingest.owner_kit import counts, minute_of, read
@@ -14,8 +15,10 @@ from tests.ingest.owner_kit import counts, minute_of, read
 NOW = 1_772_000_000.0
 
 
-def start(folder: Path, store: Store) -> OwnerProcess:
-    return OwnerProcess(folder, store, lambda: NOW, alone=False, disk=TrackedDisk())
+def start(folder: Path, store: Store, stamps: Stamps | None = None) -> OwnerProcess:
+    """Starts it. stamps: those of another journal that the same worker holds."""
+    shared = None if stamps is None else lambda: stamps
+    return OwnerProcess(folder, store, lambda: NOW, alone=False, disk=TrackedDisk(), stamps=shared)
 
 
 def die(node: OwnerProcess) -> None:

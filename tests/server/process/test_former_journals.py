@@ -11,6 +11,7 @@ from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, fold_day
 from clickcurve.keys import link_key
 from ingest.owner import Owner
+from ingest.stamps import Stamps
 from query.reader import Reader
 from server.process.former_journals import FormerJournals
 from server.process.unstored import Unstored
@@ -42,9 +43,11 @@ def never_set_aside(number: int) -> Path:
     raise AssertionError(f"journal {number} was set aside")
 
 
-def former_of(nodes: dict[int, OwnerProcess], folder: Path, store: Readable) -> FormerJournals:
+def former_of(
+    nodes: dict[int, OwnerProcess], folder: Path, store: Readable, stamps: Stamps | None = None
+) -> FormerJournals:
     def open_owner(number: int) -> Owner:
-        nodes[number] = start(folder / f"journal-{number}", store)
+        nodes[number] = start(folder / f"journal-{number}", store, stamps)
         return nodes[number].owner
 
     return FormerJournals(lambda: [2], open_owner, never_set_aside, lambda: DAY)
@@ -97,8 +100,9 @@ def test_a_link_that_is_erased_here_goes_from_former_journals_too(tmp_path: Path
     async def played() -> list[int]:
         store = Readable()
         await killed_with_hits(tmp_path, store)
-        own = start(tmp_path / "journal-1", store)
-        former = former_of({}, tmp_path, store)
+        stamps = Stamps(lambda: NOW, [0])
+        own = start(tmp_path / "journal-1", store, stamps)
+        former = former_of({}, tmp_path, store, stamps)
         former.take_up()
         unstored = Unstored(own.owner, former)
         reader = Reader(store.rows, unstored.pending, own.owner.revisit, lambda: CLICKS)
