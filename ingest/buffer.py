@@ -194,10 +194,7 @@ class Buffer:
 
     def delta(self, key: str) -> Delta:
         """Returns what this buffer adds to one link's row."""
-        return self.without_erased(key, self.people.of(key), self.bots.of(key))
-
-    def without_erased(self, key: str, people: Mapping[int, int], bots: Mapping[int, int]) -> Delta:
-        opening = self.openings.get(key, 0)
+        people, bots, opening = self.people.of(key), self.bots.of(key), self.openings.get(key, 0)
         erased = self.erased.get(key)
         if erased is None:
             return Delta(people, bots, opening)
@@ -218,11 +215,8 @@ class Buffer:
         link = link_of(counts)
         if link is None:
             return self.words.delta(self.words.of_group(counts))
-        return self.words.delta(self.said_without_erased(link, self.words.of(link)))
-
-    def said_without_erased(self, link: str, said: Said) -> Said:
-        erased = self.erased.get(link)
-        return said if erased is None else said.plus(erased.said, -1)
+        said, erased = self.words.of(link), self.erased.get(link)
+        return self.words.delta(said if erased is None else said.plus(erased.said, -1))
 
     def links(self) -> Iterator[dict[str, int]]:
         """Yields the links that were counted here, erased ones included, and their hits, as `SlotCounts.by_key`."""

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 
-from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
 from clickcurve.buckets.row import Delta
-from clickcurve.keys import ALL_LINKS, counts_key, link_key, link_of
+from clickcurve.keys import ALL_LINKS, link_key, link_of
 from ingest.buffer import Buffer
 from ingest.flushed_rows import NOTHING
 from ingest.slot_counts import ENTRIES_PER_PAUSE, MinuteCounts
@@ -24,7 +23,10 @@ SAMPLES_PER_RANGE = 8
 
 @dataclass(frozen=True, slots=True)
 class DeltasByKey:
-    """A taken buffer turned around: link -> minute -> count; of other rows by stored key. Words are kept by key."""
+    """A taken buffer turned around: link -> minute -> count; of other rows by stored key. Words are kept by key.
+
+    What was erased is in it: the flush asks the store whether it is.
+    """
 
     buffer: Buffer
     people: dict[str, dict[int, int]]
@@ -36,7 +38,7 @@ class DeltasByKey:
     def of(cls, buffer: Buffer, pause: Callable[[], None]) -> DeltasByKey:
         rows = (buffer.people, buffer.bots, buffer.others, buffer.other_bots)
         people, bots, others, other_bots = (_by_key(each, pause) for each in rows)
-        return cls(buffer, people, bots, others, other_bots)
+        return cls(replace(buffer, erased={}), people, bots, others, other_bots)
 
     def ranges(self, more: Collection[str], pause: Callable[[], None]) -> list[set[str]]:
         """Returns the stored keys of all rows of counts but that of all links, and `more`, parted into small ranges.
@@ -77,16 +79,6 @@ class DeltasByKey:
         if people is None and bots is None and link not in self.buffer.openings:
             return NOTHING
         return Delta(people or NOTHING.people, bots or NOTHING.bots, self.buffer.openings.get(link, 0))
-
-    def words_delta(self, key: str) -> BreakdownDelta:
-        """Returns what the buffer adds to the breakdown of this stored key; NO_DELTA if that is nothing."""
-        counts = counts_key(key)
-        if counts == ALL_LINKS:
-            return self.buffer.words.delta_of_all()
-        link, words = link_of(counts), self.buffer.words
-        if link is None:
-            return words.delta(words.of_group(counts))
-        return words.delta(words.of(link))
 
 
 def _by_key(counts: MinuteCounts, pause: Callable[[], None]) -> dict[str, dict[int, int]]:

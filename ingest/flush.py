@@ -121,7 +121,7 @@ class Flush:
             self.pause()
             row, stored, buffer = None, own.get(key), erased.get(counts_key(key)) if erased else None
             if is_breakdown(key):
-                words = deltas.words_delta(key) if buffer is None else buffer.delta_of_breakdown(key)
+                words = (buffer or deltas.buffer).delta_of_breakdown(key)
                 row = self._row(self.breakdowns, key, stored, words, void=buffer is not None)
             else:
                 delta = deltas.take(key) if buffer is None else buffer.delta_of_row(key)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from storage.cassandra.session import connect
+from storage.cassandra.session import Session, connect
 from storage.cassandra.statements import STATEMENTS
 from storage.cassandra.store import CassandraStore
 from storage.cassandra.uri import parse
@@ -19,11 +20,29 @@ from tests.server.conftest import events
 from tests.storage.stores import in_flush, saved
 
 
+def uri_of(ring: Ring, keyspace: str) -> str:
+    return f"cassandra://{','.join(ring.addresses)}:{ring.port}/{keyspace}"
+
+
+@contextmanager
+def store_on(ring: Ring, keyspace: str, timeout_s: int) -> Iterator[tuple[CassandraStore, Session]]:
+    """A store in a new keyspace of the ring, and its connection."""
+    uri = uri_of(ring, keyspace)
+    make_tables(uri)
+    session = connect(parse(f"{uri}?timeout_s={timeout_s}"))
+    session.use(STATEMENTS.values())
+    store = CassandraStore(session)
+    try:
+        yield store, session
+    finally:
+        store.close()
+
+
 @pytest.mark.parametrize("goes", [Node.kill, Node.suspend], ids=["dead", "still"])
 def test_a_server_starts_again_and_flushes_what_its_journal_holds(
     breakable_nodes: Ring, keyspace: str, serve: Serve, goes: Callable[[Node], None]
 ) -> None:
-    store = f"cassandra://{','.join(breakable_nodes.addresses)}:{breakable_nodes.port}/{keyspace}"
+    store = uri_of(breakable_nodes, keyspace)
     make_tables(store)
     server = serve("--store", store, "--flush-s", "3600")
     with Clickcurve(server.url) as client:
@@ -41,26 +60,14 @@ def test_a_server_starts_again_and_flushes_what_its_journal_holds(
 @pytest.mark.parametrize("still", range(3))
 def test_conditional_updates_go_on_by_way_of_other_nodes(breakable_nodes: Ring, keyspace: str, still: int) -> None:
     """Whichever node it is: one of them is the first replica of the record, and would be asked again and again."""
-    uri = f"cassandra://{','.join(breakable_nodes.addresses)}:{breakable_nodes.port}/{keyspace}"
-    make_tables(uri)
-    session = connect(parse(f"{uri}?timeout_s=1"))
-    session.use(STATEMENTS.values())
-    store = CassandraStore(session)
-    try:
+    with store_on(breakable_nodes, keyspace, 1) as (store, _):
         breakable_nodes.nodes[still].suspend()
         in_flush(store)
-    finally:
-        store.close()
 
 
 def test_a_node_that_stands_still_is_asked_no_more(breakable_nodes: Ring, keyspace: str) -> None:
     """Whatever is read and written: each request that waits for it takes a hedge's time, and a flush has many."""
-    uri = f"cassandra://{','.join(breakable_nodes.addresses)}:{breakable_nodes.port}/{keyspace}"
-    make_tables(uri)
-    session = connect(parse(f"{uri}?timeout_s=8"))
-    session.use(STATEMENTS.values())
-    store = CassandraStore(session)
-    try:
+    with store_on(breakable_nodes, keyspace, 8) as (store, session):
         held = in_flush(store)
         breakable_nodes.nodes[1].suspend()
         keys = [f"link-{number}" for number in range(200)]
@@ -73,5 +80,3 @@ def test_a_node_that_stands_still_is_asked_no_more(breakable_nodes: Ring, keyspa
             if host.address == breakable_nodes.addresses[1]
         ]
         assert sum(waiting) < 12, "of some 90 requests, a third of which it would have got"
-    finally:
-        store.close()
