@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeGuard
+from typing import NamedTuple, Protocol, TypeAlias, TypeGuard
 
 from clickcurve.buckets.errors import OwnerFenced
 from clickcurve.buckets.ladder import Ladder
@@ -138,6 +138,9 @@ class SavedRow(NamedTuple):
     def whole(self) -> bytes:
         """All bytes of the row, as a reader gets them."""
         return self.data + self.closed
+
+
+Save: TypeAlias = Callable[[Mapping[str, SavedRow]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +275,14 @@ class Store(Protocol):
         another owner keeps, or whose position is higher already, stays as it is. A flush may be saved in many calls.
         The last one of every flush holds the ALL_LINKS row and the sources: so an owner whose ALL_LINKS row has the
         mark `begun` is between two flushes. `verify` and `backup` look for that.
+        """
+
+    def saving(self, held: Held, flush: int) -> AbstractContextManager[Save]:
+        """Gives what saves rows of a flush piece by piece, as `save_own` does, while the caller makes the next piece.
+
+        A piece may still be under way when `Save` returns: the next call, or the end, waits for it and raises what it
+        failed with. Without an error at the end all pieces are durable; however the block ends, none is under way
+        after it. So the last save of a flush comes after the block. In the block no row is loaded that was given.
         """
 
     # --- erasing, ids, sources -----------------------------------------------------------------------------------

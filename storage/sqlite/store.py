@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import astuple, replace
 from functools import partial
 from itertools import groupby
@@ -22,6 +22,7 @@ from storage.contract import (
     Held,
     OwnerRecord,
     OwnRow,
+    Save,
     SavedRow,
     Source,
     StoredLink,
@@ -168,6 +169,9 @@ class SqliteStore(SqliteRankings):
                 " tail = excluded.tail WHERE owner = excluded.owner AND position <= excluded.position",
                 [(name, held.owner, held.epoch, source.position, source.tail) for name, source in sources.items()],
             )
+
+    def saving(self, held: Held, flush: int) -> AbstractContextManager[Save]:
+        return nullcontext(lambda rows: self.save_own(held, flush, rows, {}))
 
     # --- erasing, ids, sources ------------------------------------------------------------------------------------
     def erase(self, key: str, at_us: int) -> None:
