@@ -26,9 +26,7 @@ from ingest.deltas import DeltasByKey
 from ingest.flushed_rows import D, FlushedBreakdowns, FlushedCounts, FlushedRows, R
 from storage.contract import Held, OwnRow, SavedRow, Source, Store
 
-# One transaction each, whose sync keeps those of single hits waiting: with 500 their p99 in a flush was 1.2 ms, so 1.0.
-ROWS_PER_SAVE = 2_000
-LINKS_PER_LOAD = 500  # one statement, some 2 ms in which a request that wakes the loop may not get Python's lock
+ROWS_PER_SAVE = 2_000  # one transaction each: other processes of the machine wait for it
 SLICE_S = 0.0002  # of work between two pauses: single POSTs wait for it
 LONGEST_PAUSE_S = 0.005
 
@@ -87,13 +85,14 @@ class Flush:
         divided = {counts_key(key) for key in asked if is_breakdown(key)}
         of_all = [breakdown_of(ALL_LINKS)] if deltas.any_words() or ALL_LINKS in divided else []
         keys = chain.from_iterable(map(sorted, deltas.ranges({*map(counts_key, asked)}, self.pause)))
+        counts = replace(self.counts, bars=self.store.bars(self.held.owner))
         written = 0
         with self.store.saving(self.held, self.number) as save:
-            for rows in self._pieces(keys, divided, deltas):
+            for rows in self._pieces(keys, divided, deltas, counts):
                 save(rows)
                 written += len(rows)
         # The row of all links goes last, in every flush: its mark says that all other rows have this flush too.
-        saved = self._apply(self._load([ALL_LINKS], of_all), deltas)
+        saved = self._apply(self._load([ALL_LINKS], of_all), deltas, counts)
         if self.set_aside != (kept or {}) or (self.rewrite and kept is not None):
             aside = SavedRow(encode_set_aside(self.set_aside), None)
             self.store.save_own(self.held, self.number, {SET_ASIDE: aside}, {})
@@ -101,7 +100,9 @@ class Flush:
         self.store.save_own(self.held, self.number, saved, sources)
         return written + len(saved)
 
-    def _pieces(self, keys: Iterator[str], divided: set[str], deltas: DeltasByKey) -> Iterator[dict[str, SavedRow]]:
+    def _pieces(
+        self, keys: Iterator[str], divided: set[str], deltas: DeltasByKey, counts: FlushedCounts
+    ) -> Iterator[dict[str, SavedRow]]:
         """Yields the rows of these links with the flush in them, as many as are saved together.
 
         Those of the next piece are read before: behind the writes of this one a cluster would answer last, and then
@@ -111,20 +112,21 @@ class Flush:
         while loaded:
             saved: dict[str, SavedRow] = {}
             for some in loaded:
-                saved |= self._apply(some, deltas)
+                saved |= self._apply(some, deltas, counts)
             loaded = self._load_some(keys, divided, deltas)
             if saved:
                 yield saved
+                self.pause()
 
     def _load_some(self, keys: Iterator[str], divided: set[str], deltas: DeltasByKey) -> list[Loaded]:
         """Reads the rows of a piece, or the last ones; returns nothing if no keys are left."""
         loaded: list[Loaded] = []
-        rows = 0
-        while rows <= ROWS_PER_SAVE - LINKS_PER_LOAD and (some := list(islice(keys, LINKS_PER_LOAD))):
-            self.pause()
+        rows, at_once = 0, self.store.links_per_load
+        while rows <= ROWS_PER_SAVE - at_once and (some := list(islice(keys, at_once))):
             of_some = [breakdown_of(key) for key in some if key in divided or deltas.is_divided(key)]
             loaded.append(self._load(some, of_some))
             rows += len(some) + len(of_some)
+            self.pause()
         return loaded
 
     def _load(self, keys: list[str], divided: list[str]) -> Loaded:
@@ -141,11 +143,9 @@ class Flush:
             self.unreadable(SET_ASIDE, error)
             return None
 
-    def _apply(self, loaded: Loaded, deltas: DeltasByKey) -> dict[str, SavedRow]:
+    def _apply(self, loaded: Loaded, deltas: DeltasByKey, counts: FlushedCounts) -> dict[str, SavedRow]:
         """Returns these rows of counts and breakdowns with the flush in them, as far as that changes them."""
         keys, divided, own = loaded
-        links = any(link_of(key) is not None for key in keys)
-        counts = replace(self.counts, bars=self.store.bars(self.held.owner)) if links else self.counts
         divided = divided + self._emptied(keys, divided, own)
         own.update(self._as_counts_know(divided, own))
         erased = self._buffers_of_erased(own)

@@ -9,6 +9,8 @@ from query.lists.top import Top
 from query.summary import Summary
 from query.total import Total
 
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 
 def total_json(key: str | None, total: Total) -> bytes:
     """Returns a total as JSON: `total` is null unless the bounds meet, from and to are null for a whole life."""
@@ -65,4 +67,4 @@ def _json_string(key: str | None) -> str:
 
 
 def compact(answer: dict[str, object]) -> bytes:
-    return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()
+    return _COMPACT.encode(answer).encode()

@@ -14,7 +14,13 @@ from collections.abc import Iterator
 
 from bench.micro.breakdown import DAY, HOSTS, NOW, values
 from clickcurve.buckets.breakdowns.answers import divided
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, Breakdown, BreakdownDelta, fold_breakdown
+from clickcurve.buckets.breakdowns.breakdown import (
+    BREAKDOWN,
+    Breakdown,
+    BreakdownDelta,
+    fold_breakdown,
+    greatest_values,
+)
 from clickcurve.buckets.breakdowns.parts import Parts, apply_parts, decode_parts
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, fold_day
 
@@ -47,7 +53,7 @@ def answer_line(row: Breakdown, counted: Counter[tuple[int, str]], start: int) -
         bounds = found.bounds(value)
         assert bounds.at_least <= truth[value] <= bounds.at_most, value
     best = sorted((value for value in truth if value), key=lambda value: (-truth[value], value))[:TOP]
-    shown = [value for value, _ in found.greatest() if value][:TOP]
+    shown = [value for value in greatest_values(found.values, TOP + 1) if value][:TOP]
     worst = max(1 - found.values.get(value, 0) / truth[value] for value in best)
     shares = f"{found.other / truth.total():6.1%} {found.slack / truth.total():6.2%}"
     return f"{truth.total():7,} {len(truth):8,} | {shares} | {len(set(best) & set(shown)):12} {worst:16.1%}"

@@ -114,3 +114,16 @@ def sized_column(data: bytes, at: int, n: int) -> tuple[Sequence[int], int]:
     if end > len(data):
         raise ValueError(f"a column of {n * width} bytes, {len(data) - at} are there")
     return column(data, at, n, width), end
+
+
+def after_sized_column(data: bytes, at: int, n: int) -> int:
+    """Returns where n values after their width end, without reading them."""
+    if not n:
+        return at
+    width = data[at]
+    if width not in COLUMN_WIDTHS:
+        raise ValueError(f"a column of {width} bytes a number")
+    end = at + 1 + n * width
+    if end > len(data):
+        raise ValueError(f"a column of {n * width} bytes, {len(data) - at - 1} are there")
+    return end

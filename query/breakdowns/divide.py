@@ -20,7 +20,7 @@ from clickcurve.buckets.breakdowns.answers import (
     visitor_days,
     visitors_between,
 )
-from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, CappedLadder
+from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, CappedLadder, greatest_values
 from clickcurve.buckets.breakdowns.check import BOT
 from clickcurve.buckets.breakdowns.visitors import VisitorDays
 from clickcurve.buckets.ladder import END_OF_TIME, MINUTE_S
@@ -66,10 +66,10 @@ class _Divided(NamedTuple):
 
     def with_values(self, shown: Sequence[str]) -> ValueList:
         """Returns the answer with these values; all others are hidden."""
-        hidden = self.counts.keys() - set(shown)
+        hidden = len(self.counts) - len([value for value in shown if value in self.counts])
         values = [(value, self.bounds(value)) for value in shown]
         count = sum(self.counts.values()) - sum([bounds.at_least for _, bounds in values])
-        return replace(self.answer, values=values, hidden=len(hidden), hidden_count=count)
+        return replace(self.answer, values=values, hidden=hidden, hidden_count=count)
 
 
 def list_values(
@@ -77,8 +77,7 @@ def list_values(
 ) -> ValueList:
     """Returns the `limit` greatest values of a range, None for the whole life, and `""` if it counts."""
     parts = _divided(found, dimension, span, since, capped)
-    ranked = [value for _, value in sorted([(-count, value) for value, count in parts.counts.items()])]
-    shown = ranked[:limit]
+    shown = greatest_values(parts.counts, limit)
     if NOT_GIVEN in parts.counts and NOT_GIVEN not in shown:
         shown.append(NOT_GIVEN)
     return parts.with_values(shown)

@@ -173,7 +173,7 @@ def _words(link: StoredLink, key: str) -> _Words:
     for each in link.rows:
         try:
             parts = separate_parts(each.data)
-            owners.append(_OwnersWords(each.owner, parts, head_of(parts.open)))
+            owners.append(_OwnersWords(each.owner, parts, parts.head or head_of(parts.open)))
         except RowCorrupt as error:
             raise _naming_breakdown(error, key, each.owner) from error
     return _Words(key, link.erased_at, owners, {each.owner: each.head.mark for each in owners})

@@ -1,37 +1,51 @@
-"""Totals and curves, answered in front of the web framework, which would cost more than the answer.
+"""Totals, curves and values, answered in front of the web framework, which would cost as much or more.
 
 All methods of their paths are answered here; all other paths go to the next application, unread. What the OpenAPI page
-says of them is `query.http.openapi.HOT_PATHS`.
+says of them: HOT_PATHS of `query.http.openapi`, HOT_PATHS_OF_VALUES of `query.http.openapi_breakdowns`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from urllib.parse import unquote
 
 from clickcurve.asgi import SAFE, Application, Receive, Scope, Send
 from clickcurve.buckets.errors import MethodNotAllowed, ParameterInvalid
-from clickcurve.keys import key_in_path
+from clickcurve.keys import key_in_path, link_key
+from query.breakdowns.queries import ALL, BreakdownQueries, Subject
 from query.queries import Queries
 
 LINKS = b"/v1/links/"
 _OF_CURVES = ((b"vary", b"accept"), *SAFE)
+_BY = b"by/"
+_VALUES_OF_ONE, _VALUES_OF_ALL = (re.compile(before + rb"by/[^/]+").fullmatch for before in (b"", b"/v1/"))
 
 
 class HotQueries:
-    """`GET /v1/links/{key}/total`, `/v1/links/{key}/curve`, `/v1/total` and `/v1/curve` as a plain ASGI callable.
+    """`GET /v1/links/{key}/total`, `/curve` and `/by/{dimension}`, and those of all links, as a plain ASGI callable.
 
-    refuse turns an error into an application that answers it; following answers all other paths.
+    breakdowns: None where hits are not divided; then paths of values are others, too. refuse turns an error into an
+    application that answers it; following answers all other paths.
     """
 
-    def __init__(self, queries: Queries, refuse: Callable[[Exception], Application], following: Application) -> None:
+    def __init__(
+        self,
+        queries: Queries,
+        breakdowns: BreakdownQueries | None,
+        refuse: Callable[[Exception], Application],
+        following: Application,
+    ) -> None:
         self._queries = queries
+        self._breakdowns = breakdowns
         self._refuse = refuse
         self._following = following
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers the request, or hands it on."""
         target = hot_target(scope)
-        if target is None:
+        breakdowns = self._breakdowns
+        if target is None or (breakdowns is None and target[1].startswith(_BY)):
             await self._following(scope, receive, send)
             return
         raw_key, what = target
@@ -43,9 +57,14 @@ class HotQueries:
             if what == b"curve":
                 media, body = await self._queries.curve(key, query, accepts_csv(scope["headers"]))
                 more = _OF_CURVES
-            else:
+            elif breakdowns is None or what == b"total":  # without breakdowns no other is left
                 media, body = await self._queries.total(key, query)
                 more = SAFE
+            else:
+                subject = ALL if key is None else Subject(link_key(key), key)
+                dimension = dimension_in_path(what[len(_BY) :])
+                media, body = await breakdowns.by(subject, dimension, query, accepts_csv(scope["headers"]))
+                more = _OF_CURVES
         except Exception as error:
             await self._refuse(error)(scope, receive, send)
             return
@@ -56,7 +75,7 @@ class HotQueries:
 
 
 def hot_target(scope: Scope) -> tuple[bytes | None, bytes] | None:
-    """Returns the raw key (None: all links) and `total` or `curve`, or None if the path names neither.
+    """Returns the raw key (None: all links) and `total`, `curve` or `by/` and a dimension; None: of another path.
 
     The path is read raw, because a key may hold an encoded slash, or be called `total`.
     """
@@ -65,8 +84,13 @@ def hot_target(scope: Scope) -> tuple[bytes | None, bytes] | None:
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     if raw.startswith(LINKS):
         key, _, what = raw[len(LINKS) :].partition(b"/")
-        return (key, what) if key and what in (b"total", b"curve") else None
-    return (None, raw[4:]) if raw in (b"/v1/total", b"/v1/curve") else None
+        return (key, what) if key and (what in (b"total", b"curve") or _VALUES_OF_ONE(what)) else None
+    return (None, raw[4:]) if raw in (b"/v1/total", b"/v1/curve") or _VALUES_OF_ALL(raw) else None
+
+
+def dimension_in_path(raw: bytes) -> str:
+    """Returns the dimension that a raw path segment names. What is not UTF-8 is none that is known."""
+    return unquote(raw.decode("latin-1"), errors="replace")
 
 
 def accepts_csv(headers: Iterable[tuple[bytes, bytes]]) -> bool:

@@ -1,6 +1,6 @@
 """What the OpenAPI page says of the read routes: parameters, shapes and examples.
 
-Routes of the framework get it as keywords; HOT_PATHS, which are answered in front of it, as finished paths.
+Routes of the framework get it as keywords; hot paths, which are answered in front of it, as finished paths.
 """
 
 from __future__ import annotations
@@ -316,7 +316,7 @@ DELETE: dict[str, Any] = {
 }
 
 
-def _hot(operation_id: str, found: dict[str, Any]) -> Schema:
+def hot_path(operation_id: str, found: dict[str, Any]) -> Schema:
     """Returns a route as the document has it, for a path that the framework does not know."""
     operation = {
         "tags": ["reading"],
@@ -328,21 +328,21 @@ def _hot(operation_id: str, found: dict[str, Any]) -> Schema:
     return {"get": operation}
 
 
-# What `query.http.hot_endpoint` answers. The ids are those that the framework would give.
+# What `query.http.hot_endpoint` answers everywhere. The ids are those that the framework would give.
 HOT_PATHS: dict[str, Schema] = {
-    "/v1/links/{key}/total": _hot(
+    "/v1/links/{key}/total": hot_path(
         "link_total_v1_links__key__total_get",
         route("A link's total, for a range or its life", [KEY, *IN_TOTAL], TOTAL_SHAPE, TOTAL_EXAMPLE),
     ),
-    "/v1/links/{key}/curve": _hot(
+    "/v1/links/{key}/curve": hot_path(
         "link_curve_v1_links__key__curve_get",
         route("A link's curve", [KEY, *IN_CURVE], CURVE_OR_ROWS, CURVE_EXAMPLE, CURVE_CSV),
     ),
-    "/v1/total": _hot(
+    "/v1/total": hot_path(
         "all_total_v1_total_get",
         route("The total of all links, erased ones included", IN_TOTAL, TOTAL_SHAPE, {**TOTAL_EXAMPLE, "key": None}),
     ),
-    "/v1/curve": _hot(
+    "/v1/curve": hot_path(
         "all_curve_v1_curve_get",
         route(
             "The curve of all links, erased ones included",

@@ -19,6 +19,7 @@ from query.http.openapi import (
     TO,
     TZ,
     Schema,
+    hot_path,
     or_null,
     parameter,
     route,
@@ -169,11 +170,7 @@ def _of_dimension(
     return with_refusals(route(summary, parameters, answer, example, csv), {404: _UNKNOWN})
 
 
-BY = _of_dimension("How a link's hits divide by a dimension", [KEY, *_IN_BY], _BY_SHAPE, _BY_EXAMPLE, _BY_CSV)
 BY_CURVE = _of_dimension("One value of a link along time", [KEY, *_IN_CURVE], _CURVE_SHAPE, _CURVE_EXAMPLE, _CURVE_CSV)
-ALL_BY = _of_dimension(
-    "How the hits of all links divide by a dimension", _IN_BY, _BY_SHAPE, {**_BY_EXAMPLE, "key": None}, _BY_CSV
-)
 ALL_BY_CURVE = _of_dimension(
     "One value of all links along time", _IN_CURVE, _CURVE_SHAPE, {**_CURVE_EXAMPLE, "key": None}, _CURVE_CSV
 )
@@ -183,3 +180,17 @@ GROUP_BY_CURVE = _of_dimension(
     "One value of a group along time", [GROUP, *_IN_CURVE], _CURVE_SHAPE, _CURVE_EXAMPLE, _CURVE_CSV
 )
 GROUP_VISITORS = route("A group's visitors by day", [GROUP, *_RANGE, TZ], _VISITORS_SHAPE, _VISITORS_EXAMPLE)
+
+# What `query.http.hot_endpoint` answers where hits are divided. The ids are those that the framework would give.
+HOT_PATHS_OF_VALUES: dict[str, Schema] = {
+    "/v1/links/{key}/by/{dimension}": hot_path(
+        "link_by_v1_links__key__by__dimension__get",
+        _of_dimension("How a link's hits divide by a dimension", [KEY, *_IN_BY], _BY_SHAPE, _BY_EXAMPLE, _BY_CSV),
+    ),
+    "/v1/by/{dimension}": hot_path(
+        "all_by_v1_by__dimension__get",
+        _of_dimension(
+            "How the hits of all links divide by a dimension", _IN_BY, _BY_SHAPE, {**_BY_EXAMPLE, "key": None}, _BY_CSV
+        ),
+    ),
+}

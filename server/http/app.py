@@ -25,6 +25,8 @@ from query.breakdowns.reader import BreakdownReader
 from query.http.breakdown_routes import breakdown_routes, switched_off_routes
 from query.http.group_routes import group_routes
 from query.http.hot_endpoint import HotQueries
+from query.http.openapi import HOT_PATHS
+from query.http.openapi_breakdowns import HOT_PATHS_OF_VALUES
 from query.http.routes import routes as query_routes
 from query.lists.elsewhere import nobody
 from query.lists.kind import GROUP, LINK
@@ -130,9 +132,9 @@ def create_app(
     app.include_router(plausible_routes(HitSender(hits)))
     app.include_router(otlp_routes(HitSender(hits)))
     app.include_router(server_routes(readiness, metrics))
-    describe(app)
+    describe(app, HOT_PATHS if breakdowns is None else {**HOT_PATHS, **HOT_PATHS_OF_VALUES})
     app.add_api_route("/docs", _docs(app), include_in_schema=False)
-    reads_first: Application = HotQueries(queries, counting.problems.answer, made_safe(app))
+    reads_first: Application = HotQueries(queries, breakdowns, counting.problems.answer, made_safe(app))
     total = ask_total(queries)
     if siblings is not None:
         reads_first, total = naming_unheard(reads_first), asking_all(total)

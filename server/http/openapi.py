@@ -1,12 +1,13 @@
 """What /openapi.json says beyond what the framework finds by itself: hot paths, tokens, and errors as they are.
 
-What is answered in front of the framework is described by hand, as finished paths: hits here, totals and curves in
-`query.http.openapi`. Tests hold that their examples are what the server answers.
+What is answered in front of the framework is described by hand, as finished paths: hits here, questions in
+`query.http.openapi` and `query.http.openapi_breakdowns`. Tests hold that their examples are what the server answers.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
@@ -17,7 +18,6 @@ from ingest.reading.receipt import RECEIPT_ITEMS
 from ingest.words.campaign import UTM
 from ingest.words.profile import TAGS
 from ingest.words.visitor import GROUPS, VISITOR_PATTERN
-from query.http.openapi import HOT_PATHS
 from server.http.auth import Scope, scope_of
 from server.http.unheard import HEADER
 
@@ -243,20 +243,20 @@ _FOUND_WITHIN: dict[tuple[str, str], tuple[int, ...]] = {
 }
 
 
-def describe(app: FastAPI) -> None:
-    """Makes /openapi.json complete; it is built when it is first asked for."""
+def describe(app: FastAPI, hot: Mapping[str, Schema]) -> None:
+    """Makes /openapi.json complete; it is built when it is first asked for. hot: paths that the app does not answer."""
     found: list[Schema] = []
 
     def document() -> Schema:
         if not found:
-            found.append(_completed(FastAPI.openapi(app)))
+            found.append(_completed(FastAPI.openapi(app), hot))
         return found[0]
 
     app.openapi = document  # type: ignore[method-assign]
 
 
-def _completed(document: Schema) -> Schema:
-    paths = {**_HIT_PATHS, **HOT_PATHS, **document["paths"]}
+def _completed(document: Schema, hot: Mapping[str, Schema]) -> Schema:
+    paths = {**_HIT_PATHS, **hot, **document["paths"]}
     document = json.loads(json.dumps({**document, "paths": paths}))  # a copy: below it is changed
     components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})

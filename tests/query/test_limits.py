@@ -32,7 +32,7 @@ class Node:
             return refuse(error)
 
         app.add_exception_handler(ClickcurveError, on_error)
-        self.app = HotQueries(self.nodes.queries, refuse, app)
+        self.app = HotQueries(self.nodes.queries, None, refuse, app)
 
     async def _erase(self, key: str) -> None:
         self.nodes.erase(key)

@@ -50,7 +50,7 @@ class Node:
             return refuse(error)
 
         self.app.add_exception_handler(ClickcurveError, on_error)
-        self.hot = HotQueries(nodes.queries, refuse, self.app)
+        self.hot = HotQueries(nodes.queries, None, refuse, self.app)
 
     async def _erase(self, key: str) -> None:
         self.nodes.erase(key)
@@ -235,13 +235,18 @@ def test_a_store_that_cannot_answer_is_503(node: Node) -> None:
         assert node.get(path).status_code == 503
 
 
+def test_values_go_to_the_next_application_where_hits_are_not_divided(node: Node) -> None:
+    for path in ("/v1/links/k/by/ref", "/v1/by/ref"):
+        assert node.get(path).json() == {"detail": "Not Found"}
+
+
 def test_what_is_not_http_goes_to_the_next_application() -> None:
     seen = []
 
     async def following(scope: Any, receive: Any, send: Any) -> None:
         seen.append(scope["type"])
 
-    hot = HotQueries(QueriedNodes().queries, refuse, following)
+    hot = HotQueries(QueriedNodes().queries, None, refuse, following)
     call: Callable[..., Awaitable[None]] = hot
     asyncio.run(asyncio.wait_for(_wait(call({"type": "lifespan"}, None, None)), 5))
     assert seen == ["lifespan"]

@@ -6,4 +6,5 @@ answers     what a breakdown says about a span: values with bounds, visitor-days
 check       its laws, and that it records no more than the row of counts has
 parts       a breakdown as a store keeps it, two parts of bytes; what a flush does with them
 open_part, pieces, closed_part      those parts, byte by byte; bodies, vocabulary: what both are written with
+columns     buckets of a closed part as they are read: summed without being made
 """

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, Breakdown, CappedLadder, ValueCounts, sum_of_all
+from clickcurve.buckets.breakdowns.columns import ColumnTier
 from clickcurve.buckets.breakdowns.visitors import NO_DAYS, VisitorDays
 from clickcurve.buckets.ladder import DAY_S, Ladder
 
@@ -45,11 +46,6 @@ class DividedTotal:
         at_least = self.values.get(value, 0)
         return Bounds(at_least, at_least if value == NOT_GIVEN else at_least + self.slack)
 
-    def greatest(self) -> list[tuple[str, Bounds]]:
-        """Returns the values, greatest first, those of equal counts by name."""
-        ranked = sorted(self.values.items(), key=lambda item: (-item[1], item[0]))
-        return [(value, self.bounds(value)) for value, _ in ranked]
-
 
 def whole_buckets(start: int, end: int, fold_day: int, ladder: Ladder) -> tuple[int, int]:
     """Returns the span of the kept buckets that [start, end) touches; an empty span stays as it is."""
@@ -61,7 +57,14 @@ def whole_buckets(start: int, end: int, fold_day: int, ladder: Ladder) -> tuple[
 def divided(row: Breakdown, dimension: str, start: int, end: int, capped: CappedLadder) -> DividedTotal:
     """Returns how the recorded hits of the kept buckets that [start, end) touches divide by a dimension."""
     first, last = whole_buckets(start, end, row.fold_day, capped.ladder)
-    total = sum_of_all([counts for at, counts in _buckets(row, dimension) if first <= at < last])
+    columns: list[ColumnTier] = []
+    parts: list[ValueCounts] = []
+    for tier in row.dimensions.get(dimension, ()):
+        if isinstance(tier, ColumnTier):
+            columns.append(tier)
+        else:
+            parts += [counts for at, counts in tier.items() if first <= at < last]
+    total = sum_of_all([*parts, ColumnTier.sum_between(columns, first, last)])
     return DividedTotal(first, last, total.values, total.other, total.slack)
 
 
@@ -82,9 +85,11 @@ def value_between(row: Breakdown, dimension: str, value: str, edges: Sequence[in
 def recorded_between(row: Breakdown, dimension: str, edges: Sequence[int]) -> list[int]:
     """Counts the recorded hits in each [edges[i], edges[i + 1]). What a row of counts has more said nothing."""
     recorded = [0] * max(0, len(edges) - 1)
-    for start, counts in _buckets(row, dimension):
-        if recorded and edges[0] <= start < edges[-1]:
-            recorded[bisect_right(edges, start) - 1] += counts.recorded()
+    for tier in row.dimensions.get(dimension, ()):
+        for start in tier:
+            if recorded and edges[0] <= start < edges[-1]:
+                hits = tier.recorded(start) if isinstance(tier, ColumnTier) else tier[start].recorded()
+                recorded[bisect_right(edges, start) - 1] += hits
     return recorded
 
 

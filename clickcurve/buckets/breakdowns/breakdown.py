@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.visitors import NO_VISITORS, OpenDay, VisitorDays
@@ -161,6 +162,14 @@ def trim(counts: ValueCounts, cap: int) -> ValueCounts:
     return ValueCounts(kept, other + sum(ranked[cap:]), slack + gone)
 
 
+def greatest_values(values: Mapping[str, int], most: int) -> list[str]:
+    """Returns the `most` values with the greatest counts, greatest first, those of equal counts by name."""
+    least = min(values.values(), default=0) if len(values) <= most else sorted(values.values(), reverse=True)[most - 1]
+    above = sorted([(-count, value) for value, count in values.items() if count > least])
+    equals = [value for value, count in values.items() if count == least]
+    return [value for _, value in above] + nsmallest(most - len(above), equals)
+
+
 def sum_of_counts(ours: ValueCounts, theirs: ValueCounts) -> ValueCounts:
     """Returns the sum of two buckets, untrimmed."""
     values = dict(ours.values)
@@ -265,18 +274,20 @@ def _folded_tiers(found: Tiers, cuts: tuple[int, ...], caps: tuple[int, ...], la
                 if start in counts:
                     parts.append(counts[start])
                 counts[start] = trim(sum_of_all(parts), cap)
-        carried = {start: bucket for start, bucket in counts.items() if start < cut}
-        folded.append({start: bucket for start, bucket in counts.items() if start >= cut} if carried else counts)
+        carried = {start: counts[start] for start in counts if start < cut}
+        folded.append({start: counts[start] for start in counts if start >= cut} if carried else counts)
     return tuple(folded)
 
 
 def sum_of_all(parts: Sequence[ValueCounts]) -> ValueCounts:
     """Returns the sum of any number of buckets, untrimmed."""
-    values: dict[str, int] = {}
+    longest = max(parts, key=lambda part: len(part.values), default=None)  # copied in C: most values are in one
+    values: dict[str, int] = dict(longest.values) if longest else {}
     get = values.get
     for part in parts:
-        for value, count in part.values.items():
-            values[value] = get(value, 0) + count
+        if part is not longest:
+            for value, count in part.values.items():
+                values[value] = get(value, 0) + count
     return ValueCounts(values, sum([part.other for part in parts]), sum([part.slack for part in parts]))
 
 

@@ -22,9 +22,10 @@ from clickcurve.buckets.breakdowns.bodies import (
     value_codes,
 )
 from clickcurve.buckets.breakdowns.breakdown import Tiers, ValueCounts
+from clickcurve.buckets.breakdowns.columns import ColumnTier
 from clickcurve.buckets.breakdowns.visitors import VisitorDays
 from clickcurve.buckets.breakdowns.vocabulary import VOCABULARIES, VOCABULARY
-from clickcurve.buckets.integers import put_sized_column, put_varint, sized_column, varints
+from clickcurve.buckets.integers import after_sized_column, put_sized_column, put_varint, sized_column, varints
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME
 
 _DEFLATED, _VISITORS = 1, 2
@@ -36,7 +37,8 @@ Numbers = tuple[Mapping[int, VisitorDays], ...]
 
 def closed_bytes(dimensions: Mapping[str, Tiers], visitor_days: Numbers) -> bytes:
     """Writes the tiers after the finest; b"" if they hold nothing."""
-    coarse = {name: tiers[1:] for name, tiers in dimensions.items() if any(tiers[1:])}
+    # As dicts, since each bucket is looked at twice and one of a `ColumnTier` is made each time.
+    coarse = {name: tuple(map(dict, tiers[1:])) for name, tiers in dimensions.items() if any(tiers[1:])}
     if not coarse and not any(visitor_days):
         return b""
     body = bytearray()
@@ -187,16 +189,18 @@ def _read_starts(body: bytes, tiers: int) -> tuple[list[list[int]], int]:
 
 def _read_tiers(
     body: bytes, at: int, starts: list[list[int]], known: Sequence[str]
-) -> tuple[list[dict[int, ValueCounts]], int]:
+) -> tuple[list[Mapping[int, ValueCounts]], int]:
     (size,), at = varints(body, at, 1)
     table = known
     if not size & 1:
         table, at = read_texts(body, at, size >> 1)
-    found: list[dict[int, ValueCounts]] = []
+        if len(set(table)) != len(table):
+            raise ValueError("a value twice in the table")
+    found: list[Mapping[int, ValueCounts]] = []
     for of_tier in starts:
-        tier: dict[int, ValueCounts] = {}
+        tier: Mapping[int, ValueCounts] = {}
         if of_tier:
-            at = _read_tier(tier, body, at, of_tier, table)
+            tier, at = _read_tier(body, at, of_tier, table)
         found.append(tier)
     return found, at
 
@@ -210,7 +214,7 @@ def _after_tiers(body: bytes, at: int, starts: list[list[int]]) -> int:
     for of_tier in starts:
         sizes, at = sized_column(body, at, len(of_tier))
         for n in _column_sizes(sizes):
-            _, at = sized_column(body, at, n)
+            at = after_sized_column(body, at, n)
     return at
 
 
@@ -220,27 +224,17 @@ def _column_sizes(sizes: Sequence[int]) -> tuple[int, int, int]:
     return values, values, 2 * sum([size & 1 for size in sizes])
 
 
-def _read_tier(tier: dict[int, ValueCounts], body: bytes, at: int, starts: list[int], table: Sequence[str]) -> int:
+def _read_tier(body: bytes, at: int, starts: list[int], table: Sequence[str]) -> tuple[ColumnTier, int]:
     sizes, at = sized_column(body, at, len(starts))
     n, _, others_n = _column_sizes(sizes)
     gaps, at = sized_column(body, at, n)
     counts, at = sized_column(body, at, n)
     others, at = sized_column(body, at, others_n)
-    if 0 in counts:
-        raise ValueError("a count of 0")
-    rest = iter(others)
-    since = 0
-    for start, size in zip(starts, sizes, strict=True):
-        if not size:
-            continue
-        until = since + (size >> 1)
-        values = [table[number] for number in accumulate(gaps[since:until])]
-        counted = dict(zip(values, counts[since:until], strict=True))
-        if len(counted) != until - since:
-            raise ValueError("a value twice")
-        tier[start] = ValueCounts(counted, next(rest), next(rest)) if size & 1 else ValueCounts(counted)
-        since = until
-    return at
+    ends = accumulate([size >> 1 for size in sizes], initial=0)
+    places = {start: place for start, place, size in zip(starts, pairwise(ends), sizes, strict=True) if size}
+    cut = [start for start, size in zip(starts, sizes, strict=True) if size & 1]
+    rest = dict(zip(cut, zip(others[::2], others[1::2], strict=True), strict=True))
+    return ColumnTier(table, places, gaps, counts, rest), at
 
 
 def _read_numbers(body: bytes, at: int, starts: list[list[int]]) -> tuple[Numbers, int]:

@@ -117,17 +117,22 @@ def decode_parts(parts: Parts, only: Container[str] | None = None) -> Breakdown:
 
     only  the dimensions to read, for an answer about one of them: the others are skipped, at a third of the time.
     """
-    row = decode_open(parts.open, only)
-    _require_belong(head_of(parts.open), parts.closed)
+    row = decode_open(parts.open, only, _head_read(parts))
+    _require_belong(parts.head or head_of(parts.open), parts.closed)
     closed, visitor_days = read_closed(parts.closed, len(row.visitor_days) + 1, only)
     for name, tiers in row.dimensions.items():
         closed[name] = (tiers[0], *closed[name][1:]) if name in closed else tiers
     return row._replace(dimensions=closed, visitor_days=visitor_days)
 
 
-def decode_open(data: bytes, only: Container[str] | None = None) -> Breakdown:
-    """Reads a breakdown from its open part alone, for answers about hours that are kept; other tiers are empty."""
-    opened = open_part(data)
+def decode_open(
+    data: bytes, only: Container[str] | None = None, head_read: tuple[BreakdownHead, int] | None = None
+) -> Breakdown:
+    """Reads a breakdown from its open part alone, for answers about hours that are kept; other tiers are empty.
+
+    head_read: as for `open_part`.
+    """
+    opened = open_part(data, head_read)
     head = opened.head
     hours, days = opened.all_pieces()
     finest: dict[str, dict[int, ValueCounts]] = {}
@@ -145,6 +150,10 @@ def decode_open(data: bytes, only: Container[str] | None = None) -> Breakdown:
         {start: day_of(piece) for start, piece in days.items()},
         none,
     )
+
+
+def _head_read(parts: Parts) -> tuple[BreakdownHead, int] | None:
+    return (parts.head, parts.head_end) if parts.head and parts.head_end else None
 
 
 def _require_belong(head: BreakdownHead, closed: bytes) -> None:
@@ -175,7 +184,7 @@ def apply_parts(
     more, first = _by_hour(delta, capped)
     if stored is None:
         return _fitted(apply_breakdown(capped.empty, delta, mark, fold_day, erased_at, capped), delta, capped)
-    opened = open_part(stored.open, (stored.head, stored.head_end) if stored.head and stored.head_end else None)
+    opened = open_part(stored.open, _head_read(stored))
     head = opened.head
     if head.tiers != len(capped.caps):
         raise RowCorrupt(f"a breakdown of {head.tiers} tiers does not fit a ladder of {len(capped.caps)}")

@@ -17,7 +17,7 @@ from clickcurve.buckets.breakdowns.breakdown import ValueCounts, landing, sum_of
 from clickcurve.buckets.breakdowns.visitors import EXACT, OpenDay, visitor_bytes, visitors_of
 from clickcurve.buckets.breakdowns.vocabulary import VOCABULARIES, VOCABULARY
 from clickcurve.buckets.errors import RowCorrupt
-from clickcurve.buckets.integers import put_sized_column, put_varint, sized_column, varints
+from clickcurve.buckets.integers import after_sized_column, put_sized_column, put_varint, sized_column, varints
 
 
 def hour_bytes(dimensions: Mapping[str, ValueCounts]) -> bytes:
@@ -207,8 +207,8 @@ def _after_values(data: bytes, at: int) -> int:
     elif n:
         (length,), at = varints(data, at, 1)
         at += length
-    _, at = sized_column(data, at, n)
-    return sized_column(data, at, 2)[1] if size & 1 else at
+    at = after_sized_column(data, at, n)
+    return after_sized_column(data, at, 2) if size & 1 else at
 
 
 def day_bytes(day: OpenDay) -> bytes:

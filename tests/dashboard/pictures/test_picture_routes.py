@@ -47,7 +47,7 @@ def node() -> HotQueries:
         return refused(error)
 
     app.add_exception_handler(ClickcurveError, on_error)
-    return HotQueries(nodes.queries, refused, app)
+    return HotQueries(nodes.queries, None, refused, app)
 
 
 def get(node: HotQueries, path: str) -> httpx.Response:

@@ -15,6 +15,7 @@ from ingest.reading.hit_endpoint import HitRoutes
 from query.http.breakdown_routes import breakdown_routes
 from query.http.group_routes import group_routes
 from query.http.hot_endpoint import HotQueries
+from query.http.openapi_breakdowns import HOT_PATHS_OF_VALUES
 from query.http.routes import routes
 from server.http.auth import Gate, add_token
 from server.http.auth import Scope as Allowed
@@ -48,7 +49,7 @@ class Served:
         self.app.include_router(routes(nodes.queries, self._erase, Limits()))
         self.app.include_router(group_routes(nodes.queries))
         self.app.include_router(breakdown_routes(nodes.breakdowns, visitors))
-        reads_first = HotQueries(nodes.queries, problems.answer, made_safe(self.app))
+        reads_first = HotQueries(nodes.queries, nodes.breakdowns, problems.answer, made_safe(self.app))
         self.door = FrontDoor(Gate(tokens, lambda: 0.0), problems, cast(HitRoutes, NoHits()), reads_first)
 
     async def _erase(self, key: str) -> None:
@@ -244,6 +245,12 @@ def test_head_is_get_and_other_methods_are_refused(served: Served) -> None:
         assert served.ask("POST", path).status_code == 405
 
 
+@pytest.mark.parametrize("path", ["/v1/by/", "/v1/links/k/by/", "/v1/links//by/ref", "/v2/by/ref", "/v1/by/ref/colour"])
+def test_a_path_that_only_looks_like_values_is_no_question(served: Served, path: str) -> None:
+    answer = served.get(path)
+    assert (answer.status_code, "field" in answer.json()) == (404, False)
+
+
 def test_a_token_needs_the_scope_to_read(nodes: WordyNodes, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.json"
     reads = add_token(tokens, "reads", (Allowed.read,), 0)
@@ -265,7 +272,7 @@ def test_a_token_needs_the_scope_to_read(nodes: WordyNodes, tmp_path: Path) -> N
 
 
 def test_the_page_of_routes_has_them_with_their_problems(served: Served) -> None:
-    paths = served.app.openapi()["paths"]
+    paths = {**HOT_PATHS_OF_VALUES, **served.app.openapi()["paths"]}
     for path in ("/v1/links/{key}/by/{dimension}", "/v1/by/{dimension}/curve"):
         assert {"200", "404", "422", "503"} <= set(paths[path]["get"]["responses"])
     example = paths["/v1/links/{key}/by/{dimension}"]["get"]["responses"]["200"]["content"]["application/json"]

@@ -57,7 +57,7 @@ def framework(problems: Problems, workers: int = 1) -> tuple[Any, list[ShortWay]
     service = DecisionService(limiter(rules), Addresses(), "x")
     app.include_router(limit_routes(service))
     queries = cast(Queries, Totals())
-    rest: Application = HotQueries(queries, problems.answer, made_safe(app))
+    rest: Application = HotQueries(queries, None, problems.answer, made_safe(app))
     total_of = ask_total(queries)
     if workers > 1:
         rest, total_of = naming_unheard(rest), asking_all(total_of)
