@@ -23,9 +23,7 @@ from ingest.deltas import DeltasByKey
 from ingest.flushed_rows import D, FlushedBreakdowns, FlushedCounts, FlushedRows, R
 from storage.contract import Held, OwnRow, SavedRow, Source, Store
 
-# One transaction each, whose sync keeps those of single hits waiting: with 500 their p99 in a flush was 1.2 ms, so 1.0.
-ROWS_PER_SAVE = 2_000
-LINKS_PER_LOAD = 500  # one statement, some 2 ms in which a request that wakes the loop may not get Python's lock
+ROWS_PER_SAVE = 2_000  # one transaction each: other processes of the machine wait for it
 SLICE_S = 0.0002  # of work between two pauses: single POSTs wait for it
 LONGEST_PAUSE_S = 0.005
 
@@ -76,17 +74,20 @@ class Flush:
         divided = {counts_key(key) for key in asked if is_breakdown(key)}
         of_all = [breakdown_of(ALL_LINKS)] if deltas.any_words() or ALL_LINKS in divided else []
         keys = chain.from_iterable(map(sorted, deltas.ranges({*map(counts_key, asked)}, self.pause)))
+        counts = replace(self.counts, bars=self.store.bars(self.held.owner))
         written = 0
         saved: dict[str, SavedRow] = {}
-        while some := list(islice(keys, LINKS_PER_LOAD)):
+        links_per_load = self.store.links_per_load
+        while some := list(islice(keys, links_per_load)):
             of_some = [breakdown_of(key) for key in some if key in divided or deltas.is_divided(key)]
-            saved |= self._apply(some, of_some, deltas)
-            if len(saved) > ROWS_PER_SAVE - LINKS_PER_LOAD:
+            saved |= self._apply(some, of_some, deltas, counts)
+            if len(saved) > ROWS_PER_SAVE - links_per_load:
                 written += self._save(saved)
                 saved = {}
+                self.pause()
         written += self._save(saved)
         # The row of all links goes last, in every flush: its mark says that all other rows have this flush too.
-        saved = self._apply([ALL_LINKS], of_all, deltas)
+        saved = self._apply([ALL_LINKS], of_all, deltas, counts)
         if self.set_aside != (kept or {}) or (self.rewrite and kept is not None):
             self._save({SET_ASIDE: SavedRow(encode_set_aside(self.set_aside), None)})
         sources = {name: Source(self.held.owner, step.end, step.tail) for name, step in self.taken.sources.items()}
@@ -109,10 +110,10 @@ class Flush:
             self.unreadable(SET_ASIDE, error)
             return None
 
-    def _apply(self, keys: list[str], divided: list[str], deltas: DeltasByKey) -> dict[str, SavedRow]:
+    def _apply(
+        self, keys: list[str], divided: list[str], deltas: DeltasByKey, counts: FlushedCounts
+    ) -> dict[str, SavedRow]:
         """Returns these rows of counts and breakdowns with the flush in them, as far as that changes them."""
-        links = any(link_of(key) is not None for key in keys)
-        counts = replace(self.counts, bars=self.store.bars(self.held.owner)) if links else self.counts
         own = self.store.load_own(self.held.owner, [*keys, *divided])
         divided = divided + self._emptied(keys, divided, own)
         erased = self._buffers_of_erased(own)

@@ -217,6 +217,7 @@ class Store(Protocol):
     # The store may have forgotten an id that was accepted longer ago than this: a flush that is as late must not claim
     # it. None: claims are kept until `forget_ids`.
     replay_us: int | None
+    links_per_load: int  # whose rows a flush reads at once
 
     def uuid(self) -> str:
         """Returns the store's identity: made with it, the same for all processes. A backup or a copy has another."""
@@ -267,11 +268,12 @@ class Store(Protocol):
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         """Replaces these rows, whole, and raises the positions of these sources.
 
-        Durable when it returns; all or nothing per row. Raises StoreUnavailable: nobody knows which rows are saved, and
-        a cluster may save one later; the same rows are saved again, or those of a later claim win. A source that
-        another owner keeps, or whose position is higher already, stays as it is. A flush may be saved in many calls.
-        The last one of every flush holds the ALL_LINKS row and the sources: so an owner whose ALL_LINKS row has the
-        mark `begun` is between two flushes. `verify` and `backup` look for that.
+        All or nothing per row. Raises StoreUnavailable: nobody knows which rows are saved, and a cluster may save one
+        later; the same rows are saved again, or those of a later claim win. A source that another owner keeps, or
+        whose position is higher already, stays as it is. A flush may be saved in many calls. The last one of every
+        flush holds the ALL_LINKS row and the sources: so an owner whose ALL_LINKS row has the mark `begun` is between
+        two flushes. `verify` and `backup` look for that. All calls are durable when the next one returns that holds
+        the ALL_LINKS row or a source.
         """
 
     # --- erasing, ids, sources -----------------------------------------------------------------------------------
@@ -352,7 +354,10 @@ class Store(Protocol):
         """
 
     def bars(self, owner: int) -> Bars | None:
-        """Returns the bars: a row of this owner that passes one must be saved with its weight. None: none must."""
+        """Returns the bars: a row of this owner that passes one must be saved with its weight. None: none must.
+
+        Those that a flush has read stay good for it: bars only rise.
+        """
 
     def rank_anew(self) -> None:
         """Makes the store forget that all rows which pass a bar are leaders, so that `rank_some` looks at each."""

@@ -15,10 +15,6 @@ from pathlib import Path
 from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from storage.cassandra import uri as cassandra_uri
-from storage.cassandra.cql import LazyConnection
-from storage.cassandra.schema import open_keyspace
-from storage.cassandra.statements import ASKED
-from storage.cassandra.store import CassandraStore
 from storage.contract import Store
 from storage.first_use import Later
 from storage.memory_store import MemoryStore
@@ -74,8 +70,12 @@ def _sqlite_store(uri: str, rest: str, options: _Options) -> Store:
 
 def _cassandra_store(uri: str, rest: str, options: _Options) -> Store:
     address = cassandra_uri.parse(uri)
-    # The driver takes a third of a second to import, which commands on other stores are spared.
+    # The driver takes a third of a second to import and our part 1 MB, which processes on other stores are spared.
+    from storage.cassandra.cql import LazyConnection
+    from storage.cassandra.schema import open_keyspace
     from storage.cassandra.session import Session, connect
+    from storage.cassandra.statements import ASKED
+    from storage.cassandra.store import CassandraStore
 
     noted: list[Ladder] = []  # the keyspace's, once it was reached
 

@@ -38,6 +38,7 @@ from storage.contract import (
 class MemoryStore:
     shared = False
     replay_us: int | None = None
+    links_per_load = 500
 
     def __init__(self, ladder: Ladder = CLICKS) -> None:
         self._ladder = ladder

@@ -15,6 +15,8 @@ class UnreadCells(Protocol):
     @property
     def oldest(self) -> int: ...
 
+    def sum_since(self, start: int) -> int: ...
+
     def __iter__(self) -> Iterator[tuple[int, ...]]: ...
 
     def __getitem__(self, index: int, /) -> tuple[int, ...]: ...
@@ -149,6 +151,14 @@ def replace_cells(whole: Cells, before: Cells, after: Cells) -> Cells:
         else:  # no part has this bucket any more
             del sum_starts[at], sum_counts[at]
     return tuple(sum_starts), tuple(sum_counts)
+
+
+def sum_since(cells: Cells, start: int) -> int:
+    """Sums the counts of the buckets from `start` on, which `start` must begin."""
+    if not isinstance(cells, tuple):
+        return cells.sum_since(start)
+    starts, counts = cells
+    return sum(counts) if not starts or starts[0] >= start else sum(counts[bisect_left(starts, start) :])
 
 
 def sum_of_cells(cells: tuple[Cells, ...]) -> int:

@@ -11,11 +11,11 @@ row counts there is at least what it counts in the range, whenever that ends.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import TypeAlias
 
-from clickcurve.buckets.cells import Cells
+from clickcurve.buckets.cells import Cells, sum_since
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import DAY_S, Ladder
@@ -58,21 +58,21 @@ def in_windows(row: Row, cells: tuple[Cells, ...], whole: int, windows: Sequence
 
     whole: the count of all of them.
     """
+    if not whole or row.first is None or row.last is None:
+        yield from repeat(whole, len(windows))
+        return
+    first, today, cuts = row.first, row.last // DAY_S, ladder.cuts(row.fold_day)
     tier, inside = 0, 0  # the tiers before this one are in the window, and count so much
     for days in windows:
-        start = 0 if row.last is None else (row.last // DAY_S - days + 1) * DAY_S
-        if not whole or row.first is None or row.first >= start:
+        start = (today - days + 1) * DAY_S
+        if first >= start:
             yield whole
             continue
-        while tier < len(cells):
-            starts, counts = cells[tier]
-            if starts and starts[0] < start:
-                yield inside + sum(counts[bisect_left(starts, ladder.tiers[tier].start(start)) :])
-                break
-            inside += sum(counts)
+        while tier < len(cells) and cuts[tier] >= start:
+            inside += sum_since(cells[tier], 0)
             tier += 1
-        else:
-            yield inside
+        partly = sum_since(cells[tier], ladder.tiers[tier].start(start)) if tier < len(cells) else 0
+        yield inside + partly
 
 
 def _limited(weight: Weight) -> Weight:

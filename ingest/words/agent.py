@@ -9,10 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from ua_parser import Domain, Parser
-from ua_parser.loaders import load_builtins
-from ua_parser.regex import Resolver
-
 OTHER = "other"
 AGENT_CHARACTERS = 1_024  # as for bots: an agent is read by its first characters only
 
@@ -86,15 +82,21 @@ class AgentReader:
     """Reads agents with the library's patterns for browsers and systems."""
 
     def __init__(self) -> None:
+        # 2 MB before the patterns are read: a server that reads no agents is spared both.
+        from ua_parser import Domain, Parser
+        from ua_parser.loaders import load_builtins
+        from ua_parser.regex import Resolver
+
         browsers, systems, _ = load_builtins()
         self._parse = Parser(Resolver((browsers, systems, [])))
+        self._wanted = Domain.USER_AGENT | Domain.OS
 
     def read(self, agent: str) -> Agent:
         """Returns what this user agent says."""
         text = agent[:AGENT_CHARACTERS].strip()
         if not text or text == "-":
             return NO_AGENT
-        found = self._parse(text, Domain.USER_AGENT | Domain.OS)
+        found = self._parse(text, self._wanted)
         browser = found.user_agent.family if found.user_agent else ""
         system = found.os.family if found.os else ""
         return Agent(_family(browser, _BROWSERS), _family(system, _SYSTEMS), device_of(text))

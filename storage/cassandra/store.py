@@ -77,6 +77,7 @@ def pinned_stamp(epoch: int) -> int:
 class CassandraStore(UnrankedStore):
     shared = True
     replay_us: int | None = REPLAY_US
+    links_per_load = 500  # many requests at once
 
     def __init__(self, cql: Cql, cache_bytes: int = CACHE_BYTES, ladder: Callable[[], Ladder] = lambda: CLICKS) -> None:
         """Works on `cql`, a connection to a keyspace of this schema; `close` closes it. `ladder`: the keyspace's."""

@@ -26,6 +26,7 @@ class Connections:
         """Opens the database, or makes it unless `read_only`. Raises StoreUnavailable, StoreMismatch."""
         self.file = SqliteFile(path, ladder, create=not read_only)
         self._worker_lock, self._scanner_lock = Lock(), Lock()
+        self._synced = True  # whether the worker's next transaction is, as things stand
         connect = self.file.connect
         with ExitStack() as undo, translate_errors(path):
             kept = undo.enter_context
@@ -57,10 +58,16 @@ class Connections:
             yield self._scanner
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Makes one transaction of a block: durable when left, undone when left by an error."""
+    def transaction(self, *, synced: bool = True) -> Iterator[sqlite3.Connection]:
+        """Makes one transaction of a block: durable when left, undone when left by an error.
+
+        synced False: durable with the next one that is; a power cut before takes it, and what came after, back.
+        """
         with self.on_worker() as db:
             try:
+                if synced != self._synced:
+                    db.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
+                    self._synced = synced
                 db.execute("BEGIN IMMEDIATE")
                 before = db.total_changes
                 yield db

@@ -54,10 +54,12 @@ def _unpacked(data: bytes) -> Bars:
 
 def save_leaders(db: sqlite3.Connection, owner: int, rows: Mapping[str, SavedRow]) -> None:
     """Makes these rows leaders, or no leaders, as their weights say."""
-    links = [key for key in rows if link_of(key) is not None]
-    for some in slices(links, KEYS_PER_QUERY):
-        db.execute(_DEMOTE, (*some, *[some[-1]] * (KEYS_PER_QUERY - len(some)), owner))
-    weights = [(key, weight) for key in links if (weight := rows[key].weight) is not None]
+    weights: list[tuple[str, Weight]] = []
+    for keys in slices([*rows], KEYS_PER_QUERY):
+        some = [key for key in keys if link_of(key) is not None]
+        if some:
+            db.execute(_DEMOTE, (*some, *[some[-1]] * (KEYS_PER_QUERY - len(some)), owner))
+        weights += [(key, weight) for key in some if (weight := rows[key].weight) is not None]
     if not weights:
         return
     bars = bars_to_pass(db, owner)

@@ -9,7 +9,7 @@ from typing import Any
 from clickcurve.keys import counts_key
 from storage.contract import StoredLink, StoredRow
 
-KEYS_PER_QUERY = 500
+KEYS_PER_QUERY = 100
 MANY = f"({','.join('?' * KEYS_PER_QUERY)})"
 
 _ERASED = f"SELECT key, at_us FROM erased WHERE key IN {MANY}"

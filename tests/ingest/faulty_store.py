@@ -25,7 +25,7 @@ class FaultyStore:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._store, name)
-        if name in ("shared", "replay_us", "ladder"):
+        if name in ("shared", "replay_us", "links_per_load", "ladder"):
             return real
         if name in ("rows", "claimed"):
 

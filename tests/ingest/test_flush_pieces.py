@@ -25,6 +25,8 @@ LINKS = 3 * ROWS_PER_SAVE // 2
 class Pieces(MemoryStore):
     """A store that notes what it is asked for at once."""
 
+    links_per_load = LINKS_PER_LOAD
+
     def __init__(self) -> None:
         super().__init__()
         self.loads: list[list[str]] = []
@@ -42,8 +44,7 @@ class Pieces(MemoryStore):
 def test_a_flush_reads_a_few_hundred_links_at_once_and_saves_about_two_thousand_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flush, "LINKS_PER_LOAD", LINKS_PER_LOAD)  # a tenth of what they are
-    monkeypatch.setattr(flush, "ROWS_PER_SAVE", ROWS_PER_SAVE)
+    monkeypatch.setattr(flush, "ROWS_PER_SAVE", ROWS_PER_SAVE)  # a tenth of what they are
     store = Pieces()
     owner = OwnerProcess(tmp_path, store, lambda: float(NOW), alone=True, disk=TrackedDisk()).owner
     sent = Sent([Hit(f"link-{n}", n % 4) for n in range(LINKS)])
@@ -52,7 +53,7 @@ def test_a_flush_reads_a_few_hundred_links_at_once_and_saves_about_two_thousand_
     assert max(len([key for key in keys if not is_breakdown(key)]) for keys in store.loads) == LINKS_PER_LOAD
     sizes = [len(keys) for keys in store.saves[:-1]]
     assert max(sizes) <= ROWS_PER_SAVE + LINKS_PER_LOAD, "what a write-ahead log has room for"
-    assert min(sizes[:-1]) > ROWS_PER_SAVE - LINKS_PER_LOAD, "each save is a sync"
+    assert min(sizes[:-1]) > ROWS_PER_SAVE - LINKS_PER_LOAD, "each save is a transaction"
     assert ALL_LINKS in store.saves[-1]
     divided = {key for keys in store.saves for key in keys if is_breakdown(key)}
     assert len(divided) > LINKS // 2

@@ -31,7 +31,7 @@ def create(path: Path) -> None:
 
 
 def write(path: Path, owner: str, chunks: str) -> None:
-    """Save chunk after chunk of the same keys, as one owner of several, and name each when it is durable."""
+    """Save chunk after chunk of the same keys, as one owner of several, and name each when it is saved."""
     store = SqliteStore(path, LADDER)
     held = in_flush(store, int(owner))
     ready()
@@ -43,7 +43,7 @@ def write(path: Path, owner: str, chunks: str) -> None:
 
 
 def grow(path: Path) -> None:
-    """Save for ever, until killed, naming each save when it is durable."""
+    """Save for ever, until killed, naming each save when it is done."""
     store = SqliteStore(path, LADDER)
     held = in_flush(store)
     ready()

@@ -46,7 +46,10 @@ class Other:
         if self._process.returncode is not None:
             return ""
         self._process.kill()
-        return self._process.communicate()[0]
+        assert self._process.stdout is not None
+        rest = self._process.stdout.read()  # `communicate` loses what was read ahead of the last line
+        self._process.communicate()
+        return rest
 
 
 @contextmanager
