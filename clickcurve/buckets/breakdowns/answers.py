@@ -7,8 +7,9 @@ nothing is interpolated, nothing clipped. The breakdown must be folded, or merge
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, Breakdown, CappedLadder, ValueCounts, sum_of_all
@@ -64,7 +65,9 @@ def divided(row: Breakdown, dimension: str, start: int, end: int, capped: Capped
             columns.append(tier)
         else:
             parts += [counts for at, counts in tier.items() if first <= at < last]
-    total = sum_of_all([*parts, ColumnTier.sum_between(columns, first, last)])
+    total = sum_of_all(
+        [ColumnTier.sum_between(columns, first, last), *parts]
+    )  # the first is copied, and has most values
     return DividedTotal(first, last, total.values, total.other, total.slack)
 
 
@@ -73,12 +76,14 @@ def value_between(row: Breakdown, dimension: str, value: str, edges: Sequence[in
     if len(edges) < 2:
         return []
     at_least, at_most = [0] * (len(edges) - 1), [0] * (len(edges) - 1)
-    for start, (values, _, slack) in _buckets(row, dimension):
-        if edges[0] <= start < edges[-1]:
-            point = bisect_right(edges, start) - 1
-            count = values.get(value, 0)
-            at_least[point] += count
-            at_most[point] += count if value == NOT_GIVEN else count + slack
+    for tier in row.dimensions.get(dimension, ()):
+        for start in tier:
+            if edges[0] <= start < edges[-1]:
+                values, _, slack = tier[start]
+                point = bisect_right(edges, start) - 1
+                count = values.get(value, 0)
+                at_least[point] += count
+                at_most[point] += count if value == NOT_GIVEN else count + slack
     return list(map(Bounds, at_least, at_most))
 
 
@@ -86,16 +91,13 @@ def recorded_between(row: Breakdown, dimension: str, edges: Sequence[int]) -> li
     """Counts the recorded hits in each [edges[i], edges[i + 1]). What a row of counts has more said nothing."""
     recorded = [0] * max(0, len(edges) - 1)
     for tier in row.dimensions.get(dimension, ()):
-        for start in tier:
+        if isinstance(tier, ColumnTier):
+            recorded = list(map(add, recorded, tier.recorded_between(edges)))
+            continue
+        for start, counts in tier.items():
             if recorded and edges[0] <= start < edges[-1]:
-                hits = tier.recorded(start) if isinstance(tier, ColumnTier) else tier[start].recorded()
-                recorded[bisect_right(edges, start) - 1] += hits
+                recorded[bisect_right(edges, start) - 1] += counts.recorded()
     return recorded
-
-
-def _buckets(row: Breakdown, dimension: str) -> Iterator[tuple[int, ValueCounts]]:
-    for tier in row.dimensions.get(dimension, ()):
-        yield from tier.items()
 
 
 class VisitorSpan(NamedTuple):

@@ -165,8 +165,9 @@ def trim(counts: ValueCounts, cap: int) -> ValueCounts:
 def greatest_values(values: Mapping[str, int], most: int) -> list[str]:
     """Returns the `most` values with the greatest counts, greatest first, those of equal counts by name."""
     least = min(values.values(), default=0) if len(values) <= most else sorted(values.values(), reverse=True)[most - 1]
-    above = sorted([(-count, value) for value, count in values.items() if count > least])
-    equals = [value for value, count in values.items() if count == least]
+    found = [(-count, value) for value, count in values.items() if count >= least]
+    above = sorted([each for each in found if each[0] < -least])
+    equals = [value for count, value in found if count == -least]
     return [value for _, value in above] + nsmallest(most - len(above), equals)
 
 
@@ -275,19 +276,17 @@ def _folded_tiers(found: Tiers, cuts: tuple[int, ...], caps: tuple[int, ...], la
                     parts.append(counts[start])
                 counts[start] = trim(sum_of_all(parts), cap)
         carried = {start: counts[start] for start in counts if start < cut}
-        folded.append({start: counts[start] for start in counts if start >= cut} if carried else counts)
+        folded.append({start: bucket for start, bucket in counts.items() if start >= cut} if carried else counts)
     return tuple(folded)
 
 
 def sum_of_all(parts: Sequence[ValueCounts]) -> ValueCounts:
     """Returns the sum of any number of buckets, untrimmed."""
-    longest = max(parts, key=lambda part: len(part.values), default=None)  # copied in C: most values are in one
-    values: dict[str, int] = dict(longest.values) if longest else {}
+    values: dict[str, int] = dict(parts[0].values) if parts else {}
     get = values.get
-    for part in parts:
-        if part is not longest:
-            for value, count in part.values.items():
-                values[value] = get(value, 0) + count
+    for part in parts[1:]:
+        for value, count in part.values.items():
+            values[value] = get(value, 0) + count
     return ValueCounts(values, sum([part.other for part in parts]), sum([part.slack for part in parts]))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, compress, pairwise
 
 from clickcurve.buckets.breakdowns.bodies import (
     deflate,
@@ -37,8 +37,10 @@ Numbers = tuple[Mapping[int, VisitorDays], ...]
 
 def closed_bytes(dimensions: Mapping[str, Tiers], visitor_days: Numbers) -> bytes:
     """Writes the tiers after the finest; b"" if they hold nothing."""
-    # As dicts, since each bucket is looked at twice and one of a `ColumnTier` is made each time.
-    coarse = {name: tuple(map(dict, tiers[1:])) for name, tiers in dimensions.items() if any(tiers[1:])}
+    # As dicts: each bucket is looked up, which a `ColumnTier` does in Python.
+    coarse = {
+        name: tuple([dict(tier.items()) for tier in tiers[1:]]) for name, tiers in dimensions.items() if any(tiers[1:])
+    }
     if not coarse and not any(visitor_days):
         return b""
     body = bytearray()
@@ -230,11 +232,13 @@ def _read_tier(body: bytes, at: int, starts: list[int], table: Sequence[str]) ->
     gaps, at = sized_column(body, at, n)
     counts, at = sized_column(body, at, n)
     others, at = sized_column(body, at, others_n)
-    ends = accumulate([size >> 1 for size in sizes], initial=0)
-    places = {start: place for start, place, size in zip(starts, pairwise(ends), sizes, strict=True) if size}
+    if 0 in sizes:  # as of days before the dimension was switched on
+        starts = list(compress(starts, sizes))
+        sizes = list(filter(None, sizes))
+    ends = list(accumulate([size >> 1 for size in sizes], initial=0))
     cut = [start for start, size in zip(starts, sizes, strict=True) if size & 1]
     rest = dict(zip(cut, zip(others[::2], others[1::2], strict=True), strict=True))
-    return ColumnTier(table, places, gaps, counts, rest), at
+    return ColumnTier(table, starts, ends, gaps, counts, rest), at
 
 
 def _read_numbers(body: bytes, at: int, starts: list[list[int]]) -> tuple[Numbers, int]:
