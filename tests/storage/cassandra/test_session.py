@@ -93,13 +93,14 @@ def test_levels_are_quorum_and_serial_or_the_local_ones_with_a_data_centre() -> 
         assert found[StatementKind.SERIAL_READ].consistency_level == serial
 
 
-def test_small_writes_to_one_partition_go_together(emptied: Keyspace) -> None:
+@pytest.mark.parametrize(("length", "requests"), [(1_024, 4), (160, 1), (3, 1)])
+def test_small_writes_to_one_partition_go_together(emptied: Keyspace, length: int, requests: int) -> None:
+    """Up to 200 and 32 KiB: the largest request is still one that the node takes."""
     session = emptied.session
-    # Keys of 1,024 bytes: the largest request is still one that the node takes.
-    keys = [f"{number:01024}" for number in range(100)]
+    keys = [f"{number:0{length}}" for number in range(100 if requests > 1 else 200)]
     before = session.measures()["store_requests_total"]
     session.run_each(ADD_TOUCHED, [(day, 1, key) for key in keys for day in (7, 8)])
-    assert session.measures()["store_requests_total"] - before == 2 * 3  # of 40, 40 and 20
+    assert session.measures()["store_requests_total"] - before == 2 * requests
     for day in (7, 8):
         assert [key for (key,) in session.run(TOUCHED, (day, 1, "", 1_000))] == keys
 
