@@ -8,13 +8,16 @@ loop gets the processor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from threading import Lock
+from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.breakdown import CappedLadder
 from clickcurve.buckets.breakdowns.parts import head_of_joined
+from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import ClickcurveError, CountTooLarge, RowCorrupt
 from clickcurve.buckets.set_aside import AnyRow, decode_set_aside, encode_set_aside
 from clickcurve.keys import ALL_LINKS, SET_ASIDE, breakdown_of, counts_key, is_breakdown, link_key, link_of
@@ -26,6 +29,14 @@ from storage.contract import Held, OwnRow, SavedRow, Source, Store
 ROWS_PER_SAVE = 2_000  # one transaction each: other processes of the machine wait for it
 SLICE_S = 0.0002  # of work between two pauses: single POSTs wait for it
 LONGEST_PAUSE_S = 0.005
+
+
+class Loaded(NamedTuple):
+    """Keys of counts and of breakdowns, and the own rows of both."""
+
+    keys: list[str]
+    divided: list[str]
+    own: dict[str, OwnRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,28 +87,50 @@ class Flush:
         keys = chain.from_iterable(map(sorted, deltas.ranges({*map(counts_key, asked)}, self.pause)))
         counts = replace(self.counts, bars=self.store.bars(self.held.owner))
         written = 0
-        saved: dict[str, SavedRow] = {}
-        links_per_load = self.store.links_per_load
-        while some := list(islice(keys, links_per_load)):
-            of_some = [breakdown_of(key) for key in some if key in divided or deltas.is_divided(key)]
-            saved |= self._apply(some, of_some, deltas, counts)
-            if len(saved) > ROWS_PER_SAVE - links_per_load:
-                written += self._save(saved)
-                saved = {}
-                self.pause()
-        written += self._save(saved)
+        with self.store.saving(self.held, self.number) as save:
+            for rows in self._pieces(keys, divided, deltas, counts):
+                save(rows)
+                written += len(rows)
         # The row of all links goes last, in every flush: its mark says that all other rows have this flush too.
-        saved = self._apply([ALL_LINKS], of_all, deltas, counts)
+        saved = self._apply(self._load([ALL_LINKS], of_all), deltas, counts)
         if self.set_aside != (kept or {}) or (self.rewrite and kept is not None):
-            self._save({SET_ASIDE: SavedRow(encode_set_aside(self.set_aside), None)})
+            aside = SavedRow(encode_set_aside(self.set_aside), None)
+            self.store.save_own(self.held, self.number, {SET_ASIDE: aside}, {})
         sources = {name: Source(self.held.owner, step.end, step.tail) for name, step in self.taken.sources.items()}
         self.store.save_own(self.held, self.number, saved, sources)
         return written + len(saved)
 
-    def _save(self, rows: Mapping[str, SavedRow]) -> int:
-        if rows:
-            self.store.save_own(self.held, self.number, rows, {})
-        return len(rows)
+    def _pieces(
+        self, keys: Iterator[str], divided: set[str], deltas: DeltasByKey, counts: FlushedCounts
+    ) -> Iterator[dict[str, SavedRow]]:
+        """Yields the rows of these links with the flush in them, as many as are saved together.
+
+        Those of the next piece are read before: behind the writes of this one a cluster would answer last, and then
+        have nothing to do while the flush is added to them.
+        """
+        loaded = self._load_some(keys, divided, deltas)
+        while loaded:
+            saved: dict[str, SavedRow] = {}
+            for some in loaded:
+                saved |= self._apply(some, deltas, counts)
+            loaded = self._load_some(keys, divided, deltas)
+            if saved:
+                yield saved
+                self.pause()
+
+    def _load_some(self, keys: Iterator[str], divided: set[str], deltas: DeltasByKey) -> list[Loaded]:
+        """Reads the rows of a piece, or the last ones; returns nothing if no keys are left."""
+        loaded: list[Loaded] = []
+        rows, at_once = 0, self.store.links_per_load
+        while rows <= ROWS_PER_SAVE - at_once and (some := list(islice(keys, at_once))):
+            of_some = [breakdown_of(key) for key in some if key in divided or deltas.is_divided(key)]
+            loaded.append(self._load(some, of_some))
+            rows += len(some) + len(of_some)
+            self.pause()
+        return loaded
+
+    def _load(self, keys: list[str], divided: list[str]) -> Loaded:
+        return Loaded(keys, divided, self.store.load_own(self.held.owner, [*keys, *divided]))
 
     def _load_set_aside(self) -> dict[str, AnyRow] | None:
         """Returns what earlier flushes, or earlier tries of this one, set aside; None: nothing, or damaged too."""
@@ -110,12 +143,11 @@ class Flush:
             self.unreadable(SET_ASIDE, error)
             return None
 
-    def _apply(
-        self, keys: list[str], divided: list[str], deltas: DeltasByKey, counts: FlushedCounts
-    ) -> dict[str, SavedRow]:
+    def _apply(self, loaded: Loaded, deltas: DeltasByKey, counts: FlushedCounts) -> dict[str, SavedRow]:
         """Returns these rows of counts and breakdowns with the flush in them, as far as that changes them."""
-        own = self.store.load_own(self.held.owner, [*keys, *divided])
+        keys, divided, own = loaded
         divided = divided + self._emptied(keys, divided, own)
+        own.update(self._as_counts_know(divided, own))
         erased = self._buffers_of_erased(own)
         saved: dict[str, SavedRow] = {}
         for key in [*keys, *divided]:
@@ -140,6 +172,23 @@ class Flush:
         late = {key: row for key, row in found.items() if row.data is not None and _is_behind(row.data, row.erased_at)}
         own.update(late)
         return sorted(late)
+
+    def _as_counts_know(self, divided: list[str], own: Mapping[str, OwnRow]) -> dict[str, OwnRow]:
+        """Returns these breakdowns of links whose row of counts knows of a newer erasure than was read.
+
+        One that failed may be on a single replica, and be read in one flush and not in the next: a breakdown that began
+        without it counted for nothing as soon as it was seen again.
+        """
+        knowing: dict[str, OwnRow] = {}
+        for key in divided:
+            counts = own.get(counts_key(key))
+            read = own.get(key) or OwnRow(None, 0)
+            if counts is not None and counts.data is not None:
+                with suppress(RowCorrupt):  # it is set aside where the flush is added to it
+                    known = decode_header(counts.data).erased_at
+                    if known > read.erased_at:
+                        knowing[key] = OwnRow(read.data, known)
+        return knowing
 
     def _row(self, rows: FlushedRows[R, D], key: str, own: OwnRow | None, delta: D, *, void: bool) -> SavedRow | None:
         """Returns the row with this flush in it; None if it has that already, is set aside, or is none.

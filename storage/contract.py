@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeGuard
+from typing import NamedTuple, Protocol, TypeAlias, TypeGuard
 
 from clickcurve.buckets.errors import OwnerFenced
 from clickcurve.buckets.ladder import Ladder
@@ -138,6 +138,9 @@ class SavedRow(NamedTuple):
     def whole(self) -> bytes:
         """All bytes of the row, as a reader gets them."""
         return self.data + self.closed
+
+
+Save: TypeAlias = Callable[[Mapping[str, SavedRow]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +277,14 @@ class Store(Protocol):
         flush holds the ALL_LINKS row and the sources: so an owner whose ALL_LINKS row has the mark `begun` is between
         two flushes. `verify` and `backup` look for that. All calls are durable when the next one returns that holds
         the ALL_LINKS row or a source.
+        """
+
+    def saving(self, held: Held, flush: int) -> AbstractContextManager[Save]:
+        """Gives what saves rows of a flush piece by piece, as `save_own` does, while the caller makes the next piece.
+
+        A piece may still be under way when `Save` returns: the next call, or the end, waits for it and raises what it
+        failed with. Without an error at the end all pieces are saved; however the block ends, none is under way
+        after it. So the last save of a flush comes after the block. In the block no row is loaded that was given.
         """
 
     # --- erasing, ids, sources -----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from heapq import nsmallest
 from threading import RLock
@@ -25,6 +25,7 @@ from storage.contract import (
     OwnerRecord,
     OwnRow,
     Ranking,
+    Save,
     SavedRow,
     Source,
     StoredLink,
@@ -127,6 +128,9 @@ class MemoryStore:
                 stored = self._sources.get(name, Source(held.owner, 0, ""))
                 if stored.owner == held.owner and stored.position <= source.position:
                     self._sources[name] = Source(held.owner, source.position, source.tail, held.epoch)
+
+    def saving(self, held: Held, flush: int) -> AbstractContextManager[Save]:
+        return nullcontext(lambda rows: self.save_own(held, flush, rows, {}))
 
     # --- erasing, ids, sources ------------------------------------------------------------------------------------
     def erase(self, key: str, at_us: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from random import Random
@@ -122,7 +122,11 @@ class _Owners:
         return [[(0,)] if statement is NOW_MS else [] for _ in many]
 
     def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
-        return [self.run_each(statement, many) for statement, many in work]
+        return self.send_all(work)()
+
+    def send_all(self, work: Sequence[Work]) -> Callable[[], list[list[Rows]]]:
+        found = [self.run_each(statement, many) for statement, many in work]
+        return lambda: found
 
     def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool:
         if statement is CREATE_OWNER:

@@ -74,6 +74,9 @@ class Cql(Protocol):
         An answer that is lost is waited for once for all of them, not once for each.
         """
 
+    def send_all(self, work: Sequence[Work]) -> Callable[[], list[list[Rows]]]:
+        """Begins `run_all`; returns what waits for it and gives its results or raises, to be called once."""
+
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
         """Yields the rows in pages of at most `size`; asks for a page when it is needed. Raises StoreUnavailable."""
 
@@ -117,6 +120,9 @@ class LazyConnection:
 
     def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
         return self._cql.open().run_all(work)
+
+    def send_all(self, work: Sequence[Work]) -> Callable[[], list[list[Rows]]]:
+        return self._cql.open().send_all(work)
 
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
         return self._cql.open().pages(statement, values, size)

@@ -26,7 +26,8 @@ SERIAL_IN_FLIGHT = 32  # conditional updates and serial reads: each is several r
 ATTEMPTS = 3  # of what may be repeated
 PAUSE_S = 1.0  # before another attempt: by then the driver knows which nodes are gone and which are back
 MOST_FAILURES = 16  # of an attempt; after so many no more is sent
-WRITES_PER_REQUEST = 40  # to one partition: with keys of 1,024 bytes below the 50 KiB that Cassandra takes
+# Writes with few bytes that go together, to one partition: a node carries them out as one. Cassandra refuses 50 KiB.
+WRITES_PER_REQUEST, BYTES_PER_REQUEST = 200, 32 * 1024
 # Rows that go together, to the node that has them first. A node syncs its own rows of a batch one after the other, so
 # with the commit log synced in groups batches of 25 take twice as long as these; and it warns above 10 and 5 KiB.
 ROWS_PER_WRITE, BYTES_PER_WRITE = 10, 4 * 1024
@@ -134,17 +135,25 @@ class Requests:
         return self.run_all([(statement, many)])[0]
 
     def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
+        return self.send_all(work)()
+
+    def send_all(self, work: Sequence[Work]) -> Callable[[], list[list[Rows]]]:
         parts = [Packed.of(statement, many, self._driver.first_replica) for statement, many in work]
         # Made once: whatever is sent again is the same rows with the same stamps.
         requests = [request for part in parts for request in part.requests]
-        outcomes = zip(requests, self._send_repeatedly(requests), strict=True)
-        found = iter([self._rest(request, outcome) for request, outcome in outcomes])
-        return [part.rows([next(found) for _ in part.requests]) for part in parts]
+        sent = self._send_repeatedly(requests)
+
+        def results() -> list[list[Rows]]:
+            outcomes = zip(requests, sent(), strict=True)
+            found = iter([self._rest(request, outcome) for request, outcome in outcomes])
+            return [part.rows([next(found) for _ in part.requests]) for part in parts]
+
+        return results
 
     def pages(self, statement: Statement, values: Values, size: int | None) -> Iterator[Rows]:
         state: bytes | None = None
         while True:
-            (outcome,) = self._send_repeatedly([(statement, values)], size, state)
+            (outcome,) = self._send_repeatedly([(statement, values)], size, state)()
             yield outcome.rows
             state = outcome.state
             if state is None:
@@ -153,36 +162,47 @@ class Requests:
     def _rest(self, request: Request, first: Outcome) -> Rows:
         rows, state = first.rows, first.state
         while state is not None:
-            (outcome,) = self._send_repeatedly([request], None, state)
+            (outcome,) = self._send_repeatedly([request], None, state)()
             rows, state = rows + outcome.rows, outcome.state
         return rows
 
     def _send_repeatedly(
         self, requests: Sequence[Request], size: int | None = None, state: bytes | None = None
-    ) -> list[Outcome]:
-        """Sends all, and what failed again, up to ATTEMPTS times; returns the outcomes in order.
+    ) -> Callable[[], list[Outcome]]:
+        """Sends all; returns what sends again what failed, up to ATTEMPTS times, and gives the outcomes in order.
 
-        Raises the first failure of the last attempt, or what no repeat can mend at once.
+        That raises the first failure of the last attempt, or what no repeat can mend at once.
         """
-        done: dict[int, Outcome] = {}
+
+        def send(some: list[int]) -> Callable[[], list[Outcome | None]]:
+            return self._send_all([requests[n] for n in some], lambda error: True, MOST_FAILURES, size, state)
+
         left = list(range(len(requests)))
-        attempts = 0
-        while True:
-            outcomes = self._send_all([requests[n] for n in left], lambda error: True, MOST_FAILURES, size, state)
-            done |= {n: each for n, each in zip(left, outcomes, strict=True) if each and each.error is None}
-            failed = next((each.error for each in outcomes if each and each.error), None)
-            if failed is None:
-                return [done[n] for n in range(len(requests))]
-            attempts += 1
-            raised = self._driver.as_store_error(failed)
-            if attempts == ATTEMPTS or not isinstance(raised, StoreUnavailable):
-                raise raised from failed
-            left = [n for n in left if n not in done]
-            self._pause(PAUSE_S)
+        sent = send(left)
+
+        def all_done() -> list[Outcome]:
+            nonlocal left, sent
+            done: dict[int, Outcome] = {}
+            attempts = 0
+            while True:
+                outcomes = sent()
+                done |= {n: each for n, each in zip(left, outcomes, strict=True) if each and each.error is None}
+                failed = next((each.error for each in outcomes if each and each.error), None)
+                if failed is None:
+                    return [done[n] for n in range(len(requests))]
+                attempts += 1
+                raised = self._driver.as_store_error(failed)
+                if attempts == ATTEMPTS or not isinstance(raised, StoreUnavailable):
+                    raise raised from failed
+                left = [n for n in left if n not in done]
+                self._pause(PAUSE_S)
+                sent = send(left)
+
+        return all_done
 
     def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int) -> list[bool | None]:
         updates = [(statement, values) for values in many]
-        outcomes = self._send_all(updates, self._driver.is_certain, 0, attempt=attempt)
+        outcomes = self._send_all(updates, self._driver.is_certain, 0, attempt=attempt)()
         for each in outcomes:
             if each and each.error and self._driver.is_certain(each.error):
                 raise self._driver.as_store_error(each.error) from each.error
@@ -202,8 +222,11 @@ class Requests:
         size: int | None = None,
         state: bytes | None = None,
         attempt: int = 0,
-    ) -> list[Outcome | None]:
-        """Sends all, a bounded number at once, and waits for them. None: not sent, after too many failures."""
+    ) -> Callable[[], list[Outcome | None]]:
+        """Sends all, a bounded number at once; returns what waits for them, once, and gives the outcomes.
+
+        None: not sent, after too many failures.
+        """
         outcomes: list[Outcome | None] = [None] * len(requests)
         failures: list[Exception] = []
         end = Semaphore(0)
@@ -224,9 +247,13 @@ class Requests:
                 break
             self._send(statement, values, partial(ended, at, gate), size, state, attempt)
             sent += 1
-        for _ in range(sent):
-            end.acquire()
-        return outcomes
+
+        def all_ended() -> list[Outcome | None]:
+            for _ in range(sent):
+                end.acquire()
+            return outcomes
+
+        return all_ended
 
     # --- event loops ----------------------------------------------------------------------------------------------
     async def ask(self, statement: Statement, values: Values) -> Rows:
@@ -306,7 +333,8 @@ def requests_of(
 ) -> list[list[int]] | None:
     """Returns the places of the values that go together in one request; None if each goes alone."""
     if statement.partition:
-        return _in_groups(many, lambda values: values[: statement.partition], WRITES_PER_REQUEST, None)
+        partition = statement.partition
+        return _in_groups(many, lambda values: values[:partition], WRITES_PER_REQUEST, BYTES_PER_REQUEST)
     key = statement.key
     if key is None:
         return None

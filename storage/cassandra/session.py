@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import re
 import ssl
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any
@@ -72,6 +72,9 @@ class Session:
 
     def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
         return self._requests.run_all(work)
+
+    def send_all(self, work: Sequence[Work]) -> Callable[[], list[list[Rows]]]:
+        return self._requests.send_all(work)
 
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
         return self._requests.pages(statement, values, size)

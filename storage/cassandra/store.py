@@ -8,10 +8,9 @@ epoch, so a write that arrives late changes nothing. The module schema describes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from heapq import nsmallest
 from itertools import count, islice
-from threading import Lock
 
 from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
@@ -27,16 +26,12 @@ from storage.cassandra.partitions import (
     partition_of,
     partitions,
     stored_key_of,
-    writes_of,
 )
-from storage.cassandra.row_cache import CachedRow, RowCache
 from storage.cassandra.statements import (
     DROP_NOTE,
     KEYS,
     LINK,
     LINK_BY,
-    LOAD_OWN,
-    LOAD_OWN_BY,
     META,
     NOTE,
     NOTE_FOR,
@@ -47,12 +42,13 @@ from storage.cassandra.statements import (
     WALK_FIRST,
     WALK_FROM,
 )
-from storage.cassandra.tables.day_index import DayIndex, not_listed
+from storage.cassandra.tables.day_index import DayIndex
 from storage.cassandra.tables.erasures import Erasures
 from storage.cassandra.tables.ids import REPLAY_US, IdsTable
+from storage.cassandra.tables.own_rows import OwnRows
 from storage.cassandra.tables.owners import OwnersTable
 from storage.cassandra.tables.sources import SourcesTable
-from storage.contract import Held, OwnerRecord, OwnRow, SavedRow, Source, StoredLink
+from storage.contract import Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink
 from storage.unranked import UnrankedStore, UnrankedView
 
 CACHE_BYTES = 64 * 1024 * 1024
@@ -88,11 +84,8 @@ class CassandraStore(UnrankedStore):
         self._sources = SourcesTable(cql)
         self._days = DayIndex(cql, pinned_stamp)
         self._erasures = Erasures(cql)
-        self._cache = RowCache(cache_bytes)
-        self._look_lock = Lock()
-        self._looked: set[int] = set()  # owners whose flush under way has looked for erasures
+        self._own_rows = OwnRows(cql, self._days, self._erasures, cache_bytes)
         self._may_write: dict[int, tuple[Held, int, int]] = {}  # by owner: a flush, and rows until the next look
-        self._erased_at: dict[int, dict[str, int]] = {}  # of the keys that a flush under way has read
 
     def uuid(self) -> str:
         """Returns the identity of the keyspace, which was noted when its tables were made."""
@@ -110,25 +103,23 @@ class CassandraStore(UnrankedStore):
         return self._owners.get(owner)
 
     def create_owner(self, record: OwnerRecord) -> bool:
-        self._cache.drop_owner(record.owner)
+        self._own_rows.drop_owner(record.owner)
         return self._owners.create(record)
 
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        self._cache.drop_owner(after.owner)  # another process may have written its rows until now
+        self._own_rows.drop_owner(after.owner)  # another process may have written its rows until now
         self._may_write.pop(after.owner, None)
         return self._owners.claim(before, after)
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
-        with self._look_lock:
-            self._looked.discard(held.owner)
-            self._erased_at.pop(held.owner, None)
+        self._own_rows.flush_begins(held.owner)
         begun = self._owners.begin(held, previous, flush, at)
         if begun:
             self._may_write[held.owner] = held, flush, ROWS_PER_FENCE
         return begun
 
     def close_owner(self, held: Held) -> bool:
-        self._cache.drop_owner(held.owner)
+        self._own_rows.drop_owner(held.owner)
         self._may_write.pop(held.owner, None)
         return self._owners.close(held)
 
@@ -142,75 +133,38 @@ class CassandraStore(UnrankedStore):
         return taken
 
     def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
-        self._look_for_erasures(owner)
-        found: dict[str, OwnRow] = {}
-        erased_at: dict[str, int] = {}
-        missing: list[str] = []
-        for key in keys:
-            kept = self._cache.get(owner, key)
-            if kept is None:
-                missing.append(key)
-            else:
-                found[key] = OwnRow(kept.data, kept.erased_at)
-        for key, link in self._read_own(owner, missing):
-            erased_at[key] = link.erased_at
-            if link.rows:
-                self._cache.put(owner, key, CachedRow(link.rows[0].data, link.erased_at))
-                found[key] = OwnRow(link.rows[0].data, link.erased_at)
-            elif link.erased_at:
-                found[key] = OwnRow(None, link.erased_at)
-        self._erased_at.setdefault(owner, {}).update(erased_at)
-        return dict(_knowing_erasures(found, erased_at)) if any(erased_at.values()) else found
-
-    def _read_own(self, owner: int, keys: Sequence[str]) -> Iterator[tuple[str, StoredLink]]:
-        """Yields these rows of an owner. A breakdown is read together with its row of counts."""
-        wanted = frozenset(keys)
-        divided = [key for key in keys if is_breakdown(key)]
-        plain = [key for key in keys if not is_breakdown(key) and breakdown_of(key) not in wanted]
-        wanted_of = (LOAD_OWN, plain), (LOAD_OWN_BY, divided)
-        work = [(statement, [(partition_of(key), owner) for key in some]) for statement, some in wanted_of]
-        counts, both = self._cql.run_all(work)
-        yield from zip(plain, map(link_of_rows, counts), strict=True)
-        for key, rows in zip(divided, both, strict=True):
-            yield key, link_of_rows(breakdowns_in(rows))
-            if counts_key(key) in wanted:
-                yield counts_key(key), link_of_rows(counts_in(rows))
-
-    def _look_for_erasures(self, owner: int) -> None:
-        """Drops cached rows of links that were erased; once in each flush, before its first row."""
-        with self._look_lock:  # so that no owner's flush goes on with rows that another one's is about to drop
-            if owner in self._looked:
-                return
-            erased = self._erasures.look()
-            if erased is None:
-                self._cache.clear()
-            for key in erased or ():
-                self._drop_from_cache(stored_key_of(key))
-            self._looked.add(owner)
+        return self._own_rows.load(owner, keys)
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
-        self._check_fence(held, flush, len(rows))
-        stamp = pinned_stamp(held.epoch)
-        # Out of the cache until the new rows are known to be stored.
-        before = {key: self._take_from_cache(held.owner, key) for key in rows}
-        due, touched = not_listed(rows, before)
-        self._days.note(held.owner, held.epoch, stamp, due, touched)  # before the rows: each that is there is listed
-        self._cql.run_all(list(writes_of(rows, stamp, held.owner)))
+        self._send_own(held, flush, rows)()
         for name, source in sources.items():
             self._sources.move(name, held, source)
-        for key, row in rows.items():
-            kept = before[key]
-            if kept is not None:
-                days = row.due_day, row.touched_day if row.touched_day is not None else kept.touched_day
-                self._cache.put(held.owner, key, CachedRow(row.whole, kept.erased_at, *days))
 
-    def _take_from_cache(self, owner: int, key: str) -> CachedRow | None:
-        """Takes a row out of the cache. None if the erasure of its link is not known."""
-        kept = self._cache.take(owner, key)
-        if kept is not None:
-            return kept
-        erased_at = self._erased_at.get(owner, {}).pop(key, None)
-        return None if erased_at is None else CachedRow(b"", erased_at)
+    @contextmanager
+    def saving(self, held: Held, flush: int) -> Iterator[Save]:
+        """Keeps one piece under way: the next one is sent when all of it is acknowledged."""
+        under_way: list[Callable[[], None]] = []
+
+        def wait() -> None:
+            while under_way:
+                under_way.pop()()
+
+        def save(rows: Mapping[str, SavedRow]) -> None:
+            wait()
+            under_way.append(self._send_own(held, flush, rows))
+
+        try:
+            yield save
+        except BaseException:
+            with suppress(StoreUnavailable):  # that it failed is known
+                wait()
+            raise
+        wait()
+
+    def _send_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow]) -> Callable[[], None]:
+        """Sends own rows; returns what waits until they are durable, or raises."""
+        self._check_fence(held, flush, len(rows))
+        return self._own_rows.send(held, pinned_stamp(held.epoch), rows)
 
     def _check_fence(self, held: Held, flush: int, rows: int) -> None:
         """Raises OwnerFenced unless `held` may write these rows of this flush.
@@ -224,7 +178,7 @@ class CassandraStore(UnrankedStore):
             try:
                 self._owners.check_fence(held, flush)
             except OwnerFenced:
-                self._cache.drop_owner(held.owner)
+                self._own_rows.drop_owner(held.owner)
                 raise
             left = ROWS_PER_FENCE
         self._may_write[held.owner] = held, flush, left - rows
@@ -234,13 +188,7 @@ class CassandraStore(UnrankedStore):
         try:
             self._erasures.erase(partition_of(key), at_us)
         finally:
-            self._drop_from_cache(counts_key(key))
-
-    def _drop_from_cache(self, key: str) -> None:
-        for row in (key, breakdown_of(key)):
-            self._cache.drop_link(row)
-            for erased_at in list(self._erased_at.values()):
-                erased_at.pop(row, None)
+            self._own_rows.drop(counts_key(key))
 
     def newest_erasure(self) -> int:
         """Returns 0: erasures come from the clocks of several machines."""
@@ -336,9 +284,7 @@ class CassandraStore(UnrankedStore):
 
     def measures(self) -> Mapping[str, float]:
         return {
-            "row_cache_hits_total": self._cache.hits,
-            "row_cache_misses_total": self._cache.misses,
-            "row_cache_bytes": self._cache.bytes,
+            **self._own_rows.measures(),
             **self._cql.measures(),
         }
 
@@ -384,15 +330,3 @@ class CassandraView(UnrankedView):
 
     def sources(self) -> dict[str, Source]:
         return self._store._sources.all()
-
-
-def _knowing_erasures(found: Mapping[str, OwnRow], erased_at: Mapping[str, int]) -> Iterator[tuple[str, OwnRow]]:
-    """Yields these rows, with the newer of the erasures that a link's counts and its breakdown know of.
-
-    One of them may have been in the cache. Else a link that is erased in the middle of a flush kept hits in its
-    breakdown that its counts had lost.
-    """
-    for key, row in found.items():
-        other = breakdown_of(key) if counts_key(key) == key else counts_key(key)
-        known = erased_at.get(other, 0)
-        yield key, row if known <= row.erased_at else OwnRow(row.data, known)

@@ -13,14 +13,15 @@ from clickcurve.buckets.weight import MOST, Weight
 from clickcurve.keys import link_of
 from storage.contract import SavedRow
 from storage.sqlite.file import UNRANKED_AFTER, WEIGHT, is_ranked
-from storage.sqlite.lookups import KEYS_PER_QUERY, MANY, each_of, slices
+from storage.sqlite.lookups import MANY, each_of, slices
 
 COLUMNS = ", ".join(WEIGHT)
 
 _LAST, *_NUMBERS = WEIGHT
 _OF_KEYS = f"SELECT key, owner, {COLUMNS} FROM leaders WHERE key IN {MANY}"
 _LEAD = f"INSERT INTO leaders (key, owner, {COLUMNS}) VALUES ({', '.join('?' * (2 + len(WEIGHT)))})"
-_DEMOTE = f"DELETE FROM leaders WHERE key IN {MANY} AND owner = ?"
+_KEYS_PER_DEMOTION = 500
+_DEMOTE = f"DELETE FROM leaders WHERE key IN ({','.join('?' * _KEYS_PER_DEMOTION)}) AND owner = ?"
 
 
 def weights_of(db: sqlite3.Connection, keys: Sequence[str]) -> dict[tuple[str, int], Weight] | None:
@@ -55,10 +56,10 @@ def _unpacked(data: bytes) -> Bars:
 def save_leaders(db: sqlite3.Connection, owner: int, rows: Mapping[str, SavedRow]) -> None:
     """Makes these rows leaders, or no leaders, as their weights say."""
     weights: list[tuple[str, Weight]] = []
-    for keys in slices([*rows], KEYS_PER_QUERY):
+    for keys in slices([*rows], _KEYS_PER_DEMOTION):
         some = [key for key in keys if link_of(key) is not None]
         if some:
-            db.execute(_DEMOTE, (*some, *[some[-1]] * (KEYS_PER_QUERY - len(some)), owner))
+            db.execute(_DEMOTE, (*some, *[some[-1]] * (_KEYS_PER_DEMOTION - len(some)), owner))
         weights += [(key, weight) for key in some if (weight := rows[key].weight) is not None]
     if not weights:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 
 from storage.cassandra.cql import Cql, Rows, Statement, Values, Work
@@ -41,10 +41,13 @@ class Counted:
         return self.run_all([(statement, many)])[0]
 
     def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
+        return self.send_all(work)()
+
+    def send_all(self, work: Sequence[Work]) -> Callable[[], list[list[Rows]]]:
         for statement, many in work:
             together = requests_of(statement, many, lambda key: None)  # of one node
             self._count(statement, len(many), None if together is None else len(together))
-        return self._cql.run_all(work)
+        return self._cql.send_all(work)
 
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
         self._count(statement)

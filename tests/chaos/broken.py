@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from unittest.mock import patch
 
@@ -11,9 +11,9 @@ from clickcurve.keys import ALL_LINKS
 from server.cli.main import main
 from storage.cassandra import store
 from storage.cassandra.store import CassandraStore
-from storage.contract import Held, SavedRow, Source
+from storage.contract import Held, SavedRow
 
-_save_own = CassandraStore.save_own
+_send_own = CassandraStore._send_own
 
 
 def everything_is_mine(
@@ -23,12 +23,10 @@ def everything_is_mine(
     return set()
 
 
-def forgets_a_row(
-    self: CassandraStore, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]
-) -> None:
+def forgets_a_row(self: CassandraStore, held: Held, flush: int, rows: Mapping[str, SavedRow]) -> Callable[[], None]:
     """One row in twenty is not written."""
     kept = {key: row for n, (key, row) in enumerate(rows.items()) if n % 20 != 7 or key == ALL_LINKS}
-    _save_own(self, held, flush, kept, sources)
+    return _send_own(self, held, flush, kept)
 
 
 def without_epoch(epoch: int) -> int:
@@ -40,7 +38,7 @@ _pinned_stamp = store.pinned_stamp
 
 FAULTS: Mapping[str, tuple[Any, str, Any]] = {
     "everything is mine": (CassandraStore, "claim_ids", everything_is_mine),
-    "forgets a row": (CassandraStore, "save_own", forgets_a_row),
+    "forgets a row": (CassandraStore, "_send_own", forgets_a_row),
     "stamps without epoch": (store, "pinned_stamp", without_epoch),
 }
 

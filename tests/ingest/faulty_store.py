@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from clickcurve.buckets.errors import StoreUnavailable
-from storage.contract import Store
+from storage.contract import Held, Save, SavedRow, Store
 
 
 class Killed(BaseException):
@@ -47,6 +49,27 @@ class FaultyStore:
             return answer
 
         return call
+
+    @contextmanager
+    def saving(self, held: Held, flush: int) -> Iterator[Save]:
+        """A piece stays under way as long as it may: until the next one is given, or the end. Then it may fail."""
+        under_way: list[Mapping[str, SavedRow]] = []
+
+        def wait() -> None:
+            while under_way:
+                self.save_own(held, flush, under_way.pop(), {})
+
+        def save(rows: Mapping[str, SavedRow]) -> None:
+            wait()
+            under_way.append(rows)
+
+        try:
+            yield save
+        except BaseException:
+            with suppress(StoreUnavailable):
+                wait()
+            raise
+        wait()
 
     def _up(self) -> None:
         if self.down:

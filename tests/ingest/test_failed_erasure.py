@@ -1,4 +1,4 @@
-"""An erasure that fails while a flush is under way erases nothing: not in the counts, and not in what hits said."""
+"""An erasure that fails: counts, and what hits said, are of one mind about it."""
 
 from __future__ import annotations
 
@@ -63,6 +63,40 @@ def test_hits_that_were_flushed_while_an_erasure_failed_still_count(tmp_path: Pa
             await erasure
         total, words = await read_words(store, [node], "k", NOW)
         assert total == sum(each.weight for each in sent)
+        assert not judge_words("k", total, words)
+        await node.owner.release()
+
+    asyncio.run(main())
+
+
+class FlickeringStore(MemoryStore):
+    """A store of replicas, one of which has an erasure that failed: while `hidden`, the others answer a flush."""
+
+    hidden = False
+
+    def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
+        found = super().load_own(owner, keys)
+        if not self.hidden:
+            return found
+        return {key: OwnRow(row.data, 0) for key, row in found.items() if row.data is not None}
+
+
+def test_an_erasure_that_one_flush_has_seen_and_the_next_has_not_holds_in_both_rows_of_a_link(tmp_path: Path) -> None:
+    async def main() -> None:
+        now = [float(NOW)]
+        store = FlickeringStore(CLICKS)
+        auditor: Auditor[Sent] = Auditor()
+        node = OwnerProcess(tmp_path / "a", store, lambda: now[0], False, TrackedDisk())
+        before, after = (auditor.enter(Sent(auditor.next_hits(["k"]))) for _ in range(2))
+        await node.owner.accept(batch_of(before, minute_of(NOW), None))
+        store.erase(link_key("k"), (NOW + 5) * 1_000_000)
+        await node.owner.flush()
+        now[0] += 10
+        store.hidden = True
+        await node.owner.accept(batch_of(after, minute_of(NOW), None))
+        await node.owner.flush()
+        total, words = await read_words(store, [node], "k", NOW + 10)
+        assert total == after.weight
         assert not judge_words("k", total, words)
         await node.owner.release()
 

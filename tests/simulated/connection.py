@@ -8,7 +8,7 @@ answer is missing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -51,8 +51,21 @@ class Connection:
         found = {n: self.run_each(*work[n]) for n in order if work[n][1]}
         return [found.get(n, []) for n in range(len(work))]
 
+    def send_all(self, work: Sequence[Work]) -> Callable[[], list[list[Rows]]]:
+        """All at once: they travel on while the process does something else."""
+        sent = {n: self._send(*work[n]) for n in range(len(work)) if work[n][1]}
+
+        def results() -> list[list[Rows]]:
+            heard = {n: wait() for n, wait in sent.items()}
+            good = {n: self._good(*work[n], answers) for n, answers in heard.items()}
+            return [[answer.rows or [] for answer in good.get(n, [])] for n in range(len(work))]
+
+        return results
+
     def _read(self, statement: Statement, many: Sequence[Values]) -> list[Answer]:
-        answers = self._carry_out(statement, many)
+        return self._good(statement, many, self._carry_out(statement, many))
+
+    def _good(self, statement: Statement, many: Sequence[Values], answers: Sequence[Answer | None]) -> list[Answer]:
         good = [answer for answer in answers if answer is not None and not answer.error]
         if len(good) < len(many):
             raise StoreUnavailable(f"{statement.name}: {len(many) - len(good)} of {len(many)} failed")
@@ -109,6 +122,10 @@ class Connection:
     # --- calls that fail ------------------------------------------------------------------------------------------
     def _carry_out(self, statement: Statement, many: Sequence[Values]) -> list[Answer | None]:
         """The answers, in order; None for what was not sent because another had failed."""
+        return self._send(statement, many)()
+
+    def _send(self, statement: Statement, many: Sequence[Values]) -> Callable[[], list[Answer | None]]:
+        """What waits for the answers of this call, which is under way."""
         self.life.check()
         self.calls += 1
         fault = self.fault_at.pop(self.calls, None)
@@ -117,16 +134,21 @@ class Connection:
         if fault and fault.when == "before":
             self._suffer(fault)
         if fault and fault.what == "fail" and fault.when == "before":
-            return [Answer(error="unavailable")] * len(many)
+            return lambda: [Answer(error="unavailable")] * len(many)
         half = fault is not None and fault.when == "half"
         run = _Run(self, statement, many, self.cluster.stage.rnd.randrange(REPLICAS) if half else None)
-        self.cluster.stage.wait_for(run.start)
-        note(self.life.name, "has heard", statement.name, *run.answers)
-        if fault and fault.when != "before":
-            self._suffer(fault)
-        if fault and fault.what == "fail":
-            return [Answer(error="timeout")] * len(many)
-        return run.answers
+        run.start()
+
+        def answers() -> list[Answer | None]:
+            self.cluster.stage.wait_for(run.when_done)
+            note(self.life.name, "has heard", statement.name, *run.answers)
+            if fault and fault.when != "before":
+                self._suffer(fault)
+            if fault and fault.what == "fail":
+                return [Answer(error="timeout")] * len(many)
+            return run.answers
+
+        return answers
 
     def _suffer(self, fault: Fault) -> None:
         if fault.what == "kill":
@@ -148,12 +170,16 @@ class _Run:
         self._connection, self._statement, self._many = connection, statement, many
         self._next = self._under_way = 0
         self._only = only
-        self._failed = False
+        self._failed = self._ended = False
         self._done: Event = lambda: None
 
-    def start(self, done: Event) -> None:
-        self._done = done
+    def start(self) -> None:
         self._send_more()
+
+    def when_done(self, done: Event) -> None:
+        if self._ended:
+            done()
+        self._done = done
 
     def _send_more(self) -> None:
         connection = self._connection
@@ -163,6 +189,7 @@ class _Run:
             tries = TRIES if self._statement.kind != StatementKind.CONDITION and self._only is None else 1
             self._send(self._next - 1, tries)
         if not self._under_way:
+            self._ended = True
             self._done()
 
     def _send(self, index: int, tries: int) -> None:

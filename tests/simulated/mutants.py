@@ -126,6 +126,16 @@ async def _answered(answer: Any) -> Any:
     return answer
 
 
+@contextmanager
+def saving_unheard(self: CassandraStore, held: Any, flush: int) -> Iterator[Any]:
+    """What is sent is not waited for, neither by the next piece nor at the end."""
+
+    def save(rows: Any) -> None:
+        self._send_own(held, flush, rows)
+
+    yield save
+
+
 class TwoCells:
     """The mark of a row in a cell of its own: each of the two travels alone, and replicas may have one of them."""
 
@@ -236,7 +246,7 @@ MUTANTS = [
         flushed_rows, "apply", apply_without_mark), KILLS),
     Mutant("the mark in a cell of its own", lambda: both(
         replaced(Cluster, "_write", TwoCells.write), replaced(Cluster, "found", TwoCells.found)),
-        LOSSES, seeds=60, first=140),
+        LOSSES, seeds=60, first=1050),
     Mutant("no row written again after a failure or a restart", lambda: replaced(
         owner, "Flush", flush_without_rewrite), LOSSES, first=15),
     Mutant("a closed part not written again after a failure", lambda: replaced(
@@ -246,6 +256,7 @@ MUTANTS = [
     Mutant("a flush that begins without asking", lambda: both(
         replaced(CassandraStore, "begin", lambda *_: True),
         replaced(CassandraStore, "_check_fence", lambda *_: None)), COPIES),
+    Mutant("a piece that is not waited for", lambda: replaced(CassandraStore, "saving", saving_unheard), LOSSES),
     Mutant("an id is mine if its owner is", lambda: replaced(
         ids, "_is_claimed_by", is_claimed_by_owner), UNREAD_IDS),
     Mutant("ids decided when the hit comes", lambda: replaced(

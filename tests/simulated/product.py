@@ -15,6 +15,7 @@ from tests.simulated.history import History, Plot
 from tests.simulated.stage import Life, Stage
 
 CACHE_BYTES = 4_000  # some eight rows
+LINKS_PER_PIECE = 2  # so that most flushes have several pieces, of which one is under way while the next is made
 
 
 class WritesOfEachLife:
@@ -45,5 +46,9 @@ def history_of(seed: int, plot: Plot) -> History:
 
 
 def tell(history: History) -> None:
-    with mock.patch("storage.cassandra.store._writes", WritesOfEachLife(history.stage)):
+    with (
+        mock.patch("storage.cassandra.store._writes", WritesOfEachLife(history.stage)),
+        mock.patch.object(CassandraStore, "links_per_load", LINKS_PER_PIECE),
+        mock.patch("ingest.flush.ROWS_PER_SAVE", LINKS_PER_PIECE),
+    ):
         history.tell()

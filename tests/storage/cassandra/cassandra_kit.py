@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any
+from typing import Any, NoReturn
 
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import Ladder
@@ -112,7 +112,21 @@ class Faulty(_Shared):
         return done
 
     def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
-        return [self.run_each(statement, many) for statement, many in work]
+        return self.send_all(work)()
+
+    def send_all(self, work: Sequence[Work]) -> Callable[[], list[list[Rows]]]:
+        """Carries out all before it returns, up to the first that fails, which shows when it is waited for."""
+        try:
+            found = [self.run_each(statement, many) for statement, many in work]
+        except StoreUnavailable as error:
+            return self._raising(error)
+        return lambda: found
+
+    def _raising(self, error: StoreUnavailable) -> Callable[[], NoReturn]:
+        def results() -> NoReturn:
+            raise error
+
+        return results
 
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
         self.asked.append(statement.name)

@@ -47,7 +47,7 @@ class Driver:
 
     def __init__(self, answers: Callable[[Pending], None] | None = None) -> None:
         self.sent: list[Pending] = []
-        self._answers = answers
+        self.answers = answers
         self._lock = threading.Lock()
         self.under_way = self.most_under_way = 0
         self.broken: Exception | None = None
@@ -62,16 +62,16 @@ class Driver:
             self.sent.append(pending)
             self.under_way += 1
             self.most_under_way = max(self.most_under_way, self.under_way)
-        if self._answers is not None:
+        if self.answers is not None:
             threading.Thread(target=self._answer, args=(pending,)).start()
         return pending
 
     def _answer(self, pending: Pending) -> None:
-        assert self._answers is not None
+        assert self.answers is not None
         pending.listened.wait()
         with self._lock:
             self.under_way -= 1
-        self._answers(pending)
+        self.answers(pending)
 
     def first_replica(self, key: str) -> str:
         """The node is the key's first letter."""

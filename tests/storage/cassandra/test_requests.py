@@ -193,6 +193,28 @@ def test_several_statements_are_under_way_at_once_and_what_failed_of_them_is_sen
     assert [pending.values for pending in driver.sent[5:]] == [(2,)]
 
 
+def test_what_is_sent_is_under_way_until_it_is_waited_for_and_a_fault_in_it_is_mended_then() -> None:
+    driver = Driver()
+    asked, _ = requests(driver, in_flight=8)
+    results = asked.send_all([(READ, [(0,), (1,)])])
+    first, second = driver.sent
+    second.fail(Late("no answer"))
+    first.answer([(0,)])
+    assert len(driver.sent) == 2, "it is sent again when somebody waits"
+    driver.answers = echo
+    assert results() == [[[(0,)], [(1,)]]]
+    assert [pending.values for pending in driver.sent[2:]] == [(1,)]
+
+
+def test_entries_of_one_list_go_together_below_what_a_node_takes() -> None:
+    entry = Statement("ENTRY", "an entry", StatementKind.WRITE, partition=1)
+    for key, requests_needed in (("k" * 10, 1), ("k" * 1_024, 5)):
+        driver = Driver(lambda pending: pending.answer(None))
+        asked, _ = requests(driver)
+        asked.run_each(entry, [("list", f"{key}{n:03}") for n in range(125)])
+        assert len(driver.sent) == requests_needed
+
+
 def test_a_conditional_update_says_how_often_it_was_tried() -> None:
     driver = Driver(lambda pending: pending.answer([(True,)]))
     asked, _ = requests(driver)
