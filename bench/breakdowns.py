@@ -31,12 +31,12 @@ def measure(folder: Path, workload: Workload, rounds: int) -> list[Line]:
     with (
         servers.clickcurve(folder / "breakdowns", settings={"CLICKCURVE_FLUSH_S": "15"}) as server,
         Clickcurve(server.url) as client,
-        Connection(server.port) as connection,
     ):
         _load(client, visitors, workload)
-        asked = _quiet(connection, BY, workload.draw(2_000, seed=4), rounds)
-        once = _quiet(connection, BY_ONCE, workload.distinct(2_000, seed=5), 1)
-        return [*asked, *once, *_during_flush(client, connection, visitors, workload, rounds)]
+        with Connection(server.port) as connection:  # not before: while it loads, an idle one is closed
+            asked = _quiet(connection, BY, workload.draw(2_000, seed=4), rounds)
+            once = _quiet(connection, BY_ONCE, workload.distinct(2_000, seed=5), 1)
+            return [*asked, *once, *_during_flush(client, connection, visitors, workload, rounds)]
 
 
 def _quiet(connection: Connection, questions: dict[str, str], keys: list[str], rounds: int) -> list[Line]:
