@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ingest.batch import (
@@ -125,10 +125,10 @@ def divided(batch: Batch | None) -> Counter[tuple[int, Profile, str]]:
 
 def expected(
     elements: list[tuple[dict[str, Any], dict[str, tuple[Any, Any]]]],
-) -> tuple[Counter[tuple[int, Profile, str]], list[tuple[int, str]]]:
-    """What a reader finds that goes hit by hit: counts, and the refused hits with the field to blame."""
+) -> tuple[Counter[tuple[int, Profile, str]], list[tuple[int, str]], bool]:
+    """What a reader finds that goes hit by hit: counts, refused hits with the field to blame, any in a group."""
     found: Counter[tuple[int, Profile, str]] = Counter()
-    refused, ids = [], set()
+    refused, ids, grouped = [], set(), False
     for index, (hit, words) in enumerate(elements):
         broken = next((name for name in VALUES if name in words and words[name][1] is False), None)
         if broken is not None:
@@ -137,6 +137,7 @@ def expected(
         if hit.get("id") in ids:
             continue
         ids |= {hit["id"]} if "id" in hit else set()
+        grouped = grouped or bool(words.get("groups", [None])[0])
         ua = hit.get("ua")
         at = hit.get("ts", NOW)
         if hit.get("bot", ua == GOOGLEBOT):
@@ -149,18 +150,19 @@ def expected(
                 continue
             profile = Profile(DIVIDED, tuple(says.get(name, "") for name in DIVIDED))
         found[at - at % 3_600, profile, hit["key"]] += hit.get("count", 1)
-    return found, refused
+    return found, refused, grouped
 
 
 @law
 @given(st.lists(hits, max_size=10), st.sampled_from([1, 60, 300, PIECE_BYTES]), st.sampled_from(["array", "lines"]))
+@example([({"key": "a", "id": "2"}, {}), ({"key": "a", "id": "2"}, {"groups": (["g"], {})})], PIECE_BYTES, "array")
 def test_a_body_says_what_its_hits_say_one_by_one(elements: list[Any], piece_bytes: int, form: str) -> None:
     values = list(map(sent, elements))
     if form == "array":
         body, media = json.dumps(values).encode(), Media.json
     else:
         body, media = "\n".join(map(json.dumps, values)).encode(), Media.lines
-    counts, refused = expected(elements)
+    counts, refused, grouped = expected(elements)
     sums = summed(body, media, RequestSums(MOMENT, reader=READER), piece_bytes)
     batch, items = sums.batch(), sums.receipt().items
     assert divided(batch) == counts
@@ -169,7 +171,6 @@ def test_a_body_says_what_its_hits_say_one_by_one(elements: list[Any], piece_byt
         assert decode_batch(encode_batch(batch)) == batch
         named = summed(body, media, RequestSums(MOMENT, "whole", reader=READER), piece_bytes).batch()
         assert divided(named) == counts
-        grouped = any(hit.get("groups") for index, hit in enumerate(values) if index not in dict(refused))
         assert isinstance(named, WordyBatch) == bool(counts or grouped)
         assert getattr(named, "words", Words()) == Words()
 
