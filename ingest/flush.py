@@ -67,13 +67,10 @@ class Flush:
     pause: Callable[[], None]
     unreadable: Callable[[str, ClickcurveError], object]  # called for each row that is set aside
     set_aside: dict[str, AnyRow] = field(default_factory=dict)
-    counts: FlushedCounts = field(init=False)
     breakdowns: FlushedBreakdowns = field(init=False)
 
     def __post_init__(self) -> None:
-        counts = FlushedCounts(self.number, self.fold_day, self.rewrite, self.store.ladder())
         breakdowns = FlushedBreakdowns(self.number, self.fold_day, self.rewrite, self.capped)
-        object.__setattr__(self, "counts", counts)
         object.__setattr__(self, "breakdowns", breakdowns)
 
     def write(self) -> int:
@@ -85,7 +82,8 @@ class Flush:
         divided = {counts_key(key) for key in asked if is_breakdown(key)}
         of_all = [breakdown_of(ALL_LINKS)] if deltas.any_words() or ALL_LINKS in divided else []
         keys = chain.from_iterable(map(sorted, deltas.ranges({*map(counts_key, asked)}, self.pause)))
-        counts = replace(self.counts, bars=self.store.bars(self.held.owner))
+        ladder, bars = self.store.ladder(), self.store.bars(self.held.owner)
+        counts = FlushedCounts(self.number, self.fold_day, self.rewrite, ladder, bars)
         written = 0
         with self.store.saving(self.held, self.number) as save:
             for rows in self._pieces(keys, divided, deltas, counts):

@@ -102,18 +102,11 @@ def put_sized_column(out: bytearray, values: Sequence[int]) -> None:
 
 def sized_column(data: bytes, at: int, n: int) -> tuple[Sequence[int], int]:
     """Reads n values after their width, and where they end; nothing for n = 0."""
+    end = after_sized_column(data, at, n)
     if not n:
-        return (), at
+        return (), end
     width = data[at]
-    at += 1
-    if not width:
-        return (1,) * n, at
-    if width not in COLUMN_WIDTHS:
-        raise ValueError(f"a column of {width} bytes a number")
-    end = at + n * width
-    if end > len(data):
-        raise ValueError(f"a column of {n * width} bytes, {len(data) - at} are there")
-    return column(data, at, n, width), end
+    return (column(data, at + 1, n, width) if width else (1,) * n), end
 
 
 def after_sized_column(data: bytes, at: int, n: int) -> int:

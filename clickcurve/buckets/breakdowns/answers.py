@@ -65,9 +65,8 @@ def divided(row: Breakdown, dimension: str, start: int, end: int, capped: Capped
             columns.append(tier)
         else:
             parts += [counts for at, counts in tier.items() if first <= at < last]
-    total = sum_of_all(
-        [ColumnTier.sum_between(columns, first, last), *parts]
-    )  # the first is copied, and has most values
+    # The columns first, since they have most values: the first is copied.
+    total = sum_of_all([ColumnTier.sum_between(columns, first, last), *parts])
     return DividedTotal(first, last, total.values, total.other, total.slack)
 
 

@@ -84,22 +84,20 @@ def test_a_piece_is_under_way_while_the_next_is_read_and_made(node: Node, store:
     ]
 
 
-def test_a_lost_piece_is_raised_by_the_next_which_is_not_sent(node: Node, store: CassandraStore) -> None:
+@pytest.mark.parametrize(
+    ("lost", "happened"),
+    [
+        pytest.param(1, ["1 sent", "1 heard"], id="by the next, which is not sent"),
+        pytest.param(2, ["1 sent", "1 heard", "2 sent", "2 heard"], id="at the end"),
+    ],
+)
+def test_a_lost_piece_is_raised(node: Node, store: CassandraStore, lost: int, happened: list[str]) -> None:
     held = in_flush(store)
-    node.lost = {1}
-    with pytest.raises(StoreUnavailable, match="save 1 is lost"), store.saving(held, 1) as save:
+    node.lost = {lost}
+    with pytest.raises(StoreUnavailable, match=f"save {lost} is lost"), store.saving(held, 1) as save:
         save(saved("a"))
         save(saved("b"))
-    assert node.happened == ["1 sent", "1 heard"]
-
-
-def test_a_lost_last_piece_is_raised_at_the_end(node: Node, store: CassandraStore) -> None:
-    held = in_flush(store)
-    node.lost = {2}
-    with pytest.raises(StoreUnavailable, match="save 2 is lost"), store.saving(held, 1) as save:
-        save(saved("a"))
-        save(saved("b"))
-    assert node.happened == ["1 sent", "1 heard", "2 sent", "2 heard"]
+    assert node.happened == happened
 
 
 @pytest.mark.parametrize("lost", [set(), {1}])
