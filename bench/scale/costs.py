@@ -17,7 +17,7 @@ from bench.ingest import NDJSON
 from bench.scale.traffic import row
 from bench.workload import Workload, batch
 from bench.wrk import Requests, drive
-from clickcurve.buckets.codec import decode, encode
+from clickcurve.buckets.codec import decode_lazily, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from clickcurve.buckets.row import Delta, apply
 from clickcurve.keys import link_key
@@ -77,7 +77,7 @@ def of_fold(rounds: int) -> Costs:
     def again(moment: int) -> float:
         begun = process_time()
         for data in rows:
-            encode(apply(decode(data), delta, 2, fold_day(moment), 0, CLICKS))
+            encode(apply(decode_lazily(data), delta, 2, fold_day(moment), 0, CLICKS))
         return (process_time() - begun) / len(rows) * 1e6
 
     same, folded = ([again(moment) for _ in range(rounds * 3)] for moment in (now, now + DAY_S))
