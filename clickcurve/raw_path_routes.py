@@ -24,9 +24,9 @@ def key_of_path(request: Request, name: str = "key") -> str:
     return key_in_path(str(request.path_params[name]).encode("latin-1"), ParameterInvalid)
 
 
-def group_of_path(request: Request, name: str = "name") -> str:
+def group_of_path(request: Request) -> str:
     """Returns the group that the path names; raises ParameterInvalid."""
-    return group_in_path(str(request.path_params[name]).encode("latin-1"), ParameterInvalid)
+    return group_in_path(str(request.path_params["name"]).encode("latin-1"), ParameterInvalid)
 
 
 def raw_query(request: Request) -> bytes:

@@ -219,7 +219,7 @@ class Buffer:
         return self.words.delta(said if erased is None else said.plus(erased.said, -1))
 
     def links(self) -> Iterator[dict[str, int]]:
-        """Yields the links that were counted here, erased ones included, and their hits, as `SlotCounts.by_key`."""
+        """Yields the links that were counted here, erased ones included, and their hits, as `MinuteCounts.by_key`."""
         return chain((dict.copy(self.openings),), self.people.by_key(), self.bots.by_key())
 
     def groups(self) -> Iterator[dict[str, int]]:

@@ -154,7 +154,7 @@ def of_key(counts: Mapping[int, Mapping[str, int]], key: str) -> dict[int, int]:
     return {slot: by_key[key] for slot, by_key in counts.items() if key in by_key}
 
 
-def sum_of_slots(some: Mapping[SlotT, int], others: Mapping[SlotT, int], sign: int = 1) -> dict[SlotT, int]:
+def sum_of_slots(some: Mapping[SlotT, int], others: Mapping[SlotT, int], sign: int) -> dict[SlotT, int]:
     """Returns some plus others, with sign -1 minus them, without zeros."""
     added = dict(some)
     for slot, count in others.items():

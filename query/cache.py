@@ -21,7 +21,7 @@ class Cache(Generic[K, V]):
         self._values: dict[K, V] = {}
         self.get = self._values.get
 
-    def keep(self, key: K, value: V, weight: int = 1) -> V:
+    def keep(self, key: K, value: V, weight: int) -> V:
         """Keeps a value, unless it is too heavy, and returns it. A key's weight is that of its first value."""
         if key in self._values:
             self._values[key] = value

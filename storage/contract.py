@@ -275,8 +275,7 @@ class Store(Protocol):
         later; the same rows are saved again, or those of a later claim win. A source that another owner keeps, or
         whose position is higher already, stays as it is. A flush may be saved in many calls. The last one of every
         flush holds the ALL_LINKS row and the sources: so an owner whose ALL_LINKS row has the mark `begun` is between
-        two flushes. `verify` and `backup` look for that. All calls are durable when the next one returns that holds
-        the ALL_LINKS row or a source.
+        two flushes. `verify` and `backup` look for that. Durable, and so is all that `saving` has saved before.
         """
 
     def saving(self, held: Held, flush: int) -> AbstractContextManager[Save]:
@@ -284,7 +283,8 @@ class Store(Protocol):
 
         A piece may still be under way when `Save` returns: the next call, or the end, waits for it and raises what it
         failed with. Without an error at the end all pieces are saved; however the block ends, none is under way
-        after it. So the last save of a flush comes after the block. In the block no row is loaded that was given.
+        after it. They are durable with the next `save_own`, whatever that saves: the last of a flush comes after the
+        block. In the block no row is loaded that was given.
         """
 
     # --- erasing, ids, sources -----------------------------------------------------------------------------------

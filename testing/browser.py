@@ -23,7 +23,6 @@ _PLACED = (
 )
 _ANSWER_S = 30.0
 _TRIES = 600
-_KEY_CODES = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39, "Tab": 9}
 # Nothing is looked up or fetched by the browser itself: the machine may have no network.
 _FLAGS = [
     "--headless=new",
@@ -237,7 +236,3 @@ class Page:
     def requested(self) -> list[str]:
         """The addresses that the page asked for."""
         return [each["request"]["url"] for each in self.events("Network.requestWillBeSent")]
-
-    def received_bytes(self) -> int:
-        """Bytes that came over the wire so far."""
-        return sum(int(each["encodedDataLength"]) for each in self.events("Network.loadingFinished"))

@@ -55,7 +55,6 @@ class Budget:
     def __init__(self, tests: Path) -> None:
         self._root = tests.name
         self._spent_s: defaultdict[str, float] = defaultdict(float)
-        self._collected = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._spent_s[suite_of(report.nodeid, self._root)] += report.duration

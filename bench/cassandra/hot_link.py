@@ -53,9 +53,7 @@ async def _hot_link(uri: str, folder: Path, rounds: int) -> list[Line]:
             raise RuntimeError(f"rows of {row_bytes} bytes, not those of {OWNERS} owners and of one")
         lines = [*await _flush_lines(owners, now, rounds), *await _read_lines(store, now, rounds)]
         hot, quiet = await store.rows(HOT), await store.rows(QUIET)
-        lines += [
-            _sum_line(what, days, hot, quiet, now) for what, days in {"24 h": 1, "30 d": 30, "12 mo": 360}.items()
-        ]
+        lines += [_sum_line(what, days, hot, quiet, now) for what, days in SUMMED.items()]
         for owner in owners:
             await owner.close()
     finally:

@@ -79,9 +79,9 @@ def _fill(store: SqliteStore, links: int, now: int) -> None:
     minutes = {now // MINUTE_S * MINUTE_S - MINUTE_S * ago: 1 + ago for ago in range(3)}
     row = apply(EMPTY, Delta(minutes, {}), record.begun, fold_day(now), 0, CLICKS)
     saved = SavedRow(encode(row), next_due(row, CLICKS), weight=weight_of(row, CLICKS))
-    for first in range(0, links, ROWS_PER_SAVE):
-        keys = (_key(n, links) for n in range(first, min(links, first + ROWS_PER_SAVE)))
-        store.save_own(held, record.begun, dict.fromkeys(keys, saved), {})
+    with store.saving(held, record.begun) as save:
+        for first in range(0, links, ROWS_PER_SAVE):
+            save(dict.fromkeys((_key(n, links) for n in range(first, min(links, first + ROWS_PER_SAVE))), saved))
 
 
 class _Part:

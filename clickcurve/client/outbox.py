@@ -47,12 +47,14 @@ class OpenLine(NamedTuple):
 class ClosedBatch:
     """Lines that are sent together under one id, until they are answered."""
 
-    def __init__(self, id_: str, lines: dict[OpenLine, int], doubt_at: float | None = None) -> None:
+    def __init__(self, id_: str, lines: dict[OpenLine, int]) -> None:
         self.id = id_
         self.lines = lines
         self.hits = sum(lines.values())
         self.size = sum(line.size for line in lines)
-        self.doubt_at = doubt_at  # when the first try began that may have been counted; None while there is none
+        self.doubt_at: float | None = (
+            None  # when the first try began that may have been counted; None while there is none
+        )
 
     def records(self) -> list[bytes]:
         """Returns what a spool file says of it."""

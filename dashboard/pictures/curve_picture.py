@@ -154,7 +154,7 @@ def _several(number: int, name: str) -> str:
     return name if number == 1 else f"{number} {name}s"
 
 
-def curve_sentence(curve: CurveAnswer, zone: ZoneInfo, noun: str = HIT) -> str:
+def curve_sentence(curve: CurveAnswer, zone: ZoneInfo, noun: str) -> str:
     """Says what a curve shows: how many hits, from when to when."""
     if not curve.points:
         return f"no {noun}s"

@@ -117,9 +117,7 @@ class _Bucket:
 _decoder = msgspec.json.Decoder(HistoryLine)
 
 
-def history_steps(
-    line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.refuse
-) -> Generator[None, None, History]:
+def history_steps(line: bytes, moment: Moment, ladder: Ladder, wide: Wide) -> Generator[None, None, History]:
     """Returns the past in a line; raises HitRejected if any part of it cannot be kept as it is.
 
     A line of 1 MiB has 45,000 buckets and takes 0.2 s: it yields now and then, for others to run.

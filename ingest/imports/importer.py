@@ -110,7 +110,6 @@ class Importer:
         kind: SourceKind | None = None,
         label: str = "",
         progress: Callable[[int], None] = lambda raw_at: None,
-        poll_s: float = POLL_S,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
         self._sender = sender
@@ -119,7 +118,6 @@ class Importer:
         self._kind = kind
         self._label = label
         self._progress = progress
-        self._poll_s = poll_s
         self._chunk_bytes = chunk_bytes
 
     async def run(self, source: Openable) -> ImportSummary:
@@ -156,7 +154,7 @@ class Importer:
                 unreadable = unreadable + 1 if path.exists() else 0  # once: it came between the two looks
                 if unreadable > 1 and not followed:
                     raise
-                await self._wait(self._poll_s)
+                await self._wait(POLL_S)
                 continue
             followed = True
             try:
@@ -189,7 +187,7 @@ class Importer:
             # A file that was moved away is read until another one has its name, and looked at once more then: its
             # writer may have it open a little longer.
             moved = stream.reader.is_replaced(path)
-            await self._wait(self._poll_s)
+            await self._wait(POLL_S)
             if not stream.reader.still_has(stream.at, stream.last):
                 raise SourceChanged(f"{path} was truncated")
             if cutter is None:

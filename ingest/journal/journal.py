@@ -52,10 +52,6 @@ MAX_BYTES = 1 << 30
 SEGMENT_BYTES = 32 << 20  # a recovery, and a flush that is rebuilt, read a segment whole
 CHUNK_BYTES = 1 << 20
 LOOK_BYTES = 64 << 10  # after so many bytes, and after a flush, the disk is asked again how much room it has
-SYNC_OFF_LOSES = (
-    "with sync off, hits that were answered with success since the last flush was recorded are lost, in full or in "
-    "part, when the operating system or the power fails; a crash of the program alone loses nothing"
-)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 __all__ = ["NEW", "FlushRecord", "Frame", "Identity", "Journal", "JournalState", "Recovered"]

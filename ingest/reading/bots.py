@@ -41,11 +41,11 @@ def grouped(patterns: Iterable[str]) -> str:
     return "|".join([f"{first}(?:{'|'.join(rests)})" for first, rests in by_first.items()] + others)
 
 
-def bot_judge(kept: int = AGENTS_KEPT) -> Judge:
+def bot_judge() -> Judge:
     """Returns a function that knows the user agents of bots, bounded in time per call and in memory."""
     search = re.compile(grouped(entry["pattern"] for entry in CRAWLER_USER_AGENTS_DATA)).search
 
-    @lru_cache(maxsize=kept)
+    @lru_cache(maxsize=AGENTS_KEPT)
     def judge(agent: str) -> bool:
         return search(agent) is not None
 
@@ -61,13 +61,13 @@ def bot_name_of(pattern: str) -> str:
     return text.replace("\\", "").partition("|")[0].strip(" /()")
 
 
-def bot_namer(kept: int = AGENTS_KEPT) -> Callable[[str], str]:
+def bot_namer() -> Callable[[str], str]:
     """Returns a function that names the bot of an agent by the first pattern that knows it.
 
     "" if none does. It says nothing of the agent but that. The first call compiles 1,500 patterns: a tenth of a second.
     """
 
-    @lru_cache(maxsize=kept)
+    @lru_cache(maxsize=AGENTS_KEPT)
     def named(agent: str) -> str:
         return next((name for search, name in patterns() if search(agent) is not None), "")
 

@@ -64,10 +64,8 @@ class RequestSums:
         name: str | None = None,
         identified_hits: int = IDENTIFIED_HITS,
         receipt_items: int = RECEIPT_ITEMS,
-        body_values: int = BODY_VALUES,
         reader: ProfileReader = NO_DIMENSIONS,
     ) -> None:
-        self._body_values = body_values
         self.moment = moment
         self._receipt_items = receipt_items
         self._name = name
@@ -109,8 +107,8 @@ class RequestSums:
         self._check_values()
 
     def _check_values(self) -> None:
-        if self._hits > self._body_values:
-            rule = f"at most {self._body_values:,} values in one request"
+        if self._hits > BODY_VALUES:
+            rule = f"at most {BODY_VALUES:,} values in one request"
             raise BodyTooLarge("too many values; send them in several requests", rule=rule)
 
     def _add_lean(self, hits: Sequence[LeanHit]) -> None:
@@ -300,9 +298,9 @@ class RequestSums:
         self._hits += 1
         self._check_values()
 
-    def refuse_unexplained(self, reason: str, count: int = 1) -> None:
+    def refuse_unexplained(self, reason: str) -> None:
         """Counts the next hit as one that breaks a rule, where the receipt can hold no further explanation."""
-        self._count_refused(reason, count)
+        self._count_refused(reason, 1)
         self._hits += 1
         self._check_values()
 

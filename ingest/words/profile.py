@@ -69,10 +69,6 @@ class WordFields(NamedTuple):
     tags: object = None
 
 
-NO_WORDS = WordFields()
-WORD_NAMES = WordFields._fields
-
-
 def pairs_of(value: object) -> object:
     """Returns an object as pairs of name and value, which a cache can be asked for; all else unchanged."""
     return tuple(value.items()) if isinstance(value, dict) else value

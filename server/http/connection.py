@@ -117,8 +117,9 @@ class Connection(HttpToolsProtocol):
             return  # read again without that wish, by `_feed`
         version = self.parser.get_http_version()
         fields = dict(self.headers)
-        if version != "1.1" or len(fields) < len(self.headers) or b"host" not in fields or _CODED in fields:
-            check_head(version, self.headers)
+        odd_fields = len(fields) < len(self.headers) or b"host" not in fields or _CODED in fields
+        if odd_fields or version != "1.1" or b"#" in self.url:
+            check_head(version, self.url, self.headers)
         self.scope[FIELDS] = fields  # type: ignore[literal-required]
         if self._begun_bytes + self._head_bytes > self.header_bytes:
             check_length(self.url, self.headers, self.header_bytes)
@@ -128,6 +129,7 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         if not self.parser.should_upgrade():
             super().on_message_complete()
+            self.cycle.more_body = False  # uvicorn leaves it where the answer was first: the client would seem to stall
 
     def data_received(self, data: bytes) -> None:
         if self._is_broken:

@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
-from clickcurve.asgi import FIELDS, Application, Scope
+from clickcurve.asgi import FIELDS, Application, Message, Scope, Send
 from clickcurve.buckets.errors import ClickcurveError
 from server.http.auth import is_loopback
 from server.http.problems import Problems
@@ -134,6 +134,10 @@ class _Pages(CORSMiddleware):
         super().__init__(app, **allowed)
         self._problems = problems
         self._answers = answers
+
+    async def send(self, message: Message, send: Send, request_headers: Headers) -> None:
+        """Adds the headers for pages to a copy: the answer to a plain hit is one message for all."""
+        await super().send({**message}, send, request_headers)
 
     def preflight_response(self, request_headers: Headers) -> Response:
         response = super().preflight_response(request_headers)

@@ -1,4 +1,4 @@
-"""What the head of a request must be like for it to be read: version, `Host`, transfer coding, length. Pure.
+"""What the head of a request must be like for it to be read: version, `Host`, target, transfer coding, length. Pure.
 
 The parser takes more than RFC 9112 allows. What two programs on a connection may read differently is refused, since
 a proxy in front and this server would then disagree on where a request ends or which site it is for.
@@ -35,13 +35,15 @@ class RequestRefused(Exception):
         self.reason = reason
 
 
-def check_head(version: str, headers: HeaderFields) -> None:
+def check_head(version: str, url: bytes, headers: HeaderFields) -> None:
     """Raises RequestRefused for a head that RFC 9112 forbids, or that is not meant for this server."""
     if version not in ("1.1", "1.0"):
         raise RequestRefused(505, f"this server speaks HTTP/1.1, not HTTP/{version}")
     hosts = sum(name == b"host" for name, _ in headers)
     if hosts > 1 or (hosts == 0 and version == "1.1"):
         raise RequestRefused(400, f"a request of HTTP/1.1 has one Host header, this one has {hosts}")
+    if b"#" in url:  # taken for a fragment, what follows it would be cut off: DELETE of the link a#b would erase a
+        raise RequestRefused(400, "the target of a request has no bare #; in a key it is written %23")
     codings = [value.strip().lower() for name, value in headers if name == b"transfer-encoding"]
     if codings and version == "1.0":
         raise RequestRefused(400, "HTTP/1.0 has no transfer coding")

@@ -40,7 +40,6 @@ class JobStatus:
     skipped: int = 0
     lag_s: float = 0.0
     last_s: float = 0.0
-    running: bool = False
 
 
 class Schedule:
@@ -87,7 +86,6 @@ class Schedule:
     async def run(self, job: Job) -> None:
         """Runs a job once and measures it. Logs what it raises, so that the next due time finds the job alive."""
         status, started = self.status[job.name], self._clock()
-        status.running = True
         try:
             await job.function()
         except ClickcurveError as error:
@@ -97,7 +95,6 @@ class Schedule:
             status.failures += 1
             log.exception("job failed", extra={"job": job.name})
         finally:
-            status.running = False
             status.runs += 1
             status.last_s = max(0.0, self._clock() - started)
             self._under_way.pop(job.name, None)

@@ -178,7 +178,7 @@ class Finding:
         return self.sentence
 
 
-def schema_text(keyspace: str, replication: int = REPLICATION, data_centres: Iterable[str] = ("datacenter1",)) -> str:
+def schema_text(keyspace: str, replication: int, data_centres: Iterable[str]) -> str:
     """Returns the whole schema as CQL, ready for cqlsh, except what `apply_schema` notes in meta."""
     statements = [_create_keyspace(keyspace, replication, data_centres)]
     return ";\n\n".join([*statements, *(table.create(keyspace) for table in TABLES)]) + ";\n"

@@ -25,7 +25,7 @@ from contextlib import closing
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from clickcurve.buckets.codec import decode_header
+from clickcurve.buckets.codec import decode, decode_header
 from clickcurve.buckets.errors import RowCorrupt, SettingInvalid, StoreUnavailable
 from clickcurve.keys import ALL_LINKS
 from storage.contract import CLOSED, COPIED, RETIRED, SALT, Source
@@ -104,14 +104,17 @@ def _owners_with_rows(db: sqlite3.Connection) -> list[tuple[int, int, bool]]:
 def _included(db: sqlite3.Connection, owner: int, begun: int, retired: bool) -> Included:
     """Reads the marks of an owner's rows.
 
-    Every flush ends with the row of all links: so a row with a higher mark is of a flush that is under way.
+    Every flush ends with the row of all links: so a row with a higher mark is of a flush that is under way. Only where
+    that row is damaged, flushes end without it: then the highest mark tells what the copy has.
     """
     found = db.execute("SELECT data FROM rows WHERE key = ? AND owner = ?", (ALL_LINKS, owner)).fetchone()
     mark = _mark(found[0]) if found is not None else 0
     if mark == begun:
         return Included(owner, mark, None, retired)
-    others = (_mark(data) for (data,) in db.execute("SELECT data FROM rows WHERE owner = ?", (owner,)))
-    return Included(owner, mark, next((other for other in others if other > mark), None), retired)
+    marks = (_mark(data) for (data,) in db.execute("SELECT data FROM rows WHERE owner = ?", (owner,)))
+    others = (other for other in marks if mark < other <= begun)
+    half = max(others, default=None) if found is not None and _is_unreadable(found[0]) else next(others, None)
+    return Included(owner, mark, half, retired)
 
 
 def _mark(data: bytes) -> int:
@@ -119,6 +122,14 @@ def _mark(data: bytes) -> int:
         return decode_header(data).mark
     except RowCorrupt:
         return 0  # a corrupt row is for `verify` to report; it is copied as it is
+
+
+def _is_unreadable(data: bytes) -> bool:
+    try:
+        decode(data)
+    except RowCorrupt:
+        return True
+    return False
 
 
 def _accept(halves: list[Included], partial: bool) -> bool:

@@ -27,6 +27,7 @@ class Connections:
         self.file = SqliteFile(path, ladder, create=not read_only)
         self._worker_lock, self._scanner_lock = Lock(), Lock()
         self._synced = True  # whether the worker's next transaction is, as things stand
+        self._behind = False  # whether the one before was not
         connect = self.file.connect
         with ExitStack() as undo, translate_errors(path):
             kept = undo.enter_context
@@ -61,7 +62,8 @@ class Connections:
     def transaction(self, *, synced: bool = True) -> Iterator[sqlite3.Connection]:
         """Makes one transaction of a block: durable when left, undone when left by an error.
 
-        synced False: durable with the next one that is; a power cut before takes it, and what came after, back.
+        synced False: durable with the next one that is, even if that changes nothing; a power cut before takes it, and
+        what came after, back.
         """
         with self.on_worker() as db:
             try:
@@ -71,9 +73,10 @@ class Connections:
                 db.execute("BEGIN IMMEDIATE")
                 before = db.total_changes
                 yield db
-                if db.total_changes != before:
-                    sign(db, self.file.uuid)
+                if db.total_changes != before or (synced and self._behind):
+                    sign(db, self.file.uuid)  # also so that there is something to sync
                 db.execute("COMMIT")
+                self._behind = not synced
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorname == "SQLITE_FULL":
                     self._reuse_wal()

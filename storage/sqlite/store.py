@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import astuple, replace
 from functools import partial
 from itertools import chain, groupby
@@ -15,7 +15,7 @@ from pathlib import Path
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.leaders import Bars
 from clickcurve.buckets.weight import Weight
-from clickcurve.keys import ALL_LINKS, BREAKDOWN_KEYS, counts_key, is_breakdown
+from clickcurve.keys import BREAKDOWN_KEYS, counts_key, is_breakdown
 from storage.contract import (
     CLOSED,
     FINAL,
@@ -92,8 +92,7 @@ class SqliteStore(SqliteRankings):
 
     def uuid(self) -> str:
         with self._connections.open().on_worker() as db:
-            (found,) = db.execute("SELECT value FROM meta WHERE name = 'uuid'").fetchone()
-            return str(found)
+            return str(db.execute("SELECT value FROM meta WHERE name = 'uuid'").fetchone()[0])
 
     def ladder(self) -> Ladder:
         return self._connections.opened().file.ladder
@@ -169,7 +168,12 @@ class SqliteStore(SqliteRankings):
         return found
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
-        with self._connections.open().transaction(synced=ALL_LINKS in rows or bool(sources)) as db:
+        self._save(held, flush, rows, sources, synced=True)
+
+    def _save(
+        self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source], *, synced: bool
+    ) -> None:
+        with self._connections.open().transaction(synced=synced) as db:
             check_fence(held, flush, _owner_record(db, held.owner))
             _save_rows(db, held.owner, rows)
             save_leaders(db, held.owner, rows)
@@ -181,7 +185,7 @@ class SqliteStore(SqliteRankings):
             )
 
     def saving(self, held: Held, flush: int) -> AbstractContextManager[Save]:
-        return nullcontext(lambda rows: self.save_own(held, flush, rows, {}))
+        return nullcontext(lambda rows: self._save(held, flush, rows, {}, synced=False))
 
     # --- erasing, ids, sources ------------------------------------------------------------------------------------
     def erase(self, key: str, at_us: int) -> None:
@@ -193,8 +197,7 @@ class SqliteStore(SqliteRankings):
 
     def newest_erasure(self) -> int:
         with self._connections.open().on_worker() as db:
-            (found,) = db.execute("SELECT coalesce(max(at_us), 0) FROM erased").fetchone()
-            return int(found)
+            return int(db.execute("SELECT coalesce(max(at_us), 0) FROM erased").fetchone()[0])
 
     def forget_ids(self, before_us: int) -> None:
         first: str | None = ""
@@ -380,16 +383,13 @@ def _walk(
     db: sqlite3.Connection, operator: str, key: str, limit: int, before: str | bytes = _END
 ) -> list[tuple[str, StoredLink]]:
     """Reads a page and no more: the rows come one by one, and what the cursor sees ends with it."""
-    cursor = db.execute(_WALK.format(after=operator), (key, before))
     links: list[tuple[str, StoredLink]] = []
-    try:
+    with closing(db.execute(_WALK.format(after=operator), (key, before))) as cursor:
         for key, found in groupby(cursor, itemgetter(0)):
             if len(links) == limit:
                 break
             rows = list(found)
             links.append((key, StoredLink(rows[0][3] or 0, tuple([StoredRow(row[1], row[2]) for row in rows]))))
-    finally:
-        cursor.close()
     if erased := erasures_of(db, [key for key, _ in links if is_breakdown(key)]):
         links = [(key, replace(link, erased_at=erased.get(key, link.erased_at))) for key, link in links]
     return links

@@ -109,12 +109,6 @@ def verify(store: Store, ladder: Ladder) -> Report:
     return report
 
 
-def each_link(view: View | Store) -> Iterator[tuple[str, StoredLink]]:
-    """Yields all keys of a view or store, page by page."""
-    for page in pages(view):
-        yield from page
-
-
 def pages(view: View | Store) -> Iterator[list[tuple[str, StoredLink]]]:
     """Yields all keys of a view or store in pages."""
     after: str | None = None

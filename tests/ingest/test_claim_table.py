@@ -39,6 +39,7 @@ def test_the_text_shows_the_table() -> None:
         (replace(OWN, owner=7), Relation.OURS),  # the store was copied into another
         (replace(OWN, owner=7, epoch=4, holder="before"), Relation.UNHELD),
         (replace(OWN, epoch=6, holder="another"), Relation.AHEAD),
+        (replace(OWN, holder="another"), Relation.AHEAD),  # a copy of the store, in which somebody else went on
         (replace(OWN, begun=51), Relation.AHEAD),
         (replace(OWN, epoch=6, holder="another", state=RETIRED), Relation.AHEAD),
         (replace(OWN, state=RETIRED), Relation.ENDED),
@@ -89,6 +90,7 @@ def test_a_store_that_does_not_know_the_owner_that_a_journal_was(journal: Claima
 def test_a_number_that_another_journal_has_taken_in_a_later_epoch_is_still_the_journals_own() -> None:
     taken = replace(OTHER, owner=3)
     assert JOURNAL.own([taken]) == taken
+    assert JOURNAL.own([replace(taken, epoch=5)]) == replace(taken, epoch=5), "of the same epoch, in a store of its own"
     assert JOURNAL.relation(taken, is_own=True) is Relation.AHEAD
 
 

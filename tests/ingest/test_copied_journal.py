@@ -20,7 +20,7 @@ from clickcurve.buckets.errors import (
 from clickcurve.keys import ALL_LINKS, link_key
 from storage.contract import RETIRED, OwnRow
 from storage.memory_store import MemoryStore
-from tests.ingest.claim_kit import die, hit, lifetime, start
+from tests.ingest.claim_kit import die, hit, lifetime, retire, start
 
 
 class Meddled(MemoryStore):
@@ -151,6 +151,25 @@ def test_two_copies_of_a_new_journal_count_once_whenever_the_other_starts(
     while asyncio.run(story(tmp_path / str(n), n)):
         n += 1
     assert n > 4
+
+
+def test_a_copy_that_claimed_a_number_and_was_retired_is_in_nobodys_way(tmp_path: Path) -> None:
+    """What the journal holds is in no row of that number, and nobody may claim it again."""
+
+    async def story() -> None:
+        store = MemoryStore()
+        one = start(tmp_path / "one", store)
+        await hit(one, 1)
+        shutil.copytree(tmp_path / "one", tmp_path / "two")
+        other = start(tmp_path / "two", store)
+        await other.owner.claim()
+        die(other)
+        retire(store, other.owner.status.owner)
+        await one.owner.flush()
+        assert await lifetime(store) == 1
+        await one.owner.close()
+
+    asyncio.run(story())
 
 
 def test_the_copy_of_a_new_journal_knows_that_the_other_has_begun_a_flush(tmp_path: Path) -> None:

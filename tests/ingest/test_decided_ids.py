@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 
 from hypothesis import given
@@ -9,7 +10,10 @@ from hypothesis import strategies as st
 
 from ingest.batch import Batch, Identified, encode_batch
 from ingest.buffer import Buffer, replay
+from ingest.deduplication import Deduplication
 from ingest.journal.segment_format import Frame
+from ingest.owner import ID_WINDOW_S
+from storage.memory_store import MemoryStore
 
 KEYS = ("a", "b")
 MINUTE, LATE_BEFORE = 120, 60
@@ -74,3 +78,14 @@ def _take(
         left[key] += 0 if f"id {at}" in refused else count
     frames.append(Frame(stamp, encode_batch(batch)))
     buffer.add_batch(batch, stamp, visible=kind == "seen")
+
+
+def test_no_id_is_known_before_it_came_though_a_clock_has_begun_in_1970() -> None:
+    """Two days before it the clock would stand below 0, where every stamp is newer, that of no stamp too."""
+
+    async def story() -> frozenset[str]:
+        ids = Deduplication(MemoryStore(), lambda id_: None, True, ID_WINDOW_S * 1_000_000, lambda: 5_000_000)
+        async with ids.under_way(["x"]) as judged:
+            return judged.duplicates
+
+    assert asyncio.run(story()) == frozenset()

@@ -15,6 +15,7 @@ from clickcurve.keys import ALL_LINKS, group_key, link_key
 from ingest.batch import Batch
 from ingest.buffer import Buffer
 from ingest.deltas import DeltasByKey
+from ingest.flushed_rows import NOTHING
 from ingest.slot_counts import ENTRIES_PER_PAUSE
 
 MINUTE = 1_800_000_000
@@ -60,6 +61,20 @@ def test_ranges_hold_every_key_once_in_order_and_each_key_adds_what_was_counted(
         assert turned.take(link_key(key)) == Delta({minute: count for minute, count in found.items() if count}, {})
     assert turned.people == {}, "what was asked for is let go"
     assert turned.take(ALL_LINKS) == buffer.all_links()
+
+
+def test_a_group_that_bots_alone_named_keeps_their_hits() -> None:
+    buffer, spring = Buffer(MINUTE), group_key("spring")
+    buffer.other_bots.add({MINUTE: {spring: 3}}, MINUTE)
+    assert DeltasByKey.of(buffer, no_pause).take(spring) == Delta({}, {MINUTE: 3})
+
+
+def test_what_was_counted_and_taken_back_adds_nothing() -> None:
+    buffer = filled({"a": 2, "b": 1}, {"a": 4}, {})
+    buffer.people.add({MINUTE: {"a": 2}, MINUTE - 60: {"a": 4}}, MINUTE, -1)
+    turned = DeltasByKey.of(buffer, no_pause)
+    assert turned.take(link_key("a")) is NOTHING
+    assert turned.take(link_key("b")) == Delta({MINUTE: 1}, {})
 
 
 def longest_step_s(work: Callable[[Callable[[], None]], object]) -> float:

@@ -24,6 +24,7 @@ from ingest.hit import (
     id_of,
     is_id,
     minute_start,
+    refused_count,
     ts_of,
     ua_of,
 )
@@ -94,6 +95,7 @@ def test_a_bad_key_is_refused(key: object, detail: str) -> None:
 )
 def test_a_time_is_epoch_seconds_floored(ts: object, seconds: int) -> None:
     assert ts_of(ts, MOMENT) == seconds
+    assert broken_rule(AnyHit("a", ts), MOMENT) is None
 
 
 @pytest.mark.parametrize(
@@ -112,6 +114,13 @@ def test_a_time_is_epoch_seconds_floored(ts: object, seconds: int) -> None:
         (NOW * 1000.5, "13 digits: milliseconds?"),
         (NOW * 10**6, "16 digits: microseconds?"),
         (NOW * 10**9, "19 digits: nanoseconds?"),
+        (10**12, "13 digits: milliseconds?"),
+        (10**14 - 1, "14 digits: milliseconds?"),
+        (10**14, "15 digits: microseconds?"),
+        (10**17 - 1, "17 digits: microseconds?"),
+        (10**17, "18 digits: nanoseconds?"),
+        (10**20 - 1, "20 digits: nanoseconds?"),
+        (10**20, "ahead"),
         (10**30, "ahead"),
         (1e300, "ahead"),
         (math.inf, "finite"),
@@ -130,11 +139,14 @@ def test_a_bad_time_is_refused(ts: object, detail: str) -> None:
     error = refusal(ts_of, ts, MOMENT)
     assert error.field == "ts"
     assert detail in error.detail
+    assert broken_rule(AnyHit("a", ts), MOMENT) == (FUTURE if error.rule == FUTURE_RULE else "ts")
 
 
 @pytest.mark.parametrize("count", [1, 2, 1_000_000_000])
 def test_a_count_is_an_integer_in_bounds(count: int) -> None:
     assert count_of(count) == count
+    assert refused_count(count) == count
+    assert broken_rule(AnyHit("a", None, count), MOMENT) is None
 
 
 def test_a_missing_count_is_one() -> None:
@@ -144,11 +156,14 @@ def test_a_missing_count_is_one() -> None:
 @pytest.mark.parametrize("count", [0, -1, 1_000_000_001, 2**64, 1.0, 1.5, True, False, "1", "", b"9" * 50, math.inf])
 def test_a_bad_count_is_refused(count: object) -> None:
     assert refusal(count_of, count).field == "count"
+    assert refused_count(count) == 1
+    assert broken_rule(AnyHit("a", None, count), MOMENT) == "count"
 
 
 @pytest.mark.parametrize("id_", ["1", "!", "~", "a" * 128, "550e8400-e29b-41d4-a716-446655440000", '"{}"'])
 def test_an_id_is_visible_ascii(id_: str) -> None:
     assert id_of(id_) == id_
+    assert broken_rule(AnyHit("a", id=id_), MOMENT) is None
 
 
 @pytest.mark.parametrize(
@@ -156,6 +171,7 @@ def test_an_id_is_visible_ascii(id_: str) -> None:
 )
 def test_a_bad_id_is_refused(id_: object) -> None:
     assert refusal(id_of, id_).field == "id"
+    assert broken_rule(AnyHit("a", id=id_), MOMENT) == "id"
 
 
 @law

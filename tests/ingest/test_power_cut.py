@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -56,6 +57,34 @@ def flushed(each: int) -> dict[str, int]:
     return {ALL_LINKS: each * len(KEYS), **dict.fromkeys(KEYS, each)}
 
 
+class Log:
+    """The write-ahead log of a node. synced: how much of it a power cut leaves for certain, once it has grown."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, node: Path) -> None:
+        self.node, self.path = node, node / "clickcurve.db-wal"
+        self.synced = length = self.path.stat().st_size
+        transaction = Connections.transaction
+
+        @contextmanager
+        def noted(connections: Connections, *, synced: bool = True) -> Iterator[Connection]:
+            nonlocal length
+            with transaction(connections, synced=synced) as db:
+                yield db
+            before, length = length, self.path.stat().st_size
+            if synced and length > before:  # SQLite syncs what a transaction writes, and with it what is before
+                self.synced = length
+
+        monkeypatch.setattr(Connections, "transaction", noted)
+
+    def cut(self, copy: Path, length: int) -> Path:
+        """Copies the node as a power cut leaves it that keeps so much of the log."""
+        data = self.path.read_bytes()
+        shutil.copytree(self.node, copy)
+        (copy / self.path.name).write_bytes(data[:length] + random.Random(length).randbytes(len(data) - length))
+        (copy / "clickcurve.db-shm").unlink(missing_ok=True)
+        return copy
+
+
 def test_only_the_last_save_of_a_flush_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     transaction, found = Connections.transaction, []
 
@@ -82,29 +111,20 @@ def test_what_a_power_cut_takes_back_of_a_flush_is_flushed_again(
     hit_each(process, 1)
     asyncio.run(process.owner.flush())
     hit_each(process, 10)
-    log = tmp_path / "node" / "clickcurve.db-wal"
-    synced: list[int] = []
-    save_own = SqliteStore.save_own
+    log = Log(monkeypatch, tmp_path / "node")
 
-    def cut_off_at_the_last(self: SqliteStore, held, number, rows, sources) -> None:  # type: ignore[no-untyped-def]
-        synced.append(log.stat().st_size)
-        if ALL_LINKS in rows:
-            raise Killed
-        save_own(self, held, number, rows, sources)
+    def cut_off(*args: object) -> None:
+        raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(SqliteStore, "save_own", cut_off_at_the_last)
+        patch.setattr(SqliteStore, "save_own", cut_off)  # the last of the flush
         asyncio.run(process.owner.flush())
-    data = log.read_bytes()
-    assert len(data) > synced[0], "rows were saved after the last sync"
+    data = log.path.read_bytes()
+    assert len(data) > log.synced, "rows were saved after the last sync"
     drawn = random.Random(1)
     counted: set[int] = set()
-    for n, length in enumerate([synced[0], len(data), *(drawn.randrange(synced[0], len(data)) for _ in range(10))]):
-        copy = tmp_path / f"copy-{n}"
-        shutil.copytree(tmp_path / "node", copy)
-        (copy / log.name).write_bytes(data[:length] + drawn.randbytes(len(data) - length))
-        (copy / "clickcurve.db-shm").unlink(missing_ok=True)
-        again = start(copy)
+    for n, length in enumerate([log.synced, len(data), *(drawn.randrange(log.synced, len(data)) for _ in range(10))]):
+        again = start(log.cut(tmp_path / f"copy-{n}", length))
         with closing(again.store):
             counted.add(list(stored(again).values()).count(11))
             asyncio.run(again.owner.flush())
@@ -113,3 +133,52 @@ def test_what_a_power_cut_takes_back_of_a_flush_is_flushed_again(
     assert {0, 400} < counted, "some, all and none of what was not synced was there"
     process.disk.kill()
     process.store.close()
+
+
+def put(node: Path, key: str, data: bytes) -> bytes:
+    """Puts these bytes in the place of a row; returns what was there."""
+    with closing(sqlite3.connect(node / "clickcurve.db")) as db:
+        (before,) = db.execute("SELECT data FROM rows WHERE key = ?", (key,)).fetchone()
+        db.execute("UPDATE rows SET data = ? WHERE key = ?", (data, key))
+        db.commit()
+    return bytes(before)
+
+
+@pytest.mark.parametrize("key", [ALL_LINKS, KEYS[0]])
+def test_a_flush_that_has_ended_is_synced_whichever_row_is_damaged(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row of all links comes last in every flush, but for one that cannot read it."""
+    process = start(tmp_path / "node")
+    hit_each(process, 1)
+    asyncio.run(process.owner.flush())
+    whole = put(tmp_path / "node", key, b"?")
+    log = Log(monkeypatch, tmp_path / "node")
+    for _ in range(2):
+        hit_each(process, 10)
+        asyncio.run(process.owner.flush())
+        assert process.owner.status.set_aside.keys() == {key}
+    again = start(log.cut(tmp_path / "copy", log.synced))
+    put(tmp_path / "copy", key, whole)
+    asyncio.run(again.owner.flush())
+    assert stored(again) == flushed(21)
+    for each in (process, again):
+        each.disk.kill()
+        each.store.close()
+
+
+def test_a_transaction_that_changes_nothing_syncs_those_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Connections(tmp_path / "clickcurve.db", CLICKS, read_only=False, busy_s=1.0)) as connections:
+        log = Log(monkeypatch, tmp_path)
+        with connections.transaction(synced=False) as db:
+            db.execute("INSERT INTO erased VALUES ('a', 1)")
+        unsynced = log.path.stat().st_size
+        assert log.synced < unsynced
+        with connections.transaction():
+            pass
+        assert log.synced > unsynced
+        with connections.transaction():
+            pass
+        assert log.synced == log.path.stat().st_size, "nothing is written where nothing waits"

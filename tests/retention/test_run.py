@@ -11,7 +11,8 @@ from clickcurve.buckets import codec
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, DAY_S
 from clickcurve.buckets.row import EMPTY, Delta, Row, apply, check, next_due
-from clickcurve.keys import ALL_LINKS, link_key
+from clickcurve.buckets.set_aside import encode_set_aside
+from clickcurve.keys import ALL_LINKS, SET_ASIDE, link_key
 from retention.run import PassReport, Preview, preview, run_pass
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow
 from storage.memory_store import MemoryStore
@@ -224,6 +225,11 @@ def test_a_dry_run_prints_tiers_bytes_and_that_the_total_stays(owner: SmallOwner
 def test_a_dry_run_leaves_out_what_was_erased(owner: SmallOwner) -> None:
     owner.store.erase(link_key("k00"), 5)
     assert preview(owner.store.walk, DAY + 1, CLICKS).rows == 20
+
+
+def test_a_dry_run_passes_over_what_is_set_aside_of_damaged_rows(owner: SmallOwner) -> None:
+    owner.store._rows[SET_ASIDE] = {7: SavedRow(encode_set_aside({"k00": EMPTY}), None)}
+    assert preview(owner.store.walk, DAY + 1, CLICKS).rows == 21
 
 
 def test_a_dry_run_of_an_empty_store_is_nothing() -> None:

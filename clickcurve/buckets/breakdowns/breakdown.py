@@ -370,12 +370,6 @@ def merge_breakdowns(rows: Iterable[Breakdown], fold_day: int, capped: CappedLad
     )
 
 
-def breakdown_due(row: Breakdown, capped: CappedLadder) -> int | None:
-    """Returns the first fold day on which folding this breakdown changes one of its buckets; None = never."""
-    found = [due for tier in range(len(capped.caps)) if (due := tier_due(row, tier, capped)) is not None]
-    return min(found, default=None)
-
-
 def tier_due(row: Breakdown, tier: int, capped: CappedLadder) -> int | None:
     """Returns the first fold day on which this tier gives a bucket to the next; None = never."""
     starts = [min(tiers[tier]) for tiers in row.dimensions.values() if tiers[tier]]

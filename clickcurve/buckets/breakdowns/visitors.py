@@ -23,7 +23,6 @@ HASH_BITS = 40
 HASH_BYTES = 5
 EXACT = 256  # members: 1,280 bytes, what the registers come to when they are deflated
 REGISTERS = 2_048
-STANDARD_ERROR = 1.04 / math.sqrt(REGISTERS)
 
 _INDEX_BITS = 11
 _RANK_BITS = HASH_BITS - _INDEX_BITS

@@ -87,13 +87,10 @@ _ENDED: dict[int | str, dict[str, Any]] = {
 class DecisionService:
     """Answers questions to the limiter. dialect: of the headers; GitHub's puts its two fields into refusals as well."""
 
-    def __init__(
-        self, limiter: AsyncLimiter, addresses: Addresses, dialect: str, documentation_url: str = "/docs"
-    ) -> None:
+    def __init__(self, limiter: AsyncLimiter, addresses: Addresses, dialect: str) -> None:
         self.limiter = limiter
         self._addresses = addresses
         self._dialect = dialect
-        self._documentation_url = documentation_url
 
     async def answer(self, event: str, body: bytes) -> Response:
         """Decides the hit of an event that a body describes; raises EventUnknown, ParameterInvalid."""
@@ -111,7 +108,7 @@ class DecisionService:
     def _shown(self, decision: Decision, asked: ServiceQuestion, rules: Sequence[Rule]) -> Response:
         found = show_decision(decision, asked.explain, self._dialect)
         if "message" in found:
-            found["documentation_url"] = self._documentation_url
+            found["documentation_url"] = "/docs"
         headers = dict(fields(self._dialect, decision, rules, self.limiter.events.now()))
         headers["Cache-Control"] = "no-store"
         return JSONResponse(found, 200 if decision.allowed else decision.rule.status, headers)

@@ -41,7 +41,7 @@ _SYSTEMS = {
 }
 
 
-def visit_fields(bot: bool, agent: object = None, referrer: object = None, country: object = None) -> Fields:
+def visit_fields(bot: bool, agent: object, referrer: object, country: object = None) -> Fields:
     """Returns what a visit says as fields of a hit; of a bot's its agent alone."""
     found = []
     if isinstance(agent, str) and agent.strip() not in ("", "-"):

@@ -60,7 +60,7 @@ class CountSeries:
 class SeriesReader:
     """Reads series for names and patterns. breakdowns: None for a server that divides no hits."""
 
-    def __init__(self, queries: Queries, breakdowns: BreakdownQueries | None = None) -> None:
+    def __init__(self, queries: Queries, breakdowns: BreakdownQueries | None) -> None:
         self._queries = queries
         self._breakdowns = breakdowns
 

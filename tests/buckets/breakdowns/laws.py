@@ -17,9 +17,9 @@ from clickcurve.buckets.breakdowns.breakdown import (
     Breakdown,
     CappedLadder,
     apply_breakdown,
-    breakdown_due,
     fold_breakdown,
     merge_breakdowns,
+    tier_due,
 )
 from clickcurve.buckets.breakdowns.check import check_breakdown
 from clickcurve.buckets.breakdowns.parts import Parts, apply_parts, encode_parts
@@ -149,6 +149,12 @@ def merge_is_a_sum_whenever_owners_folded(
         values, _, slack = held[key]
         for value in values.keys() | counts.keys():
             assert values.get(value, 0) <= counts[value] <= values.get(value, 0) + slack
+
+
+def breakdown_due(row: Breakdown, capped: CappedLadder) -> int | None:
+    """The first fold day on which folding changes one of its buckets; None = never."""
+    found = [due for tier in range(len(capped.caps)) if (due := tier_due(row, tier, capped)) is not None]
+    return min(found, default=None)
 
 
 def due_is_the_first_day_that_changes(engine: Engine, found: list[Said], days: list[int], capped: CappedLadder) -> None:

@@ -28,9 +28,10 @@ from clickcurve.buckets.breakdowns.breakdown import (
     fold_breakdown,
     merge_breakdowns,
 )
-from clickcurve.buckets.breakdowns.visitors import STANDARD_ERROR, VisitorDays
+from clickcurve.buckets.breakdowns.visitors import VisitorDays
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from tests.buckets.breakdowns.given_breakdowns import (
+    STANDARD_ERROR,
     Said,
     any_capped,
     flushes_of,

@@ -16,7 +16,6 @@ from clickcurve.buckets.breakdowns.breakdown import (
     BREAKDOWN,
     BreakdownDelta,
     CappedLadder,
-    breakdown_due,
     fold_breakdown,
     merge_breakdowns,
 )
@@ -62,7 +61,7 @@ def test_what_is_encoded_decodes_to_the_same_breakdown(history: History, capped:
         assert decode_parts(parts) == row
         assert encode_parts(decode_parts(parts), capped) == parts
         assert separate_parts(joined_parts(parts)) == parts
-        assert parts_due(parts, capped) == breakdown_due(row, capped)
+        assert parts_due(parts, capped) == laws.breakdown_due(row, capped)
         head = head_of(parts.open)
         assert (head.mark, head.fold_day, head.first) == (row.mark, row.fold_day, row.first)
         row = fold_breakdown(row, row.fold_day + 20, capped)

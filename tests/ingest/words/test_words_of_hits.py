@@ -18,7 +18,7 @@ from ingest.words.campaign import campaign_of_query, source_of, utm_of
 from ingest.words.country import address_of, country_of_field, country_reader
 from ingest.words.dimensions import dimensions_of
 from ingest.words.language import language_of
-from ingest.words.profile import NO_WORDS, Profile, ProfileReader, WordFields, pairs_of
+from ingest.words.profile import Profile, ProfileReader, WordFields, pairs_of
 from ingest.words.referrer import ALIASES, host_of, own_hosts_of, referrer_of
 from ingest.words.text import VALUE_BYTES, cut, text_of
 
@@ -265,7 +265,7 @@ def test_a_profile_has_a_value_for_each_dimension_of_people() -> None:
 
 def test_hits_that_say_nothing_of_the_dimensions_have_no_profile() -> None:
     found = reader("ref", "source")
-    assert found.profile(NO_WORDS) is None
+    assert found.profile(WordFields()) is None
     assert found.profile(WordFields(ua=IPHONE, ip="193.99.144.80", country="FR", lang="de")) is None
     assert values(found.profile(WordFields(ref=""))) == ("", "")  # a visit without a referrer says that
 

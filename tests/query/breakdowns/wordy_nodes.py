@@ -255,11 +255,6 @@ class WordyNodes:
         answer: dict[str, Any] = json.loads(asyncio.run(self.breakdowns.visitors(subject(key), query.encode()))[1])
         return answer
 
-    def group_by(self, name: str, dimension: str, query: str = "") -> dict[str, Any]:
-        group = Subject(group_key(name), name)
-        answer: dict[str, Any] = json.loads(asyncio.run(self.breakdowns.by(group, dimension, query.encode()))[1])
-        return answer
-
     def total(self, key: str | None, query: str = "") -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(asyncio.run(self.queries.total(key, query.encode()))[1])
         return answer

@@ -207,7 +207,6 @@ def test_plain_hits_are_answered_as_through_asgi(name: str) -> None:
 FRAMED = [
     raw.replace(b"POST /x ", b"POST /v1/hits/x ").replace(b"localhost", b"localhost:8080") for raw, _ in CASES.values()
 ]
-REQUESTS = [*PLAIN.values(), *NOT_PLAIN.values()]
 
 
 def outcome(lane: type[FastLane] | None, raw: bytes, cuts: list[tuple[int, bool]], ends: bool) -> Any:

@@ -136,6 +136,15 @@ def test_pages_of_the_setting_call_and_read(page: httpx.Client) -> None:
         assert "retry-after" in found.headers["access-control-expose-headers"].lower()
 
 
+def test_what_an_answer_says_to_a_page_is_in_no_later_answer(page: httpx.Client) -> None:
+    before = page.post("/v1/hits/a", headers={"X": "1"}).headers
+    for _ in range(3):
+        found = page.post("/v1/hits/a", headers={"Origin": "https://dash.example"}).headers
+        assert (found["access-control-allow-origin"], found["vary"]) == ("https://dash.example", "Origin")
+    after = page.post("/v1/hits/a", headers={"X": "2"}).headers
+    assert {**after, "date": ""} == {**before, "date": ""}
+
+
 def test_other_pages_do_not(page: httpx.Client) -> None:
     evil = {"Origin": "https://evil.example"}
     asked = page.options("/v1/hits", headers={**evil, "Access-Control-Request-Method": "POST"})

@@ -173,6 +173,27 @@ def test_a_body_whose_request_is_answered_may_come_to_its_end() -> None:
     assert asyncio.run(main()).count(b"HTTP/1.1 413") == 2
 
 
+def test_a_client_is_between_requests_when_its_body_has_come_after_the_answer() -> None:
+    refused: Counter[str] = Counter()
+
+    async def main(then: bytes) -> bytes:
+        async with listening(refused, unread, drained_s=0.05, look_s=0.02, keep_alive_s=0.5) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(POST)
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(bytes(100_000))
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(reader.read(1), 0.3)
+            writer.write(then)
+            found = await asyncio.wait_for(reader.read(), 10)
+            writer.close()
+            return found
+
+    assert asyncio.run(main(GET)).startswith(b"HTTP/1.1 413")
+    assert not refused
+    assert asyncio.run(main(b"no request\r\n")).startswith(b"HTTP/1.1 400")
+
+
 # --- by address -------------------------------------------------------------------------------------------------------
 def test_an_address_has_so_many_connections_and_gets_its_places_back() -> None:
     callers = Callers(addresses("10.0.0.0/8, unix"), 2)

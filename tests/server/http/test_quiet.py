@@ -14,7 +14,6 @@ from testing.server import RunningServer
 from tests.server.conftest import events, wait_until
 
 CURVE = b"GET /v1/curve?from=0&to=2200-01-01&step=1mo HTTP/1.1\r\nHost: localhost\r\n\r\n"
-Leave = Callable[[socket.socket], None]
 USUAL = {"tokens read", "listening", "flush", "fold", "stopped"}
 
 

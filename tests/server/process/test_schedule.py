@@ -125,17 +125,20 @@ def test_a_stop_lets_a_run_end_and_begins_no_other() -> None:
 
 def test_a_stop_cuts_off_what_does_not_end() -> None:
     async def main() -> None:
-        began = asyncio.Event()
+        began, ended = asyncio.Event(), asyncio.Event()
 
         async def hangs() -> None:
             began.set()
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
 
         schedule = running(hangs, Clock(1_000.0))
         schedule.start()
         await began.wait()
         await schedule.stop(patience_s=0)
-        assert not schedule.status["job"].running
+        assert ended.is_set()
 
     asyncio.run(main())
 

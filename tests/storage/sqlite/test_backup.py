@@ -12,7 +12,8 @@ import pytest
 
 from clickcurve.buckets.errors import SettingInvalid, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
-from storage.contract import CLOSED, COPIED, OPEN, RETIRED, Held, OwnerRecord, Source
+from clickcurve.keys import ALL_LINKS
+from storage.contract import CLOSED, COPIED, OPEN, RETIRED, Held, OwnerRecord, SavedRow, Source
 from storage.sqlite.backup import Included, backup
 from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
@@ -103,6 +104,27 @@ def test_a_flush_that_had_written_nothing_is_not_in_the_copy_nor_are_its_ids(pat
     with opened(target) as copy:
         assert [record.begun for record in copy.owners()] == [1, 1]
         assert asyncio.run(copy.claimed(["old", "new"], 0)) == {"old"}
+
+
+@pytest.mark.parametrize("damaged", [lambda row: b"?", lambda row: row[:-1]], ids=["all of it", "its end"])
+def test_a_copy_says_what_it_has_although_the_row_of_all_links_was_damaged_flushes_ago(
+    path: Path, target: Path, damaged: Callable[[bytes], bytes]
+) -> None:
+    """Flushes go on without that row. A journal is held against what the copy says, and so are repeated ids."""
+    with opened(path) as store:
+        flusher = Flusher(store)
+        flusher.flush({"a": hits((0, 5))})
+        row = store.load_own(1, [ALL_LINKS])[ALL_LINKS].data
+        assert row is not None
+        for key in "bc":
+            flusher.begin({key: hits((0, 1))})
+            store.claim_ids(flusher.held, flusher.number, {f"id of {key}": 100}, 50)
+        store.save_own(flusher.held, 3, {ALL_LINKS: SavedRow(damaged(row), None)}, {})
+        (included,) = backup(path, target, partial=True)
+        assert included.half == 3
+    with opened(target) as copy:
+        assert [record.begun for record in copy.owners()] == [3, 3]
+        assert asyncio.run(copy.claimed(["id of b", "id of c"], 0)) == {"id of b", "id of c"}
 
 
 def test_an_import_goes_on_in_the_copy(path: Path, target: Path) -> None:

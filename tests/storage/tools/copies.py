@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from storage.contract import OPEN, RETIRED, Held, Source, Store, StoredLink
 from storage.tools.copy import Copied, copy
 from storage.tools.copy_owner import PREFIX
 from storage.tools.export import export
-from storage.tools.verify import each_link
+from storage.tools.verify import pages
 from tests.storage.flushes import DAY, NOON, Flusher, hits
 from tests.storage.stores import due
 
@@ -71,7 +72,7 @@ def picture(store: Store) -> tuple[Any, ...]:
         {owner.owner: sorted(due(store, owner.owner, day, 100)) for owner in store.owners()} for day in (0, DAY + 9)
     ]
     with store.view() as view:
-        links = sorted(each_link(view))
+        links = sorted(chain.from_iterable(pages(view)))
     return store.owners(), links, ids(store), imports(store), days
 
 

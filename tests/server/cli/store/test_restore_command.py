@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,6 @@ from testing.client import Clickcurve
 from tests.conftest import Serve
 from tests.server.commands import said
 from tests.server.conftest import events, wait_until
-
-Damage = Callable[[Path, Path], object]
 
 
 def copied_by_hand(backup: Path, data: Path) -> None:
