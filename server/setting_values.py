@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CAP_MOST
-from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
+from clickcurve.buckets.errors import ClickcurveError, LadderInvalid, SettingInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.limiter.http.address import addresses
 from ingest.words.dimensions import dimensions_of
@@ -41,7 +41,10 @@ def maybe_file_path(text: str) -> Path | None:
 
 
 def maybe_ladder(text: str) -> Ladder | None:
-    return Ladder.parse(text) if text.strip() else None
+    try:
+        return Ladder.parse(text) if text.strip() else None
+    except LadderInvalid as error:
+        raise Broken(f"must be a ladder: {error.detail}") from None
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:

@@ -336,7 +336,7 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
     rules = _parse_rule_tables(document.pop("limits", {}), path)
     try:
         alerts = parse_alerts(document.pop("alerts", []))
-    except (SettingInvalid, Broken) as error:
+    except SettingInvalid as error:
         raise SettingInvalid(f"{error} (file {path})", field="alerts") from None
     document |= _breakdown_settings(document.pop(BREAKDOWN_TABLE, {}), path)
     found = {}

@@ -17,7 +17,7 @@ from clickcurve.visible import visible
 NAMES = ("last", "from", "to", "step", "tz", "bots", "q", "after")
 USUAL = "30d"
 EVER = "0"  # `from` of all time
-SPANS = (("1h", "hour"), ("24h", "day"), ("7d", "week"), ("30d", "month"), ("92d", "quarter"), ("12mo", "year"))
+SPANS = (("60m", "hour"), ("24h", "day"), ("7d", "week"), ("30d", "month"), ("92d", "quarter"), ("12mo", "year"))
 STEPS = ("auto", "1m", "5m", "15m", "1h", "6h", "1d", "1w", "1mo", "1y")
 BOTS = (("exclude", "people"), ("include", "people and bots"), ("only", "bots"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -102,7 +102,7 @@ async def svg_of_badge(query: bytes, ask: Question) -> Response:
 
 
 async def _badge(query: bytes, ask: Question) -> tuple[str, TotalAnswer]:
-    own, rest = split_query(query, ("label",))
+    own, rest = split_query(query, ("label",), _OF_BADGES)
     return _label(own), READ_TOTAL((await ask(rest))[1])
 
 
@@ -116,15 +116,21 @@ class PictureLook:
     theme: str
 
 
-def split_query(query: bytes, own: tuple[str, ...]) -> tuple[Mapping[str, str], bytes]:
-    """Splits a raw query string into the parameters that are known here, decoded, and the rest as it was.
+def split_query(
+    query: bytes, own: tuple[str, ...], known: Sequence[Mapping[str, Any]]
+) -> tuple[Mapping[str, str], bytes]:
+    """Splits a raw query string into the parameters that are read here, decoded, and the rest as it was.
 
-    Raises ParameterInvalid for one that is given twice.
+    known: all that the route takes. Raises ParameterInvalid for another, and for one of its own that is given twice.
     """
+    names = [parameter["name"] for parameter in known]
     found: dict[str, str] = {}
     rest = []
     for part in query.split(b"&"):
         name, _, value = (unquote_plus(each.decode("latin-1")) for each in part.partition(b"="))
+        if part and name not in (*own, *names):
+            rule = f"one of {', '.join(names)}"
+            raise ParameterInvalid(f"parameter {name!r} is not known here", field=name, value=value, rule=rule)
         if name not in own:
             rest.append(part)
         elif name in found:
@@ -137,7 +143,7 @@ def split_query(query: bytes, own: tuple[str, ...]) -> tuple[Mapping[str, str], 
 
 
 async def _curve(query: bytes, ask: Question) -> tuple[PictureLook, CurveAnswer]:
-    own, rest = split_query(query, ("w", "h", "theme", "format"))
+    own, rest = split_query(query, ("w", "h", "theme", "format"), _OF_CURVES)
     if "format" in own:
         raise ParameterInvalid(
             "the path says the format", field="format", value=own["format"], rule="a picture has none"

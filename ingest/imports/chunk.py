@@ -11,7 +11,7 @@ What breaks a rule is refused one by one, with the reason; the rest counts, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
 
@@ -196,15 +196,19 @@ class ChunkReader:
             return
         if "ts" not in found and not _OF_HISTORY.isdisjoint(found):
             # Hits of a group are those of links, which have lines of their own: they are counted once in a receipt.
-            yield from self._read_history(value, None if "group" in found else found.get("total"), sums)
+            yield from self._read_history(value, found, sums)
         else:
             sums.add(RawHits(odd=[_dated_hit(value)]), _is_bot)
 
-    def _read_history(self, value: bytes, total: object, sums: RequestSums) -> Iterator[None]:
+    def _read_history(self, value: bytes, found: Mapping[str, object], sums: RequestSums) -> Iterator[None]:
         try:
             history = yield from history_steps(value, sums.moment, self._ladder, self._wide)
         except HitRejected as error:
-            sums.refuse(error, total if isinstance(total, int) and total > 0 else 1, "history")
+            total = None if "group" in found else found.get("total")
+            # Which line of a million it is: what is wrong with it seldom says.
+            detail = f"{error.detail}, in the line of {shown(found.get('group', found.get('key')))!r}"
+            named = HitRejected(detail, field=error.field, value=error.value, rule=error.rule)
+            sums.refuse(named, total if isinstance(total, int) and total > 0 else 1, "history")
             return
         if history.is_group:
             sums.add_group_history(group_key(history.key), history.people, history.bots, history.words)

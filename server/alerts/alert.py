@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from clickcurve.keys import ALL_LINKS, GROUP_BYTES, GROUP_RULE, group_key, link_key, require_key
 from server.alerts.condition import Condition, parse_condition
-from server.setting_values import mail_addresses
+from server.setting_values import Broken, mail_addresses
 
 MOST_ALERTS = 1_000
 SECRET_RULE = "whsec_ and 24 to 64 bytes in base64"
+NEW_SECRET = "echo whsec_$(openssl rand -base64 32)"
 _NAMES = ("name", "link", "group", "when", "url", "secret", "mail")
 
 
@@ -64,6 +65,14 @@ def parse_alerts(tables: object) -> tuple[Alert, ...]:
     return tuple(alerts.values())
 
 
+def require_smtp(alerts: Iterable[Alert], weekly_report: Sequence[str], smtp: str) -> None:
+    """Raises SettingInvalid if a mail could never go out, since no mail server is named."""
+    senders = [f"the alert {alert.name!r}" for alert in alerts if alert.mail] + ["weekly_report"] * bool(weekly_report)
+    if senders and not smtp:
+        detail = f"{senders[0]} goes by mail, and the setting smtp names no server: smtp://clickcurve@host:587"
+        raise SettingInvalid(detail, field="smtp")
+
+
 def _parse_alert(table: Mapping[str, Any]) -> Alert:
     for name in table:
         if name not in _NAMES:
@@ -73,8 +82,7 @@ def _parse_alert(table: Mapping[str, Any]) -> Alert:
     when = _text_in(table, "when")
     subject, stored = _subject(table)
     url, secret = _text_in(table, "url"), _text_in(table, "secret")
-    mail = table.get("mail", "")
-    addresses = mail_addresses(",".join(mail) if isinstance(mail, list) else _text_in(table, "mail"))
+    addresses = _addresses_in(table)
     if not url and not addresses:
         raise SettingInvalid("an alert needs a url, a mail address or both", field="url")
     name = _text_in(table, "name") or f"{subject}: {' '.join(when.split())}"
@@ -97,6 +105,17 @@ def _text_in(table: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise SettingInvalid(f"{name} must be a text", field=name, value=value)
     return value
+
+
+def _addresses_in(table: Mapping[str, Any]) -> tuple[str, ...]:
+    mail = table.get("mail", "")
+    parts = mail if isinstance(mail, list) else [mail]
+    try:
+        if not all(isinstance(part, str) for part in parts):
+            raise Broken("must be a text or a list of texts")
+        return mail_addresses(",".join(parts))
+    except Broken as broken:
+        raise SettingInvalid(f"mail is {mail!r}: it {broken}", field="mail", value=mail, rule=str(broken)) from None
 
 
 def _subject(table: Mapping[str, Any]) -> tuple[str, str]:
@@ -131,5 +150,6 @@ def _secret_bytes(secret: str) -> bytes:
     except binascii.Error:
         key = b""
     if not 24 <= len(key) <= 64:
-        raise SettingInvalid("secret is missing or is none (it is not shown)", field="secret", rule=SECRET_RULE)
+        what = f"secret is missing or is none (it is not shown): it must be {SECRET_RULE}"
+        raise SettingInvalid(f"{what}; this makes one: {NEW_SECRET}", field="secret", rule=SECRET_RULE)
     return key

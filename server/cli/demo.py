@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -30,7 +29,7 @@ def demo_command(settings: Settings, quiet: bool) -> None:
     """Run a server with a year of made-up traffic, to look around in.
 
     It is ready within seconds; visitors keep coming while it runs. Without --data all of it is in a folder that is
-    removed at the end.
+    removed at the end. Where port 8080 is taken, as by your server, and no other is named, it takes a free one.
 
     \b
     Examples:
@@ -41,14 +40,14 @@ def demo_command(settings: Settings, quiet: bool) -> None:
     from server.process.serve import serve  # with the server's libraries, which are slow to import
 
     with _demo_folder(settings) as data:
-        port = settings.port or _free_port(settings.host)
+        port = open_port(settings)
         settings = replace(settings, data=data, port=port, store=f"sqlite:///{data}/clickcurve.db")
         if settings.origins["breakdown_dimensions"] == "default":
             settings = replace(settings, breakdown_dimensions=DIMENSIONS)
         _fill(settings)
-        note(f"a year of made-up traffic is in {data}; Ctrl-C ends it")
+        url = f"http://{settings.host}:{port}"
+        note(f"a year of made-up traffic is in {data}: look at {url}/; Ctrl-C ends it")
         if not quiet:
-            url = f"http://{settings.host}:{port}"
             Thread(target=_send_from_thread, args=(url,), daemon=True, name="visitors").start()
         raise SystemExit(serve(settings))
 
@@ -63,13 +62,20 @@ def _demo_folder(settings: Settings) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _free_port(host: str) -> int:
-    """Returns a port that nobody listens on now: the visitors have to know it before the server does."""
-    with socket.socket() as probe:
-        try:
-            probe.bind((host, 0))
-        except OSError as error:
-            raise SettingInvalid(f"{host} cannot be listened on: {error.strerror}", field="host", value=host) from error
+def open_port(settings: Settings) -> int:
+    """Returns the port to listen on; where nobody names one and the usual one is taken, a free one.
+
+    Raises SettingInvalid. The page of a server on the usual port sends people to the demo as well.
+    """
+    from server.process.serve import bind
+
+    try:
+        probe = bind(settings.host, settings.port)
+    except SettingInvalid:
+        if settings.origins["port"] != "default":
+            raise
+        probe = bind(settings.host, 0)
+    with probe:
         port: int = probe.getsockname()[1]
         return port
 

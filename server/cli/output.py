@@ -141,6 +141,11 @@ def wants_json() -> bool:
     return context is not None and bool(context.meta.get(_AS_JSON))
 
 
+def _with_rule(sentence: str, rule: object) -> str:
+    """Returns a sentence with the rule that was broken, unless it says that already."""
+    return sentence if not rule or str(rule) in sentence else f"{sentence} (rule: {rule})"
+
+
 def show_error(error: click.ClickException, problem: dict[str, object], as_json: bool) -> None:
     """Prints why a command ended, on standard error: a sentence, or the problem document."""
     if as_json:
@@ -154,5 +159,5 @@ def show_error(error: click.ClickException, problem: dict[str, object], as_json:
         # The library's own sentences may have several lines, such as a list of choices.
         lines = error.format_message().splitlines() or [""]
     else:
-        lines = [error.format_message()]
+        lines = [_with_rule(error.format_message(), problem.get("rule"))]
     click.echo("\n".join(visible(line.expandtabs(4)) for line in ("Error: " + lines[0], *lines[1:])), err=True)

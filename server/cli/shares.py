@@ -14,8 +14,8 @@ from server import clock
 from server.cli.main import Failed
 from server.cli.options import with_settings
 from server.cli.output import ReportingGroup, Result
+from server.cli.store.inspect import require_database
 from server.http.shares import MAX_DAYS, Shares
-from server.process import data_folder
 from server.settings import Settings
 from storage.from_uri import open_store
 
@@ -37,7 +37,7 @@ def _shares(settings: Settings) -> Iterator[Shares]:
     """Opens the shares of the settings' store, which servers may use meanwhile."""
     if settings.store.startswith("memory:"):
         raise SettingInvalid("memory:// lives inside the server; it shares nothing", field="store")
-    data_folder.prepare(settings.data)
+    require_database(settings.store)  # of a new one no server would know the secret, and refuse the address
     store = open_store(settings.store)
     try:
         yield Shares(store)
@@ -51,6 +51,7 @@ def share_command() -> None:
 
     `clickcurve share KEY` prints such an address: a page to look at, without a token, until the end of the day in it.
     Of other links it shows nothing. A key that is called list, revoke or create: `clickcurve share create list`.
+    The address is noted in the server's database: run it where that is, or name its folder by --data.
 
     \b
     Examples:

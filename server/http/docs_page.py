@@ -39,7 +39,8 @@ def docs_page(document: Schema, address: str) -> str:
         '<meta name="viewport" content="width=device-width,initial-scale=1">',
         f"<title>{escape(title)}</title><style>{_STYLE}</style><h1>{escape(title)}</h1>",
         _paragraphs(document["info"]["description"]),
-        '<p>The same for programs: <a href="openapi.json">openapi.json</a>.</p><nav><ul>',
+        '<p>The same for programs: <a href="openapi.json">openapi.json</a>. <a href="./">To the links</a>.</p>',
+        "<nav><ul>",
     ]
     for operations in by_tag.values():
         for method, path, operation in operations:

@@ -36,7 +36,8 @@ def check_rules(rules: Sequence[Rule], settings: Settings) -> None:
             raise _cannot_keep(rule, f"this program cannot open the backend {rule.backend!r}", "backend", rule.backend)
         if rule.backend == "memory" and settings.workers > 1:
             why = f"the backend 'memory' counts in one process, and each of {settings.workers} workers would admit all"
-            raise _cannot_keep(rule, why, "backend", rule.backend)
+            what = "take redis or memcached as its backend, or one worker"
+            raise _cannot_keep(rule, f"{why}: {what}", "backend", rule.backend)
         features = [("by", name) for names in rule.by for name in names] + [("unless", name) for name in rule.unless]
         for setting, feature in features:
             if rule.event == WRITE and feature not in WRITE_FEATURES:

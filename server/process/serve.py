@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import sys
 from contextlib import ExitStack
@@ -9,6 +10,7 @@ from contextlib import ExitStack
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from clickcurve.visible import visible
 from server import logs, metrics
+from server.alerts.alert import require_smtp
 from server.http import auth, connection
 from server.limiter import limiter
 from server.logs import log
@@ -19,6 +21,7 @@ from server.settings import Settings
 def serve(settings: Settings) -> int:
     """Serves until a signal to stop. Returns the exit code; raises ClickcurveError when it must not start."""
     limiter.check_rules(settings.rules, settings)
+    require_smtp(settings.alerts, settings.weekly_report, settings.smtp)
     in_memory = settings.store.startswith("memory:")
     if in_memory and settings.workers > 1:
         raise SettingInvalid("memory:// lives in one process: workers must be 1 with it", field="workers")
@@ -69,6 +72,8 @@ def bind(host: str, port: int) -> socket.socket:
             undo.pop_all()
     except OSError as error:
         reason = f"{host}:{port} cannot be listened on: {error.strerror or error}"
+        if error.errno == errno.EADDRINUSE:
+            reason += "; --port names another port, 0 a free one"
         raise SettingInvalid(reason, field="port", value=port) from error
     listener.setblocking(False)
     return listener

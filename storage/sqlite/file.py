@@ -93,6 +93,9 @@ class SqliteFile:
         self.in_place = True
         with translate_errors(path):
             refuse_foreign_wal(path)
+            if create and not path.parent.is_dir():
+                detail = f"{path} cannot be made: there is no folder {path.parent}"
+                raise StoreUnavailable(detail, field="store", value=str(path))
             if create and not path.exists():
                 _make(path, ladder or CLICKS)
             elif not path.exists():

@@ -70,7 +70,7 @@ def test_numbers_renew_themselves_and_keep_what_is_open_and_focused(page: Page, 
     page.js("renew()")
     page.until("document.querySelector('.life').innerText.startsWith('1 hit')")
     assert page.js("document.querySelector('figure details').open")
-    assert page.js("document.activeElement.innerText") == "1h"
+    assert page.js("document.activeElement.innerText") == "60m"
 
 
 def test_numbers_that_can_no_longer_be_renewed_say_so_until_they_are(
@@ -287,7 +287,7 @@ def test_signing_in_and_out_and_looking_at_a_share(
         opened.open(address)
         assert "launch" in opened.text() and "Limits" not in opened.text()
         opened.js("document.querySelector('nav.spans a').click()")
-        opened.until("location.search === '?last=1h' && document.querySelector('svg.curve')")
+        opened.until("location.search === '?last=60m' && document.querySelector('svg.curve')")
         assert violations(opened, axe_script()) == []
         keep(opened, shots, "share")
 

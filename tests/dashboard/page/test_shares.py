@@ -48,6 +48,14 @@ def status(address: str) -> int:
     return httpx.get(address, trust_env=False).status_code
 
 
+def test_nothing_is_shared_where_no_server_keeps_its_database(tmp_path: Path) -> None:
+    """A database made on the spot signs addresses that no server knows."""
+    data = tmp_path / "data"
+    for words in (["launch"], ["list"], ["revoke", "1f2e3d4c5b6a"]):
+        assert "name a server's data folder by --data" in said("share", *words, "--data", str(data), code=3)
+    assert not data.exists()
+
+
 def test_a_shared_link_is_a_page_for_anybody(guarded: tuple[RunningServer, str]) -> None:
     server, _ = guarded
     address = shared(server, "launch", "--days", "30")
@@ -113,6 +121,7 @@ def test_a_share_is_listed_and_revoked_while_the_server_runs(guarded: tuple[Runn
 
 def test_the_command_takes_any_key_and_says_what_is_wrong(tmp_path: Path) -> None:
     data = ("--data", str(tmp_path))
+    open_store(f"sqlite:///{tmp_path}/clickcurve.db").close()
     for arguments in (("create", "list"), ("a/b c",), ("create", *data, "--", "--x")):
         assert "/share/" in said("share", *arguments, *(() if "--" in arguments else data))
     assert "/share/" in said("share", "--group", "spring", "--days", "3", *data)

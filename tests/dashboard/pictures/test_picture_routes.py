@@ -127,6 +127,12 @@ def test_what_is_wrong_is_refused_by_name(node: HotQueries, query: str, field: s
         assert (answer.status_code, answer.json()["field"]) == (422, field)
 
 
+def test_a_refused_parameter_is_told_what_a_picture_takes(node: HotQueries) -> None:
+    curve, badge = (get(node, f"{PATH}/{file}?colour=red").json()["rule"] for file in ("curve.svg", "badge.json"))
+    assert curve == "one of from, to, last, tz, bots, step, w, h, theme"
+    assert badge == "one of from, to, last, tz, bots, label"
+
+
 def test_a_badge_has_the_total_in_short(node: HotQueries) -> None:
     total = get(node, f"{PATH}/total").json()["total"]
     message = f"{total // 1000}k"

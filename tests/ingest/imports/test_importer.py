@@ -266,7 +266,7 @@ def test_history_is_told_from_a_log_by_its_first_line(tmp_path: Path, target: Me
     path = file(tmp_path, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
     summary = run(target, path)
     assert (summary.kind, summary.lines, summary.counted, summary.refused) == (SourceKind.history, 4, 7, 10)
-    assert len(summary.reasons) == 2
+    assert [reason.split(", in the line of ")[1][:3] for reason in summary.reasons] == ["'' ", "'c'"]
     assert target.openings == {"a": 3, "b": 4}
     assert run(target, path).chunks == 0
 

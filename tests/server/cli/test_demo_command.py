@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from clickcurve.buckets.errors import SettingInvalid
+from server.cli.demo import open_port
+from server.process.serve import bind
+from server.settings import read_settings
 from testing.client import Clickcurve
 from testing.program import running
 from testing.server import RunningServer, command, free_port
@@ -41,6 +48,16 @@ def test_a_demo_in_a_folder_of_ones_own_is_filled_once(tmp_path: Path) -> None:
                 totals.append(client.total()["total"])
             assert demo.stop() == 0
     assert totals[0] == totals[1] > 0
+
+
+def test_a_demo_beside_a_server_on_the_usual_port_takes_a_free_one() -> None:
+    with bind("127.0.0.1", 0) as taken:
+        taken.listen()
+        port = taken.getsockname()[1]
+        unnamed = open_port(replace(read_settings({}, {}), port=port))
+        assert unnamed not in (0, port)
+        with pytest.raises(SettingInvalid, match="--port names another port"):
+            open_port(read_settings({"port": str(port)}, {}))
 
 
 def test_a_folder_that_a_server_holds_is_refused(shared: RunningServer, tmp_path: Path) -> None:

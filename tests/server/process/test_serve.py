@@ -136,7 +136,7 @@ def test_a_port_that_is_taken_is_refused_with_one_sentence(data: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         assert refused(data, "--port", str(port), code=2) == (
-            f"127.0.0.1:{port} cannot be listened on: Address already in use"
+            f"127.0.0.1:{port} cannot be listened on: Address already in use; --port names another port, 0 a free one"
         )
 
 
@@ -145,7 +145,8 @@ def test_a_port_that_is_taken_is_refused_with_one_sentence(data: Path) -> None:
     [
         ({"host": "0.0.0.0"}, "host 0.0.0.0 can be reached by others and there are no tokens"),
         ({"store": "memory://", "workers": "2"}, "memory:// lives in one process: workers must be 1 with it"),
-        ({"ladder": "60:1,90:2,month"}, "90"),
+        ({"ladder": "60:1,90:2,month"}, "ladder (flag --ladder) is '60:1,90:2,month': it must be a ladder: "),
+        ({"weekly_report": "ann@example.org"}, "weekly_report goes by mail, and the setting smtp names no server"),
         ({"host": "192.0.2.1", "insecure": "on"}, "192.0.2.1:8080 cannot be listened on: Cannot assign requested"),
     ],
 )
