@@ -22,7 +22,7 @@ class Buffers:
     `full`: they take more than `bytes_max`. They may pass that by what was under way when they did.
     """
 
-    def __init__(self, journal: Journal, late_before: int, bytes_max: int = BUFFER_BYTES) -> None:
+    def __init__(self, journal: Journal, late_before: int, bytes_max: int) -> None:
         """Rebuilds them from the journal's frames: one for the unfinished flush, one for all later hits."""
         self.bytes_max = bytes_max
         self._journal = journal

@@ -152,7 +152,7 @@ def estimate_points(window: Window, step: Step, ladder: Ladder, fold_day: int) -
 
 
 def fitting_step(
-    start: int, end: int, zone: Zone, ladder: Ladder, fold_day: int, most_points: int, least: Step | None = None
+    start: int, end: int, zone: Zone, ladder: Ladder, fold_day: int, most_points: int, least: Step | None
 ) -> Step:
     """Returns the finest step that all of a range is kept in, with about so many points at most.
 

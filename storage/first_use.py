@@ -26,7 +26,7 @@ Opened = TypeVar("Opened", bound=Closable)
 class FirstUse(Generic[Opened]):
     """The connections that `connect` makes. Any thread may use it."""
 
-    def __init__(self, connect: Callable[[], Opened], later: Later | None = None) -> None:
+    def __init__(self, connect: Callable[[], Opened], later: Later | None) -> None:
         """Opens at once. If the store cannot answer now, calls `later` with the reason and leaves it to `open`.
 
         Without `later` it raises StoreUnavailable instead. Whatever else `connect` raises passes through.

@@ -91,9 +91,9 @@ class Events:
         rules: Iterable[Rule],
         backends: Mapping[str, Backend] | Mapping[str, AsyncBackend],
         clock: Clock | None,
-        timer: Clock | None = None,
-        listener: Listener | None = None,
-        caller_listener: CallerListener | None = None,
+        timer: Clock | None,
+        listener: Listener | None,
+        caller_listener: CallerListener | None,
     ) -> None:
         self._clock = clock
         self._timer = timer or clock

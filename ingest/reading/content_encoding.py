@@ -38,7 +38,7 @@ def coding_of(header: str) -> str | None:
     raise MediaTypeUnsupported(f"the body's encoding {what}", field="Content-Encoding", value=shown(header), rule=rule)
 
 
-def decoded(body: bytes, coding: str, limit: int = BODY_BYTES) -> Iterator[bytes]:
+def decoded(body: bytes, coding: str, limit: int) -> Iterator[bytes]:
     """Yields the decoded body in blocks; raises BodyTooLarge over the limit, BodyUnreadable for damage and early ends.
 
     Several members or frames follow one another as in files; anything else after the end is damage.

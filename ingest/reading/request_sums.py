@@ -244,7 +244,7 @@ class RequestSums:
         people: Mapping[int, int],
         bots: Mapping[int, int],
         opening: int,
-        words: Sequence[tuple[str, int, str, int]] = (),
+        words: Sequence[tuple[str, int, str, int]],
     ) -> None:
         """Adds what one object tells of a link's past: minute start -> count, and a count without dates.
 

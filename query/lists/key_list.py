@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import EMPTY, Pending, Row
-from query.lists.elsewhere import AskElsewhere, by_stored_key, nobody
+from query.lists.elsewhere import AskElsewhere, by_stored_key
 from query.lists.kind import Kind
 from query.lists.steps import Buffered, in_steps
 from query.parameters import Parameters
@@ -49,7 +49,7 @@ class KeyList:
         pending: Callable[[str], Sequence[Pending]],
         buffered: Buffered,
         ladder: Callable[[], Ladder],
-        elsewhere: AskElsewhere = nobody,
+        elsewhere: AskElsewhere,
     ) -> None:
         self._kind = kind
         self._in_order = in_order

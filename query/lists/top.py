@@ -26,7 +26,7 @@ from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Delta, Pending, Row
 from clickcurve.buckets.weight import MOST
-from query.lists.elsewhere import AskElsewhere, Stamp, by_stored_key, nobody
+from query.lists.elsewhere import AskElsewhere, Stamp, by_stored_key
 from query.lists.kind import Kind
 from query.lists.steps import Buffered, at_least, in_steps, summed_in_steps
 from query.parameters import Parameters, resolve_range
@@ -130,7 +130,7 @@ class TopLinks:
         buffered: Buffered,
         flushes: Callable[[], int],
         ladder: Callable[[], Ladder],
-        elsewhere: AskElsewhere = nobody,
+        elsewhere: AskElsewhere,
     ) -> None:
         self._kind = kind
         self._walk = walk

@@ -91,7 +91,7 @@ def create_app(
     dividing: Dividing,
     queries: Queries,
     page: PageSources,
-    siblings: Siblings | None = None,
+    siblings: Siblings | None,
 ) -> FrontDoor:
     """Joins the parts into the application that uvicorn runs.
 

@@ -135,7 +135,7 @@ class Plan(NamedTuple):
 class ScriptCodec:
     """Encodes questions for the scripts, and decodes their answers. prefix: what all keys in Redis begin with."""
 
-    def __init__(self, prefix: str = PREFIX) -> None:
+    def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._plans: dict[int, Plan] = {}
         # Tells one life of a key from the next. Two processes hardly ever draw the same number.

@@ -63,7 +63,7 @@ def read_commit(body: bytes) -> int | None:
     return cost
 
 
-def show_decision(decision: Decision, explain: bool, dialect: str = "x") -> dict[str, Any]:
+def show_decision(decision: Decision, explain: bool, dialect: str) -> dict[str, Any]:
     """Returns a decision as JSON: `shadow` and `blind` only where true, `retry_after_s` null if waiting does not help.
 
     `blind` says that the backend did not answer, so that each rule's `on_failure` decided.

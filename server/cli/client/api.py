@@ -25,7 +25,7 @@ def link_path(key: str | None, question: str = "") -> str:
     return "/v1/" + question if key is None else _path("links", key, question)
 
 
-def group_path(name: str, question: str = "") -> str:
+def group_path(name: str, question: str) -> str:
     """Returns the path of a question about a group."""
     return _path("groups", name, question)
 

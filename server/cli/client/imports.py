@@ -243,7 +243,7 @@ def _summary_object(name: str, summary: ImportSummary) -> dict[str, object]:
     return {"source": name, **asdict(summary), "skipped": dict(summary.skipped)}
 
 
-def source_lines(name: str, summary: ImportSummary, hint: bool = False) -> list[str]:
+def source_lines(name: str, summary: ImportSummary, hint: bool) -> list[str]:
     """Reports for people what came of one source; with `hint` how to count again what was read before."""
     label = [LABEL_HINT] if hint and (summary.is_part or (summary.from_byte and not summary.lines)) else []
     if summary.is_part:
