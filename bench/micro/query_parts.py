@@ -8,6 +8,7 @@ Rows: `quiet` has 6 buckets, `busy` one hit in a tenth of all buckets, `full` a 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import statistics
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -102,6 +103,7 @@ def measure_curve(title: str, query: bytes, queries: Queries, row: Any, now: int
     grid = make_grid(over, CLICKS, row.fold_day)
     curve = curves.curve(row, grid, Bots.exclude, now)
     curves.json("k", curve)
+    asyncio.run(queries.curve("k", query))  # the first time a grid of many points is made in a thread
     pieces = {
         "window": timed(lambda: resolve_window(parameters, now, CLICKS), rounds),
         "layout, first time": timed(lambda: make_grid(over, CLICKS, row.fold_day), rounds // 10 + 1),
