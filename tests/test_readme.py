@@ -53,7 +53,9 @@ def test_the_readme_shows_what_happens(serve: Serve, tmp_path: Path) -> None:
     folder = _program_on_path(tmp_path)
     environment = plain_environment({"CLICKCURVE_URL": server.url})
     environment["PATH"] = f"{folder}:{environment['PATH']}"
-    for example in examples(README.read_text()):
+    shown = examples(README.read_text())
+    assert len(shown) >= 8
+    for example in shown:
         command = example.command.replace(ADDRESS, server.url)
         done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=60)
         assert shows(example.shown, done.stdout), f"line {example.line}: {example.command}\n{done.stdout}{done.stderr}"

@@ -236,7 +236,7 @@ def forget(row: Row, fold_day: int, days: int) -> Row:
     )
     oldest = min((starts[0] for starts, _ in (*people, *bots) if starts), default=None)
     return row._replace(
-        first=None if oldest is None else max(row.first or 0, oldest),
+        first=oldest,  # the minute of the first hit went with its bucket, the oldest
         last=None if oldest is None else row.last,
         lifetime=row.opening + sum_of_cells(people),
         bots=sum_of_cells(bots),

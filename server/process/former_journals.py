@@ -18,8 +18,9 @@ class FormerJournals:
     """Empties former journals and folds their rows, once a day.
 
     `numbers` lists them; `open_owner` returns an owner for journal n, or raises JournalHeld or JournalDamaged;
-    `set_aside` renames the folder of journal n. A journal that cannot be emptied does not hold up the others: it is
-    logged, once a day. While the store does not answer their owners stay open, so that answers have what they hold.
+    `set_aside` renames the folder of journal n. A journal that cannot be emptied does not hold up the others; one that
+    is damaged is logged, once a day. While the store does not answer their owners stay open, so that answers have what
+    they hold.
     """
 
     def __init__(
@@ -66,12 +67,20 @@ class FormerJournals:
         return self._owners[number]
 
     async def visit(self) -> None:
-        """Empties those that were not emptied today. Raises StoreUnavailable: the next visit goes on."""
+        """Empties those that were not emptied today. Raises what kept the first one from it: the next visit goes on."""
         today, numbers = self._fold_day(), self._numbers()
         self._done = {number: day for number, day in self._done.items() if number in numbers}
+        failed: Exception | None = None
         for number in numbers:
             if self._done.get(number) != today and (owner := self._owner(number)) is not None:
-                await self._empty(number, owner, today)
+                try:
+                    await self._empty(number, owner, today)
+                except StoreUnavailable:
+                    raise  # of the others' rows too
+                except Exception as error:
+                    failed = failed or error
+        if failed is not None:
+            raise failed
 
     async def _empty(self, number: int, owner: Owner, today: int) -> None:
         try:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.codec import MAX_CELLS, VERSION, decode, decode_header, encode
 from clickcurve.buckets.errors import RowCorrupt
-from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
+from clickcurve.buckets.integers import put_varint, zigzag
+from clickcurve.buckets.ladder import CLICKS, DAY_S, END_OF_TIME, MINUTE_S, Ladder, fold_day
 from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, add, apply, check, fold
 from tests.buckets.given import Hit, at, cells_at, hits, law, moments, row_of, rows
 
@@ -140,8 +141,9 @@ def test_only_large_columns_that_gain_are_deflated() -> None:
     assert encode(noise) == encode(noise, deflate=False)
     plain = flushed({NOON + 60 * i: 1_000 + i % 3 for i in range(200)}, TODAY)
     assert len(encode(plain)) < len(encode(plain, deflate=False)) / 4
-    small = flushed({NOON + 60 * i: 2 for i in range(140)}, TODAY)
+    small, more = (flushed({NOON + 60 * i: 2 for i in range(bytes_)}, TODAY) for bytes_ in (150, 151))
     assert encode(small) == encode(small, deflate=False)
+    assert encode(more) != encode(more, deflate=False)
 
 
 # --- reading in part ------------------------------------------------------------------------------------------------
@@ -240,6 +242,21 @@ def test_every_flipped_byte_of_a_deflated_row_decodes_or_is_corrupt() -> None:
 def test_corrupt_bytes_are_refused_with_the_reason(data: bytes, said: str) -> None:
     with pytest.raises(RowCorrupt, match=said):
         decode(data)
+
+
+def test_the_last_minute_of_the_calendar_can_be_a_hit_and_what_comes_after_it_is_no_time() -> None:
+    last_minute, last_day = END_OF_TIME // MINUTE_S - 1, END_OF_TIME // DAY_S - 1
+
+    def row_with(minute: int, day: int) -> bytes:
+        data = bytearray(b"\x51\x01")
+        for number in (minute, 0, 0, zigzag(day - minute * MINUTE_S // DAY_S), 1):
+            put_varint(data, number)
+        return bytes(data + b"\x01\x01\x60\x00")
+
+    assert decode(row_with(last_minute, last_day)).last == END_OF_TIME - MINUTE_S
+    for minute, day, said in ((last_minute + 1, last_day, "last hit at"), (last_minute, last_day + 1, "fold day")):
+        with pytest.raises(RowCorrupt, match=said):
+            decode(row_with(minute, day))
 
 
 def test_a_zip_bomb_is_not_inflated() -> None:

@@ -16,6 +16,7 @@ from clickcurve.buckets.weight import (
     MOST,
     PEOPLE,
     UNREADABLE,
+    WINDOWS,
     most_since,
     weight_after,
     weight_in,
@@ -84,6 +85,19 @@ def test_what_a_flush_adds_to_a_weight_is_what_the_buckets_say(
         assert weight == weight_of(after, ladder) == weight_in(encode(after), ladder)
         assert weight_after(weight, after, after, delta, ladder) == weight  # it has the flush already
         row = after
+
+
+def test_a_late_hit_of_the_last_day_finds_buckets_that_were_folded_into_wider_ones() -> None:
+    """A week counts whole in a window that it reaches into, where its days did not."""
+    days = [Hit(TODAY - n * DAY_S, 1, False) for n in range(140)]
+    before = fold(row_of(days, 0, CLICKS), TODAY // DAY_S, CLICKS)
+    delta, widened = Delta({TODAY + HOUR_S: 1}, {}), 0
+    for later in range(1, 60):
+        after = apply(before, delta, before.mark + 1, TODAY // DAY_S + later, 0, CLICKS)
+        weight = weight_after(weight_of(before, CLICKS), before, after, delta, CLICKS)
+        assert weight == weight_of(after, CLICKS)
+        widened += weight[PEOPLE + WINDOWS.index(100)] > 101
+    assert widened
 
 
 def test_a_weight_that_is_not_of_this_row_is_made_anew() -> None:

@@ -29,7 +29,7 @@ from schemathesis.specs.openapi.checks import (
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from server.http import auth
-from testing.server import RunningServer
+from testing.server import ROOT, RunningServer
 
 INPUTS = int(os.environ.get("SCHEMA_INPUTS", "15"))
 SEED = int(os.environ.get("SCHEMA_SEED", "1"))
@@ -59,8 +59,10 @@ def test_every_answer_is_one_that_the_document_describes(
     schema: OpenApiSchema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     tried: Counter[str] = Counter()
     broken: list[str] = []
+    described = set()
     for found in schema.get_all_operations():
         assert isinstance(found, Ok), found
+        described.add(found.ok().label)
         try:
             for mode in GenerationMode:
                 ask(found.ok(), mode, token, tried)
@@ -70,6 +72,8 @@ def test_every_answer_is_one_that_the_document_describes(
         for label, count in tried.items():
             print(f"\n{label}: {count} inputs", end="")
         print(f"\nOpenAPI: {tried.total():,} inputs of {len(tried)} operations (SCHEMA_SEED={SEED})")
+    assert tried.keys() == described
+    assert f"inputs of {len(tried)} operations" in (ROOT / "docs" / "promises.md").read_text()
     assert tried.total() > 30 * INPUTS
     assert not broken, "\n\n".join(broken)
 

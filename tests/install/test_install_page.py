@@ -26,7 +26,9 @@ def test_the_commands_print_what_the_page_shows(installed: Environment, tmp_path
 
 
 def test_the_python_of_the_page_runs(installed: Environment, tmp_path: Path) -> None:
-    for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert blocks
+    for block in blocks:
         done = installed.run(block + "\nassert decision.allowed", tmp_path)
         assert done.returncode == 0, done.stderr
 

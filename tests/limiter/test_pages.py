@@ -33,7 +33,9 @@ def test_the_python_of_the_page_runs_from_top_to_bottom() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_rules_of_the_pages_are_rules(page: str) -> None:
-    for block in blocks(page, "toml"):
+    shown = blocks(page, "toml")
+    assert shown
+    for block in shown:
         assert parse_rules(tomllib.loads(block)["limits"])
 
 

@@ -88,16 +88,15 @@ def test_a_key_is_decoded_exactly_once_whatever_it_holds(node: Node, key: str) -
         assert (answer["key"], answer[field]) == (key, count)
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/links/%FF/total", "/v1/links//total", "/v1/links/" + "k" * 1025, "/v1/links/%ED%A0%80"]
-)
+@pytest.mark.parametrize("path", ["/v1/links/%FF/total", "/v1/links/" + "k" * 1025, "/v1/links/%ED%A0%80"])
 def test_a_path_that_names_no_key_is_refused(node: Node, path: str) -> None:
     answer = node.get(path)
-    if answer.status_code != 404:
-        assert (answer.status_code, answer.json()["field"]) == (422, "key")
+    assert (answer.status_code, answer.json()["field"]) == (422, "key")
 
 
-@pytest.mark.parametrize("path", ["/v1/links/a/b/curve", "/v1/links/a/counts", "/v1/links/a/curve/", "/v1/totals"])
+@pytest.mark.parametrize(
+    "path", ["/v1/links/a/b/curve", "/v1/links/a/counts", "/v1/links/a/curve/", "/v1/links//total", "/v1/totals"]
+)
 def test_other_paths_are_not_found(node: Node, path: str) -> None:
     assert node.ask("GET", path).status_code in (307, 404)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from clickcurve.buckets.errors import StoreUnavailable
+from clickcurve.buckets.errors import JournalError, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, fold_day
 from clickcurve.keys import link_key
 from ingest.owner import Owner
@@ -18,7 +20,7 @@ from server.process.unstored import Unstored
 from storage.contract import Held, OwnerRecord
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess
-from tests.ingest.claim_kit import NOW, die, hit, start
+from tests.ingest.claim_kit import NOW, die, hit, lifetime, start
 
 DAY = fold_day(int(NOW))
 
@@ -44,18 +46,22 @@ def never_set_aside(number: int) -> Path:
 
 
 def former_of(
-    nodes: dict[int, OwnerProcess], folder: Path, store: Readable, stamps: Stamps | None = None
+    nodes: dict[int, OwnerProcess],
+    folder: Path,
+    store: Readable,
+    stamps: Stamps | None = None,
+    numbers: Sequence[int] = (2,),
 ) -> FormerJournals:
     def open_owner(number: int) -> Owner:
         nodes[number] = start(folder / f"journal-{number}", store, stamps)
         return nodes[number].owner
 
-    return FormerJournals(lambda: [2], open_owner, never_set_aside, lambda: DAY)
+    return FormerJournals(lambda: [*numbers], open_owner, never_set_aside, lambda: DAY)
 
 
-async def killed_with_hits(folder: Path, store: Readable) -> None:
-    """Leaves journal-2 with three hits in the store, and five that are not."""
-    node = start(folder / "journal-2", store)
+async def killed_with_hits(folder: Path, store: Readable, number: int = 2) -> None:
+    """Leaves a journal with three hits in the store, and five that are not."""
+    node = start(folder / f"journal-{number}", store)
     await hit(node, 3)
     await node.owner.flush()
     await hit(node, 5)
@@ -114,6 +120,29 @@ def test_a_link_that_is_erased_here_goes_from_former_journals_too(tmp_path: Path
         return seen
 
     assert asyncio.run(played()) == [0, 0]
+
+
+def test_a_journal_whose_disk_is_broken_holds_up_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> int:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    async def played() -> list[int]:
+        store, nodes = Readable(), dict[int, OwnerProcess]()
+        for number in (2, 3):
+            await killed_with_hits(tmp_path, store, number)
+        former = former_of(nodes, tmp_path, store, numbers=(2, 3))
+        former.take_up()
+        seen = [await lifetime(store)]
+        with monkeypatch.context() as breaking:
+            breaking.setattr(nodes[2].disk, "write", broken)
+            with pytest.raises(JournalError):
+                await former.visit()
+        seen.append(await lifetime(store))
+        await former.visit()
+        seen.append(await lifetime(store))
+        return seen
+
+    assert asyncio.run(played()) == [6, 11, 16]
 
 
 def test_the_next_start_takes_up_what_a_stop_has_released(tmp_path: Path) -> None:
