@@ -28,7 +28,7 @@ from typing import Literal
 
 from clickcurve.buckets.errors import JournalBroken, JournalError, JournalFull, JournalHeld, JournalUnknown
 from ingest.journal.disk import Disk
-from ingest.journal.recovery import Segment, damaged, recover, segment_path
+from ingest.journal.recovery import damaged, recover, segment_path
 from ingest.journal.segment_files import SegmentFiles
 from ingest.journal.segment_format import (
     GROUP,
@@ -82,7 +82,7 @@ class Journal:
         self.sync_s = 0.0
         self._disk = disk
         self._files = SegmentFiles(folder, disk, chunk_bytes)
-        self._max_bytes = max_bytes
+        self._max_bytes, self._chunk_bytes = max_bytes, chunk_bytes
         self._segment_bytes = min(segment_bytes, SEGMENT_BYTES_MAX)
         self._always = True
         self._clock: Callable[[], float] | None = None
@@ -171,19 +171,29 @@ class Journal:
             current = files.current
             assert current is not None
             if current.end + size > current.room_to:
-                self._leave_room(current, held + size, size)
+                if self._flush_bytes is not None:
+                    self.check_room(size)
+                current.room_to = current.end + size + LOOK_BYTES
             files.make_spare()
             files.reserve(size)
         except OSError as error:
             raise _refusal("nothing was written", error) from error
 
-    def _leave_room(self, current: Segment, held: int, size: int) -> None:
-        """Raises JournalFull if the flush of `held` bytes would not find the room that it needs on this disk."""
-        if self._flush_bytes is not None:
-            needed, free = self._flush_bytes(held), self._disk.free_bytes(self.folder)
-            if free < needed:
-                raise JournalFull(f"the disk has {free:,} bytes left, and the next flush needs {needed:,} of them")
-        current.room_to = current.end + size + LOOK_BYTES
+    def check_room(self, size: int = 0) -> None:
+        """Raises JournalFull if the journal is full, or the disk lacks room for `size` bytes more and their flush.
+
+        Writes nothing. Where the store is elsewhere, the disk needs room for the next piece of a file. Raises OSError
+        if it cannot tell how much it has.
+        """
+        held, free = self.bytes_held, self._disk.free_bytes(self.folder)
+        if held >= self._max_bytes:
+            raise JournalFull(f"the journal is full: {held:,} of {self._max_bytes:,} bytes")
+        if self._flush_bytes is None:
+            needed, what = self._chunk_bytes, "the journal"
+        else:
+            needed, what = self._flush_bytes(held + size), "the next flush"
+        if free < needed:
+            raise JournalFull(f"the disk has {free:,} bytes left, and {what} needs {needed:,} of them")
 
     def _cancel(self, error: OSError) -> None:
         """Cancels a group whose write failed, by making the end of its segment before it durable; always raises."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
+from clickcurve.buckets.errors import ClickcurveError, JournalFull, StoreUnavailable
 from clickcurve.keys import ALL_LINKS
 from ingest.owner_status import OwnerStatus
 from server.metrics import Metrics
@@ -32,16 +32,16 @@ class Readiness:
     def __init__(
         self,
         status: Callable[[], OwnerStatus],
-        journal_limit_bytes: int,
         flush_s: float,
         rows: Callable[[str], Awaitable[StoredLink]],
         stopping: Callable[[], bool],
+        check_room: Callable[[], None],
     ) -> None:
         self._status = status
-        self._journal_limit_bytes = journal_limit_bytes
         self._stuck_s = STUCK_FLUSHES * flush_s
         self._rows = rows
         self._stopping = stopping
+        self._check_room = check_room
 
     def flush_state(self) -> str:
         """Returns "stuck" while the oldest hit that is not in the store waits longer than some flush intervals."""
@@ -58,10 +58,12 @@ class Readiness:
             raise NotReady("the server is stopping")
         if status.state not in ("unclaimed", "open"):
             raise NotReady(f"the owner is {status.state}; the log says why")
-        if status.journal_bytes >= self._journal_limit_bytes:
-            raise NotReady(f"the journal is full: {status.journal_bytes:,} of {self._journal_limit_bytes:,} bytes")
         if status.buffer_full:
             raise NotReady(f"the buffer is full: {status.buffer_bytes:,} of {status.buffer_bytes_max:,} bytes")
+        try:
+            self._check_room()
+        except (JournalFull, OSError) as error:
+            raise NotReady(str(error)) from error
         store = "up" if status.store_up else "down"
         return {"ready": True, "store": store, "flush": self.flush_state(), "owner": status.owner}
 

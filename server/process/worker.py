@@ -125,7 +125,7 @@ class Worker:
         self.fold = jobs.DailyFold(today)
         journal_limit = settings.journal_mib * MIB
         ready = Readiness(
-            lambda: self.unstored.status, journal_limit, settings.flush_s, store.rows, lambda: self.stopping
+            lambda: self.unstored.status, settings.flush_s, store.rows, lambda: self.stopping, journal.check_room
         )
         self.siblings = siblings.Siblings(settings.data, number, settings.workers)
         gate = Gate(data_folder.tokens_file(settings.data), clock.monotonic)
