@@ -174,7 +174,7 @@ def moment(field: str, text: str, zone: Zone) -> int:
 def _check_sort(given: Mapping[str, str], sort: str) -> None:
     """Refuses what another order of links needs."""
     for name, order in (("last", SORTS[0]), ("prefix", BY_KEY), ("after", BY_KEY)):
-        if name in given and sort != order and (name != "last" or "sort" in given):
+        if name in given and sort != order:
             raise ParameterInvalid(
                 f"{name} cannot be given with sort={sort}", field=name, value=given[name], rule=f"with sort={order}"
             )

@@ -54,13 +54,10 @@ def _widths(rule: Rule, reach: Reach) -> tuple[int, ...]:
 
 
 def life_s(rule: Rule, width: int) -> int:
-    """Returns how long a bucket of this width may be needed, from its first hit on.
+    """Returns how long a bucket of this width, a second or more, may be needed, from its first hit on.
 
-    The newest second in it still counts for the longest window, and no cover reads it after that. A fine one is read by
-    short windows only.
+    The newest second in it still counts for the longest window, and no cover reads it after that.
     """
-    if width < rule.ticks_s:
-        return FINE_KEPT_S + 1
     return rule.ttl_s + width // rule.ticks_s
 
 

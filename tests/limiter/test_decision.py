@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clickcurve.limiter.decision import Decision, combine_quotas, is_admitted
@@ -84,6 +84,7 @@ def test_one_rule_and_many_are_answered_in_the_same_form() -> None:
 
 
 @given(st.integers(1_000_000_000 * SECOND_US, 4_000_000_000 * SECOND_US), st.integers(1, 90_000 * SECOND_US))
+@example(2_874_306_640_402_805, 72_936_000)  # one millisecond more, for the sum of floats is just before
 def test_a_caller_that_waits_for_retry_after_is_not_early(now_us: int, wait_us: int) -> None:
     now = now_us / SECOND_US
     wait_s = pause_s(now_us, now_us + wait_us)

@@ -147,3 +147,17 @@ def test_erased_links_whose_hits_are_still_on_their_way_hide_no_other(limit: int
     for key in ("d", "e", "f", "g"):
         nodes.hit(key, NOW)
     assert [key for key, _ in pages(nodes, limit=limit)] == ["d", "e", "f", "g", "stored"]
+
+
+def test_erased_links_hide_none_that_is_on_its_way_before_those_that_are_stored() -> None:
+    nodes = QueriedNodes(now=NOW)
+    for key in ("y", "z"):
+        nodes.hit(key, NOW)
+    nodes.flush()
+    for key in ("a", "b"):
+        nodes.hit(key, NOW)
+    nodes.owners[0].begin(NOW)
+    for key in ("a", "b"):
+        nodes.erase(key)
+    nodes.hit("c", NOW)
+    assert [key for key, _ in pages(nodes, limit=1)] == ["c", "y", "z"]

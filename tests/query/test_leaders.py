@@ -11,7 +11,7 @@ import pytest
 from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import Pending
-from clickcurve.buckets.weight import weight_in
+from clickcurve.buckets.weight import MOST, weight_in
 from ingest.batch import Batch
 from query.lists.kind import LINK
 from query.lists.lists import Lists
@@ -98,6 +98,19 @@ def test_leaders_rank_as_all_rows_do_and_keep_their_law(
         nodes.store.close()
 
     asyncio.run(live())
+
+
+def test_links_that_count_more_than_a_weight_can_hold_are_told_apart(tmp_path: Path) -> None:
+    async def live() -> list[tuple[str, int]]:
+        nodes = RankedOwners(tmp_path, owners=1)
+        (owner,) = nodes.owners
+        await owner.accept(Batch({NOW // 60 * 60: {"a": MOST, "b": 2 * MOST}}))
+        await owner.flush()
+        best = await nodes.top("limit=1", walked=False)
+        await owner.close()
+        return best
+
+    assert asyncio.run(live()) == [("b", 2 * MOST)]
 
 
 def test_leaders_tell_alone_where_enough_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

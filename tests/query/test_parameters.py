@@ -68,6 +68,7 @@ def test_an_unknown_parameter_names_those_that_are_known(nodes: QueriedNodes) ->
         "limit=1001",
         "limit=x",
         "limit=-1",
+        "limit=" + "9" * 5_000,  # more digits than Python makes a number of
         "limit=1.0",
         "limit=٣",
         "sort=keys",
@@ -81,6 +82,13 @@ def test_an_unknown_parameter_names_those_that_are_known(nodes: QueriedNodes) ->
 def test_a_wrong_parameter_of_the_ranking_is_refused(nodes: QueriedNodes, query: str) -> None:
     with pytest.raises(ParameterInvalid):
         nodes.top(query)
+
+
+def test_the_first_hours_of_1970_are_times_in_zones_where_it_was_1969(nodes: QueriedNodes) -> None:
+    total = nodes.total("k", "from=1969-12-31T20:00&to=1970-01-02&tz=America/New_York")
+    assert (total["from"], total["to"]) == (HOUR_S, DAY_S + 5 * HOUR_S)
+    with pytest.raises(ParameterInvalid):
+        nodes.total("k", "from=1970-01-01&to=1970-01-02&tz=Asia/Kolkata")
 
 
 def test_parameters_are_decoded_as_a_form() -> None:

@@ -29,6 +29,14 @@ def test_yesterday_is_the_raw_count_at_every_hour(tz: str) -> None:
         assert summary["today"] == nodes.counted("k", today, nodes.now + HOUR_S)
 
 
+def test_an_imported_total_without_dates_is_of_people() -> None:
+    nodes = QueriedNodes(now=BASE + 12 * HOUR_S)
+    nodes.hit("k", nodes.now - 60, 2, bot=True)
+    nodes.owners[0].opening("k", 5)
+    assert [nodes.summary("k", f"bots={bots}")["opening"] for bots in ("exclude", "include", "only")] == [5, 5, 0]
+    assert [nodes.summary("k", f"bots={bots}")["lifetime"] for bots in ("exclude", "include", "only")] == [5, 7, 2]
+
+
 def test_a_day_that_begins_inside_a_kept_hour_counts_it_whole_and_says_so() -> None:
     """The hit at 23:50 there is of the day before the seven, in an hour that is kept whole."""
     nodes = QueriedNodes(now=BASE + 12 * HOUR_S)

@@ -77,6 +77,17 @@ def test_a_row_that_was_folded_by_a_clock_ahead_says_which_buckets_are_kept() ->
     assert fold_day(NOW + 3 * DAY_S) > fold_day(NOW)
 
 
+def test_an_hour_that_a_clock_ahead_has_folded_and_the_range_cuts_is_not_certain_of_any_link() -> None:
+    nodes = QueriedNodes(owners=2, now=NOW)
+    nodes.hit("ahead", NOW - 60, 4, owner=2)
+    for minutes in (20, 1):
+        nodes.hit("cut", NOW - minutes * 60)
+    nodes.owners[0].flush(NOW)
+    nodes.owners[1].flush(NOW + 3 * DAY_S)
+    found = nodes.sum(["cut", "ahead"], f"from={NOW - 600}&to={NOW + 60}&step=1m")
+    assert (found["at_least"], found["at_most"], found["exact"]) == (4, 6, False)
+
+
 @pytest.mark.parametrize(
     ("body", "status", "field"),
     [

@@ -11,7 +11,7 @@ from clickcurve.limiter.backends.bucket_series import Series
 from clickcurve.limiter.backends.memory_budget import MemoryBudget
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import EDGES_S, Rule, parse_rules
-from clickcurve.limiter.sliding_window import inside, leaving
+from clickcurve.limiter.sliding_window import inside, leaving, refused_quota, whole_s
 from tests.limiter.strategies.oracle import SECOND_US, Log
 
 MIDNIGHT = 1_709_164_800  # 2024-02-29
@@ -48,6 +48,19 @@ def test_the_window_and_the_bucket_being_left_hold_the_true_window(edge: str, ma
     assert left <= second - window_s < left + edge_s == runs[0].start
     assert runs[-1].end - edge_s <= second < runs[-1].end
     assert sum(run.count * run.width_s for run in runs) == window_s
+
+
+def test_a_limit_that_was_lowered_below_what_counts_leaves_nothing_and_not_less() -> None:
+    (reach,) = DAY.reaches
+    quota = refused_quota(DAY, reach, (120, 130), MIDNIGHT, MIDNIGHT, MIDNIGHT * SECOND_US, MIDNIGHT + 60)
+    assert (quota.limit, quota.remaining, quota.at_least, quota.at_most) == (100, 0, 120, 130)
+
+
+def test_times_of_a_rule_with_fine_buckets_are_rounded_up_to_whole_seconds() -> None:
+    fine = rule("5/2s")
+    assert fine.ticks_s > 1
+    ticks = (0, 1, fine.ticks_s, fine.ticks_s + 1)
+    assert [whole_s(fine, MIDNIGHT * fine.ticks_s + tick) - MIDNIGHT for tick in ticks] == [0, 1, 1, 2]
 
 
 def drive(rule_: Rule, log: list[tuple[int, int]], at_us: int, cost: int, taking: bool) -> Quota:

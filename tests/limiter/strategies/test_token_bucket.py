@@ -42,6 +42,8 @@ def test_a_flow_is_the_rate_exactly_in_numbers_that_a_double_can_hold(limit: int
 def test_ten_an_hour_keeps_every_microsecond() -> None:
     assert flow_of(10, 3_600, 10) == Flow(1, 1, token=360_000_000, full=3_600_000_000, burst=10, window_s=3_600)
     assert flow_of(10, 60, 25).window_s == 150
+    # A thousandth of a token, which a change of rate keeps, is exact as well.
+    assert 1_000 * flow_of(1, 366 * 86_400, 1).token < 1 << 53
 
 
 def test_what_cannot_be_counted_exactly_is_refused() -> None:
