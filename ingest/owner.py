@@ -261,7 +261,7 @@ class Owner:
         """Notes what a flush that fails leaves behind, whatever it fails with."""
         try:
             yield
-        except Exception as error:
+        except BaseException as error:  # a flush that is cancelled goes on in its thread, and may fail there unheard
             if isinstance(error, OwnerFenced | JournalSuperseded):
                 self._closed = error
             self._rewrite = True

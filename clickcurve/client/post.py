@@ -49,7 +49,8 @@ class HitsPost:
             port = -1
         if parts.scheme not in ("http", "https") or not parts.hostname or port == -1 or not _VISIBLE.fullmatch(url):
             rule = "http:// or https://, a host, and perhaps a port and a path"
-            raise ParameterInvalid(f"url {url!r} is not the address of a server", field="url", value=url, rule=rule)
+            detail = f"url {url!r} is not the address of a server: it must have {rule}"
+            raise ParameterInvalid(detail, field="url", value=url, rule=rule)
         if token is not None and not _VISIBLE.fullmatch(token):
             raise ParameterInvalid("the token is not visible ASCII", field="token", rule="visible ASCII characters")
         self._host, self._port, self._is_tls = parts.hostname, port, parts.scheme == "https"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, HTTPException, Request, Response
 
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
@@ -74,7 +74,7 @@ def page_routes(
     async def asset(request: Request) -> Response:
         media, content = templates.assets.get(request.path_params["name"], ("", b""))
         if not media:
-            return Response(status_code=404)
+            raise HTTPException(404)
         kept = {"Cache-Control": "public, max-age=31536000, immutable"}  # the version is in the address
         body, headers = as_sent(content, request.headers.get("accept-encoding", ""), kept)
         return Response(body, media_type=media, headers=headers)

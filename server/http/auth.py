@@ -197,7 +197,9 @@ class Gate:
         token = self._known(authorization)
         if token is None:
             self.refused["unknown"] += 1
-            raise NotAuthenticated("the token is not known here: it was mistyped or revoked")
+            is_bearer = authorization[:7].lower() == b"bearer "
+            unknown = "the token is not known here: it was mistyped or revoked"
+            raise NotAuthenticated(unknown if is_bearer else "the header is not Authorization: Bearer TOKEN")
         if not token.allows(scope):
             self.refused["scope"] += 1
             raise NotAllowed(f"token {token.id} does not have the scope {scope.value}", field="scope", rule=scope.value)

@@ -1,12 +1,17 @@
-"""A flush that fails with an error that nobody foresaw is a failed flush like any other."""
+"""A flush that fails with an error that nobody foresaw, or where nobody hears it, is a failed flush like any other."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
+from threading import Event
 
 import pytest
 
+from clickcurve.buckets.errors import StoreUnavailable
+from clickcurve.keys import link_key
+from storage.contract import Held, SavedRow, Source
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess
 from tests.ingest.claim_kit import hit, lifetime, start
@@ -35,5 +40,44 @@ def test_whatever_a_flush_fails_with_it_is_counted_and_tried_again(tmp_path: Pat
         assert node.owner.status.failed_flushes == failed
         assert node.owner._rewrite and (node.owner._revisit == {"quiet"}), "all of it is done again"
         assert node.owner.status.buffered_hits == 3
+
+    asyncio.run(story())
+
+
+class Hanging(MemoryStore):
+    """Hangs in its first save until it is `told`, and fails then: that save may have reached a replica, or all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hangs, self.told = Event(), Event()
+        self.saves: list[list[str]] = []
+
+    def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
+        self.saves.append([*rows])
+        super().save_own(held, flush, rows, sources)
+        if not self.hangs.is_set():
+            self.hangs.set()
+            self.told.wait()
+            raise StoreUnavailable("no quorum has answered")
+
+
+def test_all_of_a_flush_is_done_again_that_was_cancelled_and_failed_in_its_thread(tmp_path: Path) -> None:
+    """As at a stop for which the flush takes too long: the last one follows it."""
+
+    async def story() -> None:
+        store = Hanging()
+        node = start(tmp_path, store)
+        await node.owner.flush()
+        node.owner._rewrite = False  # as after any flush
+        await hit(node, 3)
+        flushing = asyncio.create_task(node.owner.flush())
+        await asyncio.to_thread(store.hangs.wait)
+        flushing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await flushing
+        store.told.set()
+        await node.owner.close()
+        assert [keys for keys in store.saves if link_key("a") in keys] == [["a"], ["a"]]
+        assert await lifetime(store) == 3
 
     asyncio.run(story())

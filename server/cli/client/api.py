@@ -11,6 +11,8 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.keys import GROUP_RULE, require_key
 from server import clock
 from server.cli.main import FAILED, UNREACHABLE, Failed
 from server.settings import Settings
@@ -22,11 +24,13 @@ LONGEST_WAIT_S = 30.0
 
 def link_path(key: str | None, question: str = "") -> str:
     """Returns the path of a question about one link, or (key None) about all links together."""
-    return "/v1/" + question if key is None else _path("links", key, question)
+    return "/v1/" + question if key is None else _path("links", require_key(key, ParameterInvalid), question)
 
 
 def group_path(name: str, question: str) -> str:
     """Returns the path of a question about a group."""
+    if not name:
+        raise ParameterInvalid("the name of the group is empty", field="group", value="", rule=GROUP_RULE)
     return _path("groups", name, question)
 
 

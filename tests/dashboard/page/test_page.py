@@ -82,7 +82,8 @@ def test_a_page_is_small(http: httpx.Client) -> None:
     plain = http.get("/", headers={"Accept-Encoding": "identity"})
     assert "content-encoding" not in plain.headers and plain.text.startswith("<!doctype html>")
     assert "immutable" in files[0].headers["cache-control"]
-    assert http.get("/static/nothing.css").status_code == 404
+    missing = http.get("/static/nothing.css")
+    assert (missing.status_code, missing.headers["content-type"]) == (404, "application/problem+json")
 
 
 # --- what stands on pages -------------------------------------------------------------------------------------------

@@ -80,6 +80,18 @@ def test_a_month_of_any_length_is_one_month_high() -> None:
     assert [bar.rate for bar in bars_of(curve(points, "1mo"), 100)] == [100, 100, 100]
 
 
+def test_what_the_ends_of_a_range_leave_of_a_step_is_no_peak() -> None:
+    """All time by week, looked at on a Monday two minutes past midnight: its two hits were 10,080 a week."""
+    week = 7 * DAY_S
+    points = [
+        PointAnswer(week - 60, week, 3),
+        PointAnswer(week, 2 * week, 70),
+        PointAnswer(2 * week, 2 * week + 120, 2, "open"),
+    ]
+    assert [bar.rate for bar in bars_of(curve(points, "1w"), 100_000)] == [3, 70, 2]
+    assert [bar.rate for bar in bars_of(curve(points, "1w"), 2)] == [73 / 2, 2]
+
+
 def test_what_is_cut_or_not_over_looks_so_and_is_explained() -> None:
     states = ("partial", "complete", "open", "open")
     points = [PointAnswer(n * DAY_S, (n + 1) * DAY_S, 5 if n < 3 else 0, state) for n, state in enumerate(states)]

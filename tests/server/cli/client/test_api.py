@@ -7,8 +7,9 @@ from collections.abc import Callable
 import httpx
 import pytest
 
+from clickcurve.buckets.errors import ParameterInvalid
 from server import settings
-from server.cli.client.api import TRIES, NamedServer, link_path
+from server.cli.client.api import TRIES, NamedServer, group_path, link_path
 from server.cli.main import FAILED, UNREACHABLE, Failed
 
 Answer = httpx.Response | Exception
@@ -53,6 +54,13 @@ def test_a_key_is_one_percent_encoded_part_of_the_path() -> None:
     assert link_path("a/b ü", "curve") == "/v1/links/a%2Fb%20%C3%BC/curve"
     assert link_path("%2F") == "/v1/links/%252F"
     assert link_path(None, "total") == "/v1/total"
+
+
+def test_a_name_that_is_empty_as_of_an_unset_variable_is_refused_by_name() -> None:
+    with pytest.raises(ParameterInvalid, match="key is empty"):
+        link_path("", "total")
+    with pytest.raises(ParameterInvalid, match="the name of the group is empty"):
+        group_path("")
 
 
 def test_certainly_not_counted_is_tried_again_after_the_named_pause_with_the_same_id() -> None:
