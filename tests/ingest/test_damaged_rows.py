@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.keys import ALL_LINKS, SET_ASIDE
 from ingest.batch import Batch, Identified
-from storage.contract import Held, SavedRow, Store
+from storage.contract import Held, SavedRow, Source, Store
 from storage.memory_store import MemoryStore
 from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
@@ -82,6 +82,42 @@ def test_the_others_are_flushed_and_what_is_set_aside_is_added_once(store: Store
         assert (await lifetime(store, "b"), node.owner.status.set_aside) == (13, {})
         report = verify(store, CLICKS)
         assert (report.people, report.broken) == (39, [])
+
+    asyncio.run(story())
+
+
+class FailsAtTheEnd(MemoryStore):
+    """Notes which rows are saved, and fails once with the row of all links."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails = False
+        self.saved: list[str] = []
+
+    def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
+        if self.fails and ALL_LINKS in rows:
+            self.fails = False
+            raise StoreUnavailable("no quorum")
+        self.saved += rows
+        super().save_own(held, flush, rows, sources)
+
+
+def test_what_is_set_aside_is_written_again_when_a_flush_is_tried_again(tmp_path: Path) -> None:
+    """It can be read, and yet be on one replica only, which is lost before the others have it."""
+
+    async def story() -> None:
+        store = FailsAtTheEnd()
+        node = start(tmp_path / "journal", store)
+        await three_links(node)
+        put(store, "b", b"?")
+        await hit(node, "b", 1)
+        store.fails = True
+        with pytest.raises(StoreUnavailable):
+            await node.owner.flush()
+        assert SET_ASIDE in store.saved
+        store.saved.clear()
+        await node.owner.flush()
+        assert SET_ASIDE in store.saved[: store.saved.index(ALL_LINKS)], "in that flush, not in a later one"
 
     asyncio.run(story())
 
