@@ -27,7 +27,7 @@ def link_path(key: str | None, question: str = "") -> str:
     return "/v1/" + question if key is None else _path("links", require_key(key, ParameterInvalid), question)
 
 
-def group_path(name: str, question: str) -> str:
+def group_path(name: str, question: str = "") -> str:
     """Returns the path of a question about a group."""
     if not name:
         raise ParameterInvalid("the name of the group is empty", field="group", value="", rule=GROUP_RULE)
