@@ -52,9 +52,7 @@ class ClosedBatch:
         self.lines = lines
         self.hits = sum(lines.values())
         self.size = sum(line.size for line in lines)
-        self.doubt_at: float | None = (
-            None  # when the first try began that may have been counted; None while there is none
-        )
+        self.doubt_at: float | None = None  # when the first try began that may have been counted
 
     def records(self) -> list[bytes]:
         """Returns what a spool file says of it."""
