@@ -82,8 +82,11 @@ class Owner:
         self._journal = journal
         self._store = store
         self._clock = clock
-        self._token, self._place, self._pace = token, place, pace
-        self._flushed, self._unreadable = flushed, unreadable
+        self._token = token
+        self._pace = pace
+        self._place = place
+        self._flushed = flushed
+        self._unreadable = unreadable
         self._capped = capped
         self._held: Held | None = None
         # A write that failed may have reached only one replica: its mark can be read, and the row can still be lost.
@@ -231,11 +234,8 @@ class Owner:
         """Moves what is buffered into the store, after claiming the owner and finishing an unfinished flush.
 
         Flushes run one at a time. Raises StoreUnavailable (nothing is lost, the next flush tries again), OwnerFenced or
-        JournalSuperseded (nothing is accepted any more). Cancelled, it goes on, as its threads do; the next one waits.
+        JournalSuperseded (nothing is accepted any more).
         """
-        await asyncio.shield(self._flush_alone())
-
-    async def _flush_alone(self) -> None:
         async with self._flushing:
             if self._books.status.state == "closed" and self._closed is not None:
                 raise self._closed.with_traceback(None)
@@ -261,7 +261,7 @@ class Owner:
         """Notes what a flush that fails leaves behind, whatever it fails with."""
         try:
             yield
-        except Exception as error:
+        except BaseException as error:  # a flush that is cancelled goes on in its thread, and may fail there unheard
             if isinstance(error, OwnerFenced | JournalSuperseded):
                 self._closed = error
             self._rewrite = True

@@ -46,7 +46,7 @@ class Bookkeeping:
     def claimed(self, held: Held) -> None:
         self.status = replace(self.status, owner=held.owner, epoch=held.epoch, state="open")
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: BaseException) -> None:
         """Notes a flush that failed, whatever it failed with."""
         if isinstance(error, OwnerFenced | JournalSuperseded):
             self.status = replace(self.status, state="fenced")
