@@ -37,6 +37,7 @@ class KeysByMinute(defaultdict[int, list[str]]):
                     minute, start, end = minute_start(moment.now), NO_TIME, NO_TIME + 1
                 elif ts >= limit:
                     ahead.append(hit)
+                    end = 0  # the next one of this minute may lie before the limit
                     continue
                 append = self[minute].append
             append(hit.key)
@@ -71,6 +72,7 @@ def sum_plain(hits: Sequence[PlainHit], into: Counts, moment: Moment) -> list[Pl
                 minute, start, end = minute_start(moment.now), NO_TIME, NO_TIME + 1
             elif ts >= limit:
                 ahead.append(hit)
+                end = 0
                 continue
             found = into.get(minute)
             cell = into.setdefault(minute, {}) if found is None else found
