@@ -21,6 +21,7 @@ from clickcurve.buckets.codec import decode, decode_header
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.row import Pending, Row, add, fold, merge, merge_again
+from clickcurve.buckets.set_aside import is_row_damaged
 from clickcurve.keys import ALL_LINKS, group_of, link_of
 from storage.contract import StoredLink, StoredRow
 
@@ -77,7 +78,7 @@ def sum_of_rows_read(link: StoredLink, rows: Sequence[FoldedRow], day: int, ladd
 
 def naming(error: RowCorrupt, key: str, link: StoredLink) -> RowCorrupt:
     """Returns the error of a damaged row with the link, and the owners whose rows are damaged."""
-    owners = ", ".join(str(each.owner) for each in link.rows if _is_damaged(each.data))
+    owners = ", ".join(str(each.owner) for each in link.rows if is_row_damaged(each.data))
     what, name = what_it_is(key, "row")
     detail = f"{what}, of owner {owners}, is damaged ({error.detail}); `clickcurve repair` says more"
     return RowCorrupt(detail, field="key", value=name)
@@ -89,14 +90,6 @@ def what_it_is(key: str, noun: str) -> tuple[str, str | None]:
         return f"the {noun} of all links", None
     group = group_of(key)
     return (f"this link's {noun}", link_of(key)) if group is None else (f"this group's {noun}", group)
-
-
-def _is_damaged(data: bytes) -> bool:
-    try:
-        decode(data)
-    except RowCorrupt:
-        return True
-    return False
 
 
 def unstored(pending: Sequence[Pending], marks: Mapping[int, int], onto: Row, ladder: Ladder) -> Row:

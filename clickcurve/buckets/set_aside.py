@@ -22,6 +22,15 @@ from clickcurve.buckets.row import Row
 AnyRow = Row | Parts
 
 
+def is_row_damaged(data: bytes) -> bool:
+    """Returns whether these bytes of counts cannot be read as a row; reads all of them."""
+    try:
+        codec.decode(data)
+    except RowCorrupt:
+        return True
+    return False
+
+
 def encode_set_aside(rows: Mapping[str, AnyRow]) -> bytes:
     """Returns the bytes of an owner's rows that are set aside, by stored key."""
     return json.dumps({key: _as_json(rows[key]) for key in sorted(rows)}).encode()

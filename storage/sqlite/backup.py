@@ -25,8 +25,9 @@ from contextlib import closing
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from clickcurve.buckets.codec import decode, decode_header
+from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt, SettingInvalid, StoreUnavailable
+from clickcurve.buckets.set_aside import is_row_damaged
 from clickcurve.keys import ALL_LINKS
 from storage.contract import CLOSED, COPIED, RETIRED, SALT, Source
 from storage.sqlite.file import NOTE, SqliteFile, new_draft, put_in_place, translate_errors
@@ -113,7 +114,7 @@ def _included(db: sqlite3.Connection, owner: int, begun: int, retired: bool) -> 
         return Included(owner, mark, None, retired)
     marks = (_mark(data) for (data,) in db.execute("SELECT data FROM rows WHERE owner = ?", (owner,)))
     others = (other for other in marks if mark < other <= begun)
-    half = max(others, default=None) if found is not None and _is_unreadable(found[0]) else next(others, None)
+    half = max(others, default=None) if found is not None and is_row_damaged(found[0]) else next(others, None)
     return Included(owner, mark, half, retired)
 
 
@@ -122,14 +123,6 @@ def _mark(data: bytes) -> int:
         return decode_header(data).mark
     except RowCorrupt:
         return 0  # a corrupt row is for `verify` to report; it is copied as it is
-
-
-def _is_unreadable(data: bytes) -> bool:
-    try:
-        decode(data)
-    except RowCorrupt:
-        return True
-    return False
 
 
 def _accept(halves: list[Included], partial: bool) -> bool:
