@@ -56,7 +56,8 @@ check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_layout.py
+	$(BIN)/python -m pytest -q tests/test_layout.py tests/test_words.py
+	@echo "Files over 400 lines, each a hint to look for a joint:" && $(BIN)/python -m tests.layout
 
 chaos: install test-system
 	CRASH_KILLS=50 $(BIN)/python -m pytest -q tests/crash/test_kill.py -k many_kills

@@ -156,7 +156,7 @@ def caller_key(event: str, outcome: str, digest: str) -> str:
     return namespace_key(_CALLERS, f"{event}:{outcome}:{digest}")
 
 
-# What an owner counted of rows that it cannot read: see `clickcurve.buckets.set_aside`.
+# What an owner counted of rows that it cannot read: see `clickcurve.buckets.quarantine`.
 SET_ASIDE = namespace_key("set-aside", "")
 
 

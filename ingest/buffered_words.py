@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
+from ingest.attributes.numbered_profiles import NumberedProfiles, ProfileRow, texts_of
 from ingest.batch import HourWords, Words, WordyBatch, WordyIdentified
 from ingest.slot_counts import PAIR_BYTES, drain, sum_of_slots
-from ingest.words.numbered_profiles import NumberedProfiles, ProfileRow, texts_of
 
 # What CPython takes, measured as growth of a process.
 PROFILE_BYTES = 200  # a profile, beside its values

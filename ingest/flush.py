@@ -15,11 +15,11 @@ from itertools import chain, islice
 from threading import Lock
 from typing import NamedTuple
 
-from clickcurve.buckets.breakdowns.breakdown import CappedLadder
+from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.breakdowns.parts import head_of_joined
 from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import ClickcurveError, CountTooLarge, RowCorrupt
-from clickcurve.buckets.set_aside import AnyRow, decode_set_aside, encode_set_aside
+from clickcurve.buckets.quarantine import AnyRow, decode_quarantined, encode_quarantined
 from clickcurve.keys import ALL_LINKS, SET_ASIDE, breakdown_of, counts_key, is_breakdown, link_key, link_of
 from ingest.buffer import Buffer
 from ingest.deltas import DeltasByKey
@@ -63,7 +63,7 @@ class Flush:
     given_up: frozenset[str]
     again: Callable[[Mapping[str, int]], Buffer]
     store: Store
-    capped: CappedLadder  # of breakdowns
+    capped: BoundedLadder  # of breakdowns
     pause: Callable[[], None]
     unreadable: Callable[[str, ClickcurveError], object]  # called for each row that is set aside
     set_aside: dict[str, AnyRow] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Flush:
         # The row of all links goes last, in every flush: its mark says that all other rows have this flush too.
         saved = self._apply(self._load([ALL_LINKS], of_all), deltas, counts)
         if self.set_aside != (kept or {}) or (self.rewrite and kept is not None):
-            aside = SavedRow(encode_set_aside(self.set_aside), None)
+            aside = SavedRow(encode_quarantined(self.set_aside), None)
             self.store.save_own(self.held, self.number, {SET_ASIDE: aside}, {})
         sources = {name: Source(self.held.owner, step.end, step.tail) for name, step in self.taken.sources.items()}
         self.store.save_own(self.held, self.number, saved, sources)
@@ -136,7 +136,7 @@ class Flush:
             return None
         stored = self.store.load_own(self.held.owner, [SET_ASIDE]).get(SET_ASIDE)
         try:
-            return decode_set_aside(stored.data) if stored is not None and stored.data is not None else None
+            return decode_quarantined(stored.data) if stored is not None and stored.data is not None else None
         except RowCorrupt as error:
             self.unreadable(SET_ASIDE, error)
             return None

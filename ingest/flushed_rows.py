@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from clickcurve.buckets import codec
-from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, CappedLadder
+from clickcurve.buckets.breakdowns.breakdown import BoundedLadder, BreakdownDelta
 from clickcurve.buckets.breakdowns.open_part import head_of
 from clickcurve.buckets.breakdowns.parts import (
     Parts,
@@ -22,8 +22,8 @@ from clickcurve.buckets.breakdowns.parts import (
 from clickcurve.buckets.errors import CountTooLarge
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.leaders import Bars
+from clickcurve.buckets.quarantine import AnyRow
 from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, apply, forget, merge, next_due
-from clickcurve.buckets.set_aside import AnyRow
 from clickcurve.buckets.weight import Weight, weight_after
 from clickcurve.keys import kept_days, link_of
 from ingest.buffered_words import NO_DELTA
@@ -119,7 +119,7 @@ class FlushedBreakdowns:
     number: int
     fold_day: int
     rewrite: bool
-    capped: CappedLadder
+    capped: BoundedLadder
     nothing: BreakdownDelta = NO_DELTA
 
     def read(self, data: bytes) -> Parts:

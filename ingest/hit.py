@@ -4,7 +4,7 @@ Rules. `key`: 1 to 1,024 bytes of UTF-8 without lone surrogates, kept as given. 
 8601, not below 0, at most 300 s ahead; 13 digits are milliseconds and refused rather than guessed. `count`: an
 integer from 1 to 1,000,000,000, not a boolean, not 1.0. `id`: 1 to 128 visible ASCII characters. `bot` beats `ua`;
 with neither it is a person. The fields of `Words`, `visitor` and `groups` say who and from where; their rules are in
-`ingest/words/`. `null` in a field that may be left out is the same as leaving it out. Fields with other names are
+`ingest/attributes/`. `null` in a field that may be left out is the same as leaving it out. Fields with other names are
 ignored.
 
 The functions take values as JSON gave them and raise `HitRejected` with field, value and rule. JSON that no field can
@@ -25,8 +25,8 @@ from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.keys import KEY_BYTES, group_key, is_key, require_key
 from clickcurve.problem import shown
 from clickcurve.times import iso_seconds
-from ingest.words.profile import NO_DIMENSIONS, Profile, ProfileReader, WordFields, pairs_of
-from ingest.words.visitor import (
+from ingest.attributes.profile import NO_DIMENSIONS, Profile, ProfileReader, WordFields, pairs_of
+from ingest.attributes.visitor import (
     GROUP_PATTERN,
     GROUPS,
     VISITOR_PATTERN,

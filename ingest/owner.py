@@ -25,7 +25,7 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CappedLadder, PendingBreakdown
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder, PendingBreakdown
 from clickcurve.buckets.errors import (
     ClickcurveError,
     JournalBroken,
@@ -75,7 +75,7 @@ class Owner:
         alone: bool,
         buffer_bytes: int = BUFFER_BYTES,
         stamps: Stamps | None = None,
-        capped: CappedLadder = BREAKDOWN,
+        capped: BoundedLadder = BREAKDOWN,
         flushed: Callable[[OwnerStatus], None] = lambda status: None,
         unreadable: Callable[[str, ClickcurveError], object] = lambda key, error: None,
     ) -> None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from clickcurve.buckets.errors import JournalSuperseded, OwnerFenced, RowCorrupt, StoreUnavailable
-from clickcurve.buckets.set_aside import AnyRow, decode_set_aside, hits_set_aside
+from clickcurve.buckets.quarantine import AnyRow, decode_quarantined, hits_set_aside
 from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_of
 from ingest.buffers import Buffers
 from storage.contract import Held, OwnRow
@@ -69,7 +69,7 @@ class Bookkeeping:
     def found_set_aside(self, stored: OwnRow | None) -> None:
         """Notes what the store says is set aside; if that is damaged, the next flush says so."""
         with suppress(RowCorrupt):
-            self.set_aside(decode_set_aside(stored.data) if stored is not None and stored.data is not None else {})
+            self.set_aside(decode_quarantined(stored.data) if stored is not None and stored.data is not None else {})
 
     def damaged_links(self) -> set[str]:
         return {link for key in self.status.set_aside if (link := link_of(key)) is not None}

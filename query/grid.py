@@ -61,7 +61,7 @@ class Grid:
     edges: tuple[int, ...]
     cut: tuple[tuple[int, Bucket], ...]
     wide: tuple[bool, ...] = ()
-    # What is written around the counts: kind -> the first open point, and the text. Kept here to be found at no cost.
+    # What is written around the counts: kind -> the first open point, and the text. Memo here to be found at no cost.
     texts: dict[str, tuple[int, str]] = field(default_factory=dict, repr=False, compare=False)
 
     def open_from(self, now: int) -> int:

@@ -20,8 +20,8 @@ from functools import cached_property
 from clickcurve.buckets.codec import decode, decode_header
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
+from clickcurve.buckets.quarantine import is_row_damaged
 from clickcurve.buckets.row import Pending, Row, add, fold, merge, merge_again
-from clickcurve.buckets.set_aside import is_row_damaged
 from clickcurve.keys import ALL_LINKS, group_of, link_of
 from storage.contract import StoredLink, StoredRow
 

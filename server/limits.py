@@ -13,7 +13,7 @@ from clickcurve import keys
 from clickcurve.limiter.backends import memory
 from clickcurve.limiter.http import json_shapes
 from ingest import hit, owner
-from ingest.reading import body_room, content_encoding, json_array, json_hit, receipt, request_sums
+from ingest.reading import body_budget, content_encoding, json_array, json_hit, receipt, request_sums
 from query import grid, parameters
 from server import settings
 from server.http import auth, callers, connection, health_routes, request_head
@@ -48,7 +48,7 @@ LIMITS: Mapping[str, Limit] = {
     "future_s": Limit(hit.FUTURE_S, "seconds ahead of now", _HIT_REFUSED),
     "body_bytes": Limit(content_encoding.BODY_BYTES, "bytes, decompressed", _REQUEST_REFUSED),
     "waiting_bytes": Limit(
-        body_room.WAITING_BYTES,
+        body_budget.WAITING_BYTES,
         "bytes of bodies at once, beyond the first 16 KiB of each",
         "slow ones are answered 429, or the newest if none is slow",
     ),

@@ -11,7 +11,7 @@ from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CAP_MOST
 from clickcurve.buckets.errors import ClickcurveError, LadderInvalid, SettingInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.limiter.http.address import addresses
-from ingest.words.dimensions import dimensions_of
+from ingest.attributes.dimensions import dimensions_of
 from storage.cassandra import uri
 
 CAPS = len(BREAKDOWN.caps)

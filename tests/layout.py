@@ -17,7 +17,8 @@ CODE = (*PARTS, "testing", "tests", "bench", "examples")
 Nodes: TypeAlias = tuple[ast.AST, ...]
 _OF_INTEREST = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.Attribute, ast.arguments)
 
-MAX_FILE_LINES = 400  # exclusive
+LONG_FILE_LINES = 400  # `make check` prints longer ones: is there a joint?
+MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70  # exclusive
 MAX_FOLDER_FILES = 16
 
@@ -209,8 +210,8 @@ def sizes(root: Path) -> list[str]:
     broken = []
     for path in files(root, *CODE):
         lines = len(path.read_text().splitlines())
-        if path.suffix == ".py" and lines >= MAX_FILE_LINES:
-            broken.append(f"{_name(root, path)}: {lines} lines, {MAX_FILE_LINES - 1} at most")
+        if path.suffix == ".py" and lines > MAX_FILE_LINES:
+            broken.append(f"{_name(root, path)}: {lines} lines, {MAX_FILE_LINES} at most")
     for file, nodes in _sources(root, *CODE):
         for node in nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -303,3 +304,13 @@ def packaged(root: Path) -> list[str]:
 
 
 RULES = (import_directions, third_party, clock_use, sizes, folders, leftovers, outside, addresses, lock, packaged)
+
+
+def long_files(root: Path) -> list[str]:
+    """Files that are long enough to look for a joint in them: a hint, not a rule."""
+    counts = ((_name(root, path), len(path.read_text().splitlines())) for path in files(root, *CODE))
+    return [f"{name}: {lines} lines" for name, lines in counts if name.endswith(".py") and lines > LONG_FILE_LINES]
+
+
+if __name__ == "__main__":
+    print("\n".join(long_files(Path())))

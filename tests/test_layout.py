@@ -62,7 +62,7 @@ BREACHES: list[tuple[Rule, str, str, str]] = [
     (layout.clock_use, layout.DEFAULT_CLOCKS[0], "import time\nx = time.time()", "limiter.py:2: time.time"),
     (layout.clock_use, layout.DEFAULT_CLOCKS[0], "from time import monotonic", "time.monotonic"),
     (layout.clock_use, "tests/test_x.py", "import time\ntime.sleep(1)", "tests/test_x.py:2: sleeps"),
-    (layout.sizes, "bench/long.py", "x = 1\n" * 400, "bench/long.py: 400 lines"),
+    (layout.sizes, "bench/long.py", "x = 1\n" * 601, "bench/long.py: 601 lines"),
     (layout.sizes, "query/long.py", "def f():\n" + "    x = 1\n" * 69, "f has 70 lines"),
     (layout.leftovers, "docs/a.md", "It works. TO" + "DO: test it.", "docs/a.md:1: leftover"),
     (layout.outside, "docs/a.md", "See [this](../../elsewhere/notes.md).", "notes.md, which is not here"),
@@ -83,6 +83,12 @@ def test_a_breach_is_found(tmp_path: Path, rule: Rule, file: str, text: str, sen
 def test_a_folder_of_seventeen_files_is_found(tmp_path: Path) -> None:
     root = grow(tmp_path, {f"query/part_{number}.py": "" for number in range(17)})
     assert layout.folders(root) == ["query: 17 files, 16 at most"]
+
+
+def test_a_long_file_is_named_and_no_breach(tmp_path: Path) -> None:
+    root = grow(tmp_path, {"bench/__init__.py": "", "bench/long.py": "x = 1\n" * 401})
+    assert layout.long_files(root) == ["bench/long.py: 401 lines"]
+    assert layout.sizes(root) == []
 
 
 def test_what_is_allowed_is_not_complained_of(tmp_path: Path) -> None:

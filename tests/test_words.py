@@ -43,8 +43,17 @@ def test_a_breach_is_found(tmp_path: Path, rule: Rule, text: str, sentence: str)
 
 
 def test_a_name_for_two_things_is_found(tmp_path: Path) -> None:
-    root = grow(tmp_path, {"query/a.py": "def cut() -> int: ...", "ingest/b.py": "\nclass cut: ..."})
-    assert words.names(root) == ["ingest/b.py:2 and query/a.py:1: cut stands for two things"]
+    root = grow(tmp_path, {"query/a.py": "def cut() -> int: ...", "query/b.py": "\nclass cut: ..."})
+    assert words.names(root) == ["query/a.py:1 and query/b.py:2: cut stands for two things"]
+
+
+def test_a_name_may_return_in_another_package_and_in_private(tmp_path: Path) -> None:
+    tree = {
+        "query/a.py": "def cut() -> int: ...\ndef _parse() -> int: ...",
+        "query/b.py": "def _parse() -> int: ...",
+        "ingest/b.py": "def cut() -> int: ...",
+    }
+    assert words.names(grow(tmp_path, tree)) == []
 
 
 def test_what_is_allowed_is_not_complained_of(tmp_path: Path) -> None:

@@ -46,15 +46,15 @@ def _trees(root: Path) -> Iterator[tuple[str, ast.Module]]:
 
 
 def names(root: Path) -> list[str]:
-    """One name, one thing: no class or function of a module has a name that another module gives to its own."""
-    places: defaultdict[str, list[str]] = defaultdict(list)
+    """One name, one thing within a package: its modules give no two public classes or functions the same name."""
+    places: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for file, tree in _trees(root):
         for node in tree.body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                places[node.name].append(f"{file}:{node.lineno}")
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_":
+                places[file.rpartition("/")[0], node.name].append(f"{file}:{node.lineno}")
     return [
         f"{' and '.join(where)}: {name} stands for two things"
-        for name, where in places.items()
+        for (_, name), where in places.items()
         if len({each.partition(":")[0] for each in where}) > 1 and name not in SAME_THING
     ]
 

@@ -13,9 +13,9 @@ from bench.cassandra.node import make_keyspace
 from bench.cassandra.spent import Spent, spending
 from bench.micro.words import ALL, BATCH, DIMENSIONS, NOW, VISITORS, read
 from bench.table import Line
+from ingest.attributes.country import country_reader
+from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch
-from ingest.words.country import country_reader
-from ingest.words.profile import NO_DIMENSIONS, ProfileReader
 from storage.contract import Store
 from storage.from_uri import open_store
 from testing.cassandra.node import Node

@@ -28,9 +28,9 @@ from bench.micro.words import read
 from bench.said import Visitors
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.keys import ALL_LINKS, breakdown_of, is_breakdown, link_key
+from ingest.attributes.country import country_reader
+from ingest.attributes.profile import ProfileReader
 from ingest.buffer import Buffer
-from ingest.words.country import country_reader
-from ingest.words.profile import ProfileReader
 from storage.contract import OPEN, Held, OwnerRecord
 from storage.sqlite.store import SqliteStore
 

@@ -25,6 +25,8 @@ from bench.asked import add_parts
 from bench.micro.flushed import begun_flush
 from bench.said import Visitors
 from clickcurve.buckets.ladder import DAY_S
+from ingest.attributes.country import country_reader
+from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, decode_batch, encode_batch
 from ingest.buffer import Buffer
 from ingest.hit import Hit, Moment
@@ -34,8 +36,6 @@ from ingest.reading.bots import bot_judge
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.profile_table import batch_of_hits
 from ingest.reading.request_sums import RequestSums
-from ingest.words.country import country_reader
-from ingest.words.profile import NO_DIMENSIONS, ProfileReader
 from storage.contract import OPEN, Held, OwnerRecord
 from storage.sqlite.store import SqliteStore
 

@@ -25,7 +25,7 @@ from clickcurve.keys import KEY_BYTES
 from clickcurve.times import iso_seconds
 from ingest.batch import Counts, sum_counts
 from ingest.hit import Judge
-from ingest.imports.log_words import NOTHING, LineWords, LogWords
+from ingest.imports.log_attributes import NOTHING, LineWords, LogWords
 
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 SHOWN_BAD_LINES = 5

@@ -35,10 +35,10 @@ from clickcurve.buckets.ladder import HOUR_S, Ladder, fold_day
 from clickcurve.keys import GROUP_RULE, require_key
 from clickcurve.problem import shown
 from clickcurve.times import iso_seconds
+from ingest.attributes.dimensions import BOT, DIMENSION_RULE, dimensions_of
+from ingest.attributes.text import VALUE_BYTES, cut, text_of
+from ingest.attributes.visitor import require_group
 from ingest.hit import Moment, minute_start, ts_of
-from ingest.words.dimensions import BOT, DIMENSION_RULE, dimensions_of
-from ingest.words.text import VALUE_BYTES, cut, text_of
-from ingest.words.visitor import require_group
 
 MAX_COUNT = 10**15  # of one number in a line
 _STEP_BUCKETS = 512

@@ -24,7 +24,7 @@ from ingest.hit import WordyHit
 from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, LogSums, count_fields
 from ingest.imports.chunk import Chunk, DatedWordyHit
 from ingest.imports.fingerprint import PREFIX_BYTES, Likeness
-from ingest.imports.log_words import LogWords
+from ingest.imports.log_attributes import LogWords
 from ingest.imports.retry import Sender
 from ingest.imports.source import CHUNK_BYTES, Cutter, SourceChanged, SourceLines, SourceUnreadable, Stream, open_reader
 from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, KeptOffset, Taken

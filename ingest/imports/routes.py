@@ -16,16 +16,16 @@ from starlette.requests import ClientDisconnect
 
 from clickcurve.buckets.errors import MediaTypeUnsupported, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
+from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Moment
 from ingest.imports.chunk import ChunkReader
 from ingest.imports.history_line import Wide
 from ingest.reading.body import Media, media_of
-from ingest.reading.body_room import BodyRoom, ClientGone, HeldBody
+from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody
 from ingest.reading.content_encoding import coding_of
 from ingest.reading.counters import IngestCounters
 from ingest.reading.request_sums import RequestSums
-from ingest.words.profile import NO_DIMENSIONS, ProfileReader
 from storage.contract import Source
 
 SOURCE_CHARS = 200
@@ -38,7 +38,7 @@ SourceName = Annotated[
 From = Annotated[int, Query(alias="from", ge=0, lt=2**62, description="The byte that the chunk begins at")]
 To = Annotated[int, Query(ge=0, lt=2**62, description="The byte after its last one")]
 Tail = Annotated[
-    str, Query(pattern="^[!-~]*$", max_length=TAIL_CHARS, description="Kept with the offset for the client")
+    str, Query(pattern="^[!-~]*$", max_length=TAIL_CHARS, description="Memo with the offset for the client")
 ]
 WideQuery = Annotated[Wide, Query(description="What becomes of buckets of history that are wider than what is kept")]
 
@@ -57,7 +57,7 @@ def import_routes(
     moment: Callable[[], Moment],
     ladder: Callable[[], Ladder],
     counters: IngestCounters,
-    room: BodyRoom,
+    room: BodyBudget,
     reader: ProfileReader = NO_DIMENSIONS,
 ) -> APIRouter:
     """Returns the router. `moment` is now, as for any hit; `room` is that of all bodies; `ladder` is the store's.

@@ -28,12 +28,12 @@ from clickcurve.buckets.errors import (
     StoreUnavailable,
 )
 from clickcurve.buckets.ladder import Ladder
+from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch
 from ingest.hit import Moment
 from ingest.imports.chunk import Chunk, ChunkReader
 from ingest.imports.history_line import Wide
 from ingest.reading.request_sums import RequestSums
-from ingest.words.profile import NO_DIMENSIONS, ProfileReader
 from storage.contract import Source
 
 TIMEOUT_S = 60.0

@@ -14,14 +14,14 @@ from operator import and_, not_, or_
 from typing import NamedTuple
 
 from clickcurve.buckets.ladder import DAY_S, MINUTE_S
+from ingest.attributes.columns import HitColumns
+from ingest.attributes.dimensions import BOT
+from ingest.attributes.numbered_profiles import ProfileRow
+from ingest.attributes.profile import ProfileReader
+from ingest.attributes.visitor import visitor_hash, who_of
 from ingest.batch import Counts
 from ingest.hit import Judge
 from ingest.reading.profile_table import SaidSums
-from ingest.words.columns import HitColumns
-from ingest.words.dimensions import BOT
-from ingest.words.numbered_profiles import ProfileRow
-from ingest.words.profile import ProfileReader
-from ingest.words.visitor import visitor_hash, who_of
 
 COUNTED_BY_C = 24  # hits of one minute from which on a Counter is faster: the dictionary that C adds to
 

@@ -26,6 +26,7 @@ from clickcurve.buckets.errors import (
 )
 from clickcurve.keys import key_in_path
 from clickcurve.problem import problem, problem_answer, shown
+from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch
 from ingest.hit import (
     ID_RULE,
@@ -41,13 +42,12 @@ from ingest.hit import (
     minute_start,
 )
 from ingest.reading.body import Media, media_of, read_hits, read_one
-from ingest.reading.body_room import BodyRoom, ClientGone, HeldBody
+from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody
 from ingest.reading.content_encoding import coding_of, too_large
 from ingest.reading.counters import IngestCounters
 from ingest.reading.profile_table import batch_of, count_ignored
 from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, Item, Receipt
 from ingest.reading.request_sums import RequestSums
-from ingest.words.profile import NO_DIMENSIONS, ProfileReader
 
 HITS = b"/v1/hits"
 HIT = b"/v1/hits/"
@@ -113,7 +113,7 @@ class HitRoutes:
         counters: IngestCounters | None = None,
         *,
         reader: ProfileReader = NO_DIMENSIONS,
-        room: BodyRoom | None = None,
+        room: BodyBudget | None = None,
         receipt_items: int = RECEIPT_ITEMS,
     ) -> None:
         self.intake = intake
@@ -122,7 +122,7 @@ class HitRoutes:
         self._minutes_since = minutes_since
         self._is_bot = is_bot
         self._reader = reader
-        self._room = room if room is not None else BodyRoom(clock)
+        self._room = room if room is not None else BodyBudget(clock)
         self._receipt_items = receipt_items
         self._now = Moment.at(clock(), minutes_since)
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
+from ingest.attributes.numbered_profiles import NumberedProfiles, ProfileRow
+from ingest.attributes.profile import Profile, ProfileReader
 from ingest.batch import Batch, Counts, GroupCounts, HourWords, Identified, Words, WordyBatch, WordyIdentified
 from ingest.hit import AnyHit, Hit, WordyHit, hour_start
-from ingest.words.numbered_profiles import NumberedProfiles, ProfileRow
-from ingest.words.profile import Profile, ProfileReader
 
 
 def count_ignored(hits: Sequence[WordyHit | AnyHit], reader: ProfileReader, ignored: dict[str, int]) -> None:

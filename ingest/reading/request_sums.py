@@ -14,6 +14,8 @@ from typing import cast
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
 from clickcurve.buckets.ladder import MINUTE_S
 from clickcurve.times import iso_seconds
+from ingest.attributes.columns import columns_of_hits, given_fields
+from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, Counts, KeysBatch, SourceStep
 from ingest.hit import (
     AnyHit,
@@ -37,8 +39,6 @@ from ingest.reading.divided_hits import RequestCounts, add_divided
 from ingest.reading.plain_hits import KeysByMinute, sum_plain
 from ingest.reading.profile_table import SaidSums, add_past_counts, count_ignored, made_batch
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt
-from ingest.words.columns import columns_of_hits, given_fields
-from ingest.words.profile import NO_DIMENSIONS, ProfileReader
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
 IDENTIFIED_HITS = 100_000

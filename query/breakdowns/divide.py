@@ -20,12 +20,12 @@ from clickcurve.buckets.breakdowns.answers import (
     visitor_days,
     visitors_between,
 )
-from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, CappedLadder, greatest_values
+from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, BoundedLadder, greatest_values
 from clickcurve.buckets.breakdowns.check import BOT
 from clickcurve.buckets.breakdowns.visitors import VisitorDays
 from clickcurve.buckets.ladder import END_OF_TIME, MINUTE_S
 from clickcurve.buckets.ranges import Bots, between, total
-from query.breakdowns.rest import DividedRow, series_of
+from query.breakdowns.unrecorded import BreakdownRow, series_of
 from query.grid import Grid, PointState
 
 
@@ -73,7 +73,7 @@ class _Divided(NamedTuple):
 
 
 def list_values(
-    found: DividedRow, dimension: str, span: tuple[int, int] | None, since: int, limit: int, capped: CappedLadder
+    found: BreakdownRow, dimension: str, span: tuple[int, int] | None, since: int, limit: int, capped: BoundedLadder
 ) -> ValueList:
     """Returns the `limit` greatest values of a range, None for the whole life, and `""` if it counts."""
     parts = _divided(found, dimension, span, since, capped)
@@ -84,14 +84,14 @@ def list_values(
 
 
 def one_value(
-    found: DividedRow, dimension: str, span: tuple[int, int] | None, since: int, value: str, capped: CappedLadder
+    found: BreakdownRow, dimension: str, span: tuple[int, int] | None, since: int, value: str, capped: BoundedLadder
 ) -> ValueList:
     """Returns one value of a range, also one that was never kept; all others are hidden."""
     return _divided(found, dimension, span, since, capped).with_values([value])
 
 
 def _divided(
-    found: DividedRow, dimension: str, span: tuple[int, int] | None, since: int, capped: CappedLadder
+    found: BreakdownRow, dimension: str, span: tuple[int, int] | None, since: int, capped: BoundedLadder
 ) -> _Divided:
     start, end = (0, END_OF_TIME) if span is None else found.whole_span(*span)
     recorded = divided(found.breakdown, dimension, start, end, capped)
@@ -130,7 +130,7 @@ class ValueCurve:
         return self.grid.states(self.open_from)
 
 
-def curve_of_value(found: DividedRow, dimension: str, value: str, since: int, grid: Grid, now: int) -> ValueCurve:
+def curve_of_value(found: BreakdownRow, dimension: str, value: str, since: int, grid: Grid, now: int) -> ValueCurve:
     """Returns the bounds of a value along a grid of the breakdown's ladder and of the rows' fold day."""
     grid = _on_edges_of_both(found, grid)
     bounds = _bounds_along(found, dimension, value, grid.edges, since)
@@ -139,7 +139,7 @@ def curve_of_value(found: DividedRow, dimension: str, value: str, since: int, gr
     return ValueCurve(dimension, value, grid, grid.open_from(now), bounds, whole, found.row.first)
 
 
-def _bounds_along(found: DividedRow, dimension: str, value: str, edges: Sequence[int], since: int) -> list[Bounds]:
+def _bounds_along(found: BreakdownRow, dimension: str, value: str, edges: Sequence[int], since: int) -> list[Bounds]:
     bounds = value_between(found.breakdown, dimension, value, edges)
     if value != NOT_GIVEN:
         return bounds
@@ -150,7 +150,7 @@ def _bounds_along(found: DividedRow, dimension: str, value: str, edges: Sequence
     ]
 
 
-def _certain(found: DividedRow, dimension: str, value: str, since: int, grid: Grid) -> list[int]:
+def _certain(found: BreakdownRow, dimension: str, value: str, since: int, grid: Grid) -> list[int]:
     """Returns the least of the value's hits in points, cut to buckets with hits of the range alone.
 
     Those are the whole ones, and one that is cut where the link has no hits beyond the cut.
@@ -167,7 +167,7 @@ def _certain(found: DividedRow, dimension: str, value: str, since: int, grid: Gr
     return [each.at_least for each in _bounds_along(found, dimension, value, edges, since)]
 
 
-def _on_edges_of_both(found: DividedRow, grid: Grid) -> Grid:
+def _on_edges_of_both(found: BreakdownRow, grid: Grid) -> Grid:
     """Returns the grid without edges inside a bucket of the counts, whose ladder may be the coarser one.
 
     A point that is made of several is wider than its step.
@@ -197,7 +197,7 @@ class VisitorAnswer:
     unknown: int
 
 
-def list_visitors(found: DividedRow, span: tuple[int, int] | None, capped: CappedLadder) -> VisitorAnswer:
+def list_visitors(found: BreakdownRow, span: tuple[int, int] | None, capped: BoundedLadder) -> VisitorAnswer:
     """Returns the visitors of the days that a range touches, None for the whole life."""
     days = visitors_between(found.breakdown, *(span or (0, END_OF_TIME)), capped)
     if span is None:

@@ -11,8 +11,8 @@ from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import ALL_LINKS
 from query.breakdowns.divide import ValueCurve, ValueList, curve_of_value, list_values, list_visitors, one_value
 from query.breakdowns.reader import BreakdownReader
-from query.breakdowns.rest import DividedRow
 from query.breakdowns.text import value_curve_csv, value_curve_json, values_csv, values_json, visitors_json
+from query.breakdowns.unrecorded import BreakdownRow
 from query.curve import Curves
 from query.parameters import (
     BY,
@@ -158,6 +158,6 @@ def _start(parameters: Parameters, now: int) -> int | None:
     return resolve_range(parameters, now, None)[0]
 
 
-def _asked_range(parameters: Parameters, now: int, found: DividedRow) -> tuple[int, int] | None:
+def _asked_range(parameters: Parameters, now: int, found: BreakdownRow) -> tuple[int, int] | None:
     """Returns the range that is asked for, None for the whole life."""
     return resolve_range(parameters, now, found.row.first) if parameters.ranged else None

@@ -18,8 +18,8 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from clickcurve.buckets.breakdowns.breakdown import (
+    BoundedLadder,
     Breakdown,
-    CappedLadder,
     PendingBreakdown,
     fold_breakdown,
     land,
@@ -33,7 +33,7 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Pending, fold
 from clickcurve.keys import breakdown_of, counts_key
-from query.breakdowns.rest import DividedRow
+from query.breakdowns.unrecorded import BreakdownRow
 from query.reader import naming, stored, unstored, what_it_is
 from storage.contract import StoredLink
 
@@ -62,7 +62,7 @@ class BreakdownReader:
         pending: Callable[[str], Sequence[Pending]],
         pending_breakdowns: Callable[[str], Sequence[PendingBreakdown]],
         ladder: Callable[[], Ladder],
-        capped: CappedLadder,
+        capped: BoundedLadder,
         elsewhere: Elsewhere | None = None,
     ) -> None:
         self._elsewhere = elsewhere
@@ -72,7 +72,7 @@ class BreakdownReader:
         self._ladder = ladder
         self.capped = capped
 
-    async def read(self, stored_key: str, now: int, only: Container[str], start: int | None = None) -> DividedRow:
+    async def read(self, stored_key: str, now: int, only: Container[str], start: int | None = None) -> BreakdownRow:
         """Returns the current row of a stored key, with these dimensions of its breakdown.
 
         Nothing of the breakdown need be right before `start`, which may leave its older part unread. Raises
@@ -98,7 +98,7 @@ class BreakdownReader:
         hours_only = start is not None and self._are_hours_from(start, day, ladder)
         merged = partial(self._merged, words, said, erased_at, day, only, hours_only)
         breakdown = merged() if words.size() <= AT_ONCE_BYTES else await asyncio.to_thread(merged)
-        return DividedRow(row, breakdown, ladder, self.capped.ladder, settled)
+        return BreakdownRow(row, breakdown, ladder, self.capped.ladder, settled)
 
     def _are_hours_from(self, start: int, day: int, ladder: Ladder) -> bool:
         """Returns whether all buckets from the one that holds `start` on are of the breakdown's finest tier."""

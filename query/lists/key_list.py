@@ -16,8 +16,8 @@ from typing import TypeAlias
 
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import EMPTY, Pending, Row
-from query.lists.elsewhere import AskElsewhere, by_stored_key
 from query.lists.kind import Kind
+from query.lists.other_workers import AskElsewhere, by_stored_key
 from query.lists.steps import Buffered, in_steps
 from query.parameters import Parameters
 from query.reader import HEAD, stored, unstored

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from clickcurve.buckets.row import Pending
-from query.lists.elsewhere import AskElsewhere, nobody
 from query.lists.key_list import KeyList, KeyPage
 from query.lists.kind import GROUP, Kind
+from query.lists.other_workers import AskElsewhere, nobody
 from query.lists.steps import Buffered
 from query.lists.top import Top, TopLinks
 from query.parameters import BY_KEY, Parameters

@@ -26,8 +26,8 @@ from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Delta, Pending, Row
 from clickcurve.buckets.weight import MOST
-from query.lists.elsewhere import AskElsewhere, Stamp, by_stored_key
 from query.lists.kind import Kind
+from query.lists.other_workers import AskElsewhere, Stamp, by_stored_key
 from query.lists.steps import Buffered, at_least, in_steps, summed_in_steps
 from query.parameters import Parameters, resolve_range
 from query.reader import HEAD, naming, stored

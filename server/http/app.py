@@ -16,7 +16,7 @@ from dashboard.pictures.picture_routes import picture_routes
 from ingest.hit import Moment
 from ingest.imports.routes import import_routes
 from ingest.owner import Owner
-from ingest.reading.body_room import BodyRoom
+from ingest.reading.body_budget import BodyBudget
 from ingest.reading.bots import bot_judge
 from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
@@ -28,35 +28,35 @@ from query.http.hot_endpoint import HotQueries
 from query.http.openapi import HOT_PATHS
 from query.http.openapi_breakdowns import HOT_PATHS_OF_VALUES
 from query.http.routes import routes as query_routes
-from query.lists.elsewhere import nobody
 from query.lists.kind import GROUP, LINK
 from query.lists.lists import Lists
+from query.lists.other_workers import nobody
 from query.queries import Limits, Queries
 from query.reader import Reader
+from server.attributes import Attributes
 from server.clock import monotonic
-from server.doors.bitly import bitly_routes
-from server.doors.graphite.routes import graphite_routes
-from server.doors.graphite.series import SeriesReader
-from server.doors.hit_sender import HitSender
-from server.doors.otlp import otlp_routes
-from server.doors.plausible import plausible_routes
-from server.doors.prometheus.routes import prometheus_routes
+from server.compat.bitly import bitly_routes
+from server.compat.graphite.routes import graphite_routes
+from server.compat.graphite.series import SeriesReader
+from server.compat.hit_sender import HitSender
+from server.compat.otlp import otlp_routes
+from server.compat.plausible import plausible_routes
+from server.compat.prometheus.routes import prometheus_routes
 from server.http.auth import Gate
 from server.http.docs_page import CONTENT_POLICY, docs_page
-from server.http.front_door import FrontDoor, ShortWay, made_safe, safe_answer
+from server.http.gateway import Gateway, ShortWay, made_safe, safe_answer
 from server.http.health_routes import Readiness
 from server.http.health_routes import router as server_routes
-from server.http.open_door import OpenDoor
+from server.http.host_and_origin_guard import HostAndOriginGuard
 from server.http.openapi import describe
 from server.http.page import PageSources, include_page
 from server.http.problems import Problems
-from server.http.unheard import asking_all, naming_unheard
 from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics
-from server.process.siblings import Siblings
-from server.process.unstored import Unstored
 from server.version import program_version
-from server.words import Dividing
+from server.workers.peers import Peers
+from server.workers.pending import PendingHits
+from server.workers.unreachable import asking_all, naming_unreachable
 from storage.contract import Store
 
 ABOUT = """Counts the hits of short links and answers their totals and curves.
@@ -86,19 +86,19 @@ def create_app(
     readiness: Readiness,
     limiter: ServerLimiter,
     limit_history: Limits,
-    open_door: OpenDoor,
-    unstored: Unstored,
-    dividing: Dividing,
+    host_and_origin_guard: HostAndOriginGuard,
+    unstored: PendingHits,
+    dividing: Attributes,
     queries: Queries,
     page: PageSources,
-    siblings: Siblings | None,
-) -> FrontDoor:
+    peers: Peers | None,
+) -> Gateway:
     """Joins the parts into the application that uvicorn runs.
 
     unstored: what the worker holds that the store may lack. dividing: by what hits are divided. page: what the page
-    shows beside answers. siblings: this machine's other workers, if any.
+    shows beside answers. peers: this machine's other workers, if any.
     """
-    room = BodyRoom(monotonic)
+    room = BodyBudget(monotonic)
     hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=dividing.reader, room=room)
 
     def moment() -> Moment:
@@ -107,8 +107,8 @@ def create_app(
     async def erase(key: str) -> None:
         await owner.erase(key)
         await unstored.erased_here(key)
-        if siblings is not None:
-            await siblings.tell_erased(key)
+        if peers is not None:
+            await peers.tell_erased(key)
 
     app = _without_routes()
     counting.problems.install(app)
@@ -116,7 +116,7 @@ def create_app(
     app.include_router(group_routes(queries))
     breakdowns: BreakdownQueries | None = None
     if dividing.dimensions:
-        breakdowns = _breakdowns(unstored, store, clock, dividing, siblings)
+        breakdowns = _breakdowns(unstored, store, clock, dividing, peers)
         app.include_router(breakdown_routes(breakdowns, dividing.visitors))
         page = replace(page, divided=Divided(breakdowns, dividing.dimensions, dividing.visitors, Subject))
     else:
@@ -136,13 +136,13 @@ def create_app(
     app.add_api_route("/docs", _docs(app), include_in_schema=False)
     reads_first: Application = HotQueries(queries, breakdowns, counting.problems.answer, made_safe(app))
     total = ask_total(queries)
-    if siblings is not None:
-        reads_first, total = naming_unheard(reads_first), asking_all(total)
+    if peers is not None:
+        reads_first, total = naming_unreachable(reads_first), asking_all(total)
     ways = [
         ShortWay("POST", "/v1/limit/", "", ask_limiter(service)),
         ShortWay("GET", "/v1/links/", "/total", total),
     ]
-    return FrontDoor(gate, counting.problems, hits, reads_first, limiter, open_door, ways)
+    return Gateway(gate, counting.problems, hits, reads_first, limiter, host_and_origin_guard, ways)
 
 
 def _without_routes() -> FastAPI:
@@ -184,11 +184,11 @@ def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
 
 
 def make_queries(
-    owner: Owner, unstored: Unstored, store: Store, clock: Callable[[], float], siblings: Siblings | None
+    owner: Owner, unstored: PendingHits, store: Store, clock: Callable[[], float], peers: Peers | None
 ) -> Queries:
     """Joins what a worker's answers are made of; parameters as of `create_app`."""
     # Of links there can be too many to ask others for all that they hold; groups are few.
-    asked = nobody if siblings is None else siblings.groups
+    asked = nobody if peers is None else peers.groups
     links, groups = (
         Lists(kind, store, unstored.pending, buffered, lambda: unstored.flushes, others)
         for kind, buffered, others in (
@@ -196,13 +196,13 @@ def make_queries(
             (GROUP, unstored.buffered_groups, asked),
         )
     )
-    elsewhere = None if siblings is None else siblings.pending
+    elsewhere = None if peers is None else peers.pending
     return Queries(Reader(store.rows, unstored.pending, owner.revisit, store.ladder, elsewhere), links, groups, clock)
 
 
 def _breakdowns(
-    unstored: Unstored, store: Store, clock: Callable[[], float], dividing: Dividing, siblings: Siblings | None
+    unstored: PendingHits, store: Store, clock: Callable[[], float], dividing: Attributes, peers: Peers | None
 ) -> BreakdownQueries:
     pending = unstored.pending, unstored.pending_breakdowns
-    reader = BreakdownReader(store.rows, *pending, store.ladder, dividing.capped, siblings)
+    reader = BreakdownReader(store.rows, *pending, store.ladder, dividing.capped, peers)
     return BreakdownQueries(reader, dividing.dimensions, dividing.since, clock)

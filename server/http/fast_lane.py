@@ -29,7 +29,7 @@ from ingest.hit import Hit
 from ingest.reading.hit_endpoint import COUNTED, is_plain, is_short_json
 from server.http.callers import Callers
 from server.http.connection import Connection, Wait, connection_class
-from server.http.front_door import BEGINS, FrontDoor, ShortWay
+from server.http.gateway import BEGINS, Gateway, ShortWay
 from server.http.request_head import read_fields
 
 HEADS = 256  # that are known, and that were seen once
@@ -60,7 +60,7 @@ class _Heads:
     The door lets them in with `method` and `path`. What was let in may be refused later: then all are forgotten.
     """
 
-    def __init__(self, door: FrontDoor, method: str, path: str) -> None:
+    def __init__(self, door: Gateway, method: str, path: str) -> None:
         self._door = door
         self._method = method
         self._path = path
@@ -104,7 +104,7 @@ class _Heads:
 class FastLane:
     """What the connections of a worker share: the heads that they know, and which of them wait for a group of hits."""
 
-    def __init__(self, door: FrontDoor) -> None:
+    def __init__(self, door: Gateway) -> None:
         self.door = door
         self.hits = door.hits
         self.heads_of_hits = _Heads(door, "POST", "/v1/hits")

@@ -12,14 +12,14 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from ingest.attributes.campaign import UTM
+from ingest.attributes.profile import TAGS
+from ingest.attributes.visitor import GROUPS, VISITOR_PATTERN
 from ingest.hit import COUNT_MAX, ID_CHARACTERS
 from ingest.reading.content_encoding import BODY_BYTES
 from ingest.reading.receipt import RECEIPT_ITEMS
-from ingest.words.campaign import UTM
-from ingest.words.profile import TAGS
-from ingest.words.visitor import GROUPS, VISITOR_PATTERN
 from server.http.auth import Scope, scope_of
-from server.http.unheard import HEADER
+from server.workers.unreachable import HEADER
 
 Schema = dict[str, Any]
 

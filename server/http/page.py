@@ -25,9 +25,9 @@ from query.queries import Limits, Queries
 from server.clock import monotonic
 from server.http import auth
 from server.http.shares import Shares
-from server.http.unheard import some_unheard
 from server.metrics import Metrics
 from server.version import program_version
+from server.workers.unreachable import some_unreachable
 
 _PAGES = frozenset({b"/", b"/limits", b"/node"})
 _PAGES_BELOW = (b"/links/", b"/groups/")
@@ -73,7 +73,7 @@ def include_page(
         return await sources.shares.shared(signed, int(clock()))
 
     def missing_s() -> float:
-        return sources.flush_s if some_unheard() else 0
+        return sources.flush_s if some_unreachable() else 0
 
     pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, sources.divided)
     app.include_router(page_routes(pages, templates, clock, signed_in, missing_s))

@@ -28,9 +28,9 @@ def samples_folder(data: Path) -> Path:
     return data / "metrics"
 
 
-def siblings_folder(data: Path) -> Path:
+def peers_folder(data: Path) -> Path:
     """Returns the folder of the sockets at which workers answer each other."""
-    return data / "siblings"
+    return data / "peers"
 
 
 def journal_folder(data: Path, number: int) -> Path:

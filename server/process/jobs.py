@@ -79,7 +79,7 @@ def job_table(
         "forget_ids": (HOUR_S, HOUR_S / 2, False),
         "rank": (RANK_S, now, True),
         # A journal that gave way at the start is emptied soon after the store is back; else there is nothing to do.
-        "former_journals": (flush_s, now, True),
+        "orphaned_journals": (flush_s, now, True),
         "publish_metrics": (PUBLISH_S, now, False),
         "limit_history": (HAND_OVER_S, now, False),
         "statsd": (HAND_OVER_S, now, False),

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CappedLadder
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.errors import ClickcurveError, JournalHeld
 from ingest.flush import Pace
 from ingest.journal.journal import Journal
@@ -118,7 +118,7 @@ def open_owner(
         stamps=stamps,
         flushed=lambda status: _log_flush(journal.folder.name, status),
         unreadable=damaged,
-        capped=CappedLadder(BREAKDOWN.ladder, settings.breakdown_caps),
+        capped=BoundedLadder(BREAKDOWN.ladder, settings.breakdown_caps),
     )
 
 

@@ -23,13 +23,14 @@ from ingest.owner import Owner
 from ingest.reading.counters import IngestCounters
 from ingest.stamps import Slots, Stamps
 from server import clock
-from server.beside import BesideRequests
+from server.attributes import Attributes
+from server.background_requests import BackgroundRequests
 from server.http import app, fast_lane
 from server.http.auth import Gate
 from server.http.callers import Callers
 from server.http.connection import DRAIN_S
 from server.http.health_routes import Readiness
-from server.http.open_door import OpenDoor, answering_pages
+from server.http.host_and_origin_guard import HostAndOriginGuard, answering_pages
 from server.http.page import PageSources
 from server.http.problems import Problems
 from server.http.shares import Shares
@@ -37,16 +38,16 @@ from server.limiter.history import LimitHistory
 from server.limiter.limiter import ServerLimiter
 from server.logs import log
 from server.metrics import Metrics, Sample, process_samples
-from server.process import data_folder, jobs, notify, samples, siblings
+from server.process import data_folder, jobs, notify, samples
 from server.process.first_flush import FIRST_FLUSH_S, begin_first_flush, first_flush_failed
-from server.process.former_journals import FormerJournals, log_set_aside
 from server.process.journals import MIB, holds_hits, new_journal, open_journal, open_owner, take_journal
 from server.process.open_files import fitting_connections
+from server.process.orphaned_journals import OrphanedJournals, log_set_aside
 from server.process.schedule import Schedule
 from server.process.supervisor import ParentProcess
-from server.process.unstored import Unstored
 from server.settings import Settings
-from server.words import Dividing
+from server.workers import peers
+from server.workers.pending import PendingHits
 from storage.contract import Store
 from storage.from_uri import open_store
 
@@ -83,7 +84,7 @@ class Signals:
         self.to_reload = False
         self.server: Uvicorn | None = None
         self.limiter: ServerLimiter | None = None
-        self.dividing: Dividing | None = None
+        self.dividing: Attributes | None = None
 
     def stop(self) -> None:
         self.to_stop = True
@@ -114,10 +115,10 @@ class Worker:
         self.name = data_folder.journal_folder(settings.data, number).name
         self.listening = self.stopping = False
         self.stamps = Stamps(clock.now, slots, number - 1)
-        self.dividing = Dividing(settings, store, clock.now)
+        self.dividing = Attributes(settings, store, clock.now)
         self.owner = open_owner(settings, journal, store, self._alone(), self.stamps, lambda: self.listening)
-        self.former = FormerJournals(self._former_journals, self._former_owner, self._set_aside_former, today)
-        self.unstored = Unstored(self.owner, self.former)
+        self.former = OrphanedJournals(self._orphaned_journals, self._former_owner, self._set_aside_former, today)
+        self.unstored = PendingHits(self.owner, self.former)
         self.limiter = ServerLimiter(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
         self.recovered = 0  # hits that were found in the journal
@@ -127,7 +128,7 @@ class Worker:
         ready = Readiness(
             lambda: self.unstored.status, settings.flush_s, store.rows, lambda: self.stopping, journal.check_room
         )
-        self.siblings = siblings.Siblings(settings.data, number, settings.workers)
+        self.peers = peers.Peers(settings.data, number, settings.workers)
         gate = Gate(data_folder.tokens_file(settings.data), clock.monotonic)
         self.problems = Problems()
         counting = app.Counting(IngestCounters(), self.problems)
@@ -138,7 +139,7 @@ class Worker:
                 lambda: samples.of_owner(self.unstored.status, journal_limit, ready.flush_state()),
                 lambda: samples.of_store(store.measures()),
                 lambda: samples.of_jobs(self.schedule.status),
-                lambda: samples.of_requests(counting.problems, gate, self.front.answers, self.siblings.unheard),
+                lambda: samples.of_requests(counting.problems, gate, self.front.answers, self.peers.unheard),
                 lambda: samples.of_connections(self.connections_refused),
                 self.limiter.samples,
                 lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
@@ -150,7 +151,7 @@ class Worker:
             ],
             data_folder.samples_folder(settings.data) if settings.workers > 1 else None,
         )
-        others = self.siblings if settings.workers > 1 else None
+        others = self.peers if settings.workers > 1 else None
         queries = app.make_queries(self.owner, self.unstored, store, clock.now, others)
         self.front = app.create_app(
             self.owner,
@@ -162,14 +163,14 @@ class Worker:
             ready,
             self.limiter,
             self.limit_history,
-            OpenDoor(settings.host, settings.allowed_hosts, settings.cors_origins),
+            HostAndOriginGuard(settings.host, settings.allowed_hosts, settings.cors_origins),
             self.unstored,
             self.dividing,
             queries,
             self._page(gate),
             others,
         )
-        self.beside = BesideRequests(settings, number, self.owner, queries, self.front.hits)
+        self.beside = BackgroundRequests(settings, number, self.owner, queries, self.front.hits)
         self.schedule = self._schedule()
 
     def _page(self, gate: Gate) -> PageSources:
@@ -191,11 +192,11 @@ class Worker:
         if self.store.shared or self.settings.workers > 1:
             return False
         try:
-            return not any(holds_hits(self.settings, number) for number in self._former_journals())
+            return not any(holds_hits(self.settings, number) for number in self._orphaned_journals())
         except JournalDamaged:
             return False  # nobody knows what it holds; the job that empties them names it
 
-    def _former_journals(self) -> list[int]:
+    def _orphaned_journals(self) -> list[int]:
         """Lists those that this worker empties: the first worker all, another one that which gave way to its own."""
         numbers = [n for n in data_folder.journal_numbers(self.settings.data) if n > self.settings.workers]
         return numbers if self.number == 1 else [n for n in numbers if n == self._gave_way]
@@ -210,7 +211,7 @@ class Worker:
             "dividing": self.dividing.renew,
         }
         if self.number == 1 or self._gave_way is not None:
-            functions["former_journals"] = self.former.visit
+            functions["orphaned_journals"] = self.former.visit
         if self.settings.workers > 1:
             functions["publish_metrics"] = self._publish
         functions |= self.beside.jobs()
@@ -243,7 +244,7 @@ class Worker:
             closing.result()
         except ClickcurveError as error:
             log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
-        self.siblings.close()
+        self.peers.close()
         self.store.close()
         log.info("stopped", extra={"journal": self.name, "hits_left": self.owner.status.buffered_hits})
 
@@ -276,7 +277,7 @@ async def running(settings: Settings, slots: Slots) -> AsyncIterator[Worker]:
     worker.former.take_up()
     await worker.beside.start()
     worker.schedule.start()
-    await worker.siblings.listen(worker.unstored)
+    await worker.peers.listen(worker.unstored)
     try:
         yield worker
     finally:

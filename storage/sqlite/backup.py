@@ -27,7 +27,7 @@ from pathlib import Path
 
 from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt, SettingInvalid, StoreUnavailable
-from clickcurve.buckets.set_aside import is_row_damaged
+from clickcurve.buckets.quarantine import is_row_damaged
 from clickcurve.keys import ALL_LINKS
 from storage.contract import CLOSED, COPIED, RETIRED, SALT, Source
 from storage.sqlite.file import NOTE, SqliteFile, new_draft, put_in_place, translate_errors

@@ -21,8 +21,8 @@ from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.leaders import Bars
+from clickcurve.buckets.quarantine import decode_quarantined, hits_set_aside
 from clickcurve.buckets.row import Row, check
-from clickcurve.buckets.set_aside import decode_set_aside, hits_set_aside
 from clickcurve.buckets.weight import Weight, weight_of
 from clickcurve.keys import ALL_LINKS, SET_ASIDE, breakdown_of, counts_key, group_of, is_breakdown, link_of
 from storage.contract import Store, StoredLink, View
@@ -169,7 +169,7 @@ def _report_set_aside(report: Report, link: StoredLink) -> None:
     for stored in link.rows:
         report.rows += 1
         try:
-            rows = decode_set_aside(stored.data)
+            rows = decode_quarantined(stored.data)
         except RowCorrupt as error:
             report.add_broken(row_name(SET_ASIDE, stored.owner), [error.detail])
             continue

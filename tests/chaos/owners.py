@@ -68,7 +68,7 @@ class Owner:
         self._stopping = False
         self.flushes = 0  # that its log has told of, since its very first start
         self._certain_flushes = 0
-        self._former_journals = 0
+        self._orphaned_journals = 0
         self._log_read = 0
         self._line = b""
 
@@ -136,12 +136,12 @@ class Owner:
         for line in logged(told.decode()):
             event = line.get("event")
             if event == "journal gives way":
-                self._former_journals += 1
+                self._orphaned_journals += 1
             elif event == "former journal emptied":
-                self._former_journals -= 1
+                self._orphaned_journals -= 1
             elif event == "flush":
                 self.flushes += 1
-                self._certain_flushes += not self._former_journals
+                self._certain_flushes += not self._orphaned_journals
         return self._certain_flushes
 
     def _news(self) -> bytes:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from testing.server import run
+from tests.audit.attributes import DIVIDED, judge_given
 from tests.audit.auditor import Auditor, Sent
-from tests.audit.words import DIVIDED, judge_given
 from tests.chaos.owners import Owner
 from tests.chaos.traffic import ask_total
 from tests.crash.wire import Wire

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.audit.attributes import fields_of
 from tests.audit.auditor import Auditor, Hit, Outcome, Sent
 from tests.audit.hit_source import HitSource
-from tests.audit.words import fields_of
 from tests.crash.wire import Unanswered, Unreachable, Wire
 
 DAY_S = 86_400

@@ -20,9 +20,9 @@ import pytest
 
 from testing.client import Clickcurve
 from testing.server import RunningServer, ServerDied, run
+from tests.audit.attributes import DIVIDED, Values, judge_words
 from tests.audit.auditor import Auditor, Outcome, Sent
 from tests.audit.hit_source import HitSource
-from tests.audit.words import DIVIDED, Values, judge_words
 from tests.crash.load import EVERY, Load, group_of_key
 
 # A short interval, so that many deaths fall into a flush.

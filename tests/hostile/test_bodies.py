@@ -18,7 +18,7 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from ingest.imports.chunk import ChunkReader
 from ingest.imports.routes import import_routes
 from ingest.reading.body import Media, read_hits
-from ingest.reading.body_room import FREE_BYTES, BodyRoom
+from ingest.reading.body_budget import FREE_BYTES, BodyBudget
 from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.json_hit import HIT_BYTES
@@ -43,7 +43,7 @@ class Doors:
 
     def __init__(self, **options: Any) -> None:
         self.now = 0.0
-        self.room = BodyRoom(lambda: self.now, **options)
+        self.room = BodyBudget(lambda: self.now, **options)
         self.intake = Intake()
         self.counters = IngestCounters()
         self.hits = HitRoutes(self.intake, lambda: NOW, minutes_since, is_bot, self.counters, room=self.room)

@@ -12,17 +12,17 @@ from typing import Any
 from hypothesis import settings
 
 from clickcurve.asgi import Message
+from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, Counts, KeysBatch
 from ingest.hit import Hit, Moment
 from ingest.reading.body import Media, read_hits
-from ingest.reading.body_room import BodyRoom
+from ingest.reading.body_budget import BodyBudget
 from ingest.reading.bots import bot_judge
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.json_array import PIECE_BYTES
 from ingest.reading.profile_table import batch_of
 from ingest.reading.receipt import RECEIPT_ITEMS
 from ingest.reading.request_sums import RequestSums
-from ingest.words.profile import NO_DIMENSIONS, ProfileReader
 
 NOW = 1_767_225_600 + 12 * 3600 + 34  # 2026-01-01T12:00:34Z
 DAY = 1_767_225_600  # 2026-01-01T00:00:00Z
@@ -122,13 +122,13 @@ class Client:
 
     def __init__(
         self,
-        room: BodyRoom | None = None,
+        room: BodyBudget | None = None,
         receipt_items: int = RECEIPT_ITEMS,
         reader: ProfileReader = NO_DIMENSIONS,
         **options: Any,
     ) -> None:
         self.intake = MemoryIntake()
-        room = room or BodyRoom(lambda: 0.0, **options)
+        room = room or BodyBudget(lambda: 0.0, **options)
         self.routes = HitRoutes(
             self.intake,
             lambda: NOW + 0.9,

@@ -11,7 +11,7 @@ from ingest.batch import Counts
 from query.breakdowns.reader import BreakdownReader
 from storage.contract import Store
 from testing.owner_process import OwnerProcess
-from tests.audit.words import DIVIDED, Values, values_of
+from tests.audit.attributes import DIVIDED, Values, values_of
 
 
 async def read(store: Store, nodes: list[OwnerProcess], key: str, now: int) -> Row:

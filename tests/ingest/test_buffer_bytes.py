@@ -12,6 +12,7 @@ import pytest
 
 from clickcurve.buckets.errors import JournalBehind, StoreUnavailable
 from clickcurve.keys import group_key, link_key
+from ingest.attributes.profile import Profile
 from ingest.batch import Batch, GroupCounts, Identified, KeysBatch, WordyBatch, decode_batch, encode_batch
 from ingest.buffer import Buffer
 from ingest.deltas import DeltasByKey
@@ -19,7 +20,6 @@ from ingest.flush import Pace
 from ingest.journal.journal import Journal
 from ingest.owner import Owner
 from ingest.reading.profile_table import SaidSums, made_batch
-from ingest.words.profile import Profile
 from storage.memory_store import MemoryStore
 from tests.ingest.faulty_store import FaultyStore
 from tests.ingest.owner_kit import read

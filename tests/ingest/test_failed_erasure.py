@@ -16,8 +16,8 @@ from clickcurve.keys import link_key
 from storage.contract import OwnRow
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess, TrackedDisk
+from tests.audit.attributes import batch_of, judge_words
 from tests.audit.auditor import Auditor, Sent
-from tests.audit.words import batch_of, judge_words
 from tests.ingest.owner_kit import minute_of, read_words
 
 NOW = 1_772_407_680

@@ -14,8 +14,8 @@ from ingest import flush
 from storage.contract import Held, OwnRow, SavedRow, Source
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess, TrackedDisk
+from tests.audit.attributes import batch_of
 from tests.audit.auditor import Hit, Sent
-from tests.audit.words import batch_of
 
 NOW = 1_772_000_000 // DAY_S * DAY_S + 12 * 3_600
 LINKS_PER_LOAD, ROWS_PER_SAVE = 50, 200

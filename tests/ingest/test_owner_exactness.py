@@ -15,8 +15,8 @@ from ingest.batch import Batch
 from ingest.owner import ID_WINDOW_S
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess, TrackedDisk
+from tests.audit.attributes import batch_of, judge_words
 from tests.audit.auditor import Auditor, Hit, Outcome, Sent
-from tests.audit.words import batch_of, judge_words
 from tests.ingest.faulty_store import FaultyStore, Killed
 from tests.ingest.owner_kit import counts, minute_of, read, read_words
 

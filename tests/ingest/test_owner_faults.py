@@ -17,8 +17,8 @@ from clickcurve.keys import ALL_LINKS, group_key, link_key
 from ingest.batch import Batch, SourceStep
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess, TrackedDisk
+from tests.audit.attributes import batch_of, judge_words
 from tests.audit.auditor import Auditor, Outcome, Sent
-from tests.audit.words import batch_of, judge_words
 from tests.ingest.faulty_store import FaultyStore, Killed
 from tests.ingest.owner_kit import minute_of, read, read_words
 

@@ -10,8 +10,8 @@ import pytest
 from clickcurve.buckets import codec
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, DAY_S
+from clickcurve.buckets.quarantine import encode_quarantined
 from clickcurve.buckets.row import EMPTY, Delta, Row, apply, check, next_due
-from clickcurve.buckets.set_aside import encode_set_aside
 from clickcurve.keys import ALL_LINKS, SET_ASIDE, link_key
 from retention.run import PassReport, Preview, preview, run_pass
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow
@@ -228,7 +228,7 @@ def test_a_dry_run_leaves_out_what_was_erased(owner: SmallOwner) -> None:
 
 
 def test_a_dry_run_passes_over_what_is_set_aside_of_damaged_rows(owner: SmallOwner) -> None:
-    owner.store._rows[SET_ASIDE] = {7: SavedRow(encode_set_aside({"k00": EMPTY}), None)}
+    owner.store._rows[SET_ASIDE] = {7: SavedRow(encode_quarantined({"k00": EMPTY}), None)}
     assert preview(owner.store.walk, DAY + 1, CLICKS).rows == 21
 
 

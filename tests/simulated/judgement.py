@@ -20,8 +20,8 @@ from storage.cassandra.partitions import joined, link_of_rows, partition_of
 from storage.cassandra.statements import LINK, LINK_BY
 from storage.contract import Store, StoredLink, StoredRow
 from storage.tools.verify import verify
+from tests.audit.attributes import judge_words, values_of
 from tests.audit.journals import Wrong
-from tests.audit.words import judge_words, values_of
 from tests.simulated.connection import Connection
 from tests.simulated.machine import Process
 from tests.simulated.simulation import CLOCKS_APART_S, DAY_S, Simulation

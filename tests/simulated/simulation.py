@@ -19,9 +19,9 @@ from clickcurve.keys import link_key
 from ingest.batch import Batch
 from retention.run import run_pass
 from storage.contract import FINAL, RETIRED, OwnerRecord
+from tests.audit.attributes import batch_of
 from tests.audit.auditor import Outcome, digit_of
 from tests.audit.journals import Copy, JournalsAuditor, SentBatch, Wrong
-from tests.audit.words import batch_of
 from tests.ingest.journal.faulty_disk import FaultyDisk, Stopped
 from tests.ingest.owner_kit import minute_of
 from tests.simulated.cluster import Cluster

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import add
 from typing import NamedTuple
 
-from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, Breakdown, CappedLadder, ValueCounts, sum_of_all
+from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, BoundedLadder, Breakdown, ValueCounts, sum_of_all
 from clickcurve.buckets.breakdowns.columns import ColumnTier
 from clickcurve.buckets.breakdowns.visitors import NO_DAYS, VisitorDays
 from clickcurve.buckets.ladder import DAY_S, Ladder
@@ -26,7 +26,7 @@ class Bounds(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class DividedTotal:
+class BreakdownTotal:
     """How the recorded hits of [start, end), whole kept buckets, divide by one dimension.
 
     values  value -> at least so many hits. other: hits of values that were not kept. slack: the most one may lack.
@@ -55,7 +55,7 @@ def whole_buckets(start: int, end: int, fold_day: int, ladder: Ladder) -> tuple[
     return ladder.kept(start, fold_day)[0], ladder.kept(end - 1, fold_day)[1]
 
 
-def divided(row: Breakdown, dimension: str, start: int, end: int, capped: CappedLadder) -> DividedTotal:
+def divided(row: Breakdown, dimension: str, start: int, end: int, capped: BoundedLadder) -> BreakdownTotal:
     """Returns how the recorded hits of the kept buckets that [start, end) touches divide by a dimension."""
     first, last = whole_buckets(start, end, row.fold_day, capped.ladder)
     columns: list[ColumnTier] = []
@@ -67,7 +67,7 @@ def divided(row: Breakdown, dimension: str, start: int, end: int, capped: Capped
             parts += [counts for at, counts in tier.items() if first <= at < last]
     # The columns first, since they have most values: the first is copied.
     total = sum_of_all([ColumnTier.sum_between(columns, first, last), *parts])
-    return DividedTotal(first, last, total.values, total.other, total.slack)
+    return BreakdownTotal(first, last, total.values, total.other, total.slack)
 
 
 def value_between(row: Breakdown, dimension: str, value: str, edges: Sequence[int]) -> list[Bounds]:
@@ -107,7 +107,7 @@ class VisitorSpan(NamedTuple):
     visitors: VisitorDays
 
 
-def visitors_between(row: Breakdown, start: int, end: int, capped: CappedLadder) -> list[VisitorSpan]:
+def visitors_between(row: Breakdown, start: int, end: int, capped: BoundedLadder) -> list[VisitorSpan]:
     """Returns the visitor-days of each day or kept bucket that [start, end) touches and that had some, oldest first.
 
     Days whose hours are kept are days here: a visitor is known by the day, not by the hour.

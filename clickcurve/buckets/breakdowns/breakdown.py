@@ -70,7 +70,7 @@ class Breakdown(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CappedLadder:
+class BoundedLadder:
     """A breakdown's ladder, and how many values a bucket of each tier keeps. Raises ValueError for one without hours.
 
     The finest tier is whole hours of one day, the others whole days: a day's visitors become a number all at once.
@@ -97,10 +97,10 @@ class CappedLadder:
         return tuple(cap >> shift for cap in self.caps) if shift else self.caps
 
 
-BREAKDOWN = CappedLadder(Ladder.parse("3600:2,86400:31,week:366,month"), (300, 150, 100, 100))
+BREAKDOWN = BoundedLadder(Ladder.parse("3600:2,86400:31,week:366,month"), (300, 150, 100, 100))
 
 CAP_MOST = 1_000  # that a setting may ask for: an hour of so many values is 20 kB
-WIDEST = CappedLadder(BREAKDOWN.ladder, (CAP_MOST,) * len(BREAKDOWN.caps))  # whatever was asked for, rows keep to it
+WIDEST = BoundedLadder(BREAKDOWN.ladder, (CAP_MOST,) * len(BREAKDOWN.caps))  # whatever was asked for, rows keep to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def sum_of_counts(ours: ValueCounts, theirs: ValueCounts) -> ValueCounts:
     return ValueCounts(values, ours.other + theirs.other, ours.slack + theirs.slack)
 
 
-def land(row: Breakdown, delta: BreakdownDelta, capped: CappedLadder) -> Breakdown:
+def land(row: Breakdown, delta: BreakdownDelta, capped: BoundedLadder) -> Breakdown:
     """Returns the breakdown with the delta's hits, each hour in the bucket that holds it on the fold day.
 
     Raises ValueError if a time is not the start of an hour or day, or a count is below 1. Visitors of a day that is a
@@ -247,7 +247,7 @@ def _add_days(tier: dict[int, VisitorDays], start: int, more: VisitorDays) -> No
     tier[start] = more if before is None else before.with_days(more)
 
 
-def fold_breakdown(row: Breakdown, fold_day: int, capped: CappedLadder) -> Breakdown:
+def fold_breakdown(row: Breakdown, fold_day: int, capped: BoundedLadder) -> Breakdown:
     """Returns the breakdown as of fold_day, every sum unchanged; not above the row's own day, it changes nothing.
 
     Not for a merged one: owners' rows are folded each by itself, with their own trims, and merged then.
@@ -310,7 +310,7 @@ def _folded_days(
 
 
 def apply_breakdown(
-    row: Breakdown, delta: BreakdownDelta, mark: int, fold_day: int, erased_at: int, capped: CappedLadder
+    row: Breakdown, delta: BreakdownDelta, mark: int, fold_day: int, erased_at: int, capped: BoundedLadder
 ) -> Breakdown:
     """Returns the breakdown with flush number `mark` in it; one that has it already is returned as it is.
 
@@ -323,7 +323,7 @@ def apply_breakdown(
     return land(fold_breakdown(row, fold_day, capped), delta, capped)._replace(mark=mark)
 
 
-def halve_caps(row: Breakdown, capped: CappedLadder) -> Breakdown:
+def halve_caps(row: Breakdown, capped: BoundedLadder) -> Breakdown:
     """Returns the breakdown with its caps halved once more, and every bucket trimmed to them."""
     caps = capped.caps_of(row.shift + 1)
     dimensions = {
@@ -335,7 +335,7 @@ def halve_caps(row: Breakdown, capped: CappedLadder) -> Breakdown:
     return row._replace(shift=row.shift + 1, dimensions=dimensions)
 
 
-def merge_breakdowns(rows: Iterable[Breakdown], fold_day: int, capped: CappedLadder) -> Breakdown:
+def merge_breakdowns(rows: Iterable[Breakdown], fold_day: int, capped: BoundedLadder) -> Breakdown:
     """Returns the sum of owners' breakdowns of one link, each folded to fold_day or the greatest of theirs first.
 
     Never trims. Its mark is 0, and it is for reading: not to be folded, nor stored.
@@ -370,7 +370,7 @@ def merge_breakdowns(rows: Iterable[Breakdown], fold_day: int, capped: CappedLad
     )
 
 
-def tier_due(row: Breakdown, tier: int, capped: CappedLadder) -> int | None:
+def tier_due(row: Breakdown, tier: int, capped: BoundedLadder) -> int | None:
     """Returns the first fold day on which this tier gives a bucket to the next; None = never."""
     starts = [min(tiers[tier]) for tiers in row.dimensions.values() if tiers[tier]]
     visitors: Mapping[int, object] = row.visitor_days[tier - 1] if tier else row.days

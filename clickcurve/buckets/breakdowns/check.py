@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, Breakdown, CappedLadder, ValueCounts, fold_breakdown
+from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, BoundedLadder, Breakdown, ValueCounts, fold_breakdown
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, Ladder
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Row, fold
@@ -12,7 +12,7 @@ from clickcurve.buckets.row import Row, fold
 BOT = "bot"  # the dimension of bots' names: it divides the hits of bots, the others those of people
 
 
-def check_breakdown(row: Breakdown, capped: CappedLadder) -> list[str]:
+def check_breakdown(row: Breakdown, capped: BoundedLadder) -> list[str]:
     """Returns the laws that this breakdown of one owner breaks, one sentence each with the numbers; [] = none."""
     if not 0 <= row.fold_day < END_OF_TIME // DAY_S:
         return [f"fold_day is {row.fold_day}"]
@@ -29,7 +29,7 @@ def check_breakdown(row: Breakdown, capped: CappedLadder) -> list[str]:
 
 
 def _broken_buckets(
-    name: str, tier: int, buckets: Mapping[int, ValueCounts], row: Breakdown, capped: CappedLadder
+    name: str, tier: int, buckets: Mapping[int, ValueCounts], row: Breakdown, capped: BoundedLadder
 ) -> list[str]:
     broken = _misplaced(name, tier, buckets, row, capped)
     cap = capped.caps_of(row.shift)[tier]
@@ -44,7 +44,7 @@ def _broken_buckets(
     return broken
 
 
-def _misplaced(name: str, tier: int, starts: Iterable[int], row: Breakdown, capped: CappedLadder) -> list[str]:
+def _misplaced(name: str, tier: int, starts: Iterable[int], row: Breakdown, capped: BoundedLadder) -> list[str]:
     broken = []
     for start in starts:
         if not 0 <= start < END_OF_TIME or capped.ladder.tier_of(start, row.fold_day) != tier:
@@ -54,7 +54,7 @@ def _misplaced(name: str, tier: int, starts: Iterable[int], row: Breakdown, capp
     return broken
 
 
-def _broken_visitors(row: Breakdown, capped: CappedLadder) -> list[str]:
+def _broken_visitors(row: Breakdown, capped: BoundedLadder) -> list[str]:
     broken = _misplaced("visitors", 0, row.days, row, capped)
     broken += [f"visitors of {day}: not the start of a UTC day" for day in row.days if day % DAY_S]
     for tier, numbers in enumerate(row.visitor_days, 1):
@@ -67,7 +67,7 @@ def _broken_visitors(row: Breakdown, capped: CappedLadder) -> list[str]:
     return broken
 
 
-def _broken_first(row: Breakdown, starts: list[int], capped: CappedLadder) -> list[str]:
+def _broken_first(row: Breakdown, starts: list[int], capped: BoundedLadder) -> list[str]:
     if row.first is None or not starts:
         return [] if row.first is None and not starts else [f"first hit {row.first}, but {len(starts)} buckets"]
     if capped.ladder.kept(row.first, row.fold_day)[0] != min(starts):
@@ -75,7 +75,7 @@ def _broken_first(row: Breakdown, starts: list[int], capped: CappedLadder) -> li
     return []
 
 
-def check_against_counts(breakdown: Breakdown, row: Row, capped: CappedLadder, ladder: Ladder) -> list[str]:
+def check_against_counts(breakdown: Breakdown, row: Row, capped: BoundedLadder, ladder: Ladder) -> list[str]:
     """Returns where a breakdown records more hits than its row of counts has, at equal marks; [] = nowhere.
 
     Both are folded to the later of their days. Where a bucket of counts reaches over an edge between two buckets of the
@@ -94,7 +94,7 @@ def check_against_counts(breakdown: Breakdown, row: Row, capped: CappedLadder, l
 
 
 def _recorded_between_edges(
-    tiers: tuple[Mapping[int, ValueCounts], ...], day: int, capped: CappedLadder, ladder: Ladder
+    tiers: tuple[Mapping[int, ValueCounts], ...], day: int, capped: BoundedLadder, ladder: Ladder
 ) -> dict[tuple[int, int], int]:
     """Sums what is recorded between edges of both ladders: [start, end) -> hits."""
     recorded: dict[tuple[int, int], int] = {}

@@ -14,9 +14,9 @@ from typing import Any
 
 from clickcurve.buckets.breakdowns.bodies import or_corrupt
 from clickcurve.buckets.breakdowns.breakdown import (
+    BoundedLadder,
     Breakdown,
     BreakdownDelta,
-    CappedLadder,
     Tiers,
     ValueCounts,
     apply_breakdown,
@@ -84,7 +84,7 @@ def head_of_joined(data: bytes) -> BreakdownHead:
     return head_of(data[: len(data) - read_head(data)[0].closed_size])
 
 
-def encode_parts(row: Breakdown, capped: CappedLadder) -> Parts:
+def encode_parts(row: Breakdown, capped: BoundedLadder) -> Parts:
     """Writes the breakdown as bytes. Raises ValueError for a merged one, and CountTooLarge for a count above 2**127."""
     hours: dict[int, dict[str, ValueCounts]] = {}
     for name, tiers in row.dimensions.items():
@@ -164,7 +164,7 @@ def _require_belong(head: BreakdownHead, closed: bytes) -> None:
         )
 
 
-def parts_due(parts: Parts, capped: CappedLadder) -> int | None:
+def parts_due(parts: Parts, capped: BoundedLadder) -> int | None:
     """Returns the first fold day on which folding changes a bucket, read from the head only; None = never."""
     head = parts.head or head_of(parts.open)
     found = [] if head.closed_due is None else [head.closed_due]
@@ -174,7 +174,7 @@ def parts_due(parts: Parts, capped: CappedLadder) -> int | None:
 
 
 def apply_parts(
-    stored: Parts | None, delta: BreakdownDelta, mark: int, fold_day: int, erased_at: int, capped: CappedLadder
+    stored: Parts | None, delta: BreakdownDelta, mark: int, fold_day: int, erased_at: int, capped: BoundedLadder
 ) -> Parts:
     """Returns the parts with flush number `mark` in them; parts that have it already are returned as they are.
 
@@ -200,7 +200,7 @@ def apply_parts(
     return _fitted(apply_breakdown(decode_parts(stored), delta, mark, fold_day, erased_at, capped), delta, capped)
 
 
-def join_parts(ours: Parts, more: Parts, capped: CappedLadder) -> Parts:
+def join_parts(ours: Parts, more: Parts, capped: BoundedLadder) -> Parts:
     """Returns the sum of two breakdowns of one owner and link, of different hits, with the mark of `more`."""
     day = max(head_of(ours.open).fold_day, head_of(more.open).fold_day)
     row, other = (fold_breakdown(decode_parts(parts), day, capped) for parts in (ours, more))
@@ -232,7 +232,7 @@ def _joined_buckets(
     return {at: trim(sum_of_counts(mine.get(at, nothing), theirs.get(at, nothing)), cap) for at in starts}
 
 
-def _fitted(row: Breakdown, delta: BreakdownDelta, capped: CappedLadder) -> Parts:
+def _fitted(row: Breakdown, delta: BreakdownDelta, capped: BoundedLadder) -> Parts:
     parts = encode_parts(row, capped)
     while (
         len(parts.open) + len(parts.closed) > ROW_CAP and delta.oldest() is not None and any(capped.caps_of(row.shift))
@@ -242,7 +242,7 @@ def _fitted(row: Breakdown, delta: BreakdownDelta, capped: CappedLadder) -> Part
     return parts
 
 
-def _is_open_only(stored: Parts, head: BreakdownHead, oldest: int | None, day: int, capped: CappedLadder) -> bool:
+def _is_open_only(stored: Parts, head: BreakdownHead, oldest: int | None, day: int, capped: BoundedLadder) -> bool:
     """Returns whether a delta lands in hours that are kept, and nothing falls out of its tier by that day.
 
     oldest: the earliest time that the delta speaks of, None = it adds nothing.
@@ -256,7 +256,7 @@ def _is_open_only(stored: Parts, head: BreakdownHead, oldest: int | None, day: i
 
 
 def _with_delta(
-    opened: OpenPart, head: BreakdownHead, more: LandingHours, delta: BreakdownDelta, capped: CappedLadder
+    opened: OpenPart, head: BreakdownHead, more: LandingHours, delta: BreakdownDelta, capped: BoundedLadder
 ) -> tuple[BreakdownHead, bytes]:
     """Returns the open part with the delta's hits, all of hours that are kept: what it begins with, and its bytes."""
     cap = capped.caps_of(head.shift)[0]
@@ -274,7 +274,7 @@ def _with_delta(
 LandingHours = dict[int, dict[str, Mapping[str, int]]]  # start of a finest bucket -> dimension -> what lands there
 
 
-def _by_hour(delta: BreakdownDelta, capped: CappedLadder) -> tuple[LandingHours, int | None]:
+def _by_hour(delta: BreakdownDelta, capped: BoundedLadder) -> tuple[LandingHours, int | None]:
     """Turns the delta around; returns also its earliest hour. Raises ValueError as `require_delta`."""
     start_of = capped.ladder.tiers[0].start
     more: LandingHours = {}

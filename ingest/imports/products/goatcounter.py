@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from clickcurve.buckets.ladder import HOUR_S
+from ingest.imports.products.attributes import visit_fields
 from ingest.imports.products.tables import ExportFile, lines_of
 from ingest.imports.products.takeover import Judge, Takeover, key_of_address
-from ingest.imports.products.words import visit_fields
 
 _PATH = "2Path"
 

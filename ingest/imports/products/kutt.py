@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from clickcurve.buckets.ladder import HOUR_S
+from ingest.imports.products.attributes import hour_values
 from ingest.imports.products.numbers import whole_count
 from ingest.imports.products.tables import ExportFile
 from ingest.imports.products.takeover import Judge, Takeover
-from ingest.imports.products.words import hour_values
 
 
 def read_kutt(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ingest.imports.products.attributes import visit_fields
 from ingest.imports.products.tables import ExportFile
 from ingest.imports.products.takeover import Judge, Takeover, key_of_address
-from ingest.imports.products.words import visit_fields
 
 
 def read_shlink(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:

@@ -15,9 +15,9 @@ from typing import NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from ingest.imports.access_log import SHOWN_BAD_LINES, BadLine
+from ingest.imports.products.attributes import Fields, HourValues
 from ingest.imports.products.numbers import second_of, whole_count
 from ingest.imports.products.tables import ExportFile
-from ingest.imports.products.words import Fields, HourValues
 
 Judge: TypeAlias = Callable[[str], bool]
 Place: TypeAlias = tuple[str, int]  # a file's name, and the line or entry

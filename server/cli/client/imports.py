@@ -15,18 +15,19 @@ import httpx
 
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.buckets.ladder import minutes_since
+from ingest.attributes.agent import Agent
+from ingest.attributes.dimensions import BOT
 from ingest.hit import Moment
 from ingest.imports.access_log import REDIRECTS, AccessLog
 from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind
-from ingest.imports.log_words import LogWords
+from ingest.imports.log_attributes import LogWords
 from ingest.imports.products.products import PRODUCTS, read_product
 from ingest.imports.retry import TRIES, Sender
 from ingest.imports.target import TIMEOUT_S, HttpTarget, OwnerTarget, Target
 from ingest.reading.bots import bot_judge
-from ingest.words.agent import Agent
-from ingest.words.dimensions import BOT
 from server import clock
+from server.attributes import Attributes
 from server.cli.client.api import is_here
 from server.cli.client.follow import Follower
 from server.cli.client.takeover import take_over
@@ -37,7 +38,6 @@ from server.process import data_folder
 from server.process.journals import owning
 from server.setting_values import Broken, dimensions
 from server.settings import Settings
-from server.words import Dividing
 
 STDIN = Path("-")
 LABEL_HINT = (
@@ -201,7 +201,7 @@ async def _folder(settings: Settings, wide: Wide, visitors: bool) -> AsyncIterat
         return Moment.at(clock.now(), minutes_since)
 
     async with owning(settings, 1) as (owner, store):
-        dividing = Dividing(settings, store, clock.now)
+        dividing = Attributes(settings, store, clock.now)
         await dividing.begin(holds_hits=False)
         hit_words = dividing.reader if visitors else dividing.reader.without_visitors()
         flushing = asyncio.create_task(_flush_now_and_then(owner.flush, settings.flush_s))

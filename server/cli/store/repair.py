@@ -12,7 +12,7 @@ import click
 from clickcurve.buckets.breakdowns.parts import separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
-from clickcurve.buckets.set_aside import decode_set_aside, hits_set_aside
+from clickcurve.buckets.quarantine import decode_quarantined, hits_set_aside
 from clickcurve.buckets.weight import weight_in
 from clickcurve.keys import SET_ASIDE, breakdown_of, counts_key, is_breakdown
 from server.cli.main import FAILED, Failed
@@ -97,7 +97,7 @@ def _rank_anew(settings: Settings) -> str:
 
 def _damaged(store: Store) -> Iterator[DamagedRow]:
     for each in asyncio.run(store.rows(SET_ASIDE)).rows:
-        for key, row in decode_set_aside(each.data).items():
+        for key, row in decode_quarantined(each.data).items():
             yield DamagedRow(key, each.owner, *hits_set_aside(row), _faults(store, key).get(each.owner))
 
 

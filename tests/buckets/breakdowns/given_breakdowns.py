@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.breakdowns.breakdown import (
     BREAKDOWN,
+    BoundedLadder,
     Breakdown,
     BreakdownDelta,
-    CappedLadder,
     ValueCounts,
     apply_breakdown,
 )
@@ -20,13 +20,13 @@ from clickcurve.buckets.ladder import DAY_S, HOUR_S, Ladder, fold_day
 from tests.buckets.given import moments
 
 DIMENSIONS = ("country", "ref", "tag.shop")
-NARROW = CappedLadder(BREAKDOWN.ladder, (3, 3, 2, 2))
+NARROW = BoundedLadder(BREAKDOWN.ladder, (3, 3, 2, 2))
 LADDERS = [
     NARROW,
-    CappedLadder(BREAKDOWN.ladder, (2, 4, 1, 3)),
-    CappedLadder(Ladder.parse("7200:1,86400:9,week:40,month"), (3, 2, 2, 1)),
-    CappedLadder(Ladder.parse("3600:3,month"), (2, 2)),
-    CappedLadder(Ladder.parse("86400:4,604800:20,6048000"), (2, 3, 2)),
+    BoundedLadder(BREAKDOWN.ladder, (2, 4, 1, 3)),
+    BoundedLadder(Ladder.parse("7200:1,86400:9,week:40,month"), (3, 2, 2, 1)),
+    BoundedLadder(Ladder.parse("3600:3,month"), (2, 2)),
+    BoundedLadder(Ladder.parse("86400:4,604800:20,6048000"), (2, 3, 2)),
 ]
 any_capped = st.sampled_from([BREAKDOWN, *LADDERS])
 STANDARD_ERROR = 0.023  # of an estimated number of visitors, as docs/http-api.md states it
@@ -96,7 +96,7 @@ def delta_of_said(found: Iterable[Said]) -> BreakdownDelta:
     return BreakdownDelta(counts, visitors, known)
 
 
-Apply = Callable[[Breakdown, BreakdownDelta, int, int, int, CappedLadder], Breakdown]
+Apply = Callable[[Breakdown, BreakdownDelta, int, int, int, BoundedLadder], Breakdown]
 
 
 def flushes_of(found: list[Said], days: list[int], size: int = 3) -> list[tuple[list[Said], int]]:
@@ -105,7 +105,7 @@ def flushes_of(found: list[Said], days: list[int], size: int = 3) -> list[tuple[
 
 
 def lived_breakdown(
-    flushes: list[tuple[list[Said], int]], capped: CappedLadder, apply: Apply = apply_breakdown
+    flushes: list[tuple[list[Said], int]], capped: BoundedLadder, apply: Apply = apply_breakdown
 ) -> Breakdown:
     """The flushes one after the other, each written once."""
     row = capped.empty
@@ -114,7 +114,7 @@ def lived_breakdown(
     return row
 
 
-def truth_of(found: Iterable[Said], day: int, capped: CappedLadder) -> dict[tuple[str, int, int], Counter[str]]:
+def truth_of(found: Iterable[Said], day: int, capped: BoundedLadder) -> dict[tuple[str, int, int], Counter[str]]:
     """(dimension, tier, bucket start) -> value -> count: what a list of raw hits says on a fold day."""
     truth: dict[tuple[str, int, int], Counter[str]] = {}
     for hit in found:

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from clickcurve.buckets.breakdowns.breakdown import (
+    BoundedLadder,
     Breakdown,
-    CappedLadder,
     apply_breakdown,
     fold_breakdown,
     merge_breakdowns,
@@ -33,8 +33,8 @@ from tests.buckets.breakdowns.given_breakdowns import (
     truth_of,
 )
 
-Fold = Callable[[Breakdown, int, CappedLadder], Breakdown]
-Merge = Callable[[Iterable[Breakdown], int, CappedLadder], Breakdown]
+Fold = Callable[[Breakdown, int, BoundedLadder], Breakdown]
+Merge = Callable[[Iterable[Breakdown], int, BoundedLadder], Breakdown]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def noticed(broken: Callable[..., None], drawn: st.SearchStrategy[tuple[Any, ...
     return False
 
 
-def parts_are_the_total(engine: Engine, found: list[Said], days: list[int], capped: CappedLadder) -> None:
+def parts_are_the_total(engine: Engine, found: list[Said], days: list[int], capped: BoundedLadder) -> None:
     row = lived_breakdown(flushes_of(found, days), capped, engine.apply)
     for later in (0, 40):
         row = engine.fold(row, row.fold_day + later, capped)
@@ -79,7 +79,7 @@ def parts_are_the_total(engine: Engine, found: list[Said], days: list[int], capp
     assert row.first == min((hit.t for hit in found), default=None)
 
 
-def bounds_are_true(engine: Engine, found: list[Said], days: list[int], capped: CappedLadder) -> None:
+def bounds_are_true(engine: Engine, found: list[Said], days: list[int], capped: BoundedLadder) -> None:
     row = engine.fold(lived_breakdown(flushes_of(found, days), capped, engine.apply), max(days) + 1, capped)
     held = buckets_in(row)
     for key, counts in truth_of(found, row.fold_day, capped).items():
@@ -92,7 +92,7 @@ def bounds_are_true(engine: Engine, found: list[Said], days: list[int], capped: 
 
 
 def any_steps_of_folding_are_the_same(
-    engine: Engine, found: list[Said], days: list[int], capped: CappedLadder, steps: list[int]
+    engine: Engine, found: list[Said], days: list[int], capped: BoundedLadder, steps: list[int]
 ) -> None:
     row = start = lived_breakdown(flushes_of(found, days), capped, engine.apply)
     for step in steps:
@@ -102,7 +102,7 @@ def any_steps_of_folding_are_the_same(
 
 
 def order_does_not_matter_below_the_caps(
-    engine: Engine, found: list[Said], days: list[int], capped: CappedLadder, random: Random
+    engine: Engine, found: list[Said], days: list[int], capped: BoundedLadder, random: Random
 ) -> None:
     shuffled = found[:]
     random.shuffle(shuffled)
@@ -116,7 +116,7 @@ def order_does_not_matter_below_the_caps(
         assert rows[0].first == rows[1].first
 
 
-def repeats_add_nothing(engine: Engine, found: list[Said], days: list[int], capped: CappedLadder) -> None:
+def repeats_add_nothing(engine: Engine, found: list[Said], days: list[int], capped: BoundedLadder) -> None:
     row = once = capped.empty
     for mark, (hits, day) in enumerate(flushes_of(found, days), 1):
         delta = delta_of_said(hits)
@@ -127,7 +127,7 @@ def repeats_add_nothing(engine: Engine, found: list[Said], days: list[int], capp
 
 
 def merge_is_a_sum_whenever_owners_folded(
-    engine: Engine, owners: list[tuple[list[Said], list[int], int]], capped: CappedLadder, random: Random
+    engine: Engine, owners: list[tuple[list[Said], list[int], int]], capped: BoundedLadder, random: Random
 ) -> None:
     rows = [lived_breakdown(flushes_of(found, days), capped, engine.apply) for found, days, _ in owners]
     day = max((row.fold_day for row in rows), default=0) + 20
@@ -151,13 +151,15 @@ def merge_is_a_sum_whenever_owners_folded(
             assert values.get(value, 0) <= counts[value] <= values.get(value, 0) + slack
 
 
-def breakdown_due(row: Breakdown, capped: CappedLadder) -> int | None:
+def breakdown_due(row: Breakdown, capped: BoundedLadder) -> int | None:
     """The first fold day on which folding changes one of its buckets; None = never."""
     found = [due for tier in range(len(capped.caps)) if (due := tier_due(row, tier, capped)) is not None]
     return min(found, default=None)
 
 
-def due_is_the_first_day_that_changes(engine: Engine, found: list[Said], days: list[int], capped: CappedLadder) -> None:
+def due_is_the_first_day_that_changes(
+    engine: Engine, found: list[Said], days: list[int], capped: BoundedLadder
+) -> None:
     row = lived_breakdown(flushes_of(found, days), capped, engine.apply)
     due = breakdown_due(row, capped)
     if due is None:
@@ -170,7 +172,7 @@ def due_is_the_first_day_that_changes(engine: Engine, found: list[Said], days: l
     assert then._replace(fold_day=row.fold_day) != row
 
 
-def visitors_are_sets_then_numbers(engine: Engine, found: list[Said], days: list[int], capped: CappedLadder) -> None:
+def visitors_are_sets_then_numbers(engine: Engine, found: list[Said], days: list[int], capped: BoundedLadder) -> None:
     """Compares with sets of Python: of hits in time, and of those whose day was closed when they came."""
     row = lived_breakdown(flushes_of(found, days), capped, engine.apply)
     open_days: dict[int, set[int]] = {}
@@ -196,7 +198,7 @@ def visitors_are_sets_then_numbers(engine: Engine, found: list[Said], days: list
 
 
 def the_short_way_is_the_long_one(
-    engine: Engine, found: list[Said], days: list[int], capped: CappedLadder, erasures: list[int]
+    engine: Engine, found: list[Said], days: list[int], capped: BoundedLadder, erasures: list[int]
 ) -> None:
     """A flush of parts gives the bytes of the whole breakdown, whichever way it takes; repeated, the same object."""
     parts: Parts | None = None

@@ -21,9 +21,9 @@ from clickcurve.buckets.breakdowns.answers import (
 )
 from clickcurve.buckets.breakdowns.breakdown import (
     BREAKDOWN,
+    BoundedLadder,
     Breakdown,
     BreakdownDelta,
-    CappedLadder,
     apply_breakdown,
     fold_breakdown,
     merge_breakdowns,
@@ -45,7 +45,7 @@ TODAY = NOON // DAY_S
 Owners = list[tuple[list[Said], list[int], int]]
 
 
-def merged(owners: Owners, capped: CappedLadder) -> Breakdown:
+def merged(owners: Owners, capped: BoundedLadder) -> Breakdown:
     return merge_breakdowns([lived_breakdown(flushes_of(found, days), capped) for found, days, _ in owners], 0, capped)
 
 
@@ -60,7 +60,7 @@ def spans(draw: st.DrawFn) -> tuple[Owners, int, int]:
 @law
 @given(spans(), any_capped)
 def test_values_and_other_of_a_span_are_the_hits_of_its_whole_buckets(
-    drawn: tuple[Owners, int, int], capped: CappedLadder
+    drawn: tuple[Owners, int, int], capped: BoundedLadder
 ) -> None:
     owners, start, end = drawn
     row = merged(owners, capped)
@@ -84,7 +84,7 @@ def test_values_and_other_of_a_span_are_the_hits_of_its_whole_buckets(
 @law
 @given(spans(), any_capped, st.sampled_from(["", "DE", "zz", "never said"]))
 def test_a_curve_of_a_value_adds_up_to_its_total(
-    drawn: tuple[Owners, int, int], capped: CappedLadder, value: str
+    drawn: tuple[Owners, int, int], capped: BoundedLadder, value: str
 ) -> None:
     owners, start, end = drawn
     row = merged(owners, capped)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.breakdowns.breakdown import (
     BREAKDOWN,
+    BoundedLadder,
     Breakdown,
     BreakdownDelta,
-    CappedLadder,
     ValueCounts,
     apply_breakdown,
     fold_breakdown,
@@ -127,7 +127,7 @@ def test_a_delta_knows_its_oldest_time() -> None:
 )
 def test_a_ladder_that_a_breakdown_cannot_have_is_refused(ladder: str, caps: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"a breakdown's|caps"):
-        CappedLadder(Ladder.parse(ladder), caps)
+        BoundedLadder(Ladder.parse(ladder), caps)
 
 
 # --- erasures, merges, caps -----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clickcurve.buckets.breakdowns.breakdown import Breakdown, CappedLadder, ValueCounts
+from clickcurve.buckets.breakdowns.breakdown import BoundedLadder, Breakdown, ValueCounts
 from clickcurve.buckets.breakdowns.check import check_breakdown
 from clickcurve.buckets.breakdowns.parts import Parts, decode_parts, encode_parts, joined_parts, separate_parts
 from clickcurve.buckets.breakdowns.visitors import OpenDay, VisitorDays, VisitorSet
@@ -20,9 +20,9 @@ DOCS = Path(__file__).parents[3] / "docs" / "breakdown-format.md"
 NAMES = sorted(path.stem for path in GOLDEN.glob("*.json"))
 
 
-def golden(name: str) -> tuple[Breakdown, CappedLadder, Parts]:
+def golden(name: str) -> tuple[Breakdown, BoundedLadder, Parts]:
     found = json.loads((GOLDEN / f"{name}.json").read_text())
-    capped = CappedLadder(Ladder.parse(found["ladder"]), tuple(found["caps"]))
+    capped = BoundedLadder(Ladder.parse(found["ladder"]), tuple(found["caps"]))
     return as_breakdown(found["row"]), capped, Parts(bytes.fromhex(found["open"]), bytes.fromhex(found["closed"]))
 
 

@@ -14,8 +14,8 @@ from clickcurve.buckets.breakdowns import open_part as open_part_module
 from clickcurve.buckets.breakdowns import parts as program
 from clickcurve.buckets.breakdowns.breakdown import (
     BREAKDOWN,
+    BoundedLadder,
     BreakdownDelta,
-    CappedLadder,
     fold_breakdown,
     merge_breakdowns,
 )
@@ -54,7 +54,7 @@ NOTHING = BreakdownDelta({})
 
 @law
 @given(saids(), any_capped)
-def test_what_is_encoded_decodes_to_the_same_breakdown(history: History, capped: CappedLadder) -> None:
+def test_what_is_encoded_decodes_to_the_same_breakdown(history: History, capped: BoundedLadder) -> None:
     row = lived_breakdown(flushes_of(*history), capped)
     for _ in range(3):
         parts = encode_parts(row, capped)
@@ -73,7 +73,7 @@ erasures = st.lists(st.sampled_from([0, 0, 0, 3, 9]), min_size=1, max_size=5)
 @law
 @given(saids(), any_capped, erasures)
 def test_a_flush_of_the_open_part_gives_what_the_whole_breakdown_gives(
-    history: History, capped: CappedLadder, erased: list[int]
+    history: History, capped: BoundedLadder, erased: list[int]
 ) -> None:
     laws.the_short_way_is_the_long_one(laws.Engine(), *history, capped, erased)
 
@@ -92,14 +92,14 @@ def test_the_law_of_the_short_way_notices_its_mutant(
     monkeypatch: pytest.MonkeyPatch, name: str, mutant: Callable[..., object]
 ) -> None:
     monkeypatch.setattr(program, name, mutant)
-    narrowest = CappedLadder(BREAKDOWN.ladder, (1, 1, 1, 1))
+    narrowest = BoundedLadder(BREAKDOWN.ladder, (1, 1, 1, 1))
     drawn = st.tuples(saids(), st.just(narrowest), erasures).map(lambda all_: (*all_[0], all_[1], all_[2]))
     assert laws.noticed(lambda *arguments: laws.the_short_way_is_the_long_one(laws.Engine(), *arguments), drawn)
 
 
 @law
 @given(saids(), any_capped, st.lists(st.integers(0, 40), min_size=1, max_size=5))
-def test_folding_by_flushes_of_nothing_is_folding(history: History, capped: CappedLadder, steps: list[int]) -> None:
+def test_folding_by_flushes_of_nothing_is_folding(history: History, capped: BoundedLadder, steps: list[int]) -> None:
     row = lived_breakdown(flushes_of(*history), capped)
     parts = encode_parts(row, capped)
     for mark, step in enumerate(steps, row.mark + 1):
@@ -214,7 +214,7 @@ def test_without_the_checksums_damage_is_read_as_a_breakdown(monkeypatch: pytest
 
 
 def test_a_breakdown_of_another_ladder_is_not_applied_to() -> None:
-    other = CappedLadder(type(BREAKDOWN.ladder).parse("3600:3,month"), (2, 2))
+    other = BoundedLadder(type(BREAKDOWN.ladder).parse("3600:3,month"), (2, 2))
     with pytest.raises(RowCorrupt, match="of 4 tiers does not fit a ladder of 2"):
         apply_parts(SMALL, NOTHING, 99, TODAY, 0, other)
 
@@ -233,7 +233,7 @@ def test_a_flush_of_the_newest_hour_leaves_the_older_block_as_it_is() -> None:
 # --- reading in part ------------------------------------------------------------------------------------------------
 @law
 @given(saids(), any_capped, st.sets(st.sampled_from(["ref", "country", "tag.shop", "os"])))
-def test_some_dimensions_are_read_as_all_are(history: History, capped: CappedLadder, only: set[str]) -> None:
+def test_some_dimensions_are_read_as_all_are(history: History, capped: BoundedLadder, only: set[str]) -> None:
     row = lived_breakdown(flushes_of(*history), capped)
     parts = encode_parts(row, capped)
     wanted = {name: tiers for name, tiers in row.dimensions.items() if name in only}

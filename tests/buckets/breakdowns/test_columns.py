@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from clickcurve.buckets.breakdowns.answers import divided, recorded_between, value_between
 from clickcurve.buckets.breakdowns.breakdown import (
     BREAKDOWN,
+    BoundedLadder,
     Breakdown,
-    CappedLadder,
     ValueCounts,
     fold_breakdown,
     greatest_values,
@@ -41,7 +41,7 @@ from tests.buckets.given import law
 History = tuple[list[Said], list[int]]
 
 
-def columns_answer_as_buckets(history: History, capped: CappedLadder, later: int, hours: list[int]) -> None:
+def columns_answer_as_buckets(history: History, capped: BoundedLadder, later: int, hours: list[int]) -> None:
     """What was stored is read as columns, and `lived_breakdown` has dicts: they answer alike, folded on or not."""
     buckets = lived_breakdown(flushes_of(*history), capped)
     columns = decode_parts(encode_parts(buckets, capped))
@@ -63,7 +63,7 @@ drawn_hours = st.lists(st.integers(0, 500), min_size=1, max_size=6)
 @law
 @given(saids(), any_capped, st.sampled_from([1, 40, 400]), drawn_hours)
 def test_columns_answer_as_the_buckets_that_they_are_of(
-    history: History, capped: CappedLadder, later: int, hours: list[int]
+    history: History, capped: BoundedLadder, later: int, hours: list[int]
 ) -> None:
     columns_answer_as_buckets(history, capped, later, hours)
 

@@ -31,7 +31,7 @@ from ingest.imports.importer import Importer
 from ingest.imports.retry import Sender
 from ingest.imports.routes import import_routes
 from ingest.imports.target import HttpTarget, ImportRefused, KeptOffset, Taken
-from ingest.reading.body_room import BodyRoom
+from ingest.reading.body_budget import BodyBudget
 from ingest.reading.counters import IngestCounters
 from server.http.problems import Problems
 from storage.contract import Source
@@ -76,7 +76,7 @@ class Imports:
         self.counters = IngestCounters()
         app = FastAPI()
         Problems().install(app)
-        self.room = BodyRoom(lambda: 0.0, body_bytes=100_000)
+        self.room = BodyBudget(lambda: 0.0, body_bytes=100_000)
         moment = Moment(NOW, TODAY, NOW + 300)
         app.include_router(import_routes(self.intake, lambda: moment, lambda: CLICKS, self.counters, self.room))
         self.app = app

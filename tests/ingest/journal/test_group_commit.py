@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ingest.attributes.profile import Profile
 from ingest.batch import Batch, WordyBatch, decode_batch
 from ingest.hit import Hit
 from ingest.journal.group_commit import GroupCommit, SingleHit
-from ingest.words.profile import Profile
 
 
 class Appended:

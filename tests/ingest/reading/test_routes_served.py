@@ -16,14 +16,14 @@ import uvicorn
 
 from clickcurve.buckets.errors import JournalBehind, JournalUnknown
 from clickcurve.limiter.http.address import addresses
-from ingest.reading.body_room import BodyRoom
+from ingest.reading.body_budget import BodyBudget
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.receipt import ONE_COUNTED
 from server.http.auth import Gate
 from server.http.callers import Callers
 from server.http.connection import Connection
 from server.http.fast_lane import lane_class
-from server.http.front_door import FrontDoor
+from server.http.gateway import Gateway
 from server.http.problems import Problems
 from tests.ingest.http_kit import NOW, MemoryIntake, is_bot, minutes_since
 from tests.server.http.connection_kit import NO_TOKENS, EagerLane
@@ -57,7 +57,7 @@ class Caller:
 class Served:
     def __init__(self, port: int, **options: Any) -> None:
         self.intake = MemoryIntake()
-        room = BodyRoom(lambda: 0.0, **options)
+        room = BodyBudget(lambda: 0.0, **options)
         self.routes = HitRoutes(self.intake, lambda: float(NOW), minutes_since, is_bot, room=room)
         self.port = port
         self._writers: list[asyncio.StreamWriter] = []
@@ -77,7 +77,7 @@ class Served:
 
 def below_asgi(routes: HitRoutes) -> type[Connection]:
     """Connections of the server that answer plain hits in the lane."""
-    door = FrontDoor(Gate(NO_TOKENS, lambda: 0.0), Problems(), routes, routes)
+    door = Gateway(Gate(NO_TOKENS, lambda: 0.0), Problems(), routes, routes)
     return lane_class(EagerLane(door), Counter(), Callers(addresses("")))
 
 

@@ -11,6 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ingest.attributes.country import country_reader
+from ingest.attributes.profile import NO_DIMENSIONS, Profile, ProfileReader
+from ingest.attributes.visitor import visitor_hash, who_of
 from ingest.batch import (
     Batch,
     GroupCounts,
@@ -28,9 +31,6 @@ from ingest.reading.bots import bot_namer
 from ingest.reading.counters import IngestCounters
 from ingest.reading.json_array import PIECE_BYTES
 from ingest.reading.request_sums import RequestSums
-from ingest.words.country import country_reader
-from ingest.words.profile import NO_DIMENSIONS, Profile, ProfileReader
-from ingest.words.visitor import visitor_hash, who_of
 from tests.ingest.http_kit import DAY, MOMENT, NOW, Client, law, people_of, summed
 
 DIVIDED = ("ref", "country", "device", "source", "lang", "utm_campaign", "tag.t")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CappedLadder
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.breakdowns.check import common_span
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
 from query.steps import STEPS
@@ -20,7 +20,7 @@ from tests.query.test_against_raw_hits import ZONES, ages, nows
 
 NAMES = ("ref", "country", "bot")
 VALUES = ["", "", "a.example", "b.example", "c", 'q"uote, comma', "ä…", "z"]
-SMALL = CappedLadder(BREAKDOWN.ladder, (2, 1, 2, 1))
+SMALL = BoundedLadder(BREAKDOWN.ladder, (2, 1, 2, 1))
 # The second is coarser than a breakdown's, so that its months cut nothing, but hold days and weeks of the breakdown.
 LADDERS = [CLICKS, CLICKS, Ladder.parse("days"), Ladder.parse("3600:1,month"), Ladder.parse("60:1,604800:400,6048000")]
 

@@ -19,7 +19,7 @@ from query.http.openapi_breakdowns import HOT_PATHS_OF_VALUES
 from query.http.routes import routes
 from server.http.auth import Gate, add_token
 from server.http.auth import Scope as Allowed
-from server.http.front_door import FrontDoor, made_safe
+from server.http.gateway import Gateway, made_safe
 from server.http.problems import Problems
 from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
 from tests.query.queried_nodes import Limits
@@ -50,7 +50,7 @@ class Served:
         self.app.include_router(group_routes(nodes.queries))
         self.app.include_router(breakdown_routes(nodes.breakdowns, visitors))
         reads_first = HotQueries(nodes.queries, nodes.breakdowns, problems.answer, made_safe(self.app))
-        self.door = FrontDoor(Gate(tokens, lambda: 0.0), problems, cast(HitRoutes, NoHits()), reads_first)
+        self.door = Gateway(Gate(tokens, lambda: 0.0), problems, cast(HitRoutes, NoHits()), reads_first)
 
     async def _erase(self, key: str) -> None:
         raise AssertionError(f"{key} is not to be erased")

@@ -18,8 +18,8 @@ from typing import Any
 
 from clickcurve.buckets.breakdowns.breakdown import (
     BREAKDOWN,
+    BoundedLadder,
     BreakdownDelta,
-    CappedLadder,
     PendingBreakdown,
 )
 from clickcurve.buckets.breakdowns.parts import apply_parts, joined_parts, parts_due, separate_parts
@@ -103,7 +103,7 @@ def words_of(hits: Iterable[SaidHit]) -> BreakdownDelta:
 class WordyOwner:
     """Accepts hits; `begin` and `complete` are the two ends of a flush."""
 
-    def __init__(self, store: MemoryStore, number: int, ladder: Ladder, capped: CappedLadder) -> None:
+    def __init__(self, store: MemoryStore, number: int, ladder: Ladder, capped: BoundedLadder) -> None:
         self.number = number
         self.flushes = 0
         self._store, self._ladder, self._capped = store, ladder, capped
@@ -185,7 +185,7 @@ class WordyNodes:
         now: int,
         since: dict[str, int],
         owners: int = 1,
-        capped: CappedLadder = BREAKDOWN,
+        capped: BoundedLadder = BREAKDOWN,
         ladder: Ladder = CLICKS,
     ) -> None:
         self.now = now

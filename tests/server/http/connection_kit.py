@@ -17,7 +17,7 @@ from server.http.auth import Gate
 from server.http.callers import Callers
 from server.http.connection import Connection, connection_class
 from server.http.fast_lane import FastLane, lane_class
-from server.http.front_door import FrontDoor, ShortWay
+from server.http.gateway import Gateway, ShortWay
 from server.http.problems import Problems
 from tests.ingest.http_kit import NOW, MemoryIntake, is_bot, minutes_since
 from tests.server.http.test_connection import echo
@@ -28,7 +28,7 @@ NO_TOKENS = Path("/nowhere/tokens.json")
 class EagerLane(FastLane):
     """A lane that knows each head at first sight, where the real one waits for the second."""
 
-    def __init__(self, door: FrontDoor) -> None:
+    def __init__(self, door: Gateway) -> None:
         super().__init__(door)
         self.heads_of_hits = EagerHeads(door, "POST", "/v1/hits")
         eager = [(way, EagerHeads(door, way.method, way.before)) for way, _ in self.ways.values()]
@@ -112,7 +112,7 @@ class Server:
         self.problems = Problems()
         limiter: Any = bounds.pop("limiter", None)
         rest, ways = framework(self.problems)
-        self.door = FrontDoor(self.gate, self.problems, self.hits, rest, limiter, ways=ways)
+        self.door = Gateway(self.gate, self.problems, self.hits, rest, limiter, ways=ways)
         self.refused: Counter[str] = Counter()
         self.lane = None if lane is None else lane(self.door)
         shared = self.refused, Callers(addresses(""))

@@ -15,7 +15,7 @@ import uvicorn
 from clickcurve.limiter.http.address import addresses
 from server.http.callers import Callers
 from server.http.fast_lane import FastLane, lane_class
-from server.http.front_door import FrontDoor
+from server.http.gateway import Gateway
 
 Scope = dict[str, Any]
 
@@ -75,7 +75,7 @@ async def listening(
     config = uvicorn.Config(
         application,
         http=lane_class(
-            FastLane(cast(FrontDoor, Nobody())),
+            FastLane(cast(Gateway, Nobody())),
             Counter() if refused is None else refused,
             callers or Callers(addresses("")),
             **bounds,

@@ -21,9 +21,9 @@ from server.http import auth
 from server.http.app import ask_limiter, ask_total
 from server.http.auth import Scope
 from server.http.fast_lane import FastLane
-from server.http.front_door import ShortWay, made_safe
+from server.http.gateway import ShortWay, made_safe
 from server.http.problems import Problems
-from server.http.unheard import asking_all, naming_unheard, note_unheard
+from server.workers.unreachable import asking_all, naming_unreachable, note_unreachable
 from tests.limiter.http.asgi import limiter
 from tests.server.http.connection_kit import EagerLane, Server
 from tests.server.http.test_fast_lane import HIT, hit
@@ -43,8 +43,8 @@ class Totals:
     async def total(self, key: str, query: bytes) -> tuple[str, bytes]:
         await asyncio.sleep(0)
         if key in self.unheard:
-            note_unheard("journal-2")
-            note_unheard("journal-1")
+            note_unreachable("journal-2")
+            note_unreachable("journal-1")
         if key in self.errors:
             raise self.errors[key]
         return "application/json", b'{"key":"%s","query":"%s"}' % (key.encode(), query)
@@ -60,7 +60,7 @@ def framework(problems: Problems, workers: int = 1) -> tuple[Any, list[ShortWay]
     rest: Application = HotQueries(queries, None, problems.answer, made_safe(app))
     total_of = ask_total(queries)
     if workers > 1:
-        rest, total_of = naming_unheard(rest), asking_all(total_of)
+        rest, total_of = naming_unreachable(rest), asking_all(total_of)
     return rest, [
         ShortWay("POST", "/v1/limit/", "", ask_limiter(service)),
         ShortWay("GET", "/v1/links/", "/total", total_of),

@@ -12,7 +12,7 @@ from clickcurve.buckets.errors import JournalDamaged, JournalHeld, JournalSupers
 from ingest.owner import ID_WINDOW_S, Owner
 from ingest.owner_status import OwnerStatus
 from server.process import jobs
-from server.process.former_journals import FormerJournals
+from server.process.orphaned_journals import OrphanedJournals
 from storage.contract import Store
 
 DAY_US = 86_400 * 1_000_000
@@ -113,7 +113,7 @@ def test_former_journals_are_emptied_once_a_day_and_let_go_of() -> None:
         opened.append(number)
         return open_owner(number)
 
-    former = FormerJournals(lambda: [2, 3], counted, never_set_aside, lambda: 20_000)
+    former = OrphanedJournals(lambda: [2, 3], counted, never_set_aside, lambda: 20_000)
     for _ in range(2):
         asyncio.run(former.visit())
     assert opened == [2, 3, 3]
@@ -123,7 +123,7 @@ def test_former_journals_are_emptied_once_a_day_and_let_go_of() -> None:
 def test_a_former_journal_is_held_and_shown_while_the_store_is_down() -> None:
     owner = FakeOwner(2)
     owner.fails = [StoreUnavailable("down")]
-    former = FormerJournals(lambda: [2], lambda _: as_owner(owner), never_set_aside, lambda: 20_000)
+    former = OrphanedJournals(lambda: [2], lambda _: as_owner(owner), never_set_aside, lambda: 20_000)
     with pytest.raises(StoreUnavailable):
         asyncio.run(former.visit())
     assert not owner.closed and list(former.owners) == [as_owner(owner)]
@@ -147,7 +147,7 @@ def test_a_former_journal_that_is_damaged_or_superseded_does_not_hold_up_the_oth
         numbers.remove(number)
         return Path(f"set-aside-1-journal-{number}")
 
-    former = FormerJournals(lambda: list(numbers), open_owner, set_aside, lambda: 20_000)
+    former = OrphanedJournals(lambda: list(numbers), open_owner, set_aside, lambda: 20_000)
     for _ in range(2):
         asyncio.run(former.visit())
     assert (good.flushes > 0, good.closed, superseded.closed, numbers) == (True, True, True, [3, 5])
@@ -160,7 +160,7 @@ def test_the_table_names_every_job_and_its_period() -> None:
         return
 
     names: dict[str, Any] = dict.fromkeys(
-        ("flush", "fold", "forget_ids", "former_journals", "publish_metrics"), nothing
+        ("flush", "fold", "forget_ids", "orphaned_journals", "publish_metrics"), nothing
     )
     found = {job.name: job for job in jobs.job_table(names, now=1_000.0, flush_s=15, phase=0.5)}
     assert found.keys() == names.keys()

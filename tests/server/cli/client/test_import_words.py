@@ -9,7 +9,7 @@ import pytest
 from testing.client import Clickcurve
 from testing.server import RunningServer, run
 from tests.conftest import Serve
-from tests.ingest.imports.test_log_words import BOT, line
+from tests.ingest.imports.test_log_attributes import BOT, line
 
 LINES = [
     line(),

@@ -1,0 +1,50 @@
+"""Where a link was put up: its source and campaign, as the shortener names them or as the link's query has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+from clickcurve.buckets.errors import HitRejected
+from clickcurve.problem import shown
+from ingest.attributes.text import text_of
+
+SOURCE_BYTES = 64
+SOURCE_RULE = f"1 to {SOURCE_BYTES} bytes"
+UTM = ("source", "medium", "campaign")
+UTM_BYTES = 2_048  # a longer one is refused; of the rest the first bytes are kept
+UTM_RULE = f"an object of the strings {', '.join(UTM)}, each at most {UTM_BYTES:,} bytes"
+_QUERY_FIELDS = 100
+# Where no `source` is named, a query's first of these is it; a QR code is `qr` whatever its value is.
+_SOURCE_NAMES = ("source", "src")
+_QR = "qr"
+
+
+def source_of(value: object) -> str:
+    """Returns the field `source` of a hit; raises HitRejected if it is no such field."""
+    text = text_of(value, "source", SOURCE_RULE, SOURCE_BYTES)
+    if not text:
+        raise HitRejected("source is empty", field="source", value="", rule=SOURCE_RULE)
+    return text
+
+
+def utm_of(value: object) -> dict[str, str]:
+    """Returns the fields of the object `utm` of a hit by name; raises HitRejected if it is no such object."""
+    if not isinstance(value, Mapping):
+        raise HitRejected("utm must be an object", field="utm", value=shown(value), rule=UTM_RULE)
+    return {
+        name: text_of(value[name], f"utm.{name}", UTM_RULE, UTM_BYTES) for name in UTM if value.get(name) is not None
+    }
+
+
+def campaign_of_query(query: str) -> tuple[str, dict[str, str]]:
+    """Returns the source and the campaign that the query of a link names; "" and {} where it names none."""
+    if "=" not in query and _QR not in query:
+        return "", {}
+    try:
+        given = dict(reversed(parse_qsl(query, keep_blank_values=True, max_num_fields=_QUERY_FIELDS)))
+    except ValueError:
+        return "", {}  # more fields than anybody names a campaign with
+    utm = {name: found for name in UTM if (found := given.get(f"utm_{name}"))}
+    source = next((found for name in _SOURCE_NAMES if (found := given.get(name))), "")
+    return source or (_QR if _QR in given and given[_QR] != "0" else ""), utm

@@ -1,0 +1,326 @@
+"""What a hit says of its visitor, as one value for each dimension that is counted: its profile.
+
+Hits of one link and hour with one profile are one number in the buffer and in the journal, however many dimensions
+there are: counted dimension by dimension, a batch would cost twice as much. What a profile is made of (addresses,
+agents, whole referrers) is forgotten as soon as it is made; the caches hold it in memory, bounded, and never on a disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from operator import attrgetter
+from sys import intern
+from typing import Final, NamedTuple
+
+from clickcurve.buckets.errors import HitRejected
+from clickcurve.problem import shown
+from ingest.attributes.agent import AGENT_CHARACTERS, NO_AGENT, Agent, AgentReader
+from ingest.attributes.campaign import UTM, source_of, utm_of
+from ingest.attributes.columns import HitColumns, first_given
+from ingest.attributes.country import OFF, UNKNOWN, CountryOf, address_of, country_of_field, country_reader
+from ingest.attributes.dimensions import BOT, TAG, TAG_BYTES
+from ingest.attributes.language import language_of
+from ingest.attributes.memo import Memo
+from ingest.attributes.referrer import referrer_of
+from ingest.attributes.text import cut, text_of
+
+NO_NAME: Final = ""  # of a bot that is one because the shortener says so
+TAGS = 4
+TAGS_RULE = f"an object of at most {TAGS} strings of 1 to {TAG_BYTES} bytes, by names that the settings know"
+# What the caches hold at most, in memory only: 10 MB of addresses, 24 MB of agents, 27 MB of the longest referrers that
+# are kept, and some 600 bytes for each profile.
+ADDRESSES_KEPT = 65_536
+ADDRESS_CHARACTERS = 64
+AGENTS_KEPT = 8_192
+REFERRERS_KEPT = 65_536
+REFERRER_CHARACTERS = 256
+PROFILES_KEPT = 32_768
+WORDS_CHARACTERS = 512  # of the other fields together
+UTM_: Final = "utm_"
+
+
+class Profile(NamedTuple):
+    """A value for each dimension that was counted when the hit came.
+
+    "" where none is given. It names them itself, because they may be others after a restart, when the journal is read.
+    known: visitors are counted, and the hit says enough to tell its visitor from others.
+    """
+
+    dimensions: tuple[str, ...]
+    values: tuple[str, ...]
+    known: bool = False
+
+
+class WordFields(NamedTuple):
+    """The fields of a hit that say who and from where, as JSON has them.
+
+    Objects may be pairs, as `pairs_of` has them. None: not given. A later field beats an earlier one that says the
+    same: `country` beats `ip`.
+    """
+
+    ip: object = None
+    ref: object = None
+    ua: object = None
+    country: object = None
+    lang: object = None
+    source: object = None
+    utm: object = None
+    tags: object = None
+
+
+def pairs_of(value: object) -> object:
+    """Returns an object as pairs of name and value, which a cache can be asked for; all else unchanged."""
+    return tuple(value.items()) if isinstance(value, dict) else value
+
+
+@dataclass(slots=True, eq=False)
+class JudgedAgent:
+    """What an agent says of its visitor, as values of dimensions, and whether it is a bot's."""
+
+    browser: str | None
+    os: str | None
+    device: str | None
+    is_bot: bool
+    name: str  # of the bot that it is, or would be if the shortener says that it is one
+
+
+def _object_of(pairs: object) -> object:
+    return dict(pairs) if isinstance(pairs, tuple) else pairs
+
+
+class ProfileReader:
+    """Makes profiles for these dimensions; with none it only checks words. `bot_name` names the bot of an agent.
+
+    salts: by the start of a UTC day, under which its visitors are hashed; they are replaced elsewhere as days pass.
+    None: visitors are not counted. Without dimensions they are not, either.
+    """
+
+    def __init__(
+        self,
+        dimensions: Sequence[str],
+        country_of: CountryOf,
+        own_hosts: frozenset[str],
+        bot_name: Callable[[str], str] = lambda agent: NO_NAME,
+        salts: Mapping[int, bytes] | None = None,
+    ) -> None:
+        self._given = tuple(dimensions)
+        self.dimensions = tuple(name for name in dimensions if name != BOT)
+        self.salts = salts if self.dimensions else None
+        self._says_nothing = Profile(self.dimensions, ("",) * len(self.dimensions), known=True)
+        self._with_known_visitor: dict[Profile, Profile] = {}
+        self._country_of = country_of
+        self._own_hosts = own_hosts
+        self._of_agents = [name for name in Agent._fields if name in self.dimensions]
+        self.wants_agents = bool(self._of_agents)
+        self.wants_bots = BOT in dimensions
+        self._agent_reader: AgentReader | None = None
+        self._tags = [name.removeprefix(TAG) for name in self.dimensions if name.startswith(TAG)]
+        self.ignored = self._ignored_fields()
+        self._bot_name = bot_name
+        self._bots: dict[str, Profile] = {}
+        self._divided = frozenset(self.dimensions)
+        self._addresses = Memo(self._country_of_address, ADDRESSES_KEPT, ADDRESS_CHARACTERS)
+        self._referrers = Memo(self._host_of, REFERRERS_KEPT, REFERRER_CHARACTERS)
+        self._agents = Memo(self._agent_of, AGENTS_KEPT, AGENT_CHARACTERS)
+        self._said_by_others = Memo(self._read_others, PROFILES_KEPT, WORDS_CHARACTERS)
+        self._known = Memo(self._made, PROFILES_KEPT, WORDS_CHARACTERS)
+        self._texts = {name: Memo(_if_given(read), PROFILES_KEPT, WORDS_CHARACTERS) for name, read in _TEXTS.items()}
+        self._utms = Memo(_of_utm, PROFILES_KEPT, WORDS_CHARACTERS)
+        self._tagged = Memo(self._of_tags, PROFILES_KEPT, WORDS_CHARACTERS)
+        self._judge: Callable[[str], bool] | None = None
+        self._judged = Memo(self._judged_agent, AGENTS_KEPT, AGENT_CHARACTERS)
+
+    def useful_fields(self) -> list[str]:
+        """Returns the fields of words that say something of what is divided, or of visitors; the agent for bots too."""
+        agents = self.wants_agents or self.wants_bots or self.salts is not None
+        named = ("ref", "ip", "country", "lang", "source", "utm", "tags", "visitor")
+        return [*(name for name in named if name not in self.ignored), *(["ua"] if agents else [])]
+
+    def without_visitors(self) -> ProfileReader:
+        """Returns a reader that makes the same profiles and counts no visitors."""
+        return ProfileReader(self._given, self._country_of, self._own_hosts, self._bot_name)
+
+    def use_countries(self, country_of: CountryOf) -> None:
+        """Finds countries by another file from now on."""
+        self._country_of = country_of
+        for kept in (self._addresses, self._known):
+            kept.clear()
+
+    def _wants(self, *names: str) -> bool:
+        return not set(names).isdisjoint(self.dimensions)
+
+    def _ignored_fields(self) -> tuple[str, ...]:
+        """Returns the fields that say nothing of these dimensions; the agent is asked for bots in any case."""
+        wanted = {
+            "ref": self._wants("ref"),
+            "ip": self._wants("country") or self.salts is not None,
+            "country": self._wants("country"),
+            "lang": self._wants("lang"),
+            "source": self._wants("source"),
+            "utm": self._wants(*(UTM_ + name for name in UTM)),
+            "tags": bool(self._tags),
+            "visitor": self.salts is not None,
+        }
+        return tuple(name for name, is_wanted in wanted.items() if not is_wanted)
+
+    def bot(self, agent: object) -> Profile | None:
+        """Returns the profile of a bot's hit, its name; None if bots are not divided."""
+        if not self.wants_bots:
+            return None
+        name = self._bot_name(agent) if isinstance(agent, str) else NO_NAME
+        return self._bots.setdefault(name, Profile((BOT,), (cut(name),)))  # as many as there are patterns
+
+    def profile(self, words: tuple[object, ...]) -> Profile | None:
+        """Returns the profile of a person's hit, given its WordFields; None if none is of these dimensions.
+
+        Raises HitRejected.
+        """
+        ip, ref, ua, *others = words
+        try:
+            return self._known[self._addresses[ip], self._referrers[ref], self._agents[ua], *others]
+        except TypeError:  # an object or a list where a text should be
+            return self._made((self._country_of_address(ip), self._host_of(ref), self._agent_of(ua), *others))
+
+    def judged(self, agents: Sequence[str | None], is_bot: Callable[[str], bool]) -> list[JudgedAgent]:
+        """Returns what agents say, all looked up by C: few of them are different."""
+        if is_bot is not self._judge:  # once: a server has one
+            self._judge = is_bot
+            self._judged.clear()
+        return list(map(self._judged.__getitem__, agents))
+
+    def _judged_agent(self, ua: str | None) -> JudgedAgent:
+        is_bot = ua is not None and self._judge is not None and self._judge(ua)
+        bot = self.bot(ua) if is_bot or self.wants_bots else None
+        browser, os, device = self._agents[ua] or (None, None, None)
+        return JudgedAgent(browser, os, device, is_bot, NO_NAME if bot is None else bot.values[0])
+
+    def value_columns(
+        self, hits: HitColumns, given: Set[str], agents: Sequence[JudgedAgent]
+    ) -> tuple[list[Sequence[str]], list[bool] | None]:
+        """Returns the values of people's hits, a column for each dimension, and which hits say any; None: all do.
+
+        given: the fields that some have. Raises HitRejected if one breaks a rule.
+        """
+        found = self._columns_given(hits, given)
+        if "ua" in given:
+            found |= {name: list(map(attrgetter(name), agents)) for name in self._of_agents}
+        if not self.dimensions:
+            return [], [False] * len(agents)
+        nothing = (None,) * len(agents)
+        columns = [found.get(name, nothing) for name in self.dimensions]
+        texts = [["" if text is None else text for text in each] if None in each else each for each in columns]
+        if any(text is column for text, column in zip(texts, columns, strict=True)):
+            return texts, None  # type: ignore[return-value]
+        silent = (None,) * len(columns)
+        return texts, [row != silent for row in zip(*columns, strict=True)]  # type: ignore[return-value]
+
+    def _columns_given(self, hits: HitColumns, given: Set[str]) -> dict[str, Sequence[str | None]]:
+        """Returns what the fields say that some of the hits have, by dimension, but for the agent's."""
+        found: dict[str, Sequence[str | None]] = {}
+        if "ref" in given:
+            found["ref"] = list(map(self._referrers.__getitem__, hits.ref))
+        if "ip" in given:
+            found["country"] = list(map(self._addresses.__getitem__, hits.ip))
+        for name, kept in self._texts.items():
+            if name in given:
+                values = list(map(kept.__getitem__, getattr(hits, name)))
+                found[name] = first_given(values, found[name]) if name in found else values
+        for field, prefix, of_object in (("utm", UTM_, self._utms), ("tags", TAG, self._tagged)):
+            if field in given:
+                said = list(map(of_object.__getitem__, map(pairs_of, getattr(hits, field))))
+                names = [name for name in self.dimensions if name.startswith(prefix)]
+                found |= {name: [each.get(name) for each in said] for name in names}
+        return found
+
+    def _made(self, said: tuple[object, ...]) -> Profile | None:
+        """Returns the profile of country, host and agent, and the other fields as they are."""
+        country, host, agent, *others = said
+        try:
+            found = dict(self._said_by_others[tuple(others)])
+        except TypeError:  # an object or a list, which cannot be looked up
+            found = dict(self._read_others(tuple(others)))
+        if country is not None:
+            found.setdefault("country", country)  # type: ignore[arg-type]  # the field `country` beats the address
+        if host is not None:
+            found["ref"] = host  # type: ignore[assignment]
+        if agent is not None:
+            found["browser"], found["os"], found["device"] = agent  # type: ignore[misc]
+        if self._divided.isdisjoint(found):
+            return None
+        return Profile(self.dimensions, tuple([found.get(name, UNKNOWN) for name in self.dimensions]))
+
+    def _read_others(self, others: tuple[object, ...]) -> Mapping[str, str]:
+        """Returns the values of the fields after the agent by dimension."""
+        *texts, utm, tags = others
+        found = {
+            name: read(value) for (name, read), value in zip(_TEXTS.items(), texts, strict=True) if value is not None
+        }
+        return {**found, **_of_utm(utm), **self._of_tags(tags)}
+
+    def with_known_visitor(self, profile: Profile | None) -> Profile:
+        """Returns the profile of a hit whose visitor is known; None: it says nothing else."""
+        if profile is None:
+            return self._says_nothing
+        found = self._with_known_visitor.get(profile)
+        if found is None:
+            if len(self._with_known_visitor) >= PROFILES_KEPT:
+                self._with_known_visitor.clear()
+            found = self._with_known_visitor[profile] = profile._replace(known=True)
+        return found
+
+    def _host_of(self, value: object) -> str | None:
+        if value is None:
+            return None
+        host = intern(referrer_of(value, self._own_hosts))  # one text for all pages of a host, in the buffer too
+        return host if "ref" in self._divided else UNKNOWN  # so that profiles that are kept are few
+
+    def _country_of_address(self, value: object) -> str | None:
+        if value is None:
+            return None
+        address = address_of(value)
+        return self._country_of(address) if "country" in self.dimensions else UNKNOWN
+
+    def _agent_of(self, agent: object) -> Agent | None:
+        if agent is None:
+            return None
+        if not self.wants_agents or not isinstance(agent, str):
+            return NO_AGENT
+        if self._agent_reader is None:  # 0.4 s and 40 MB, which a server without agents is spared
+            self._agent_reader = AgentReader()
+        found = self._agent_reader.read(agent)
+        return Agent(*[value if name in self._divided else UNKNOWN for name, value in found._asdict().items()])
+
+    def _of_tags(self, value: object) -> Mapping[str, str]:
+        if value is None:
+            return {}
+        tags = _object_of(value)
+        if not isinstance(tags, dict) or len(tags) > TAGS:
+            raise HitRejected("tags is not such an object", field="tags", value=shown(value), rule=TAGS_RULE)
+        found = {}
+        for name in self._tags:
+            if tags.get(name) is not None:
+                found[TAG + name] = cut(text_of(tags[name], f"tags.{name}", TAGS_RULE, TAG_BYTES))
+                if not found[TAG + name]:
+                    raise HitRejected("a tag is empty", field=f"tags.{name}", value="", rule=TAGS_RULE)
+        return found
+
+
+# The fields after the agent that are texts, in their order: each says something of the dimension of its name.
+_TEXTS: Final[Mapping[str, Callable[[object], str]]] = {
+    "country": country_of_field,
+    "lang": lambda value: cut(language_of(value)),
+    "source": lambda value: cut(source_of(value)),
+}
+
+
+def _if_given(read: Callable[[object], str]) -> Callable[[object], str | None]:
+    return lambda value: None if value is None else read(value)
+
+
+def _of_utm(value: object) -> Mapping[str, str]:
+    return {} if value is None else {UTM_ + name: cut(text) for name, text in utm_of(_object_of(value)).items()}
+
+
+# Checks the words of hits where nothing is divided by them.
+NO_DIMENSIONS: Final = ProfileReader((), country_reader(OFF), frozenset())

@@ -1,0 +1,126 @@
+"""What a line of an access log says beside its hit: referrer, address, agent, and the campaign in the link's query.
+
+What a field of a hit may not hold is left out: a log holds whatever clients sent. Of a referrer the host is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from typing import NamedTuple
+
+from clickcurve.access_log import parse_log_line, split_request, unescape
+from clickcurve.buckets.errors import HitRejected
+from ingest.attributes.campaign import campaign_of_query, source_of, utm_of
+from ingest.attributes.country import address_of
+from ingest.attributes.referrer import host_of
+from ingest.attributes.text import utf8_text
+
+# Fields of a hit that a line can fill. Of bots the agent alone says something.
+OF_LINES = ("ip", "ref", "ua", "source", "utm")
+_MAX_KNOWN = 65_536  # addresses, referrers or queries kept; then the dict starts again
+_NO_FIELDS: dict[str, object] = {}
+
+
+class LineWords(NamedTuple):
+    """What a line says, as the log has it; "" where it says nothing, or is not asked."""
+
+    before: str = ""  # the address, and what else stands before the time
+    referrer: str = ""
+    agent: str = ""
+    query: str = ""
+
+
+NOTHING = LineWords()
+
+
+class LogWords:
+    """Turns what lines say into fields of hits. only: the fields to fill; None: all that are wanted."""
+
+    def __init__(self, only: Collection[str] | None = None) -> None:
+        self._only = frozenset(OF_LINES if only is None else only)
+        self._addresses: dict[str, str] = {}
+        self._hosts: dict[str, str] = {}
+        self._campaigns: dict[str, dict[str, object]] = {}
+        self.use(())
+
+    def use(self, wanted: Collection[str]) -> None:
+        """Fills these fields from now on, which say something where the hits go, as far as lines have them."""
+        self.wanted = self._only & frozenset(wanted) & frozenset(OF_LINES)
+        self._wants_query = not self.wanted.isdisjoint(("source", "utm"))
+        self._campaigns.clear()
+
+    def of_parts(self, before: str, referrer: str, agent: str, request: str, bot: bool) -> LineWords:
+        """Returns what is wanted of a line that was split already."""
+        agent = agent if "ua" in self.wanted else ""
+        if bot:
+            return LineWords(agent=agent) if agent else NOTHING
+        query = request.partition("?")[2] if self._wants_query else ""
+        return LineWords(
+            before.partition(" ")[0] if "ip" in self.wanted else "",
+            referrer if "ref" in self.wanted else "",
+            agent,
+            query.partition(" ")[0],
+        )
+
+    def of_line(self, line: str, bot: bool) -> LineWords:
+        """Returns what is wanted of a line of text; a line of another format says nothing."""
+        parts = parse_log_line(line)
+        if parts is None:
+            return NOTHING
+        _, target = split_request(parts.request)
+        return self.of_parts(parts.before, parts.referrer or "", parts.agent or "", target, bot)
+
+    def fields(self, words: LineWords) -> dict[str, object]:
+        """Returns what is said as fields of a hit."""
+        found = dict(self._campaign(words.query)) if words.query else {}
+        if words.before and (address := self._address(words.before)):
+            found["ip"] = address
+        if words.referrer and (host := self._host(words.referrer)):
+            found["ref"] = host
+        if words.agent not in ("", "-"):
+            found["ua"] = utf8_text(unescape(words.agent))
+        return found
+
+    def _address(self, text: str) -> str:
+        known = self._addresses.get(text)
+        if known is None:
+            try:
+                known = address_of(text)
+            except HitRejected:
+                known = ""
+            _note_known(self._addresses, text, known)
+        return known
+
+    def _host(self, text: str) -> str:
+        known = self._hosts.get(text)
+        if known is None:
+            known = host_of(utf8_text(unescape(text)))
+            _note_known(self._hosts, text, known)
+        return known
+
+    def _campaign(self, query: str) -> dict[str, object]:
+        known = self._campaigns.get(query)
+        if known is None:
+            known = self._campaign_fields(query)
+            if len(self._campaigns) >= _MAX_KNOWN:
+                self._campaigns.clear()
+            self._campaigns[query] = known
+        return known
+
+    def _campaign_fields(self, query: str) -> dict[str, object]:
+        source, utm = campaign_of_query(utf8_text(query))
+        found: dict[str, object] = {}
+        with suppress(HitRejected):
+            if source and "source" in self.wanted:
+                found["source"] = source_of(source)
+        with suppress(HitRejected):
+            if utm and "utm" in self.wanted:
+                found["utm"] = utm_of(utm)
+        return found or _NO_FIELDS
+
+
+def _note_known(known: dict[str, str], text: str, value: str) -> None:
+    if len(known) >= _MAX_KNOWN:
+        known.clear()
+    known[text] = value

@@ -1,0 +1,107 @@
+"""What a visit in an export says beside its link and time: fields of a hit, and what of an hour's sums has values.
+
+Of a referrer the host is kept, and of an address nothing. What a field of a hit may not hold is left out, since exports
+hold whatever clients sent. The same export gives the same fields, whatever the server divides hits by: so its source is
+known again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from ingest.attributes.agent import OTHER
+from ingest.attributes.referrer import host_of
+from ingest.attributes.text import cut, utf8_text
+from ingest.imports.products.numbers import whole_count
+
+Fields: TypeAlias = tuple[tuple[str, str], ...]
+HourValues: TypeAlias = tuple[tuple[str, Mapping[str, int], int], ...]  # dimension, values, hits of unknown values
+
+_NO_REFERRERS = ("direct", "unknown")
+_BROWSERS = {
+    "br_chrome": "Chrome",
+    "br_edge": "Edge",
+    "br_firefox": "Firefox",
+    "br_ie": "Internet Explorer",
+    "br_opera": "Opera",
+    "br_safari": "Safari",
+    "br_other": OTHER,
+}
+_SYSTEMS = {
+    "os_android": "Android",
+    "os_ios": "iOS",
+    "os_linux": "Linux",
+    "os_macos": "macOS",
+    "os_windows": "Windows",
+    "os_other": OTHER,
+}
+
+
+def visit_fields(bot: bool, agent: object, referrer: object, country: object = None) -> Fields:
+    """Returns what a visit says as fields of a hit; of a bot's its agent alone."""
+    found = []
+    if isinstance(agent, str) and agent.strip() not in ("", "-"):
+        found.append(("ua", utf8_text(agent)))
+    if bot:
+        return tuple(found)
+    if isinstance(referrer, str) and (host := _host(referrer)):
+        found.append(("ref", host))
+    if isinstance(country, str) and (code := _country(country)):
+        found.append(("country", code))
+    return tuple(found)
+
+
+def hour_values(row: Mapping[str, str], total: int) -> HourValues:
+    """Returns how an hour of Kutt's table of visits divides, as far as it says: its sums may lack hits.
+
+    Kutt writes `null` where a value came later in an hour than the first one. So what the values do not add up to is of
+    unknown values; a dimension that has more hits than the hour is left out.
+    """
+    divided = {
+        "ref": _sums_by_value(
+            (_host(name.replace("[dot]", ".")), count) for name, count in _counts_in(row.get("referrers"))
+        ),
+        "country": _sums_by_value((_country(name), count) for name, count in _counts_in(row.get("countries"))),
+        "browser": _column_counts(row, _BROWSERS),
+        "os": _column_counts(row, _SYSTEMS),
+    }
+    found = []
+    for dimension, values in divided.items():
+        missing = total - sum(values.values())
+        if values and missing >= 0:
+            found.append((dimension, values, missing))
+    return tuple(found)
+
+
+def _sums_by_value(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for value, count in counts:
+        found[value] += count
+    return dict(found)
+
+
+def _host(referrer: str) -> str:
+    return "" if referrer.lower() in _NO_REFERRERS else cut(host_of(utf8_text(referrer)))
+
+
+def _country(text: str) -> str:
+    code = text.strip()
+    return code.upper() if len(code) == 2 and code.isascii() and code.isalpha() else ""
+
+
+def _counts_in(text: str | None) -> list[tuple[str, int]]:
+    """Returns the names and counts of a JSON object in a cell."""
+    try:
+        found = msgspec.json.decode((text or "{}").encode("utf-8", "replace"))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return []
+    items = found.items() if isinstance(found, dict) else ()
+    return [(name, number) for name, count in items if (number := whole_count(count))]
+
+
+def _column_counts(row: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, int]:
+    return {name: number for column, name in columns.items() if (number := whole_count(row.get(column)))}

@@ -1,0 +1,164 @@
+"""The bodies that a worker holds in memory at once: how they come in, are decoded, and take turns.
+
+The first 16 KiB of each body are free, so that small posts always get in: 10,000 connections hold at most 160 MiB of
+them. What bodies hold beyond that, as it arrives and as it is decoded, counts into one budget. When it is used up,
+bodies that are still on their way and bring less than 64 KiB a second are refused to make room, the slowest first; if
+there is none, the body that needs more is. So what a client holds without sending keeps nobody out.
+
+The steps of a body's reading let others run in between. A body of many steps takes turns with other long ones, four at
+a time: the loop goes round in some milliseconds however many of them there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Iterator
+
+from clickcurve.asgi import Message, Receive
+from clickcurve.buckets.errors import JournalBehind
+from ingest.reading.content_encoding import BODY_BYTES, decoded, too_large
+
+WAITING_BYTES = 256 * 1024 * 1024  # the budget
+FREE_BYTES = 16 * 1024  # of each body
+SLOW_BYTES_S = 64 * 1024
+LONG_BODIES = 4  # that are read at once
+_FREE_STEPS = 4  # before a body counts as long
+_LEAST_AGE_S = 1.0  # a younger body is not called slow
+_MARK_S = 5.0  # how far back its rate is measured
+
+
+class BodiesBusy(JournalBehind):
+    """Too many bytes of large bodies are being read at once: nothing of this one was counted."""
+
+    title = "too many large bodies"
+
+
+class ClientGone(Exception):
+    """The client closed the connection in the middle of its body."""
+
+
+class HeldBody:
+    """What one request holds: `held` bytes, of which `counted` are in the budget."""
+
+    __slots__ = ("counted", "held", "is_refused", "mark_at", "mark_held", "task")
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.counted = 0
+        self.is_refused = False
+        self.mark_at = 0.0  # when mark_held bytes were here
+        self.mark_held = 0
+        self.task: asyncio.Task[object] | None = None  # while it waits for more bytes
+
+
+class BodyBudget:
+    """Where all bodies of a worker are held. `clock` gives seconds that never step back."""
+
+    def __init__(
+        self, clock: Callable[[], float], waiting_bytes: int = WAITING_BYTES, body_bytes: int = BODY_BYTES
+    ) -> None:
+        self.body_bytes = body_bytes
+        self.waiting_bytes = waiting_bytes
+        self.used = 0
+        self._clock = clock
+        self._waiting: set[HeldBody] = set()
+        self._turns = asyncio.Semaphore(LONG_BODIES)
+
+    # --- coming in ----------------------------------------------------------------------------------------------
+    async def receive(self, body: HeldBody, receive: Receive, first: Message | None = None) -> bytes:
+        """Returns a body as sent; raises BodyTooLarge, BodiesBusy and ClientGone. Release it in any case."""
+        grown: bytearray | None = None  # one buffer: a chunk of its own costs 60 bytes, and may hold one
+        while True:
+            message, first = first or await self._next(body, receive), None
+            if message["type"] != "http.request":
+                raise ClientGone
+            chunk: bytes = message.get("body", b"")
+            if body.held + len(chunk) > self.body_bytes:
+                raise too_large(self.body_bytes)
+            self._hold(body, len(chunk))
+            if grown is None:
+                if not message.get("more_body", False):
+                    return chunk
+                grown = bytearray()
+            grown += chunk
+            if not message.get("more_body", False):
+                return bytes(grown)  # the one copy: of 64 MiB it takes 30 ms
+
+    def decode(self, body: HeldBody, packed: bytes, coding: str) -> Generator[None, None, bytes]:
+        """Returns what a packed body decodes to; each step is at most 256 KiB of it."""
+        blocks = []
+        for block in decoded(packed, coding, self.body_bytes):
+            self._hold(body, len(block))
+            if block:
+                blocks.append(block)
+            yield
+        return b"".join(blocks)
+
+    def release(self, body: HeldBody) -> None:
+        """Gives back what a body held."""
+        self.used -= body.counted
+        body.counted = 0
+
+    # --- reading ------------------------------------------------------------------------------------------------
+    async def run(self, steps: Iterator[object]) -> None:
+        """Takes all steps of a body's reading, with others in between."""
+        for number, _ in enumerate(steps, 1):
+            if number == _FREE_STEPS:
+                break
+            if number > 1:
+                await asyncio.sleep(0)
+        else:
+            return
+        async with self._turns:
+            for _ in steps:
+                await asyncio.sleep(0)
+
+    # --- the budget ---------------------------------------------------------------------------------------------
+    async def _next(self, body: HeldBody, receive: Receive) -> Message:
+        if not body.counted:
+            return await receive()
+        task = body.task = asyncio.current_task()
+        assert task is not None
+        self._waiting.add(body)
+        try:
+            return await receive()
+        except asyncio.CancelledError:
+            if body.is_refused and task.uncancel() == 0:
+                raise self._busy() from None
+            raise
+        finally:
+            self._waiting.discard(body)
+
+    def _hold(self, body: HeldBody, size: int) -> None:
+        if body.is_refused:
+            raise self._busy()
+        body.held += size
+        over = body.held - FREE_BYTES - body.counted
+        if over <= 0:
+            return
+        now = self._clock()
+        if not body.counted or now - body.mark_at > _MARK_S:
+            body.mark_at, body.mark_held = now, body.held
+        if self.used + over > self.waiting_bytes:
+            self._make_room(over, now)
+        body.counted += over
+        self.used += over
+
+    def _make_room(self, size: int, now: float) -> None:
+        while self.used + size > self.waiting_bytes:
+            slowest = min(self._waiting, key=lambda body: _bytes_s(body, now), default=None)
+            if slowest is None or _bytes_s(slowest, now) >= SLOW_BYTES_S:
+                raise self._busy()
+            self._waiting.discard(slowest)
+            self.release(slowest)
+            slowest.is_refused = True
+            assert slowest.task is not None
+            slowest.task.cancel()
+
+    def _busy(self) -> BodiesBusy:
+        return BodiesBusy(f"more than {self.waiting_bytes:,} bytes of bodies are being read; send this one again")
+
+
+def _bytes_s(body: HeldBody, now: float) -> float:
+    age_s = now - body.mark_at
+    return (body.held - body.mark_held) / age_s if age_s >= _LEAST_AGE_S else float(SLOW_BYTES_S)

@@ -1,0 +1,110 @@
+"""The rest: hits of a row of counts that recorded nothing in a dimension, and what is known of them all the same.
+
+A hit that says nothing is counted and not recorded: it is cheap, and it gave no value, `""`. But neither did the hits
+record anything that came before the dimension was switched on, whatever they would have said: those are `unrecorded`.
+Which of the two a hit is can be told by its bucket, but for the one in which the dimension was switched on: there the
+hits that may have come before are `unrecorded`, and the most that `""` may have holds them too.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from clickcurve.buckets.breakdowns.answers import recorded_between
+from clickcurve.buckets.breakdowns.breakdown import Breakdown
+from clickcurve.buckets.breakdowns.check import BOT, common_span
+from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, Ladder
+from clickcurve.buckets.ranges import Bots, between
+from clickcurve.buckets.row import Row
+
+
+class Rest(NamedTuple):
+    """The hits of a span that recorded nothing.
+
+    not_given  hits that certainly gave no value. unrecorded: those that may have come before the dimension was on.
+    unsure  how many of the unrecorded may be hits that gave no value.
+    """
+
+    not_given: int = 0
+    unrecorded: int = 0
+    unsure: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BreakdownRow:
+    """A link's row of counts and its breakdown as of one moment, folded to one day, with their ladders.
+
+    settled  False: they changed each time they were read, so they are of different moments.
+    """
+
+    row: Row
+    breakdown: Breakdown
+    ladder: Ladder
+    of_breakdown: Ladder
+    settled: bool = True
+
+    def whole_span(self, start: int, end: int) -> tuple[int, int]:
+        """Returns the shortest span around [start, end) that cuts no kept bucket; an empty span stays as it is."""
+        if start >= end:
+            return start, end
+        return common_span(start, end, self.row.fold_day, self.of_breakdown, self.ladder)
+
+    def whole_days(self, start: int, end: int) -> tuple[int, int]:
+        """Returns the shortest span of whole UTC days around [start, end) that cuts no kept bucket."""
+        return self.whole_span(start - start % DAY_S, end + -end % DAY_S) if start < end else (start, end)
+
+    def is_edge(self, t: int) -> bool:
+        """Returns whether a kept bucket begins at t, in both."""
+        return t == END_OF_TIME or all(
+            ladder.kept(t, self.row.fold_day)[0] == t for ladder in (self.of_breakdown, self.ladder)
+        )
+
+    def rest(self, dimension: str, edges: Sequence[int], since: int) -> list[Rest]:
+        """Returns the rest of each [edges[i], edges[i + 1]), for a dimension that was switched on at `since`.
+
+        The edges ascend and cut no kept bucket; no hit at or after `since` was counted before the dimension was on. A
+        recorded hit is a counted one: only rows of different moments can say anything else.
+        """
+        found = [Rest()] * max(0, len(edges) - 1)
+        if not found or edges[0] == edges[-1]:
+            return found
+        parts = self._with_edges_around(since, edges)
+        counted = between(self.row, parts, series_of(dimension))
+        recorded = recorded_between(self.breakdown, dimension, parts)
+        for start, end, hits, said in zip(parts, parts[1:], counted, recorded, strict=False):
+            point = bisect_right(edges, start) - 1
+            more = self._rest_of(dimension, start, end, since, max(hits, said), said)
+            found[point] = Rest(*map(sum, zip(found[point], more, strict=True)))
+        return found
+
+    def _with_edges_around(self, since: int, edges: Sequence[int]) -> Sequence[int]:
+        """Returns the edges and, if they lie between, those of the bucket in which the dimension was switched on."""
+        if not edges[0] < since < edges[-1]:
+            return edges
+        return sorted({*edges, *self.whole_span(since, since + 1)})
+
+    def _rest_of(self, dimension: str, start: int, end: int, since: int, hits: int, said: int) -> Rest:
+        plain = hits - said
+        if not self.settled:  # what was not recorded may have said something that was not read
+            return Rest(0, plain, plain)
+        if start >= since:
+            return Rest(plain, 0, 0)
+        if end <= since:
+            return Rest(0, plain, 0)
+        certainly, perhaps = self._counted_before(dimension, start, since)
+        unrecorded = min(plain, perhaps)
+        return Rest(plain - unrecorded, unrecorded, unrecorded - max(0, min(plain, certainly - said)))
+
+    def _counted_before(self, dimension: str, start: int, since: int) -> tuple[int, int]:
+        """Returns how many hits were counted in [start, since), at least and at most: rows of counts are finer."""
+        low, high = self.ladder.kept(since, self.row.fold_day)
+        certainly, more = between(self.row, (start, low, since if since == low else high), series_of(dimension))
+        return certainly, certainly + more
+
+
+def series_of(dimension: str) -> Bots:
+    """Returns the series of a row of counts whose hits the dimension divides."""
+    return Bots.only if dimension == BOT else Bots.exclude

@@ -1,0 +1,130 @@
+"""By what the server divides hits, since when, and under which salts it names visitors: agreed on in the store.
+
+A dimension is noted in the store with the moment since which it is divided by, and forgotten when the settings leave it
+out. Hits that said nothing of it before that moment are unrecorded; after it they gave no value. In a store without
+hits it is divided by since ever. The salt of a day is noted when it is first needed, and deleted after 48 hours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
+from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
+from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
+from clickcurve.keys import ALL_LINKS
+from ingest.attributes.country import country_reader
+from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
+from ingest.attributes.referrer import own_hosts_of
+from ingest.hit import FUTURE_S
+from ingest.reading.bots import bot_namer
+from server.logs import log
+from server.settings import Settings
+from storage.contract import SALT, SINCE, Store
+
+SALT_BYTES = 32
+SALT_KEPT_S = 48 * HOUR_S  # from the beginning of its day
+RENEW_S = 600
+AHEAD_S = HOUR_S  # before midnight: hits may come from the next day
+# A hit may say that it happened so much later than it came, and other workers may begin so much later than this one.
+SINCE_LATER_S = FUTURE_S + 2 * MINUTE_S
+
+
+class Attributes:
+    """What the settings divide hits by. reader: reads it from hits; capped: how much of it is kept."""
+
+    def __init__(self, settings: Settings, store: Store, clock: Callable[[], float]) -> None:
+        """Raises SettingInvalid for a file of countries that cannot be read."""
+        self.dimensions = settings.breakdown_dimensions
+        self.visitors = settings.breakdown_visitors and bool(self.dimensions)
+        self.capped = BoundedLadder(BREAKDOWN.ladder, settings.breakdown_caps)
+        self._countries = settings.breakdown_country_data
+        self._store = store
+        self._clock = clock
+        self._since: dict[str, int] = {}
+        self._salts: dict[int, bytes] = {}
+        self._agreed_at = 0.0
+        self._beginning: asyncio.Task[None] | None = None
+        self.reader = NO_DIMENSIONS
+        if self.dimensions:
+            self.reader = ProfileReader(
+                self.dimensions,
+                country_reader(self._countries),
+                own_hosts_of(settings.breakdown_own_hosts),
+                bot_namer(),
+                self._salts if self.visitors else None,
+            )
+
+    def since(self, dimension: str) -> int:
+        """Returns the moment since which hits are divided by a dimension; raises StoreUnavailable while unknown."""
+        found = self._since.get(dimension)
+        if found is None:
+            raise StoreUnavailable("the store has not said yet since when hits are divided")
+        return found
+
+    def reload(self) -> None:
+        """Reads the file of countries again; the old one stays in use if it cannot be read."""
+        if not self.dimensions:
+            return
+        try:
+            self.reader.use_countries(country_reader(self._countries))
+        except ClickcurveError as error:
+            log.error("countries not reloaded", extra={"reason": error.detail, "then": "the old file is used"})
+
+    async def begin(self, holds_hits: bool, patience_s: float | None = None) -> None:
+        """Agrees with the store before the first hit comes, if it answers, and answers in time.
+
+        holds_hits: some wait for the store.
+        """
+        self._beginning = asyncio.create_task(self._begin(holds_hits))
+        await asyncio.wait({self._beginning}, timeout=patience_s)
+        if self._beginning.done():
+            self._beginning.result()
+        else:
+            reason = f"no answer in {patience_s} s"
+            log.warning("dividing not agreed on", extra={"reason": reason, "then": "it goes on"})
+
+    async def _begin(self, holds_hits: bool) -> None:
+        try:
+            await self._renew(holds_hits)
+        except ClickcurveError as error:
+            log.warning("dividing not agreed on", extra={"reason": error.detail, "then": "it is tried again"})
+
+    async def renew(self) -> None:
+        """Agrees with the store again if that was RENEW_S ago, or it did not answer at the start.
+
+        Days pass, and other servers may divide by something else.
+        """
+        if not 0 <= self._clock() - self._agreed_at < RENEW_S:
+            await self._renew(holds_hits=True)
+
+    async def _renew(self, holds_hits: bool) -> None:
+        now = int(self._clock())
+        is_new = not holds_hits and not (await self._store.rows(ALL_LINKS)).rows
+        since = 0 if is_new else (now + SINCE_LATER_S) // MINUTE_S * MINUTE_S
+        await asyncio.to_thread(self._agree, now, since)
+
+    def _agree(self, now: int, since: int) -> None:
+        noted = self._store.notes()
+        for name in self.dimensions:
+            self._since[name] = int(noted.get(SINCE + name) or self._store.note(SINCE + name, str(since)))
+        left = [name for name in noted if name.startswith(SINCE) and name.removeprefix(SINCE) not in self.dimensions]
+        days = {int(name.removeprefix(SALT)) for name in noted if name.startswith(SALT)}
+        old = {day for day in days if day + SALT_KEPT_S <= now}
+        if left or old:
+            self._store.drop_notes([*left, *(f"{SALT}{day}" for day in sorted(old))])
+        if self.visitors:
+            self._renew_salts(now, noted)
+        self._agreed_at = now
+
+    def _renew_salts(self, now: int, noted: Mapping[str, str]) -> None:
+        for day in list(self._salts):
+            if day + SALT_KEPT_S <= now:
+                del self._salts[day]
+        today = now - now % DAY_S
+        for day in {today - DAY_S, today, (now + AHEAD_S) // DAY_S * DAY_S} - self._salts.keys():
+            name, kept_s = f"{SALT}{day}", day + SALT_KEPT_S - now
+            salt = noted.get(name) or self._store.note(name, secrets.token_hex(SALT_BYTES), kept_s)
+            self._salts[day] = bytes.fromhex(salt)

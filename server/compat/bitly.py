@@ -1,0 +1,103 @@
+"""Bitly's reads, for programs that speak its API: clicks by unit, their sum, and what they divide by.
+
+A bitlink is `host/key`; the host says nothing here, the key is the link. Where less is kept than the unit asked for, an
+entry has the kept width, and an `end` that says so: nothing is spread over units.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
+from clickcurve.keys import link_key
+from clickcurve.raw_path_routes import RawPathRoute, key_of_path
+from query.breakdowns.queries import BreakdownQueries
+from query.parameters import MAX_TOP, Parameters, Window, moment
+from query.queries import JSON, Queries
+from query.serialize import compact
+from query.steps import STEPS
+from query.zones import UTC_ZONE, Unit
+from server.compat.forms import Form, read_form
+
+_STEPS = {"minute": "1m", "hour": "1h", "day": "1d", "week": "1w", "month": "1mo"}
+_USUAL_SIZE = 50
+_FACETS = {"referrers": "ref", "countries": "country", "devices": "device"}
+_DIRECT = "direct"  # Bitly's word for a click without a referrer
+
+
+def bitly_routes(queries: Queries, breakdowns: BreakdownQueries | None) -> APIRouter:
+    """Makes the router. breakdowns: None for a server that divides no hits."""
+    router = APIRouter(route_class=RawPathRoute, include_in_schema=False)
+
+    @router.get("/v4/bitlinks/{host}/{key}/clicks")
+    async def clicks(request: Request) -> Response:
+        return _bitly_json(await _clicks(queries, key_of_path(request), await read_form(request)))
+
+    @router.get("/v4/bitlinks/{host}/{key}/clicks/summary")
+    async def clicks_summary(request: Request) -> Response:
+        found = await _clicks(queries, key_of_path(request), await read_form(request))
+        total = sum(entry["clicks"] for entry in found.pop("link_clicks"))
+        return _bitly_json({**found, "total_clicks": total})
+
+    @router.get("/v4/bitlinks/{host}/{key}/{facet}")
+    async def facets(request: Request) -> Response:
+        facet = str(request.path_params["facet"])
+        if breakdowns is None or facet not in _FACETS:
+            known = ", ".join(_FACETS) if breakdowns else "none: this server divides no hits"
+            raise DimensionUnknown(f"{facet!r} is not kept; known: {known}", field="facet", value=facet, rule=known)
+        form = await read_form(request)
+        units, unit, at = _asked_units(form, queries.now())
+        parameters = Parameters(
+            start=0 if units < 0 else unit.back(at, units - 1, UTC_ZONE),
+            end=unit.after(at, UTC_ZONE),
+            limit=form.number("size", _USUAL_SIZE, 1, MAX_TOP),
+        )
+        found = await breakdowns.values_in(link_key(key_of_path(request)), _FACETS[facet], parameters)
+        none = _DIRECT if facet == "referrers" else ""
+        metrics = [{"value": value or none, "clicks": bounds.at_least} for value, bounds in found.values]
+        return _bitly_json({**_asked_part(form, units, at), "facet": facet, "metrics": metrics})
+
+    return router
+
+
+async def _clicks(queries: Queries, key: str, form: Form) -> dict[str, Any]:
+    """Returns the clicks of each unit, the last one first."""
+    units, unit, at = _asked_units(form, queries.now())
+    step = STEPS[_STEPS[form.get("unit", "day")]]
+    start = 0 if units < 0 else unit.back(at, units - 1, UTC_ZONE)
+    curve = await queries.curve_in(link_key(key), Window(start, unit.after(at, UTC_ZONE), step, UTC_ZONE))
+    entries = []
+    for point, end, count, wide in zip(
+        curve.grid.edges, curve.grid.edges[1:], curve.counts, curve.grid.wide, strict=False
+    ):
+        if units > 0 or (curve.first is not None and end > curve.first):
+            entry: dict[str, Any] = {"clicks": count, "date": _bitly_time(point)}
+            entries.append({**entry, "end": _bitly_time(end)} if wide else entry)
+    return {**_asked_part(form, units, at), "link_clicks": entries[::-1]}
+
+
+def _asked_units(form: Form, now: int) -> tuple[int, Unit, int]:
+    """Returns how many units, below 0 for all; the unit; and the moment that the last of them holds."""
+    name = form.get("unit", "day")
+    if name not in _STEPS:
+        raise ParameterInvalid(f"unit {name!r} is not known", field="unit", value=name, rule=", ".join(_STEPS))
+    unit = STEPS[_STEPS[name]].unit
+    assert unit is not None
+    units = -1 if form.get("units", "-1") == "-1" else form.number("units", -1, 1, 100_000)
+    at = moment("unit_reference", form.get("unit_reference"), UTC_ZONE) if form.get("unit_reference") else now
+    return units, unit, at
+
+
+def _asked_part(form: Form, units: int, at: int) -> dict[str, Any]:
+    return {"units": units, "unit": form.get("unit", "day"), "unit_reference": _bitly_time(at)}
+
+
+def _bitly_time(t: int) -> str:
+    return datetime.fromtimestamp(t, UTC).strftime("%Y-%m-%dT%H:%M:%S+0000")
+
+
+def _bitly_json(said: dict[str, Any]) -> Response:
+    return Response(compact(said), headers={"content-type": JSON})

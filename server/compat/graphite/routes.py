@@ -1,0 +1,211 @@
+"""`/render`, `/metrics/find`, `/metrics/expand`, `/functions` and `/version`, by GET and POST."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from clickcurve.buckets.errors import ParameterInvalid
+from query.steps import STEPS
+from query.zones import UTC_ZONE, zone
+from server.compat.forms import Form, read_form
+from server.compat.graphite.functions import FUNCTIONS, Evaluation
+from server.compat.graphite.moments import moment_of
+from server.compat.graphite.names import CLICKS, GROUPS, TOTAL, NodePattern, node_name, nodes_of
+from server.compat.graphite.series import AskedSpan, CountSeries, SeriesReader
+from server.compat.graphite.targets import parse_target
+
+SPEAKS = "1.1.10"  # the version of Graphite whose requests and answers these are
+MOST_TARGETS = 100
+MOST_POINTS = 10_000
+MOST_ANSWERED = 200_000  # points of all series together
+USUAL_POINTS = 1_000
+MOST_FOUND = 1_000  # links of one /metrics/find
+FORMATS = ("json", "csv")
+_BOTH = ["GET", "POST"]
+
+
+def graphite_routes(reader: SeriesReader) -> APIRouter:
+    """Makes the router."""
+    router = APIRouter(include_in_schema=False)
+    evaluation = Evaluation(reader)
+
+    @router.api_route("/render", methods=_BOTH)
+    async def render(request: Request) -> Response:
+        form = await read_form(request)
+        span = _asked_span(form, reader.now())
+        targets = [parse_target(text) for text in form.all("target")]
+        if len(targets) > MOST_TARGETS:
+            raise ParameterInvalid(f"{len(targets)} targets, {MOST_TARGETS} at most", field="target")
+        found: list[CountSeries] = []
+        for target in targets:
+            found += await evaluation.series(target, span)
+            if sum(len(series.starts) for series in found) > MOST_ANSWERED:
+                rule = f"at most {MOST_ANSWERED:,} points of all series together"
+                raise ParameterInvalid("that is too much for one answer", field="target", rule=rule)
+        write = _written(reader, form, found)
+        return await asyncio.to_thread(write) if len(found) > 1 else write()
+
+    @router.api_route("/metrics/find", methods=_BOTH)
+    @router.api_route("/metrics/find/", methods=_BOTH)
+    async def find(request: Request) -> Response:
+        return _json_response(await _nodes(reader, (await read_form(request)).required("query")))
+
+    @router.api_route("/metrics/expand", methods=_BOTH)
+    async def expand(request: Request) -> Response:
+        form = await read_form(request)
+        names = [node["id"] for query in form.all("query") for node in await _nodes(reader, query) if node["id"]]
+        return _json_response({"results": sorted(set(names))})
+
+    @router.api_route("/functions", methods=_BOTH)
+    async def functions() -> Response:
+        return _json_response({name: _function_object(name) for name in FUNCTIONS})
+
+    @router.api_route("/version", methods=_BOTH)
+    async def version() -> Response:
+        return Response(SPEAKS, headers={"content-type": "text/plain; charset=utf-8"})
+
+    @router.get("/tags/autoComplete/{what}")
+    async def tags(what: str) -> Response:
+        """There are no tags; a picker that asks for them is not to show an error."""
+        return _json_response([])
+
+    return router
+
+
+def _json_response(content: object) -> Response:
+    body = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    return Response(body, headers={"content-type": "application/json"})
+
+
+def _asked_span(form: Form, now: int) -> AskedSpan:
+    where = zone(form.get("tz")) if form.get("tz") else UTC_ZONE
+    if form.get("format", FORMATS[0]) not in FORMATS:
+        raise ParameterInvalid(
+            "this format is not made here", field="format", value=form.get("format"), rule="json, csv"
+        )
+    start = moment_of("from", form.get("from") or "-24h", now, where)
+    end = moment_of("until", form.get("until") or "now", now, where)
+    if start >= end:
+        raise ParameterInvalid("from is not before until", field="from", value=form.get("from"), rule="before until")
+    points = form.number("maxDataPoints", USUAL_POINTS, 1, 1_000_000)
+    end += end == now  # so that the minute of now is in the range also in its first second
+    return AskedSpan(start, end, where, min(points, MOST_POINTS))
+
+
+def _written(reader: SeriesReader, form: Form, found: Sequence[CountSeries]) -> Callable[[], Response]:
+    """Returns what makes the answer: it takes 0.1 s for the most points, so that of many series in a thread."""
+    if form.get("format") == "csv":
+        return lambda: Response(_series_csv(found), headers={"content-type": "text/csv; charset=utf-8"})
+    if form.get("meta") == "true":
+        return lambda: _json_response(
+            {"meta": {"stats": {}}, "series": [_with_resolution(reader, one) for one in found]}
+        )
+    return lambda: _json_response([_series_object(one) for one in found])
+
+
+# --- series ---------------------------------------------------------------------------------------------------------
+def _series_object(series: CountSeries) -> dict[str, Any]:
+    points = [[_whole(value), start] for value, start in zip(series.values, series.starts, strict=True)]
+    return {"target": series.name, "tags": {"name": series.path}, "datapoints": points}
+
+
+def _whole(value: float | None) -> float | None:
+    """Returns a count without `.0`."""
+    return int(value) if value is not None and value == int(value) else value
+
+
+def _with_resolution(reader: SeriesReader, series: CountSeries) -> dict[str, Any]:
+    """Returns a series with how fine it is and what is kept, as Grafana shows it for the type Metrictank."""
+    found = _series_object(series)
+    if series.tier is None:
+        return found
+    width_s = reader.tier_width_s(series.tier, series.starts[0])
+    step_s = STEPS[series.step].average_s
+    resolution = {
+        "schema-name": CLICKS,
+        "schema-retentions": reader.ladder_text,
+        "archive-read": series.tier,
+        "archive-interval": width_s,
+        "aggnum-norm": 1,
+        "consolidator-normfetch": "SumConsolidator",
+        "aggnum-rc": max(1, step_s // width_s),
+        "consolidator-rc": "SumConsolidator",
+        "count": 1,
+    }
+    return {**found, "meta": [resolution]}
+
+
+def _series_csv(found: Sequence[CountSeries]) -> str:
+    written = io.StringIO()
+    lines = csv.writer(written, lineterminator="\r\n")
+    for series in found:
+        for start, value in zip(series.starts, series.values, strict=True):
+            said = datetime.fromtimestamp(start, UTC).strftime("%Y-%m-%d %H:%M:%S")
+            lines.writerow((series.name, said, "" if value is None else _whole(value)))
+    return written.getvalue()
+
+
+# --- names ----------------------------------------------------------------------------------------------------------
+async def _nodes(reader: SeriesReader, query: str) -> list[dict[str, Any]]:
+    """Returns the nodes that a pattern finds; a last one without a name says that there are more."""
+    patterns = [NodePattern(node) for node in nodes_of(query)]
+    if len(patterns) == 1:
+        return [_node(text, text, leaf=text == TOTAL) for text in (CLICKS, GROUPS, TOTAL) if patterns[0].matches(text)]
+    found: list[dict[str, Any]] = []
+    places = 1 if patterns[0].matches(TOTAL) else 2
+    if len(patterns) in (places + 1, places + 2) and all(pattern.is_plain for pattern in patterns[:places]):
+        return await _divided_nodes(reader, patterns, places)
+    for kind in (CLICKS, GROUPS):
+        if len(patterns) == 2 and patterns[0].matches(kind):
+            keys, more = await reader.keys(kind, patterns[1], MOST_FOUND)
+            opens = bool(reader.dimensions)
+            found += [_node(node_name(key), f"{kind}.{node_name(key)}", leaf=True, expandable=opens) for key in keys]
+            if more:
+                found.append(_node(f"(more than {len(keys)}: write how the key begins, such as spr*)", "", leaf=True))
+    return found
+
+
+async def _divided_nodes(reader: SeriesReader, patterns: Sequence[NodePattern], places: int) -> list[dict[str, Any]]:
+    """Returns the dimensions below a link, a group or all links, or the values of one of these."""
+    prefix = ".".join(pattern.text for pattern in patterns[:places])
+    dimensions = [each for each in reader.dimensions if patterns[places].matches(each)]
+    if len(patterns) == places + 1:
+        return [_node(node_name(each), f"{prefix}.{node_name(each)}", leaf=False) for each in dimensions]
+    found: list[dict[str, Any]] = []
+    for each in dimensions:
+        for _, stored in await reader.subjects([pattern.text for pattern in patterns[:places]], prefix):
+            values = await reader.values(stored, each, patterns[-1], None)
+            below = f"{prefix}.{node_name(each)}"
+            found += [_node(node_name(value), f"{below}.{node_name(value)}", leaf=True) for value in values]
+    return found
+
+
+def _node(text: str, name: str, *, leaf: bool, expandable: bool | None = None) -> dict[str, Any]:
+    opens = int(not leaf if expandable is None else expandable)
+    return {"text": text, "id": name, "leaf": int(leaf), "expandable": opens, "allowChildren": opens, "context": {}}
+
+
+def _function_object(name: str) -> dict[str, Any]:
+    function = FUNCTIONS[name]
+    parameters = []
+    for parameter, kind, required in function.parameters:
+        said: dict[str, Any] = {"name": parameter, "type": kind, "required": required}
+        if kind == "aggFunc":
+            said |= {"options": ["sum"] if name == "summarize" else ["sum", "average", "max"], "default": "sum"}
+        parameters.append(said)
+    return {
+        "name": name,
+        "function": f"{name}({', '.join(parameter for parameter, _, _ in function.parameters)})",
+        "description": function.description,
+        "module": "clickcurve",
+        "group": function.group,
+        "params": parameters,
+    }

@@ -1,0 +1,194 @@
+"""Counts along time for a name: which links a pattern means, and their points in a range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.ladder import Ladder, fold_day
+from clickcurve.keys import ALL_LINKS, group_key, link_key
+from query.breakdowns.queries import BreakdownQueries
+from query.curve import Curve
+from query.grid import Grid, fitting_step
+from query.parameters import BY_KEY, MAX_TOP, Parameters, Window
+from query.queries import Queries
+from query.steps import Step
+from query.zones import Zone
+from server.compat.graphite.names import CLICKS, GROUPS, NAME_RULE, TOTAL, NodePattern, node_name, node_text, nodes_of
+
+MOST_SERIES = 200  # of one pattern; each is a row to read
+MOST_KEYS = 10_000  # that are looked at for a pattern
+_STORED_OF = {CLICKS: link_key, GROUPS: group_key}
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSpan:
+    """The asked range in epoch seconds, with the most points of a series and, for `summarize`, the least step."""
+
+    start: int
+    end: int
+    zone: Zone
+    most_points: int
+    least: Step | None = None
+
+    def moved(self, by_s: int) -> AskedSpan:
+        return replace(self, start=max(0, self.start + by_s), end=max(1, self.end + by_s))
+
+
+@dataclass(frozen=True, slots=True)
+class CountSeries:
+    """Points at `starts`, None where nothing can have been counted; `path` is the name that they were read for.
+
+    tier: the coarsest of the ladder's tiers in it, of counts as they are kept; None for other series.
+    """
+
+    name: str
+    path: str
+    starts: tuple[int, ...]
+    values: tuple[float | None, ...]
+    step: str = ""
+    tier: int | None = None
+
+    def renamed(self, name: str) -> CountSeries:
+        return replace(self, name=name)
+
+    def known(self) -> list[float]:
+        return [value for value in self.values if value is not None]
+
+
+class SeriesReader:
+    """Reads series for names and patterns. breakdowns: None for a server that divides no hits."""
+
+    def __init__(self, queries: Queries, breakdowns: BreakdownQueries | None) -> None:
+        self._queries = queries
+        self._breakdowns = breakdowns
+
+    def now(self) -> int:
+        return self._queries.now()
+
+    @property
+    def ladder_text(self) -> str:
+        return str(self._queries.ladder)
+
+    def tier_width_s(self, tier: int, t: int) -> int:
+        start, end = self._queries.ladder.bucket(tier, t)
+        return end - start
+
+    async def read(self, path: str, span: AskedSpan) -> list[CountSeries]:
+        """Returns the series that a name or pattern means. One that nobody ever hit is there and has no values."""
+        nodes = nodes_of(path)
+        places = 1 if nodes[0] == TOTAL else 2
+        if nodes[0] not in (TOTAL, *_STORED_OF) or "" in nodes or len(nodes) not in (places, places + 2):
+            raise ParameterInvalid(f"there is no {path}", field="target", value=path, rule=NAME_RULE)
+        subjects = await self.subjects(nodes, path)
+        if len(nodes) > places:
+            return await self._divided(subjects, nodes[-2], NodePattern(nodes[-1]), span, path)
+        window = self.window(span)
+        return [self.series(name, await self._queries.curve_in(stored, window)) for name, stored in subjects]
+
+    async def subjects(self, nodes: Sequence[str], path: str) -> list[tuple[str, str]]:
+        """Returns the names and stored keys of what the first nodes of a pattern mean."""
+        if nodes[0] == TOTAL:
+            return [(TOTAL, ALL_LINKS)]
+        keys, more = await self.keys(nodes[0], NodePattern(nodes[1]), MOST_SERIES)
+        if more:
+            raise ParameterInvalid(
+                f"{path} means more than {MOST_SERIES} {'links' if nodes[0] == CLICKS else GROUPS}: name fewer, take "
+                f"the greatest of all links with highest({CLICKS}.*, 10, 'sum'), or {TOTAL} for the sum of all links",
+                field="target",
+                value=path,
+                rule=f"at most {MOST_SERIES}",
+            )
+        stored_of = _STORED_OF[nodes[0]]
+        return [(f"{nodes[0]}.{node_name(key)}", stored_of(key)) for key in keys]
+
+    async def _divided(
+        self, subjects: Sequence[tuple[str, str]], node: str, pattern: NodePattern, span: AskedSpan, path: str
+    ) -> list[CountSeries]:
+        """Returns the series of values of a dimension: what is certain of each."""
+        found: list[CountSeries] = []
+        for name, stored in subjects:
+            for value in await self.values(stored, node_text(node), pattern, span):
+                if len(found) == MOST_SERIES:
+                    rule = f"at most {MOST_SERIES}"
+                    raise ParameterInvalid(f"{path} means too many series", field="target", value=path, rule=rule)
+                breakdowns = self._known_breakdowns(node_text(node))
+                window = self.window(span, breakdowns.ladder)
+                curve = await breakdowns.value_curve_in(stored, node_text(node), value, window)
+                certain = [bounds.at_least for bounds in curve.bounds]
+                named = f"{name}.{node}.{node_name(value)}"
+                found.append(self._series_of(named, curve.grid, certain, curve.first))
+        return found
+
+    @property
+    def dimensions(self) -> Sequence[str]:
+        """What hits are divided by; nothing where they are not."""
+        return self._breakdowns.dimensions if self._breakdowns is not None else ()
+
+    def _known_breakdowns(self, dimension: str) -> BreakdownQueries:
+        if self._breakdowns is None or dimension not in self.dimensions:
+            names = ", ".join(self.dimensions) or "none"
+            raise ParameterInvalid(
+                f"hits are not divided by {dimension!r}; known: {names}", field="target", value=dimension, rule=names
+            )
+        return self._breakdowns
+
+    async def values(self, stored: str, dimension: str, pattern: NodePattern, span: AskedSpan | None) -> list[str]:
+        """Returns the values of a dimension that a node means, greatest first; without a span those of all time."""
+        breakdowns = self._known_breakdowns(dimension)
+        if pattern.is_plain:
+            return [node_text(pattern.text)]
+        asked = Parameters(limit=MAX_TOP) if span is None else Parameters(start=span.start, end=span.end, limit=MAX_TOP)
+        listed = await breakdowns.values_in(stored, dimension, asked)
+        return [value for value, _ in listed.values if pattern.matches(value)]
+
+    async def greatest(self, path: str, span: AskedSpan, n: int) -> list[CountSeries] | None:
+        """Returns the n links with the most hits; None for a path that does not mean all links."""
+        if path != f"{CLICKS}.*":
+            return None
+        window = self.window(span)
+        found = await self._queries.top(Parameters(start=span.start, end=span.end, limit=min(n, MAX_TOP)))
+        return [
+            self.series(f"{CLICKS}.{node_name(key)}", await self._queries.curve_in(link_key(key), window))
+            for key, _ in found.links
+        ]
+
+    async def keys(self, kind: str, pattern: NodePattern, most: int) -> tuple[list[str], bool]:
+        """Returns the first links or groups that a node means, in their order, and whether there may be more."""
+        if pattern.is_plain:
+            return [node_text(pattern.text)], False
+        found: list[str] = []
+        after: str | None = None
+        for _ in range(MOST_KEYS // MAX_TOP):
+            asked = Parameters(sort=BY_KEY, prefix=pattern.prefix, after=after, limit=MAX_TOP)
+            page = await self._queries.key_page(asked, of_groups=kind == GROUPS)
+            found += [key for key, _ in page.links if pattern.matches(key)]
+            after = page.after
+            if after is None or len(found) > most:
+                break
+        return found[:most], after is not None or len(found) > most
+
+    def window(self, span: AskedSpan, coarser: Ladder | None = None) -> Window:
+        """Returns the range with the finest step that all of it has, in this ladder too, and that fits."""
+        day, least = fold_day(self._queries.now()), span.least
+        for ladder in (self._queries.ladder, coarser):
+            if ladder is not None:
+                least = fitting_step(span.start, span.end, span.zone, ladder, day, span.most_points, least)
+        assert least is not None
+        return Window(span.start, span.end, least, span.zone)
+
+    def series(self, name: str, curve: Curve) -> CountSeries:
+        """Returns a curve as a series: without a value before the link's first hit, and after now."""
+        found = self._series_of(name, curve.grid, curve.counts, curve.first)
+        if not found.starts:
+            return found
+        return replace(found, tier=self._queries.ladder.tier_of(found.starts[0], curve.grid.fold_day))
+
+    def _series_of(self, name: str, grid: Grid, counts: Sequence[int], first: int | None) -> CountSeries:
+        now, edges = self.now(), grid.edges
+        values: list[float | None] = [
+            count if start <= now and first is not None and end > first else None
+            for start, end, count in zip(edges, edges[1:], counts, strict=False)
+        ]
+        return CountSeries(name, name, edges[:-1], tuple(values), grid.window.step.name)

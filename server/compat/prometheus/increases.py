@@ -1,0 +1,297 @@
+"""The hits of what an expression selects, at each of its moments.
+
+Hits are kept in buckets. At a moment `t`, `increase(clicks[1h])` counts the buckets that end in `(t - 1h, t]`; one that
+is still open ends now. With moments on the edges of buckets that is the exact number of hits, and a whole number. Where
+a bucket is wider than the step, its count is one sample, at the first moment after it, and the moments in it have none:
+so a sum over moments is the sum of all hits, whatever the step.
+
+With a dimension in a label, hits are apart by its values, in what is certain of each (`at_least`), hours at the finest.
+Hits that gave no value have an empty label, which is none; those that no kept value has are in no series.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import nlargest
+from typing import NamedTuple
+
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.ladder import MINUTE_S, Ladder, fold_day
+from clickcurve.keys import ALL_LINKS, link_key
+from query.breakdowns.queries import BreakdownQueries
+from query.grid import Grid
+from query.parameters import BY_KEY, MAX_TOP, Parameters, Window
+from query.queries import Queries
+from query.steps import STEPS
+from query.zones import UTC_ZONE, iso
+from server.compat.expressions import literals_of, safe_expression
+from server.compat.prometheus.promql import Increase, Matcher, NotUnderstood, SumBy, TopK, Vector
+
+KEY = "key"
+MOST_LINKS = 1_000  # that one expression may read
+MOST_DIVIDED = 200  # links whose breakdowns one may read
+MOST_LOOKED_AT = 10_000  # links whose keys are compared
+MOST_MOMENTS = 11_000  # as Prometheus has it
+MOST_SAMPLES = 500_000
+_KEY_CHARACTERS = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """start, start + step and so on up to end, epoch seconds. One moment: start == end."""
+
+    start: int
+    end: int
+    step_s: int
+
+    def __len__(self) -> int:
+        return (self.end - self.start) // self.step_s + 1
+
+    def at(self, index: int) -> int:
+        return self.start + index * self.step_s
+
+    def first_after(self, t: int) -> int:
+        """Returns the index of the first moment at or after t; below 0 and beyond the last one, too."""
+        return -((self.start - t) // self.step_s)
+
+
+@dataclass(slots=True)
+class LabelledSamples:
+    """One series: its labels without the name, and the counts by index of their moments."""
+
+    labels: dict[str, str]
+    samples: dict[int, int] = field(default_factory=dict)
+
+
+class Sources(NamedTuple):
+    """What answers. breakdowns: None for a server that divides no hits."""
+
+    queries: Queries
+    breakdowns: BreakdownQueries | None
+
+    def dimensions(self) -> dict[str, str]:
+        """Returns the dimensions by their labels: `tag.colour` is `tag_colour`."""
+        names = self.breakdowns.dimensions if self.breakdowns is not None else ()
+        return {re.sub(r"\W", "_", name, flags=re.ASCII): name for name in names}
+
+
+class Increases:
+    """Evaluates one expression. `warnings` say what an answer cannot tell."""
+
+    def __init__(self, sources: Sources, moments: Moments) -> None:
+        self._queries = sources.queries
+        self._breakdowns = sources.breakdowns
+        self._dimensions = sources.dimensions()
+        self._moments = moments
+        self.warnings: list[str] = []
+
+    async def series(self, vector: Vector) -> list[LabelledSamples]:
+        """Returns the series of an expression; raises NotUnderstood and ParameterInvalid."""
+        if isinstance(vector, TopK):
+            return await self._greatest(vector)
+        if isinstance(vector, SumBy):
+            return await self._sums(vector)
+        return await self._selected(vector, self.dimension_of(vector.matchers))
+
+    def dimension_of(self, matchers: Iterable[Matcher], labels: Iterable[str] = ()) -> str | None:
+        """Returns the one label of a dimension among these; None: there is none. Raises NotUnderstood for two."""
+        named = [label for label in (*(each.label for each in matchers), *labels) if label != KEY]
+        for label in named:
+            if label not in self._dimensions:
+                known = ", ".join((KEY, *self._dimensions))
+                raise NotUnderstood(
+                    f"there is no label {label}; known: {known}", field="query", value=label, rule=known
+                )
+            if label != named[0]:
+                detail = f"hits are divided by {named[0]} and by {label}, and not by both at once"
+                raise NotUnderstood(detail, field="query", value=label, rule="one dimension in an expression")
+        return named[0] if named else None
+
+    # --- sums ---------------------------------------------------------------------------------------------------------
+    async def _sums(self, vector: SumBy) -> list[LabelledSamples]:
+        if isinstance(vector.of, Increase):
+            dimension = self.dimension_of(vector.of.matchers, vector.labels)
+            is_of_all = KEY not in {*vector.labels, *(each.label for each in vector.of.matchers)}
+            found = await self._selected(vector.of, dimension, is_of_all)
+        else:
+            self.dimension_of((), vector.labels)
+            found = await self.series(vector.of)
+            if missing := set(vector.labels) - {KEY} - self._labels_of(vector.of):
+                label = min(missing)
+                detail = f"what is added up has no label {label}: write it in the inner sum by (...) too"
+                raise NotUnderstood(detail, field="query", value=label, rule="sum by (country) (increase(...))")
+        sums: dict[tuple[str | None, ...], LabelledSamples] = {}
+        for one in found:
+            labels = {label: one.labels[label] for label in vector.labels if label in one.labels}
+            of = tuple([labels.get(label) for label in vector.labels])
+            into = sums.setdefault(of, LabelledSamples(labels)).samples
+            for at, count in one.samples.items():
+                into[at] = into.get(at, 0) + count
+        return list(sums.values())
+
+    def _labels_of(self, vector: Vector) -> set[str]:
+        """Returns the labels that the series of an expression may have."""
+        if isinstance(vector, Increase):
+            return {each.label for each in vector.matchers} | {KEY}
+        return set(vector.labels) if isinstance(vector, SumBy) else self._labels_of(vector.of)
+
+    async def _greatest(self, vector: TopK) -> list[LabelledSamples]:
+        of = vector.of.of if isinstance(vector.of, SumBy) and vector.of.labels == (KEY,) else vector.of
+        if isinstance(of, Increase) and not of.matchers and len(self._moments) == 1:
+            return await self._ranked_links(of.over_s, vector.k)
+        found = await self.series(vector.of)
+        kept = [LabelledSamples(one.labels) for one in found]
+        for at in range(len(self._moments)):
+            there = ((one.samples[at], -number) for number, one in enumerate(found) if at in one.samples)
+            for count, number in nlargest(vector.k, there):
+                kept[-number].samples[at] = count
+        if len(self._moments) == 1:
+            kept.sort(key=lambda one: -one.samples.get(0, -1))
+        return [one for one in kept if one.samples]
+
+    async def _ranked_links(self, over_s: int, k: int) -> list[LabelledSamples]:
+        """Returns the links with the most hits of all, without reading each of them."""
+        end = self._moments.end
+        top = await self._queries.top(Parameters(start=max(0, end - over_s), end=end, limit=k))
+        return [LabelledSamples({KEY: key}, {0: count}) for key, count in top.links]
+
+    # --- what a selector means ----------------------------------------------------------------------------------------
+    async def _selected(
+        self, vector: Increase, dimension: str | None, is_of_all: bool = False
+    ) -> list[LabelledSamples]:
+        """Returns a series for each link that is selected, or for all together; for each value of a dimension."""
+        most = MOST_LINKS if dimension is None else MOST_DIVIDED
+        keys = [] if is_of_all else await self.keys(vector.matchers, most)
+        subjects: list[tuple[dict[str, str], str]] = [({KEY: key}, link_key(key)) for key in keys]
+        window = self._window(vector.over_s)
+        if window is None:
+            return []
+        found = []
+        for labels, stored in [({}, ALL_LINKS)] if is_of_all else subjects:
+            if dimension is None:
+                curve = await self._queries.curve_in(stored, window)
+                self._warn(curve.grid, vector.over_s, self._queries.ladder)
+                found.append(LabelledSamples(labels, self._gathered(curve.grid, curve.counts, curve.first)))
+                continue
+            found += await self._values(vector, labels, stored, dimension, window)
+        return found
+
+    async def _values(
+        self, vector: Increase, labels: dict[str, str], stored: str, dimension: str, window: Window
+    ) -> list[LabelledSamples]:
+        """Returns a series for each value that the matchers of a dimension select."""
+        assert self._breakdowns is not None
+        is_wanted = self.selector(vector.matchers, dimension)
+        curves = await self._breakdowns.value_curves_in(stored, self._dimensions[dimension], window, is_wanted, MAX_TOP)
+        found = []
+        for curve in curves:
+            self._warn(curve.grid, vector.over_s, self._breakdowns.ladder)
+            certain = [bounds.at_least for bounds in curve.bounds]
+            of_value = labels | ({dimension: curve.value} if curve.value else {})
+            found.append(LabelledSamples(of_value, self._gathered(curve.grid, certain, curve.first)))
+        return found
+
+    def _window(self, over_s: int) -> Window | None:
+        """Returns the range that all moments need; None if it is empty. Raises NotUnderstood for another length."""
+        moments = self._moments
+        if len(moments) > 1 and over_s != moments.step_s:
+            detail = f"the length in brackets is {over_s} s and the step {moments.step_s} s: both must be the same"
+            raise NotUnderstood(f"{detail}; in Grafana write [$__interval]", field="query", rule=f"[{moments.step_s}s]")
+        if over_s < MINUTE_S:
+            detail = f"hits are counted by the minute: {over_s} s is less than a bucket"
+            raise NotUnderstood(
+                f"{detail}; in Grafana set the interval of the data source to 60s", field="query", rule="from 60s"
+            )
+        # So that the minute of now is in it from its first second.
+        end = moments.end + (moments.end == self._queries.now())
+        start = max(0, moments.start - over_s)
+        return Window(start, end, STEPS["native"], UTC_ZONE) if start < end else None
+
+    def _gathered(self, grid: Grid, counts: Sequence[int], first: int | None) -> dict[int, int]:
+        """Returns the counts by moment: that of a bucket belongs to the first moment at or after its end."""
+        now, edges = self._queries.now(), grid.edges
+        found: dict[int, int] = {}
+        if first is None:
+            return found
+        for start, end, count in zip(edges, edges[1:], counts, strict=False):
+            at = max(0, self._moments.first_after(min(end, max(now, start))))
+            if end > first and start <= now and at < len(self._moments):
+                found[at] = found.get(at, 0) + count
+        return found
+
+    def _warn(self, grid: Grid, over_s: int, ladder: Ladder) -> None:
+        if grid.edges and grid.edges[0] < grid.window.start:
+            self._say(f"the range begins inside a kept bucket, which counts whole from {iso(grid.edges[0])}")
+        start, end = ladder.kept(grid.window.start, fold_day(self._queries.now()))
+        if end - start > over_s:
+            self._say(
+                f"at {iso(grid.window.start)} buckets of {(end - start) // MINUTE_S} minutes are kept: each is "
+                "one sample, at the first moment after it"
+            )
+
+    def _say(self, warning: str) -> None:
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+
+    # --- which links --------------------------------------------------------------------------------------------------
+    async def keys(self, matchers: Iterable[Matcher], most: int = MOST_LINKS) -> list[str]:
+        """Returns the links that matchers select, in the order of their keys; raises ParameterInvalid for too many."""
+        given = [each for each in matchers if each.label == KEY]
+        expressions = _expressions(given)
+        named = [texts for each in given if (texts := _named(each)) is not None]
+        if named:
+            return [key for key in sorted(named[0]) if key and _are_met(given, expressions, key)]
+        found: list[str] = []
+        after: str | None = None
+        for _ in range(MOST_LOOKED_AT // MAX_TOP):
+            page = await self._queries.key_page(Parameters(sort=BY_KEY, after=after, limit=MAX_TOP))
+            found += [key for key, _ in page.links if _are_met(given, expressions, key)]
+            after = page.after
+            if after is None or len(found) > most:
+                break
+        if after is not None or len(found) > most:
+            raise ParameterInvalid(
+                f"this selects from more links than can be read at once ({most:,} of {MOST_LOOKED_AT:,} looked at): "
+                "name keys, add all up with sum(...), or ask topk(...) at one moment",
+                field="query",
+                rule=f"at most {most:,} links",
+            )
+        return found
+
+    def selector(self, matchers: Iterable[Matcher], label: str) -> Callable[[str], bool]:
+        """Returns what tells whether a value of this label is selected."""
+        given = [each for each in matchers if each.label == label]
+        expressions = _expressions(given)
+        return lambda value: _are_met(given, expressions, value)
+
+
+def _expressions(matchers: Iterable[Matcher]) -> dict[Matcher, re.Pattern[str]]:
+    """Compiles those of the matchers that are regular expressions; raises ParameterInvalid."""
+    return {
+        each: safe_expression("query", each.text, _KEY_CHARACTERS)
+        for each in matchers
+        if each.sign.endswith("~") and literals_of(each.text) is None
+    }
+
+
+def _named(matcher: Matcher) -> list[str] | None:
+    """Returns the only keys that a matcher can select; None if it names none."""
+    if matcher.sign == "=":
+        return [matcher.text]
+    return literals_of(matcher.text) if matcher.sign == "=~" else None
+
+
+def _are_met(matchers: Iterable[Matcher], expressions: Mapping[Matcher, re.Pattern[str]], key: str) -> bool:
+    return all(_is_met(each, expressions.get(each), key) for each in matchers)
+
+
+def _is_met(matcher: Matcher, expression: re.Pattern[str] | None, key: str) -> bool:
+    if matcher.sign in ("=", "!="):
+        met = key == matcher.text
+    elif expression is None:
+        met = key in (literals_of(matcher.text) or ())
+    else:
+        met = expression.fullmatch(key) is not None
+    return met is not matcher.sign.startswith("!")

@@ -1,0 +1,291 @@
+"""`/metrics/links` to scrape, and the part of Prometheus' API that Grafana and promtool need for these expressions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import TypeAlias
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
+from clickcurve.buckets.ladder import MINUTE_S
+from clickcurve.keys import ALL_LINKS, link_key
+from clickcurve.times import LATEST
+from query.breakdowns.queries import BreakdownQueries
+from query.parameters import MAX_TOP, Parameters, moment
+from query.queries import Queries
+from query.zones import UTC_ZONE
+from server.compat.forms import Form, read_form
+from server.compat.prometheus.increases import (
+    KEY,
+    MOST_DIVIDED,
+    MOST_LINKS,
+    MOST_MOMENTS,
+    MOST_SAMPLES,
+    Increases,
+    Moments,
+    Sources,
+)
+from server.compat.prometheus.promql import METRIC, Matcher, parse_promql, parse_selector
+from server.http.auth import QUESTIONS
+from server.metrics import known_versions
+
+USUAL_LINKS = 200
+HITS = "clickcurve_hits_total"
+_LENGTH_S = re.compile(r"([0-9]{1,9})(s|m|h|d|w)?")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800, None: 1}
+_HELP = "Hits of people, by the minute and coarser; ask increase(clicks[1h])."
+
+Said: TypeAlias = tuple[object, list[str]]  # data, warnings
+Asked: TypeAlias = Callable[[Sources, Form, str], Awaitable[Said]]
+
+
+class _TopLinksCollector(Collector):
+    """The greatest links as counters."""
+
+    def __init__(self, links: list[tuple[str, int]]) -> None:
+        self._links = links
+
+    def collect(self) -> list[Metric]:
+        metric = CounterMetricFamily(HITS, "Hits of people of the links with the most, ever.", labels=[KEY])
+        for key, count in self._links:
+            metric.add_metric([key], count)
+        return [metric]
+
+
+def prometheus_routes(
+    queries: Queries, breakdowns: BreakdownQueries | None, problem: Callable[[Exception], Response]
+) -> APIRouter:
+    """Makes the router. problem answers an error, counted; here its body becomes Prometheus' own.
+
+    breakdowns: None for a server that divides no hits.
+    """
+    sources = Sources(queries, breakdowns)
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/metrics/links")
+    async def links_page(request: Request) -> Response:
+        most = (await read_form(request)).number("top", USUAL_LINKS, 1, MAX_TOP)
+        top = await queries.top(Parameters(limit=most))
+        encode, content_type = choose_encoder(known_versions(request.headers.get("accept", "")))
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_TopLinksCollector(top.links))
+        return Response(encode(registry), headers={"content-type": content_type})
+
+    def endpoint_of(answer: Asked) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                data, warnings = await answer(sources, await read_form(request), request.path_params.get("name", ""))
+            except ClickcurveError as error:
+                return _prometheus_refusal(error, problem(error))
+            said: dict[str, object] = {"status": "success", "data": data}
+            return _prometheus_json(said | ({"warnings": warnings} if warnings else {}))
+
+        return endpoint
+
+    for path, answer in _ANSWERS.items():
+        methods = ["GET", "POST"] if path in QUESTIONS else ["GET"]
+        router.add_api_route(path, endpoint_of(answer), methods=methods)
+    return router
+
+
+async def _at_one_moment(sources: Sources, form: Form, name: str) -> Said:
+    t = _moment(form, "time", sources.queries.now())
+    vector = parse_promql(form.required("query"))
+    if isinstance(vector, float):
+        return {"resultType": "scalar", "result": [t, _number_text(vector)]}, []
+    evaluated = Increases(sources, Moments(t, t, 1))
+    found = await evaluated.series(vector)
+    result = [{"metric": one.labels, "value": [t, str(one.samples[0])]} for one in found if 0 in one.samples]
+    return {"resultType": "vector", "result": result}, evaluated.warnings
+
+
+async def _along_moments(sources: Sources, form: Form, name: str) -> Said:
+    moments = _moments(form)
+    vector = parse_promql(form.required("query"))
+    if isinstance(vector, float):
+        values = [[moments.at(i), _number_text(vector)] for i in range(len(moments))]
+        return {"resultType": "matrix", "result": [{"metric": {}, "values": values}]}, []
+    evaluated = Increases(sources, moments)
+    found = await evaluated.series(vector)
+    if sum(len(one.samples) for one in found) > MOST_SAMPLES:
+        rule = f"at most {MOST_SAMPLES:,} samples"
+        raise ParameterInvalid("that is too much for one answer", field="query", rule=rule)
+    result = [
+        {"metric": one.labels, "values": [[moments.at(i), str(one.samples[i])] for i in sorted(one.samples)]}
+        for one in found
+        if one.samples
+    ]
+    return {"resultType": "matrix", "result": result}, evaluated.warnings
+
+
+async def _labels(sources: Sources, form: Form, name: str) -> Said:
+    for text in form.all("match[]"):
+        parse_selector(text)
+    return ["__name__", KEY, *sources.dimensions()], []
+
+
+async def _label_values(sources: Sources, form: Form, name: str) -> Said:
+    if name == KEY:
+        return await _keys(sources, form)
+    if name in sources.dimensions():
+        pickers = _Pickers(sources, form)
+        found = {value for each in pickers.selectors() for _, value in await pickers.values(each, name)}
+        return sorted(found - {""})[: pickers.most], pickers.warnings
+    return [METRIC] if name == "__name__" else [], []
+
+
+async def _series_of(sources: Sources, form: Form, name: str) -> Said:
+    if not form.all("match[]"):
+        raise ParameterInvalid("match[] is missing", field="match[]", rule=f'{METRIC}{{key="..."}}')
+    pickers = _Pickers(sources, form)
+    found: list[dict[str, str]] = []
+    for matchers in pickers.selectors():
+        label = pickers.dimension_of(matchers)
+        if label is None:
+            found += [{KEY: key} for key in await pickers.keys(matchers)]
+            continue
+        found += [
+            ({KEY: key} if key else {}) | ({label: value} if value else {})
+            for key, value in await pickers.values(matchers, label)
+        ]
+    if len(found) > pickers.most:
+        pickers.warnings.append("there are more series")
+    return [{"__name__": METRIC, **labels} for labels in found[: pickers.most]], pickers.warnings
+
+
+async def _metadata(sources: Sources, form: Form, name: str) -> Said:
+    return {METRIC: [{"type": "counter", "help": _HELP, "unit": ""}]}, []
+
+
+_ANSWERS: dict[str, Asked] = {
+    "/api/v1/query": _at_one_moment,
+    "/api/v1/query_range": _along_moments,
+    "/api/v1/labels": _labels,
+    "/api/v1/label/{name}/values": _label_values,
+    "/api/v1/series": _series_of,
+    "/api/v1/metadata": _metadata,
+}
+
+
+async def _keys(sources: Sources, form: Form) -> tuple[list[str], list[str]]:
+    """Returns the keys that any `match[]` selects, and a warning if not all are listed."""
+    pickers = _Pickers(sources, form)
+    selectors = [matchers for matchers in pickers.selectors() if matchers]
+    if not selectors:
+        page = await sources.queries.key_page(Parameters(sort="key", limit=min(pickers.most, MAX_TOP)))
+        more = ["there are more keys: name them, or select some with =~"] if page.after is not None else []
+        return [key for key, _ in page.links], more
+    keys = sorted({key for matchers in selectors for key in await pickers.keys(matchers)})
+    return keys[: pickers.most], ["there are more keys"] if len(keys) > pickers.most else []
+
+
+class _Pickers:
+    """Answers for what people choose from: keys, and values of a dimension."""
+
+    def __init__(self, sources: Sources, form: Form) -> None:
+        now = sources.queries.now()
+        self._sources = sources
+        self._form = form
+        self._wanted = Increases(sources, Moments(now, now, 1))
+        self.most = form.number("limit", MOST_LINKS, 0, 1_000_000) or MOST_LINKS
+        self.warnings: list[str] = []
+
+    def selectors(self) -> list[tuple[Matcher, ...]]:
+        """Returns what each `match[]` says, nothing where there is none; raises NotUnderstood."""
+        found = [parse_selector(text) for text in self._form.all("match[]")]
+        for matchers in found:
+            self._wanted.dimension_of(matchers)
+        return found or [()]
+
+    def dimension_of(self, matchers: Sequence[Matcher]) -> str | None:
+        return self._wanted.dimension_of(matchers)
+
+    async def keys(self, matchers: Sequence[Matcher]) -> list[str]:
+        return await self._wanted.keys(matchers)
+
+    async def values(self, matchers: Sequence[Matcher], label: str) -> list[tuple[str, str]]:
+        """Returns links, "" for all together, with the values that their hits gave, greatest first."""
+        self._wanted.dimension_of(matchers, [label])
+        breakdowns, dimension = self._sources.breakdowns, self._sources.dimensions()[label]
+        assert breakdowns is not None
+        of_all = all(each.label != KEY for each in matchers)
+        keys = [""] if of_all else await self._wanted.keys(matchers, MOST_DIVIDED)
+        is_wanted = self._wanted.selector(matchers, label)
+        found: list[tuple[str, str]] = []
+        for key in keys:
+            stored = link_key(key) if key else ALL_LINKS
+            listed = await breakdowns.values_in(stored, dimension, Parameters(limit=MAX_TOP))
+            found += [(key, value) for value, _ in listed.values if is_wanted(value)]
+            if listed.hidden and not self.warnings:
+                self.warnings.append(f"of the values the {MAX_TOP:,} greatest are here")
+        return found
+
+
+def _moments(form: Form) -> Moments:
+    start, end = _moment(form, "start"), _moment(form, "end")
+    if end < start:
+        raise ParameterInvalid("end is before start", field="end", value=form.get("end"), rule="not before start")
+    text = form.required("step")
+    found = _LENGTH_S.fullmatch(text)
+    step_s = _floored("step", text) if found is None else int(found[1]) * _SECONDS[found[2]]
+    if step_s < MINUTE_S:
+        detail = f"a step of {step_s} s is finer than the minutes that hits are counted by"
+        raise ParameterInvalid(
+            f"{detail}; in Grafana set the interval of the data source to 60s", field="step", value=text, rule="from 60"
+        )
+    moments = Moments(start, end, step_s)
+    if len(moments) > MOST_MOMENTS:
+        rule = f"at most {MOST_MOMENTS:,} points"
+        raise ParameterInvalid("the step is too small for the range", field="step", value=text, rule=rule)
+    return moments
+
+
+def _moment(form: Form, name: str, default: int | None = None) -> int:
+    text = form.get(name)
+    if not text and default is not None:
+        return default
+    if text and not re.fullmatch(r"[0-9.eE+-]+", text):
+        return moment(name, text, UTC_ZONE)
+    t = _floored(name, form.required(name))
+    if not 0 <= t <= LATEST:
+        raise ParameterInvalid(f"{name} {text!r} is out of range", field=name, value=text, rule="0 to the year 9998")
+    return t
+
+
+def _floored(name: str, text: str) -> int:
+    """Returns a number such as 1767225600.781, floored."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise ParameterInvalid(f"{name} {text!r} is no number", field=name, value=text, rule="seconds") from None
+    if not (number.is_finite() and abs(number) < 10**15):
+        raise ParameterInvalid(f"{name} {text!r} is out of range", field=name, value=text, rule="seconds")
+    return int(number // 1)
+
+
+def _number_text(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def _prometheus_json(said: object) -> Response:
+    body = json.dumps(said, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Response(body.encode("utf-8"), headers={"content-type": "application/json"})
+
+
+def _prometheus_refusal(error: ClickcurveError, counted: Response) -> Response:
+    """Returns an error as Prometheus says it, with the status and the headers of the problem document."""
+    kind = "unavailable" if error.status >= 500 else "bad_data"
+    response = _prometheus_json({"status": "error", "errorType": kind, "error": error.detail})
+    response.status_code = counted.status_code
+    for name, value in counted.headers.items():
+        if name not in ("content-type", "content-length"):
+            response.headers[name] = value
+    return response

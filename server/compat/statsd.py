@@ -1,0 +1,118 @@
+"""StatsD and DogStatsD over UDP: at most once, and off by default.
+
+There is no answer, so nobody learns what got lost: in the network, in a buffer of the system, between a packet and the
+next handing over, at a kill. A sampled line (`@0.1`) is a guess and is refused. Hits are handed over once a second.
+
+    clicks:1|c|#key:launch,country:DE        DogStatsD, the link as a tag; also |T1783000000
+    clicks.launch:3|c                        StatsD, the link in the name
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+from clickcurve.buckets.errors import ClickcurveError
+from server.compat.hit_sender import HitSender
+from server.logs import log
+
+METRIC = "clicks"
+MOST_WAITING = 50_000  # hits between two handings over; more are dropped, and counted
+_TAGS = ("key", "ref", "country", "lang", "source", "ua", "visitor")
+
+
+class LineRefused(Exception):
+    """A line that is no count of hits."""
+
+
+class StatsdReceiver(asyncio.DatagramProtocol):
+    """Takes packets and hands their hits over. `lines`: how many lines were what, for /metrics."""
+
+    def __init__(self, sender: HitSender) -> None:
+        self._sender = sender
+        self._waiting: list[dict[str, Any]] = []
+        self._transport: asyncio.BaseTransport | None = None
+        self.lines: Counter[str] = Counter()
+
+    async def listen(self, host: str, port: int) -> None:
+        """Opens the socket; raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.create_datagram_endpoint(lambda: self, local_addr=(host, port))
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def datagram_received(self, data: bytes, address: object) -> None:
+        """Reads the lines of a packet."""
+        for line in data.decode("utf-8", "replace").splitlines():
+            if not line.strip():
+                continue
+            try:
+                hit = hit_of_line(line.strip())
+            except LineRefused:
+                self.lines["refused"] += 1
+                continue
+            if len(self._waiting) >= MOST_WAITING:
+                self.lines["dropped"] += 1
+                continue
+            self.lines["taken"] += 1
+            self._waiting.append(hit)
+
+    async def hand_over(self) -> None:
+        """Passes on what has come. What is not taken is lost, and counted as that."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        try:
+            sent = await self._sender.send(waiting)
+        except ClickcurveError as error:
+            self.lines["lost"] += len(waiting)
+            log.warning("statsd hits lost", extra={"hits": len(waiting), "reason": error.detail})
+            return
+        if sent.status not in (200, 422):
+            self.lines["lost"] += len(waiting)
+            log.warning("statsd hits lost", extra={"hits": len(waiting), "reason": sent.first_reason()})
+            return
+        refused = sum(item["status"] == "refused" for item in sent.receipt["items"])
+        self.lines["refused"] += refused + int(sent.receipt.get("items_omitted", 0))
+
+
+def hit_of_line(line: str) -> dict[str, Any]:
+    """Reads one line; raises LineRefused."""
+    head, *parts = line.split("|")
+    name, *values = head.split(":")
+    if not parts or parts[0] != "c":
+        raise LineRefused("no counter")
+    hit: dict[str, Any] = {"count": sum(map(_value_of, values)) if values else 0}
+    for part in parts[1:]:
+        if part.startswith("#"):
+            hit |= _tags_of(part[1:])
+        elif part.startswith("T") and part[1:].isascii() and part[1:].isdigit() and len(part) < 12:
+            hit["ts"] = int(part[1:])
+        elif (part.startswith("@") and part[1:] in ("1", "1.0")) or part.startswith("c:"):
+            continue
+        else:
+            raise LineRefused("sampled, or unknown")
+    metric, _, key = name.partition(".")
+    if metric != METRIC or (key and "key" in hit):
+        raise LineRefused("another metric")
+    hit["key"] = key or hit.get("key", "")
+    if not hit["key"] or hit["count"] < 1:
+        raise LineRefused("no link, or no count")
+    return hit
+
+
+def _value_of(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+        raise LineRefused("no whole count")
+    return int(text)
+
+
+def _tags_of(text: str) -> dict[str, Any]:
+    tags = dict(tag.partition(":")[::2] for tag in text.split(","))
+    found: dict[str, Any] = {name: tags[name] for name in _TAGS if tags.get(name)}
+    if "bot" in tags:
+        found["bot"] = tags["bot"].lower() not in ("false", "0", "no")
+    return found

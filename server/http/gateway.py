@@ -1,0 +1,225 @@
+"""Passes each request through the token check and the limit of writes to the hot routes or the web framework.
+
+Routing and validation of the framework cost more than a hit or a total, so those are answered in front of it. HEAD is
+GET for all that stands behind the door; the connection leaves the body out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+
+from starlette.responses import Response
+
+from clickcurve.asgi import FIELDS, SAFE, Answer, Application, Message, Receive, Scope, Send, close_unanswered
+from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, NotAllowed, NotAuthenticated
+from clickcurve.limiter.http.middleware import WRITES, send_refusal
+from ingest.reading.hit_endpoint import HitRoutes
+from server.http.auth import QUESTIONS, Gate, scope_of
+from server.http.host_and_origin_guard import HostAndOriginGuard
+from server.http.page import cookie_of, is_page, to_login
+from server.http.problems import Problems
+from server.limiter.limiter import ServerLimiter
+from server.workers.unreachable import naming_noted
+
+LIMIT = b"/v1/limit/"
+REFUSED = "rate limit exceeded"
+BEGINS = 12  # bytes of a request by which the short ways are told apart
+
+
+class ShortWay:
+    """A question with one name in its path, `before` and `after` it, which is answered without a scope.
+
+    `ask` takes the name and the body. It gives the answer that `framework` would, or raises what that would refuse.
+    """
+
+    def __init__(self, method: str, before: str, after: str, ask: Callable[[str, bytes], Awaitable[Answer]]) -> None:
+        self.method, self.before, self.after, self.ask = method, before, after, ask
+        begin, end = re.escape(f"{method} {before}"), re.escape(f"{after} HTTP/1.1")
+        self.line = re.compile(f"{begin}([A-Za-z0-9._~-]{{1,256}}){end}".encode()).fullmatch
+        self.begins = f"{method} {before}".encode()[:BEGINS]
+
+
+class Gateway:
+    """The application that the server runs. `answers` counts answers by status, but for those of `hits`.
+
+    ways: short ones past the framework, for connections that know what the door lets in.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        problems: Problems,
+        hits: HitRoutes,
+        framework: Application,
+        limiter: ServerLimiter | None = None,
+        host_and_origin_guard: HostAndOriginGuard | None = None,
+        ways: Sequence[ShortWay] = (),
+    ) -> None:
+        self._limiter = limiter
+        self._host_and_origin_guard = (
+            host_and_origin_guard if host_and_origin_guard is not None else HostAndOriginGuard()
+        )
+        self._gate = gate
+        self._problems = problems
+        self.hits = hits
+        self._framework = framework
+        self.ways = ways
+        self.answers: Counter[int] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
+        try:
+            if self._gate.needs_tokens():
+                self._check_token(scope)
+            else:
+                self._host_and_origin_guard.check(scope)
+        except ClickcurveError as error:
+            await self._refuse(error, scope, receive, send)
+            return
+        limiter = self._limiter
+        if limiter is not None and limiter.limits_writes and not await self._admitted(limiter, scope, receive, send):
+            return
+        if not self.hits.serves(scope["raw_path"]):
+            await self._rest(scope, receive, send)
+            return
+        try:  # not in a method of its own: a further coroutine costs as much as the routing
+            await self.hits(scope, receive, send)
+        except JournalUnknown:
+            raise  # the connection is closed without an answer
+        except Exception as error:
+            with suppress(RuntimeError):  # it had begun to answer: the connection is closed
+                await self._problems.answer(error)(scope, receive, send)
+
+    # --- for connections that answer plain hits themselves ---------------------------------------------------------
+    def changes(self) -> int:
+        """Returns a number that is another one when other requests may be let in than before."""
+        limiter = self._limiter
+        return 2 * self._gate.readings() + (limiter is not None and limiter.limits_writes)
+
+    def lets_in(self, method: str, path: str, fields: Mapping[bytes, bytes]) -> bool:
+        """Tells whether a request with these header fields is let in unasked, as things are; counts nothing."""
+        limits_writes = self._limiter is not None and self._limiter.limits_writes
+        if limits_writes and method in WRITES and not path.startswith(LIMIT.decode()):
+            return False
+        if self._gate.needs_tokens():
+            needed = scope_of(method, path)
+            return needed is not None and self._gate.allows(needed, fields.get(b"authorization"))
+        try:
+            self._host_and_origin_guard.check({"method": method, FIELDS: fields})
+        except ClickcurveError:
+            return False
+        return True
+
+    async def refuse_hit(self, error: BaseException, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a hit that was let in and not counted, as a request that came all the way."""
+        if isinstance(error, ClickcurveError):
+            await self.hits.fail(error, send)
+        elif isinstance(error, Exception):
+            await self._problems.answer(error)(scope, receive, send)
+        else:
+            raise error
+
+    async def refuse_question(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a question that came a short way and failed, as a request that came all the way."""
+        response = self._problems.answer(error)
+        self.answers[response.status_code] += 1
+        await naming_noted(response)(scope, receive, send)
+
+    def _check_token(self, scope: Scope) -> None:
+        needed = scope_of(scope["method"], scope["path"])
+        if needed is None:
+            if scope["method"] == "POST":  # a form of the page, which signs in or out
+                self._host_and_origin_guard.check_page(dict(scope["headers"]))
+            return
+        shown = _authorization(scope)
+        if shown is None and scope["method"] == "GET":
+            shown = cookie_of(scope)  # for reading alone, so that no other site can write by it
+        self._gate.check(needed, shown)
+
+    async def _refuse(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
+        response = self._problems.answer(error)
+        if isinstance(error, NotAuthenticated | NotAllowed) and is_page(scope):
+            response = to_login(scope)
+        if scope["method"] != "GET":
+            response.headers["Connection"] = "close"  # its body is not read
+        self.answers[response.status_code] += 1
+        await response(scope, receive, send)
+
+    async def _admitted(self, limiter: ServerLimiter, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Returns whether the limit of writes lets the request pass; else answers it, its body unread.
+
+        Questions are not writes, those to the limiter included.
+        """
+        if scope["method"] not in WRITES or scope["raw_path"].startswith(LIMIT) or scope["path"] in QUESTIONS:
+            return True
+        features = {"ip": limiter.addresses.client(scope)}
+        token = self._gate.token_id(_authorization(scope)) if self._gate.closed else None
+        if token is not None:
+            features["token"] = token
+        try:
+            refused = await limiter.refuse_write(features)
+        except Exception as error:
+            await self._refuse(error, scope, receive, send)
+            return False
+        if refused is None:
+            return True
+        self._problems.refused[refused.status, REFUSED] += 1
+        self.answers[refused.status] += 1
+        await send_refusal(refused, send, *(((b"connection", b"close"),) if _has_body(scope) else ()))
+        return False
+
+    async def _rest(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.answers[message["status"]] += 1
+            await send(message)
+
+        try:
+            await self._framework(scope, receive, counted)
+        except JournalUnknown:
+            await close_unanswered(send)
+            raise
+        except Exception:  # the framework's handler answered and logged it, and raised it again
+            return
+
+
+def made_safe(app: Application) -> Application:
+    """Adds the headers of SAFE to the answers of an application, where it has not set them itself."""
+
+    async def safe(scope: Scope, receive: Receive, send: Send) -> None:
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = _with_safe(message["headers"])
+            await send(message)
+
+        await app(scope, receive, sending)
+
+    return safe
+
+
+def safe_answer(response: Response) -> Answer:
+    """Returns what a response sends, with the headers of SAFE."""
+    start = {"type": "http.response.start", "status": response.status_code, "headers": _with_safe(response.raw_headers)}
+    return Answer(start, {"type": "http.response.body", "body": bytes(response.body)})
+
+
+def _with_safe(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    given = dict(headers)
+    return [*headers, *(field for field in SAFE if field[0] not in given)]
+
+
+def _authorization(scope: Scope) -> bytes | None:
+    shown = [value for name, value in scope["headers"] if name == b"authorization"]
+    return shown[0] if len(shown) == 1 else None
+
+
+def _has_body(scope: Scope) -> bool:
+    """Returns whether the request has a body. Unread, it must not be taken for the next request."""
+    headers = dict(scope["headers"])
+    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers

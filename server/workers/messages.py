@@ -1,0 +1,156 @@
+"""What workers say to each other of hits that are not stored yet: questions and answers, and their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Protocol
+
+import msgspec
+
+from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, PendingBreakdown
+from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
+from clickcurve.buckets.row import Delta, Pending
+from clickcurve.keys import FIRST_GROUP, group_key, is_breakdown
+from query.lists.other_workers import HeldElsewhere, Stamp
+
+NUMBERS_MOST = 100_000  # in one answer, some 1.5 MB; the keys after that are left out, and the answer says so
+
+# Asks for what is held of all groups. No group has the empty name, so it is no other row's.
+ALL_GROUPS = FIRST_GROUP
+
+AnyPending = Pending | PendingBreakdown | HeldElsewhere  # of a breakdown's key the second, of ALL_GROUPS the third
+
+
+class Asked(Protocol):
+    """What a worker is asked for: `PendingHits` says what its answers mean."""
+
+    def numbered(self, key: str) -> Sequence[tuple[Pending, int]]: ...
+
+    def numbered_breakdowns(self, key: str) -> Sequence[tuple[PendingBreakdown, int]]: ...
+
+    async def erased_elsewhere(self, key: str) -> None: ...
+
+    def buffered_groups(self) -> Iterable[Mapping[str, int]]: ...
+
+    @property
+    def flushes(self) -> int: ...
+
+
+class Wanted(msgspec.Struct, array_like=True):
+    """Stored keys whose pending hits are wanted, and links that the asking worker has erased."""
+
+    keys: list[str]
+    erased: list[str]
+
+
+class PendingAttributes(msgspec.Struct, array_like=True):
+    """What pending hits add to a breakdown, as BreakdownDelta has it."""
+
+    values: dict[str, dict[int, dict[str, int]]]
+    visitors: dict[int, list[int]]
+    known: dict[int, int]
+
+
+class PendingRows(msgspec.Struct, array_like=True):
+    """Pending hits of one row that one flush moves. flush: the least number that it can get. words: of a breakdown."""
+
+    owner: int
+    flush: int
+    people: dict[int, int] = msgspec.field(default_factory=dict)
+    bots: dict[int, int] = msgspec.field(default_factory=dict)
+    opening: int = 0
+    erased: int = 0
+    erased_bots: int = 0
+    words: PendingAttributes | None = None
+
+    def size(self) -> int:
+        """Returns how many numbers it has, nearly."""
+        words = self.words
+        if words is None:
+            return len(self.people) + len(self.bots)
+        values = sum(len(found) for hours in words.values.values() for found in hours.values())
+        return values + sum(map(len, words.visitors.values()))
+
+    def pending(self) -> Pending | PendingBreakdown:
+        words = self.words
+        if words is not None:
+            visitors = {day: set(found) for day, found in words.visitors.items()}
+            return PendingBreakdown(self.owner, lambda: self.flush, BreakdownDelta(words.values, visitors, words.known))
+        return self.counts()
+
+    def counts(self) -> Pending:
+        """Returns it as pending hits of a row of counts."""
+        delta = Delta(self.people, self.bots, self.opening, self.erased, self.erased_bots)
+        return Pending(self.owner, lambda: self.flush, delta)
+
+
+class PendingGroups(msgspec.Struct):
+    """Pending hits of all groups, by stored key, and how many flushes were complete."""
+
+    flushes: int
+    said: dict[str, list[PendingRows]]
+
+    def size(self) -> int:
+        """Returns how many numbers it has, nearly."""
+        return sum(1 + sum(part.size() for part in parts) for parts in self.said.values())
+
+    def held(self, worker: str, connection: int) -> HeldElsewhere:
+        """Returns it as what the worker holds, heard over its connection of this number."""
+        stamp: Stamp = (worker, connection, self.flushes)
+        return HeldElsewhere(stamp, {key: [part.counts() for part in parts] for key, parts in self.said.items()})
+
+
+# Of one key: its pending hits; why it cannot be read; None: nothing that holds.
+Said = list[PendingRows] | PendingGroups | str | None
+ENCODER = msgspec.msgpack.Encoder()
+QUESTIONS = msgspec.msgpack.Decoder(Wanted)
+ANSWERS = msgspec.msgpack.Decoder(list[Said])
+
+
+def answer_of(asked: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
+    """Returns what the worker says of each key, packed."""
+    said = []
+    room = NUMBERS_MOST
+    for key in keys:
+        parts = _said(asked, key)
+        if isinstance(parts, list):
+            room -= sum(part.size() for part in parts)
+        elif isinstance(parts, PendingGroups):
+            room -= parts.size()
+        try:
+            said.append(msgspec.Raw(ENCODER.encode(parts if room >= 0 else None)))
+        except OverflowError:  # imported openings can add up to more than 64 bits
+            said.append(msgspec.Raw(ENCODER.encode(None)))
+    return said
+
+
+def _said(asked: Asked, key: str) -> Said:
+    try:
+        if key == ALL_GROUPS:
+            stored = {*map(group_key, chain.from_iterable(asked.buffered_groups()))}
+            return PendingGroups(asked.flushes, {each: _numbered_parts(asked, each) for each in stored})
+        if is_breakdown(key):
+            return [_words_part(pending, flush) for pending, flush in asked.numbered_breakdowns(key)]
+        return _numbered_parts(asked, key)
+    except RowCorrupt as error:
+        return error.detail
+    except StoreUnavailable:
+        return None  # not claimed yet: nobody knows which number its flush will have
+
+
+def _numbered_parts(asked: Asked, key: str) -> list[PendingRows]:
+    return [_part(pending, flush) for pending, flush in asked.numbered(key)]
+
+
+def _part(pending: Pending, flush: int) -> PendingRows:
+    delta = pending.delta
+    people, bots = dict(delta.people), dict(delta.bots)
+    return PendingRows(pending.owner, flush, people, bots, delta.opening, delta.erased, delta.erased_bots)
+
+
+def _words_part(pending: PendingBreakdown, flush: int) -> PendingRows:
+    delta = pending.delta
+    values = {name: {hour: dict(found) for hour, found in hours.items()} for name, hours in delta.values.items()}
+    visitors = {day: sorted(found) for day, found in delta.visitors.items()}
+    return PendingRows(pending.owner, flush, words=PendingAttributes(values, visitors, dict(delta.known)))

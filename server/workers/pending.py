@@ -1,0 +1,84 @@
+"""What a worker holds that may not be in the store yet: its own owner's hits, and those of former journals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
+from clickcurve.buckets.row import Pending
+from ingest.owner import Owner
+from ingest.owner_status import OwnerStatus
+from server.process.orphaned_journals import OrphanedJournals
+
+
+class PendingHits:
+    """Joins the owners of one worker for its readers: `own` accepts, those of `former` journals are being emptied."""
+
+    def __init__(self, own: Owner, former: OrphanedJournals) -> None:
+        self._own = own
+        self._former = former
+
+    def _owners(self) -> list[Owner]:
+        return [self._own, *self._former.owners]
+
+    def pending(self, key: str) -> Sequence[Pending]:
+        """Returns what may not be in the stored rows of `key` (a stored key) yet. Raises RowCorrupt as `Owner`."""
+        if not self._former.owners:
+            return self._own.pending(key)
+        return [each for owner in self._owners() for each in owner.pending(key)]
+
+    def numbered(self, key: str) -> Sequence[tuple[Pending, int]]:
+        """Returns the same, each with the least number that the flush which moves it can get.
+
+        Raises StoreUnavailable before a claim: nobody knows that number.
+        """
+        pending = ((owner, each) for owner in self._owners() for each in owner.pending(key))
+        return [(each, each.flush() or owner.next_flush) for owner, each in pending]
+
+    def pending_breakdowns(self, key: str) -> Sequence[PendingBreakdown]:
+        """Returns what may not be in the stored breakdowns of `key` (their stored key) yet. Raises as `pending`."""
+        return [each for owner in self._owners() for each in owner.pending_breakdowns(key)]
+
+    def numbered_breakdowns(self, key: str) -> Sequence[tuple[PendingBreakdown, int]]:
+        """Returns the same as `numbered` does of counts."""
+        pending = ((owner, each) for owner in self._owners() for each in owner.pending_breakdowns(key))
+        return [(each, each.flush() or owner.next_flush) for owner, each in pending]
+
+    def buffered_links(self) -> Iterator[dict[str, int]]:
+        """Yields links with hits that may not be in the store yet, as `Owner.buffered_links` does."""
+        return chain.from_iterable([owner.buffered_links() for owner in self._owners()])
+
+    def buffered_groups(self) -> Iterator[dict[str, int]]:
+        """Yields the same of groups."""
+        return chain.from_iterable([owner.buffered_groups() for owner in self._owners()])
+
+    @property
+    def flushes(self) -> int:
+        """A number that rises whenever a flush is complete."""
+        return self._own.status.flushes + self._former.flushes
+
+    async def erased_here(self, key: str) -> None:
+        """Hides what former journals hold of a link that the own owner has erased."""
+        for owner in self._former.owners:
+            await owner.erased_elsewhere(key)
+
+    async def erased_elsewhere(self, key: str) -> None:
+        """Hides what is held of a link that another worker has erased."""
+        for owner in self._owners():
+            await owner.erased_elsewhere(key)
+
+    @property
+    def status(self) -> OwnerStatus:
+        """The own owner's status, in which the hits of former journals wait too."""
+        status = self._own.status
+        if not self._former.owners:
+            return status
+        former = [owner.status for owner in self._former.owners]
+        return replace(
+            status,
+            buffered_hits=status.buffered_hits + sum(each.buffered_hits for each in former),
+            buffered_entries=status.buffered_entries + sum(each.buffered_entries for each in former),
+            lag_s=max(status.lag_s, *(each.lag_s for each in former)),
+        )

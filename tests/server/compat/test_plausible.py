@@ -1,0 +1,189 @@
+"""Plausible's events: a page view is a hit, answered after the sync; anything else says why it is none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from clickcurve.buckets.errors import JournalFull
+from server.compat.hit_sender import HitSender
+from server.compat.otlp import otlp_routes
+from server.compat.plausible import plausible_routes
+from server.http.problems import Problems
+from tests.ingest.http_kit import MINUTE, NOW, Client
+
+BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+EVENT = {"n": "pageview", "u": "https://s.example/launch?x=1&utm_source=mail", "d": "s.example", "r": None}
+
+
+class Doors:
+    """The doors in over an intake in memory."""
+
+    def __init__(self) -> None:
+        self.client = Client()
+        self.app = FastAPI()
+        Problems().install(self.app)
+        sender = HitSender(self.client.routes)
+        self.app.include_router(plausible_routes(sender))
+        self.app.include_router(otlp_routes(sender))
+
+    def post(self, path: str, body: object, **headers: str) -> httpx.Response:
+        async def asked() -> httpx.Response:
+            transport = httpx.ASGITransport(app=self.app)
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            async with httpx.AsyncClient(transport=transport, base_url="http://node") as client:
+                named = {name.replace("_", "-"): value for name, value in headers.items()}
+                return await client.post(path, content=content, headers={"user-agent": BROWSER, **named})
+
+        return asyncio.run(asked())
+
+    def event(self, event: object, **headers: str) -> httpx.Response:
+        return self.post("/api/event", event, **{"content_type": "text/plain", **headers})
+
+
+@pytest.fixture
+def doors() -> Doors:
+    return Doors()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        EVENT,
+        {
+            "name": "pageview",
+            "url": "http://x/launch",
+            "domain": "x",
+            "referrer": "https://news.example/a",
+            "props": {},
+        },
+    ],
+)
+def test_a_page_view_is_a_hit_of_its_path(doors: Doors, event: dict[str, Any]) -> None:
+    answer = doors.event(event, x_forwarded_for="203.0.113.7, 10.0.0.1")
+    assert (answer.status_code, answer.text) == (202, "ok")
+    assert doors.client.intake.total == 1
+    assert not doors.client.intake.bots
+
+
+def test_the_agent_of_the_request_tells_a_bot(doors: Doors) -> None:
+    doors.event(EVENT, user_agent="Mozilla/5.0 (compatible; Googlebot/2.1)")
+    assert doors.client.intake.bots == {(MINUTE, "launch"): 1}
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (b"not json", "the body is not JSON"),
+        ([], "the body is no event"),
+        (EVENT | {"n": "Outbound Link"}, "only page views are hits"),
+        (EVENT | {"u": "https://s.example/"}, "the url names no link"),
+        (EVENT | {"u": 7}, "the url names no link"),
+        (EVENT | {"u": "https://[x/y"}, "the url names no link"),
+        (EVENT | {"u": "https://s.example/" + "k" * 2_000}, "key has 2,000 bytes"),
+    ],
+)
+def test_what_is_no_hit_is_400_with_the_reason(doors: Doors, event: object, said: str) -> None:
+    answer = doors.event(event)
+    assert (answer.status_code, said in answer.json()["detail"]) == (400, True), answer.text
+    assert doors.client.intake.total == 0
+
+
+def test_a_journal_that_is_full_says_so_and_nothing_counts(doors: Doors) -> None:
+    doors.client.intake.failure = JournalFull("full")
+    answer = doors.event(EVENT)
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_a_large_body_is_refused(doors: Doors) -> None:
+    assert doors.event(b" " * (1 << 20) + b"1").status_code == 413
+
+
+# --- OpenTelemetry ----------------------------------------------------------------------------------------------------
+def point(key: str | None = "launch", count: object = "3", nanos: int = NOW * 10**9, **more: Any) -> dict[str, Any]:
+    attributes = [{"key": "key", "value": {"stringValue": key}}] if key is not None else []
+    return {
+        "attributes": attributes,
+        "startTimeUnixNano": str(nanos - 60 * 10**9),
+        "timeUnixNano": str(nanos),
+        "asInt": count,
+        **more,
+    }
+
+
+def export(
+    *points: dict[str, Any], name: str = "clicks", temporality: object = 1, monotonic: bool = True
+) -> dict[str, Any]:
+    total = {"dataPoints": list(points), "aggregationTemporality": temporality, "isMonotonic": monotonic}
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "shortener"}}]}
+    metrics = [{"name": name, "unit": "1", "sum": total}, {"name": "memory", "gauge": {"dataPoints": []}}]
+    return {"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"scope": {"name": "x"}, "metrics": metrics}]}]}
+
+
+def exported(doors: Doors, body: object, **headers: str) -> httpx.Response:
+    return doors.post("/v1/metrics", body, **{"content_type": "application/json", **headers})
+
+
+@pytest.mark.parametrize("temporality", [1, "AGGREGATION_TEMPORALITY_DELTA"])
+def test_a_delta_counts_and_counts_once(doors: Doors, temporality: object) -> None:
+    body = export(point(), point("other", 2), temporality=temporality)
+    for _ in range(2):
+        answer = exported(doors, body)
+        assert (answer.status_code, answer.json()) == (200, {})
+        assert doors.client.intake.people == {(MINUTE, "launch"): 3, (MINUTE, "other"): 2}
+    exported(doors, export(point(nanos=(NOW + 60) * 10**9)))
+    assert doors.client.intake.total == 8
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (export(point(), temporality=2), "TEMPORALITY_PREFERENCE=delta"),
+        (export(point(), monotonic=False), "only deltas of a monotonic sum"),
+        (export(point(), name="requests"), "the metric 'requests' is not 'clicks'"),
+        (export(point(count=None)), "a whole count and a time"),
+        (export(point(count=None, asDouble=1.5)), "a whole count and a time"),
+        (export(point(count="-3")), "a whole count and a time"),
+        (export(point(key=None)), "key is missing"),
+        (export(point(nanos=(NOW + 3_600) * 10**9)), "ts"),
+    ],
+)
+def test_other_points_are_rejected_one_by_one(doors: Doors, body: dict[str, Any], said: str) -> None:
+    total = body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]
+    total.append(export(point("good", 1))["resourceMetrics"][0]["scopeMetrics"][0]["metrics"][0])
+    answer = exported(doors, body).json()["partialSuccess"]
+    assert (answer["rejectedDataPoints"], said in answer["errorMessage"]) == (1, True), answer
+    assert doors.client.intake.people == {(MINUTE, "good"): 1}
+
+
+def test_a_delta_of_nothing_is_no_hit_and_no_rejection(doors: Doors) -> None:
+    assert exported(doors, export(point(count=0), point(count=None, asDouble=2.0))).json() == {}
+    assert doors.client.intake.total == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b"\x0a\x00", {"content_type": "application/x-protobuf"}, 415),
+        (b"{}", {"content_encoding": "gzip"}, 415),
+        (b"{", {}, 400),
+        (b'{"resourceMetrics": 7}', {}, 400),
+        (b"{}", {}, 200),
+    ],
+)
+def test_what_cannot_be_read_says_so(doors: Doors, body: bytes, headers: dict[str, str], status: int) -> None:
+    answer = exported(doors, body, **headers)
+    assert answer.status_code == status
+    if status == 415:
+        assert "http/json" in answer.json()["detail"]
+
+
+def test_a_full_journal_is_said_to_the_exporter(doors: Doors) -> None:
+    doors.client.intake.failure = JournalFull("full")
+    assert exported(doors, export(point())).status_code == 503

@@ -1,0 +1,239 @@
+"""PromQL's few questions: exact where moments lie on edges of buckets, and refused where they would not be right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from clickcurve.buckets.errors import ParameterInvalid
+from server.compat.expressions import literals_of, safe_expression
+from server.compat.prometheus.promql import UNDERSTOOD, parse_promql
+from tests.server.compat.compat_node import DAY, HOUR, MINUTE, NOW, DoorNode
+
+EDGE = NOW - NOW % HOUR  # the last whole hour
+
+
+@pytest.fixture
+def node() -> DoorNode:
+    found = DoorNode()
+    for t, count in ((EDGE - 2 * HOUR, 5), (EDGE - MINUTE, 3), (EDGE, 2), (NOW, 1)):
+        found.nodes.hit("launch", t, count)
+    found.nodes.hit('sp"r\\ing\n', EDGE - HOUR, 10)
+    return found
+
+
+def at(node: DoorNode, query: str, t: float = NOW) -> dict[str, str]:
+    answer = node.post("/api/v1/query", query=query, time=str(t))
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["data"]["resultType"] == "vector"
+    return {one["metric"].get("key", ""): one["value"][1] for one in answer.json()["data"]["result"]}
+
+
+def along(node: DoorNode, query: str, start: int, end: int, step: int | str) -> dict[str, list[list[Any]]]:
+    answer = node.post("/api/v1/query_range", query=query, start=start, end=end, step=step)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["data"]["resultType"] == "matrix"
+    return {one["metric"].get("key", ""): one["values"] for one in answer.json()["data"]["result"]}
+
+
+def test_grafanas_health_check(node: DoorNode) -> None:
+    answer = node.post("/api/v1/query", query="1+1", time="4")
+    assert answer.json() == {"status": "success", "data": {"resultType": "scalar", "result": [4, "2"]}}
+
+
+def test_an_increase_at_moments_is_the_hits_between_them(node: DoorNode) -> None:
+    found = along(node, 'increase(clicks{key="launch"}[1h])', EDGE - 2 * HOUR, EDGE + HOUR, HOUR)
+    assert found == {"launch": [[EDGE - HOUR, "5"], [EDGE, "3"], [EDGE + HOUR, "3"]]}  # the last hour is open
+    assert along(node, 'increase(clicks{key="launch"}[1m])', NOW - NOW % MINUTE, NOW, "60s")["launch"] == [
+        [NOW - NOW % MINUTE, "0"]
+    ]
+
+
+def test_a_moment_of_now_has_the_open_minute(node: DoorNode) -> None:
+    node.nodes.now = NOW - NOW % MINUTE
+    assert at(node, 'increase(clicks{key="launch"}[1m])', node.nodes.now) == {"launch": "1"}
+    node.nodes.now = NOW
+    assert at(node, 'increase(clicks{key="launch"}[1h])') == {"launch": "6"}
+    assert at(node, 'increase(clicks{key="launch"}[1d])') == {"launch": "11"}
+    assert at(node, "sum(increase(clicks[1d]))") == {"": "21"}
+
+
+@pytest.mark.parametrize("step", [60, 120, 300, 420, HOUR, 5 * HOUR])
+def test_the_samples_of_any_step_add_up_to_the_hits(node: DoorNode, step: int) -> None:
+    end = EDGE + HOUR
+    start = end - (8 * HOUR // step) * step
+    found = along(node, f"sum(increase(clicks[{step}s]))", start, end, step)[""]
+    assert sum(int(value) for _, value in found) == 21
+
+
+def test_wide_buckets_are_one_sample_each_at_their_end_and_said(node: DoorNode) -> None:
+    for day in range(40, 44):
+        node.nodes.hit("old", NOW - day * DAY, 100)
+    first = NOW - NOW % DAY - 43 * DAY
+    query = {"query": 'increase(clicks{key="old"}[1h])', "start": first, "end": first + 4 * DAY, "step": HOUR}
+    answer = node.post("/api/v1/query_range", **query).json()
+    (series,) = answer["data"]["result"]
+    assert series["values"] == [[first + n * DAY, "100"] for n in range(1, 5)]
+    assert any("buckets of 1440 minutes are kept" in said for said in answer["warnings"])
+
+
+def test_a_range_that_begins_inside_a_bucket_says_so(node: DoorNode) -> None:
+    answer = node.post("/api/v1/query", query="sum(increase(clicks[1h]))", time=NOW).json()
+    assert "begins inside a kept bucket" in answer["warnings"][0]
+    answer = node.post("/api/v1/query", query="sum(increase(clicks[1h]))", time=EDGE).json()
+    assert "warnings" not in answer
+    assert answer["data"]["result"][0]["value"] == [EDGE, "13"]
+
+
+ODD = 'sp"r\\ing\n'
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("increase(clicks[6h])", {"launch": "11", ODD: "10"}),
+        ('increase(clicks{key!="launch"}[6h])', {ODD: "10"}),
+        ('increase(clicks{key=~"la.*"}[6h])', {"launch": "11"}),
+        ('increase(clicks{key!~"la.*"}[6h])', {ODD: "10"}),
+        ('increase(clicks{key=~"launch|none"}[6h])', {"launch": "11"}),
+        ('increase({__name__="clicks",key=~"(launch|none)",}[6h])', {"launch": "11"}),
+        (r'increase(clicks{key="sp\"r\\ing\n"}[6h])', {ODD: "10"}),
+        ("increase(clicks{key='none'}[6h])", {}),
+        ('increase(clicks{key="launch",key!="launch"}[6h])', {}),
+        ("sum(increase(clicks[6h]))", {"": "21"}),
+        ('sum(increase(clicks{key=~".*a.*"}[6h]))', {"": "11"}),
+        ("sum by (key) (increase(clicks[6h]))", {"launch": "11", ODD: "10"}),
+        ("sum(increase(clicks[6h])) by (key)", {"launch": "11", ODD: "10"}),
+        ("sum by () (increase(clicks[6h]))", {"": "21"}),
+        ("topk(1, increase(clicks[6h]))", {"launch": "11"}),
+        ("topk(1, sum by (key) (increase(clicks[6h])))", {"launch": "11"}),
+        ('topk(5, increase(clicks{key=~"l.*"}[6h]))', {"launch": "11"}),
+        ("sum(topk(1, (increase(clicks[6h]))))", {"": "11"}),
+    ],
+)
+def test_what_is_selected(node: DoorNode, query: str, expected: dict[str, str]) -> None:
+    assert at(node, query) == expected
+
+
+def test_topk_along_moments_is_of_each_moment(node: DoorNode) -> None:
+    found = along(node, "topk(1, increase(clicks[1h]))", EDGE - HOUR, EDGE, HOUR)
+    assert found == {"launch": [[EDGE - HOUR, "5"]], ODD: [[EDGE, "10"]]}
+
+
+def test_topk_ranks_more_links_than_may_be_read(node: DoorNode) -> None:
+    for n in range(1_100):
+        node.nodes.hit(f"k{n}", NOW - HOUR, 1)
+    assert list(at(node, "topk(2, increase(clicks[6h]))")) == ["launch", ODD]
+    refused = node.get("/api/v1/query", query="increase(clicks[6h])", time=NOW)
+    assert refused.status_code == 422
+    assert "topk(...) at one moment" in refused.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("rate(clicks[5m])", "at 'rate'"),
+        ("clicks", "at 'clicks'"),
+        ('clicks{key="launch"}', "at 'clicks'"),
+        ("increase(hits[1h])", "one metric, clicks"),
+        ('increase({key="x"}[1h])', "one metric, clicks"),
+        ("increase(clicks[1h]) * 2", "at '*'"),
+        ("increase(clicks[1h] offset 1d)", "at 'offset'"),
+        ("increase(clicks)", "at ')'"),
+        ("increase(clicks[500ms])", "not whole seconds"),
+        ("topk(0, increase(clicks[1h]))", "from 1 to 1000"),
+        ('increase(clicks{key="a"}[1h]', "ends too early"),
+        ('increase(clicks{key>"a"}[1h])', "at '>"),
+        ("sum(" * 12 + "increase(clicks[1h])" + ")" * 12, "too deep"),
+        ("1 / 0", "division by 0"),
+        ('increase(clicks{color="red"}[1h])', "there is no label color"),
+        ("sum by (color) (increase(clicks[1h]))", "there is no label color"),
+        ('increase(clicks{key=~"(a+)+"}[1h])', "could take long"),
+        ("increase(clicks[30s])", "counted by the minute"),
+    ],
+)
+def test_anything_else_is_422_and_says_what_is_understood(node: DoorNode, query: str, said: str) -> None:
+    answer = node.post("/api/v1/query", query=query)
+    assert answer.status_code == 422
+    refused = answer.json()
+    assert (refused["status"], refused["errorType"]) == ("error", "bad_data")
+    assert said in refused["error"]
+    if "understood" in refused["error"]:
+        assert UNDERSTOOD in refused["error"]
+    assert sum(node.problems.refused.values()) == 1, "it is on /metrics"
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"step": "15"}, "set the interval of the data source to 60s"),
+        ({"step": "120"}, "in Grafana write [$__interval]"),
+        ({"step": "soon"}, "step 'soon' is no number"),
+        ({"end": "0"}, "end is before start"),
+        ({"start": ""}, "start is missing"),
+        ({"start": "NaN"}, "not a time"),
+        ({"start": "1e400"}, "out of range"),
+        ({"start": "0", "step": "60"}, "too small for the range"),
+    ],
+)
+def test_a_bad_range_is_refused(node: DoorNode, form: dict[str, str], said: str) -> None:
+    good = {"query": "increase(clicks[1m])", "start": str(EDGE), "end": str(NOW), "step": "60"}
+    answer = node.post("/api/v1/query_range", **{**good, **form})
+    assert answer.status_code == 422
+    assert said in answer.json()["error"]
+
+
+def test_fractions_and_words_of_time_are_read(node: DoorNode) -> None:
+    found = along(node, 'increase(clicks{key="launch"}[1h])', EDGE - HOUR, EDGE, "1h")
+    answer = node.get(
+        "/api/v1/query_range",
+        query='increase(clicks{key="launch"}[1h])',
+        start=f"{EDGE - HOUR}.781",
+        end="2026-03-01T23:00:00Z",
+        step="3600.000",
+    )
+    assert answer.json()["data"]["result"][0]["values"] == found["launch"]
+
+
+def test_pickers(node: DoorNode) -> None:
+    def data(path: str, **query: Any) -> Any:
+        answer = node.get(path, **query)
+        assert answer.json()["status"] == "success"
+        return answer.json()["data"]
+
+    assert data("/api/v1/labels") == ["__name__", "key"]
+    assert data("/api/v1/label/__name__/values") == ["clicks"]
+    assert data("/api/v1/label/key/values") == ["launch", ODD]
+    assert data("/api/v1/label/key/values", **{"match[]": 'clicks{key=~"l.*"}'}) == ["launch"]
+    assert data("/api/v1/label/nothing/values") == []
+    assert data("/api/v1/series", **{"match[]": "clicks", "start": 0, "end": NOW}) == [
+        {"__name__": "clicks", "key": key} for key in ("launch", ODD)
+    ]
+    assert data("/api/v1/metadata")["clicks"][0]["type"] == "counter"
+    assert node.get("/api/v1/series").status_code == 422
+    limited = node.get("/api/v1/label/key/values", limit=1).json()
+    assert (limited["data"], len(limited["warnings"])) == (["launch"], 1)
+
+
+def test_the_page_to_scrape_has_the_greatest_links_as_counters(node: DoorNode) -> None:
+    answer = node.get("/metrics/links", top=1)
+    (family,) = text_string_to_metric_families(answer.text)
+    assert [(sample.labels, sample.value) for sample in family.samples] == [({"key": "launch"}, 11.0)]
+    (family,) = text_string_to_metric_families(node.get("/metrics/links").text)
+    assert {sample.labels["key"] for sample in family.samples} == {"launch", ODD}
+    assert node.get("/metrics/links", top=1_001).status_code == 422
+
+
+def test_numbers() -> None:
+    assert [parse_promql(text) for text in ("1+1", "-2 * 3 - 4", "7/2", ".5e1", "+ 3")] == [2, -10, 3.5, 5, 3]
+
+
+def test_expressions_of_plain_texts_are_known() -> None:
+    assert literals_of(r"(a|b\.c|)") == ["a", "b.c", ""]
+    assert [literals_of(text) for text in ("a.c", r"\d", "a+", "(a", "[a]")] == [None] * 5
+    assert safe_expression("query", "a.*b.*", 1_024).fullmatch("axbx")
+    for slow in ("(a*)*", "(a|aa)+b", ".*.*.*.*x", "(?:a+)+", "(a{1,5}){2}", "([*]+)*"):
+        with pytest.raises(ParameterInvalid, match="could take long"):
+            safe_expression("query", slow, 1_024)

@@ -1,0 +1,148 @@
+"""What servers agree on in the store: since when hits are divided, and the salts of days, which are deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from threading import Event
+from typing import Any
+
+import pytest
+
+from clickcurve.buckets.errors import StoreUnavailable
+from server.attributes import SALT_KEPT_S, SINCE_LATER_S, Attributes
+from server.settings import read_settings
+from storage.memory_store import MemoryStore
+from tests.storage.stores import in_flush, saved
+
+DAY = 1_772_000_000 // 86_400 * 86_400
+NOON = DAY + 12 * 3_600
+
+
+class Server:
+    """One server's dividing, at a time of its own."""
+
+    def __init__(self, store: MemoryStore, dimensions: str = "ref,source", **more: str) -> None:
+        self.now = NOON
+        settings = read_settings({"breakdown_dimensions": dimensions, **more}, {})
+        self.dividing = Attributes(settings, store, lambda: self.now)
+
+    def begin(self, holds_hits: bool = False) -> None:
+        asyncio.run(self.dividing.begin(holds_hits))
+
+    def salts(self) -> Any:
+        return self.dividing.reader.salts
+
+
+def test_in_a_store_without_hits_hits_are_divided_since_ever() -> None:
+    server = Server(MemoryStore())
+    with pytest.raises(StoreUnavailable, match="since when"):
+        server.dividing.since("ref")
+    server.begin()
+    assert (server.dividing.since("ref"), server.dividing.since("source")) == (0, 0)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_else_since_all_workers_have_begun_to_and_all_agree(stored: bool) -> None:
+    store = MemoryStore()
+    if stored:
+        store.save_own(in_flush(store), 1, saved(""), {})
+    first, second = Server(store), Server(store)
+    first.begin(holds_hits=not stored)
+    second.now += 60
+    second.begin()
+    assert first.dividing.since("ref") == second.dividing.since("ref") == NOON + SINCE_LATER_S
+    other = Server(store, "ref")
+    other.begin()
+    assert set(store.notes()) & {"since:source", "since:ref"} == {"since:ref"}
+
+
+def test_servers_share_the_salt_of_a_day_until_it_is_deleted() -> None:
+    store = MemoryStore()
+    one, other = Server(store), Server(store)
+    one.begin()
+    other.begin()
+    assert set(one.salts()) == {DAY - 86_400, DAY}
+    assert one.salts() == other.salts()
+    assert len(set(one.salts().values())) == 2
+    today = one.salts()[DAY]
+    one.now = DAY + 86_400 - 60
+    asyncio.run(one.dividing.renew())
+    assert set(one.salts()) == {DAY - 86_400, DAY, DAY + 86_400}
+    assert one.salts()[DAY] == today
+    one.now = DAY + SALT_KEPT_S
+    asyncio.run(one.dividing.renew())
+    assert set(one.salts()) == {DAY + 86_400, DAY + 2 * 86_400}
+    kept = {name for name in store.notes() if name.startswith("salt:")}
+    assert kept == {f"salt:{DAY + 86_400}", f"salt:{DAY + 2 * 86_400}"}
+
+
+def test_without_visitors_there_are_no_salts() -> None:
+    store = MemoryStore()
+    for server in (Server(store, breakdown_visitors="off"), Server(store, "off")):
+        server.begin()
+        assert server.salts() is None
+    assert not [name for name in store.notes() if name.startswith("salt:")]
+
+
+def test_a_store_that_does_not_answer_is_asked_again() -> None:
+    class Down(MemoryStore):
+        down = True
+        asked = 0
+
+        def notes(self) -> dict[str, str]:
+            self.asked += 1
+            if self.down:
+                raise StoreUnavailable("down")
+            return super().notes()
+
+    store = Down()
+    server = Server(store)
+    server.begin()
+    assert server.salts() == {}
+    with pytest.raises(StoreUnavailable):
+        asyncio.run(server.dividing.renew())
+    store.down = False
+    for _ in range(2):
+        asyncio.run(server.dividing.renew())
+    assert store.asked == 3, "it has agreed, for ten minutes"
+    assert server.dividing.since("ref") == NOON + SINCE_LATER_S, "hits may have come before"
+    assert set(server.salts()) == {DAY - 86_400, DAY}
+
+
+class FaultyStore(MemoryStore):
+    """A store whose notes end in a fault of its own, which is not that it does not answer."""
+
+    def notes(self) -> dict[str, str]:
+        raise ZeroDivisionError
+
+
+def test_a_fault_at_the_start_is_raised_not_waited_for() -> None:
+    with pytest.raises(ZeroDivisionError):
+        Server(FaultyStore()).begin()
+
+
+class SlowStore(MemoryStore):
+    """A store that answers as soon as the test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = Event()
+
+    def notes(self) -> dict[str, str]:
+        self.go_on.wait()
+        return super().notes()
+
+
+def test_a_store_that_takes_too_long_is_agreed_with_later() -> None:
+    store = SlowStore()
+    server = Server(store)
+
+    async def begin() -> None:
+        await server.dividing.begin(False, patience_s=0.01)
+        with pytest.raises(StoreUnavailable, match="since when"):
+            server.dividing.since("ref")
+        store.go_on.set()
+        await server.dividing.renew()
+
+    asyncio.run(begin())
+    assert server.dividing.since("ref") in (0, NOON + SINCE_LATER_S), "the start or the later one agreed first"
