@@ -30,7 +30,7 @@ STEPS = (
     ("SQLite, msgspec, click, zstandard", "sqlite3, msgspec, click, zstandard"),
     ("jinja2, prometheus_client, apscheduler", "jinja2, prometheus_client, apscheduler.schedulers.asyncio"),
     ("patterns of bots", "crawleruseragents"),
-    ("modules of `clickcurve serve`", "server.cli.main, server.cli.serve, server.process.serve"),
+    ("modules of `clickcurve serve`", "server.cli.main, server.cli.serve, server.app.serve"),
 )
 
 

@@ -11,10 +11,10 @@ from query.queries import Queries
 from server.alerts.watching import make_watch, samples_of_alerts
 from server.compat.hit_sender import HitSender
 from server.compat.statsd import StatsdReceiver
-from server.http.auth import is_loopback
 from server.logs import log
 from server.metrics import Sample
-from server.settings import Settings
+from server.settings.table import Settings
+from server.settings.values import is_loopback
 
 
 class BackgroundRequests:

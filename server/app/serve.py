@@ -9,13 +9,16 @@ from contextlib import ExitStack
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from clickcurve.visible import visible
-from server import logs, metrics
-from server.alerts.alert import require_smtp
-from server.http import auth, connection
+from server import data_folder, logs, metrics
+from server.app import run, shutdown
+from server.http import connection
+from server.http.tokens import check_reach, load_tokens
 from server.limiter import limiter
 from server.logs import log
-from server.process import data_folder, open_files, supervisor, worker
-from server.settings import Settings
+from server.process import open_files, supervisor
+from server.settings.alerts import require_smtp
+from server.settings.table import Settings
+from server.settings.values import is_loopback
 
 
 def serve(settings: Settings) -> int:
@@ -26,8 +29,8 @@ def serve(settings: Settings) -> int:
     if in_memory and settings.workers > 1:
         raise SettingInvalid("memory:// lives in one process: workers must be 1 with it", field="workers")
     with data_folder.held(settings.data, settings.store, "clickcurve serve"):
-        tokens = auth.load_tokens(data_folder.tokens_file(settings.data))
-        auth.check_reach(settings.host, bool(tokens), settings.insecure)
+        tokens = load_tokens(data_folder.tokens_file(settings.data))
+        check_reach(settings.host, bool(tokens), settings.insecure)
         listener = bind(settings.host, settings.port)
         logs.start()
         open_files.raise_limit()
@@ -35,13 +38,13 @@ def serve(settings: Settings) -> int:
             log.warning("memory store", extra={"then": "nothing that is counted survives the end of this process"})
         if not settings.sync:
             log.warning("sync is off", extra={"then": "a crash of the machine loses what was accepted just before it"})
-        if not tokens and not auth.is_loopback(settings.host):
+        if not tokens and not is_loopback(settings.host):
             log.warning("insecure", extra={"host": settings.host, "then": "anybody who reaches it may write and read"})
         metrics.clear_samples(data_folder.samples_folder(settings.data))
         if settings.workers == 1:
             with listener:
-                return worker.run(settings, listener)
-        patience_s = connection.DRAIN_S + worker.LAST_FLUSH_S + 3.0
+                return run.run(settings, listener)
+        patience_s = connection.DRAIN_S + shutdown.LAST_FLUSH_S + 3.0
         return supervisor.Parent(
             settings.workers, listener, patience_s, lambda parent: _work(settings, listener, parent)
         ).run()
@@ -50,7 +53,7 @@ def serve(settings: Settings) -> int:
 def _work(settings: Settings, listener: socket.socket, parent: supervisor.ParentProcess) -> int:
     """Runs a worker in a process of its own. A worker that must not start says why, and is not replaced."""
     try:
-        return worker.run(settings, listener, parent)
+        return run.run(settings, listener, parent)
     except ClickcurveError as error:
         if parent.served:  # the log has begun, and others go on
             log.error("worker refused", extra={"reason": error.detail, "then": "the others go on"})

@@ -4,21 +4,53 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import urlsplit
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from clickcurve.keys import ALL_LINKS, GROUP_BYTES, GROUP_RULE, group_key, link_key, require_key
-from server.alerts.condition import Condition, parse_condition
-from server.setting_values import Broken, mail_addresses
+from server.settings.values import Broken, mail_addresses
 
 MOST_ALERTS = 1_000
 SECRET_RULE = "whsec_ and 24 to 64 bytes in base64"
 NEW_SECRET = "echo whsec_$(openssl rand -base64 32)"
 _NAMES = ("name", "link", "group", "when", "url", "secret", "mail")
+
+WHEN_RULE = '"over 1000 in 1h", "under 10 in 24h", "3x of before in 24h" or "silent for 48h"; lengths in m, h, d or w'
+_LONGEST_S = 366 * 86_400
+_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_LENGTH = r"([0-9]{1,6})(m|h|d|w)"
+_LIMIT = re.compile(rf"(over|under) ([0-9]{{1,15}}) in {_LENGTH}")
+_TIMES = re.compile(rf"([0-9]{{1,6}}(?:\.[0-9]{{1,3}})?)x of before in {_LENGTH}")
+_SILENT = re.compile(rf"silent for {_LENGTH}")
+
+
+class ConditionKind(StrEnum):
+    over = "over"
+    under = "under"
+    times = "times"
+    silent = "silent"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A limit on the hits of the last `length_s` seconds: a number, or a multiple of those before."""
+
+    kind: ConditionKind
+    length_s: int
+    limit: int = 0
+    factor: Fraction = Fraction(0)
+
+    @property
+    def compares(self) -> bool:
+        """Whether it needs the span before."""
+        return self.kind is ConditionKind.times
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +185,25 @@ def _secret_bytes(secret: str) -> bytes:
         what = f"secret is missing or is none (it is not shown): it must be {SECRET_RULE}"
         raise SettingInvalid(f"{what}; this makes one: {NEW_SECRET}", field="secret", rule=SECRET_RULE)
     return key
+
+
+def parse_condition(text: str) -> Condition:
+    """Reads a condition; raises SettingInvalid."""
+    said = " ".join(text.split())
+    if found := _LIMIT.fullmatch(said):
+        return Condition(ConditionKind(found[1]), _asked_length_s(text, found[3], found[4]), limit=int(found[2]))
+    if found := _TIMES.fullmatch(said):
+        factor = Fraction(found[1])
+        if factor in (0, 1):
+            raise SettingInvalid(f"when {text!r}: {found[1]}x is no change", field="when", value=text, rule=WHEN_RULE)
+        return Condition(ConditionKind.times, _asked_length_s(text, found[2], found[3]), factor=factor)
+    if found := _SILENT.fullmatch(said):
+        return Condition(ConditionKind.silent, _asked_length_s(text, found[1], found[2]))
+    raise SettingInvalid(f"when {text!r} is no condition", field="when", value=text, rule=WHEN_RULE)
+
+
+def _asked_length_s(text: str, number: str, unit: str) -> int:
+    length_s = int(number) * _SECONDS[unit]
+    if not 60 <= length_s <= _LONGEST_S:
+        raise SettingInvalid(f"when {text!r}: a length of 1m to 366d", field="when", value=text, rule=WHEN_RULE)
+    return length_s

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from clickcurve.buckets.errors import SettingInvalid
-from server.settings import TABLE, read_settings
+from server.settings.reading import read_settings
+from server.settings.table import TABLE
 
 
 @pytest.mark.parametrize(

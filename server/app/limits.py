@@ -15,9 +15,9 @@ from clickcurve.limiter.http import json_shapes
 from ingest import hit, owner
 from ingest.reading import body_budget, content_encoding, json_array, json_hit, receipt, request_sums
 from query import grid, parameters
-from server import settings
-from server.http import auth, callers, connection, health_routes, request_head
-from server.process import first_flush, worker
+from server.app import run, shutdown, startup
+from server.http import connection, health_routes, tokens
+from server.settings import table
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,32 +70,30 @@ LIMITS: Mapping[str, Limit] = {
         f"the question is refused with 422; without limit there are {parameters.DEFAULT_TOP}",
     ),
     "journal_mib": Limit(
-        settings.JOURNAL_MIB,
+        table.JOURNAL_MIB,
         "MiB in a journal (setting journal_mib)",
         "hits are refused with 503 until a flush frees it",
     ),
     "buffer_mib": Limit(
-        settings.BUFFER_MIB,
+        table.BUFFER_MIB,
         "MiB of memory for what is not in the store yet (setting buffer_mib)",
         "hits are refused with 429 until a flush frees it",
     ),
     "header_bytes": Limit(
         connection.HEADER_BYTES, "bytes of request line and headers", "the request is refused with 431"
     ),
-    "backlog": Limit(worker.BACKLOG, "connections that wait to be accepted", "the kernel refuses further ones"),
+    "backlog": Limit(run.BACKLOG, "connections that wait to be accepted", "the kernel refuses further ones"),
     "connections": Limit(
         connection.CONNECTIONS, "connections of a worker at once", "further ones are answered 503 and closed"
     ),
     "address_connections": Limit(
-        callers.ADDRESS_CONNECTIONS,
+        table.ADDRESS_CONNECTIONS,
         "connections of an address to a worker (setting address_connections)",
         "further ones are answered 429 and closed",
     ),
-    "head_s": Limit(
-        request_head.HEAD_S, "seconds for the head of a request (setting head_s)", "the connection is closed"
-    ),
+    "head_s": Limit(table.HEAD_S, "seconds for the head of a request (setting head_s)", "the connection is closed"),
     "slowest_bytes_s": Limit(
-        callers.SLOWEST_BYTES_S,
+        table.SLOWEST_BYTES_S,
         f"bytes a second of a body, and of an answer, over {connection.PACE_S} s (setting slowest_bytes_s)",
         "a slower one is cut off; nothing of its body counts",
     ),
@@ -117,12 +115,12 @@ LIMITS: Mapping[str, Limit] = {
         "they are cut off; what was not answered may not count",
     ),
     "first_flush_s": Limit(
-        first_flush.FIRST_FLUSH_S,
+        startup.FIRST_FLUSH_S,
         "seconds for the flush at a start",
         "requests are answered; the flush goes on meanwhile",
     ),
     "last_flush_s": Limit(
-        worker.LAST_FLUSH_S,
+        shutdown.LAST_FLUSH_S,
         "seconds for the flush at a stop",
         "the hits stay in the journal; the next start flushes them",
     ),
@@ -135,6 +133,6 @@ LIMITS: Mapping[str, Limit] = {
         "reservations that are remembered",
         "the oldest stay counted and cannot be ended",
     ),
-    "tokens": Limit(auth.MAX_TOKENS, "tokens", "token create is refused"),
-    "workers": Limit(settings.MAX_WORKERS, "worker processes", "the start is refused"),
+    "tokens": Limit(tokens.MAX_TOKENS, "tokens", "token create is refused"),
+    "workers": Limit(table.MAX_WORKERS, "worker processes", "the start is refused"),
 }

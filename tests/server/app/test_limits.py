@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from server.limits import LIMITS
+from server.app.limits import LIMITS
 
 
 def test_every_limit_says_its_unit_and_what_happens_at_it() -> None:

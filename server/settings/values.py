@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -206,3 +207,11 @@ def country_data(text: str) -> str:
     if text not in ("builtin", "off") and not file_path(text).is_file():
         raise Broken("must be builtin, off, or a file in MaxMind's format that is there")
     return text
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether only this machine can reach the host. A name other than localhost may point anywhere."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

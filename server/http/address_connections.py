@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections import Counter
 
 from clickcurve.limiter.http.address import Addresses
-from server.http.auth import is_loopback
-
-ADDRESS_CONNECTIONS = 1_000  # of a worker at once
-SLOWEST_BYTES_S = 256  # of a body that comes, and of an answer that is taken: a phone on 2G does ten times as much
+from server.settings.table import ADDRESS_CONNECTIONS
+from server.settings.values import is_loopback
 
 
-class Callers:
+class AddressConnections:
     """The open connections of a worker by address; `most` of each, 0 for no bound."""
 
     def __init__(self, addresses: Addresses, most: int = ADDRESS_CONNECTIONS) -> None:

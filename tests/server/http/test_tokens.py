@@ -8,8 +8,17 @@ from pathlib import Path
 import pytest
 
 from clickcurve.buckets.errors import NotAllowed, NotAuthenticated, SettingInvalid
-from server.http import auth
-from server.http.auth import Gate, Scope, scope_of
+from server.http.tokens import (
+    RECHECK_S,
+    Gate,
+    Scope,
+    add_token,
+    check_reach,
+    load_tokens,
+    remove_token,
+    save_tokens,
+    scope_of,
+)
 
 
 class Clock:
@@ -53,11 +62,11 @@ def test_the_method_and_path_say_which_scope_is_asked(method: str, path: str, sc
 
 
 def test_only_a_hash_is_kept_and_only_the_owner_may_read_the_file(file: Path) -> None:
-    token = auth.add_token(file, "shortener", (Scope.write,), now=5)
+    token = add_token(file, "shortener", (Scope.write,), now=5)
     assert token not in file.read_text()
     assert token.split("_", 2)[2] not in file.read_text()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    (kept,) = auth.load_tokens(file)
+    (kept,) = load_tokens(file)
     assert (kept.name, kept.scopes, kept.created_at) == ("shortener", (Scope.write,), 5)
     assert token.startswith(f"cc_{kept.id}_")
 
@@ -74,7 +83,7 @@ def test_only_a_hash_is_kept_and_only_the_owner_may_read_the_file(file: Path) ->
 def test_a_token_allows_its_scopes_and_admin_allows_all(
     file: Path, has: tuple[Scope, ...], allowed: set[Scope]
 ) -> None:
-    token = auth.add_token(file, "t", has, 0)
+    token = add_token(file, "t", has, 0)
     gate = Gate(file, Clock())
     for scope in Scope:
         if scope in allowed:
@@ -90,13 +99,13 @@ def test_a_token_allows_its_scopes_and_admin_allows_all(
     "header", [None, b"", b"Bearer", b"Bearer ", b"Bearer wrong", b"Basic abc", b"\xff\xfe", b"Bearer \xff"]
 )
 def test_without_a_known_token_nobody_gets_in(file: Path, header: bytes | None) -> None:
-    auth.add_token(file, "t", (Scope.admin,), 0)
+    add_token(file, "t", (Scope.admin,), 0)
     with pytest.raises(NotAuthenticated):
         Gate(file, Clock()).check(Scope.read, header)
 
 
 def test_the_kind_of_authorization_is_not_case_sensitive_but_must_be_bearer(file: Path) -> None:
-    token = auth.add_token(file, "t", (Scope.read,), 0)
+    token = add_token(file, "t", (Scope.read,), 0)
     gate = Gate(file, Clock())
     gate.check(Scope.read, f"bearer {token}".encode())
     for header in (f"Basic {token}", token):
@@ -108,14 +117,14 @@ def test_a_running_server_notices_tokens_made_and_revoked(file: Path) -> None:
     clock = Clock()
     gate = Gate(file, clock)
     gate.check(Scope.admin, None)  # no tokens: nobody is asked
-    first = auth.add_token(file, "a", (Scope.read,), 0)
-    clock.at += auth.RECHECK_S
+    first = add_token(file, "a", (Scope.read,), 0)
+    clock.at += RECHECK_S
     gate.check(Scope.read, bearer(first))
     with pytest.raises(NotAuthenticated):
         gate.check(Scope.read, None)
-    second = auth.add_token(file, "b", (Scope.read,), 0)
-    assert auth.remove_token(file, first.split("_")[1])
-    clock.at += auth.RECHECK_S
+    second = add_token(file, "b", (Scope.read,), 0)
+    assert remove_token(file, first.split("_")[1])
+    clock.at += RECHECK_S
     gate.check(Scope.read, bearer(second))
     with pytest.raises(NotAuthenticated):
         gate.check(Scope.read, bearer(first))
@@ -123,19 +132,19 @@ def test_a_running_server_notices_tokens_made_and_revoked(file: Path) -> None:
 
 def test_a_running_server_never_falls_open(file: Path) -> None:
     clock = Clock()
-    token = auth.add_token(file, "a", (Scope.read,), 0)
+    token = add_token(file, "a", (Scope.read,), 0)
     gate = Gate(file, clock)
     file.write_text("not json")
-    clock.at += auth.RECHECK_S
+    clock.at += RECHECK_S
     gate.check(Scope.read, bearer(token))
     with pytest.raises(NotAuthenticated):
         gate.check(Scope.read, None)
     file.unlink()
-    clock.at += auth.RECHECK_S
+    clock.at += RECHECK_S
     with pytest.raises(NotAuthenticated):
         gate.check(Scope.read, None)
-    auth.save_tokens(file, ())
-    clock.at += auth.RECHECK_S
+    save_tokens(file, ())
+    clock.at += RECHECK_S
     with pytest.raises(NotAuthenticated):
         gate.check(Scope.read, bearer(token))
 
@@ -147,17 +156,17 @@ def test_a_file_of_something_else_than_tokens_is_refused_at_start(file: Path) ->
 
 
 def test_revoking_what_is_not_there_says_so(file: Path) -> None:
-    assert not auth.remove_token(file, "nothing")
+    assert not remove_token(file, "nothing")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_loopback_needs_no_tokens(host: str) -> None:
-    auth.check_reach(host, has_tokens=False, insecure=False)
+    check_reach(host, has_tokens=False, insecure=False)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "db.example.org", "127.evil.example", ""])
 def test_any_other_address_needs_tokens_or_the_word_insecure(host: str) -> None:
-    auth.check_reach(host, has_tokens=True, insecure=False)
-    auth.check_reach(host, has_tokens=False, insecure=True)
+    check_reach(host, has_tokens=True, insecure=False)
+    check_reach(host, has_tokens=False, insecure=True)
     with pytest.raises(SettingInvalid, match="can be reached by others and there are no tokens"):
-        auth.check_reach(host, has_tokens=False, insecure=False)
+        check_reach(host, has_tokens=False, insecure=False)

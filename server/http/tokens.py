@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import json
 import secrets
 from collections.abc import Callable
@@ -21,8 +20,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from clickcurve.buckets.errors import NotAllowed, NotAuthenticated, SettingInvalid
+from server.data_folder import replace_private
 from server.logs import log
-from server.private_file import replace_private
+from server.settings.values import is_loopback
 
 RECHECK_S = 1.0
 MAX_TOKENS = 1_000
@@ -216,14 +216,6 @@ class Gate:
         _, _, secret = (authorization or b"").decode("latin-1").partition(" ")
         token = self._by_digest.get(_sha256(secret.strip()))
         return None if token is None else token.id
-
-
-def is_loopback(host: str) -> bool:
-    """Returns whether only this machine can reach the host. A name other than localhost may point anywhere."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def check_reach(host: str, has_tokens: bool, insecure: bool) -> None:

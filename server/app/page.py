@@ -1,36 +1,35 @@
-"""Joins the page to the server: what it asks, how its readers sign in, and what it shows of the node."""
+"""Joins the page to the server: its answers, its readers' tokens, its shares, and the numbers of the node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
 from dashboard.answers import Divided
-from dashboard.page.login_routes import COOKIE, login_address, login_routes
+from dashboard.page.login_routes import login_routes
 from dashboard.page.page_routes import page_routes, problem_page
 from dashboard.page.pages import NodeFacts, Pages
 from dashboard.page.share_routes import share_routes
 from dashboard.page.templates import Templates
 from query.queries import Limits, Queries
 from server.clock import monotonic
-from server.http import auth
+from server.http import tokens
+from server.http.page_session import cookie_of
 from server.http.shares import Shares
+from server.http.tokens import Gate
 from server.metrics import Metrics
 from server.version import program_version
 from server.workers.unreachable import some_unreachable
 
-_PAGES = frozenset({b"/", b"/limits", b"/node"})
-_PAGES_BELOW = (b"/links/", b"/groups/")
 _PREFIX = "clickcurve_"
 
 
@@ -41,7 +40,7 @@ class PageSources:
     store: what kind it is. flush_s: what a worker that was not heard may hold. divided: None where no hits are divided.
     """
 
-    gate: auth.Gate
+    gate: Gate
     shares: Shares
     metrics: Metrics
     store: str
@@ -64,7 +63,7 @@ def include_page(
         return await queries.limit_curve(event, query, limits)
 
     def check(token: str) -> None:
-        gate.check(auth.Scope.read, b"Bearer " + token.encode("latin-1", "replace"))
+        gate.check(tokens.Scope.read, b"Bearer " + token.encode("latin-1", "replace"))
 
     def signed_in(scope: Scope) -> bool:
         return gate.closed and cookie_of(scope) is not None
@@ -100,29 +99,6 @@ def _answer_strays(app: FastAPI, templates: Templates) -> None:
         return problem_page(templates, request, NotHere(f"There is no {visible(request.url.path)} here."))
 
     app.add_exception_handler(404, on_stray)
-
-
-def is_page(scope: Scope) -> bool:
-    """Returns whether a request is for a page that a person looks at."""
-    path = scope["raw_path"]
-    return scope["method"] == "GET" and (path in _PAGES or path.startswith(_PAGES_BELOW))
-
-
-def cookie_of(scope: Scope) -> bytes | None:
-    """Returns the token of the page's cookie as an Authorization header has it; None without a cookie."""
-    sent = b"; ".join(value for name, value in scope["headers"] if name == b"cookie")
-    if not sent:
-        return None
-    try:
-        found = SimpleCookie(sent.decode("latin-1")).get(COOKIE)
-    except CookieError:
-        return None
-    return None if found is None else b"Bearer " + found.value.encode("latin-1", "replace")
-
-
-def to_login(scope: Scope) -> Response:
-    """Returns the way to the form that asks for a token, and back."""
-    return RedirectResponse(login_address(scope["raw_path"], scope["query_string"]), 303)
 
 
 def _facts(sources: PageSources) -> NodeFacts:

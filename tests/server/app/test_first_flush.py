@@ -11,8 +11,8 @@ from threading import Event
 import pytest
 
 from clickcurve.buckets.errors import StoreUnavailable
-from server import settings
-from server.process import first_flush, worker
+from server.app import startup
+from server.settings.reading import read_settings
 from storage.contract import OwnerRecord
 from storage.memory_store import MemoryStore
 
@@ -37,13 +37,11 @@ def test_a_first_flush_that_fails_late_is_logged_like_one_that_fails_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = SlowAtFirst()
-    monkeypatch.setattr(worker, "open_store", lambda *_, **__: store)
-    monkeypatch.setattr(first_flush, "CLAIM_S", 0)
+    monkeypatch.setattr(startup, "open_store", lambda *_, **__: store)
+    monkeypatch.setattr(startup, "CLAIM_S", 0)
 
     async def start_and_stop() -> None:
-        async with worker.running(
-            settings.read_settings({"data": str(tmp_path), "store": "memory://"}, {}), [0]
-        ) as started:
+        async with startup.running(read_settings({"data": str(tmp_path), "store": "memory://"}, {}), [0]) as started:
             store.answer.set()
             await started.owner.flush()  # behind the first one
 

@@ -15,7 +15,8 @@ from clickcurve.keys import link_key
 from ingest.owner import Owner
 from ingest.stamps import Stamps
 from query.reader import Reader
-from server.process.orphaned_journals import OrphanedJournals
+from server.process.jobs import DailyFold
+from server.workers.orphaned_journals import OrphanedJournals
 from server.workers.pending import PendingHits
 from storage.contract import Held, OwnerRecord
 from storage.memory_store import MemoryStore
@@ -56,7 +57,9 @@ def former_of(
         nodes[number] = start(folder / f"journal-{number}", store, stamps)
         return nodes[number].owner
 
-    return OrphanedJournals(lambda: [*numbers], open_owner, never_set_aside, lambda: DAY)
+    return OrphanedJournals(
+        lambda: [*numbers], open_owner, never_set_aside, lambda owner: DailyFold(lambda: DAY).visit(owner), lambda: DAY
+    )
 
 
 async def killed_with_hits(folder: Path, store: Readable, number: int = 2) -> None:

@@ -123,3 +123,16 @@ def _locked(path: Path, refusal: str, purpose: str) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
+
+
+def replace_private(path: Path, text: str) -> None:
+    """Replaces the file's content; a crash leaves the old one or the new one, and nobody else can read it."""
+    fresh = path.with_suffix(".new")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.fchmod(handle, 0o600)
+        os.write(handle, text.encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    fresh.replace(path)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from clickcurve.buckets.errors import ClickcurveError
-from server.process.serve import serve as serve_until_told_to_stop
-from server.settings import read_settings
+from server.app.serve import serve as serve_until_told_to_stop
+from server.settings.reading import read_settings
 from testing.client import Clickcurve, http_client
 from testing.server import RunningServer, ServerDied, run
 from tests.conftest import Serve

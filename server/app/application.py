@@ -1,4 +1,4 @@
-"""Joins one worker's parts into the application that it serves."""
+"""Joins one worker's parts into the application that it serves: all routes, and the gateway in front of them."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from query.lists.lists import Lists
 from query.lists.other_workers import nobody
 from query.queries import Limits, Queries
 from query.reader import Reader
+from server.app.page import PageSources, include_page
 from server.attributes import Attributes
 from server.clock import monotonic
 from server.compat.bitly import bitly_routes
@@ -42,15 +43,14 @@ from server.compat.hit_sender import HitSender
 from server.compat.otlp import otlp_routes
 from server.compat.plausible import plausible_routes
 from server.compat.prometheus.routes import prometheus_routes
-from server.http.auth import Gate
 from server.http.docs_page import CONTENT_POLICY, docs_page
 from server.http.gateway import Gateway, ShortWay, made_safe, safe_answer
 from server.http.health_routes import Readiness
 from server.http.health_routes import router as server_routes
 from server.http.host_and_origin_guard import HostAndOriginGuard
 from server.http.openapi import describe
-from server.http.page import PageSources, include_page
 from server.http.problems import Problems
+from server.http.tokens import Gate
 from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics
 from server.version import program_version
@@ -87,26 +87,26 @@ def create_app(
     limiter: ServerLimiter,
     limit_history: Limits,
     host_and_origin_guard: HostAndOriginGuard,
-    unstored: PendingHits,
-    dividing: Attributes,
+    pending: PendingHits,
+    attributes: Attributes,
     queries: Queries,
     page: PageSources,
     peers: Peers | None,
 ) -> Gateway:
     """Joins the parts into the application that uvicorn runs.
 
-    unstored: what the worker holds that the store may lack. dividing: by what hits are divided. page: what the page
-    shows beside answers. peers: this machine's other workers, if any.
+    pending: what the worker holds that the store may lack. attributes: by what hits are broken down. page: what the
+    page shows besides answers. peers: this machine's other workers, if any.
     """
     room = BodyBudget(monotonic)
-    hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=dividing.reader, room=room)
+    hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=attributes.reader, room=room)
 
     def moment() -> Moment:
         return Moment.at(clock(), minutes_since)
 
     async def erase(key: str) -> None:
         await owner.erase(key)
-        await unstored.erased_here(key)
+        await pending.erased_here(key)
         if peers is not None:
             await peers.tell_erased(key)
 
@@ -115,15 +115,15 @@ def create_app(
     app.include_router(query_routes(queries, erase, limit_history))
     app.include_router(group_routes(queries))
     breakdowns: BreakdownQueries | None = None
-    if dividing.dimensions:
-        breakdowns = _breakdowns(unstored, store, clock, dividing, peers)
-        app.include_router(breakdown_routes(breakdowns, dividing.visitors))
-        page = replace(page, divided=Divided(breakdowns, dividing.dimensions, dividing.visitors, Subject))
+    if attributes.dimensions:
+        breakdowns = _breakdowns(pending, store, clock, attributes, peers)
+        app.include_router(breakdown_routes(breakdowns, attributes.visitors))
+        page = replace(page, divided=Divided(breakdowns, attributes.dimensions, attributes.visitors, Subject))
     else:
         app.include_router(switched_off_routes())
     app.include_router(picture_routes(queries))
     include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock)
-    app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room, dividing.reader))
+    app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room, attributes.reader))
     service = DecisionService(limiter.limiter, limiter.addresses, limiter.dialect)
     app.include_router(limit_routes(service))
     app.include_router(graphite_routes(SeriesReader(queries, breakdowns)))
@@ -184,25 +184,27 @@ def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
 
 
 def make_queries(
-    owner: Owner, unstored: PendingHits, store: Store, clock: Callable[[], float], peers: Peers | None
+    owner: Owner, pending: PendingHits, store: Store, clock: Callable[[], float], peers: Peers | None
 ) -> Queries:
     """Joins what a worker's answers are made of; parameters as of `create_app`."""
     # Of links there can be too many to ask others for all that they hold; groups are few.
     asked = nobody if peers is None else peers.groups
     links, groups = (
-        Lists(kind, store, unstored.pending, buffered, lambda: unstored.flushes, others)
+        Lists(kind, store, pending.pending, buffered, lambda: pending.flushes, others)
         for kind, buffered, others in (
-            (LINK, unstored.buffered_links, nobody),
-            (GROUP, unstored.buffered_groups, asked),
+            (LINK, pending.buffered_links, nobody),
+            (GROUP, pending.buffered_groups, asked),
         )
     )
-    elsewhere = None if peers is None else peers.pending
-    return Queries(Reader(store.rows, unstored.pending, owner.revisit, store.ladder, elsewhere), links, groups, clock)
+    others_pending = None if peers is None else peers.pending
+    return Queries(
+        Reader(store.rows, pending.pending, owner.revisit, store.ladder, others_pending), links, groups, clock
+    )
 
 
 def _breakdowns(
-    unstored: PendingHits, store: Store, clock: Callable[[], float], dividing: Attributes, peers: Peers | None
+    pending: PendingHits, store: Store, clock: Callable[[], float], attributes: Attributes, peers: Peers | None
 ) -> BreakdownQueries:
-    pending = unstored.pending, unstored.pending_breakdowns
-    reader = BreakdownReader(store.rows, *pending, store.ladder, dividing.capped, peers)
-    return BreakdownQueries(reader, dividing.dimensions, dividing.since, clock)
+    held = pending.pending, pending.pending_breakdowns
+    reader = BreakdownReader(store.rows, *held, store.ladder, attributes.capped, peers)
+    return BreakdownQueries(reader, attributes.dimensions, attributes.since, clock)

@@ -5,20 +5,21 @@ A worker that no longer exists left its journal, or one gave way because the sto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
 from clickcurve.buckets.errors import JournalDamaged, JournalHeld, JournalSuperseded, StoreUnavailable
 from ingest.owner import Owner
 from server.logs import log
-from server.process.jobs import DailyFold
 
 
 class OrphanedJournals:
-    """Empties former journals and folds their rows, once a day.
+    """Empties orphaned journals and folds their rows, once a day.
 
-    `numbers` lists them; `open_owner` returns an owner for journal n, or raises JournalHeld or JournalDamaged;
-    `set_aside` renames the folder of journal n. A journal that cannot be emptied does not hold up the others; one that
+    numbers: lists them. open_owner: returns an owner for journal n, or raises JournalHeld or JournalDamaged.
+    quarantine: renames the folder of journal n, so that nothing flushes it. fold: folds an owner's rows.
+
+    A journal that cannot be emptied does not hold up the others; one that
     is damaged is logged, once a day. While the store does not answer their owners stay open, so that answers have what
     they hold.
     """
@@ -27,12 +28,14 @@ class OrphanedJournals:
         self,
         numbers: Callable[[], list[int]],
         open_owner: Callable[[int], Owner],
-        set_aside: Callable[[int], Path],
+        quarantine: Callable[[int], Path],
+        fold: Callable[[Owner], Awaitable[None]],
         fold_day: Callable[[], int],
     ) -> None:
         self._numbers = numbers
         self._open_owner = open_owner
-        self._set_aside = set_aside
+        self._quarantine = quarantine
+        self._fold = fold
         self._fold_day = fold_day
         self._done: dict[int, int] = {}  # journal -> fold day of its last visit
         self._owners: dict[int, Owner] = {}
@@ -61,7 +64,7 @@ class OrphanedJournals:
             except JournalHeld:
                 return None
             except JournalDamaged as error:
-                log.error("former journal damaged", extra={"journal": number, "reason": error.detail})
+                log.error("orphaned journal damaged", extra={"journal": number, "reason": error.detail})
                 self._done[number] = self._fold_day()
                 return None
         return self._owners[number]
@@ -85,21 +88,21 @@ class OrphanedJournals:
     async def _empty(self, number: int, owner: Owner, today: int) -> None:
         try:
             await owner.flush()
-            await DailyFold(self._fold_day).visit(owner)
+            await self._fold(owner)
         except StoreUnavailable:
             raise
         except JournalSuperseded as error:
-            log_set_aside(error, owner.status.buffered_hits, self._set_aside(number))
-            await self._let_go(number, owner)
+            log_set_aside(error, owner.status.buffered_hits, self._quarantine(number))
+            await self._close(number, owner)
             return
         except Exception:
-            await self._let_go(number, owner)
+            await self._close(number, owner)
             raise
-        await self._let_go(number, owner)
+        await self._close(number, owner)
         self._done[number] = today
-        log.info("former journal emptied", extra={"journal": number, "owner": owner.status.owner})
+        log.info("orphaned journal emptied", extra={"journal": number, "owner": owner.status.owner})
 
-    async def _let_go(self, number: int, owner: Owner) -> None:
+    async def _close(self, number: int, owner: Owner) -> None:
         try:
             await owner.close()
         finally:
@@ -108,7 +111,7 @@ class OrphanedJournals:
 
     async def release(self) -> None:
         """Releases the journals without a flush: the next start takes them up."""
-        for owner in tuple(self.owners):  # a visit that is cut off may let go of one meanwhile
+        for owner in tuple(self.owners):  # a visit that is cut off may close one meanwhile
             await owner.release()
 
 

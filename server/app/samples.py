@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from clickcurve.visible import visible
 from ingest.owner_status import OwnerStatus
 from ingest.reading.counters import IngestCounters
-from server.http.auth import Gate
 from server.http.problems import Problems
+from server.http.tokens import Gate
 from server.metrics import Sample
 from server.process.schedule import JobStatus
 from server.version import program_version
 
+Samples = Iterable[Sample]
 DAMAGED_ROWS = 20  # that are named; all are counted
 
 
@@ -72,14 +73,15 @@ def of_jobs(jobs: Mapping[str, JobStatus]) -> Iterator[Sample]:
         yield Sample("clickcurve_job_seconds", job.last_s, (name,))
 
 
-def of_requests(problems: Problems, gate: Gate, answers: Counter[int], unheard: int) -> Iterator[Sample]:
+def of_requests(problems: Problems, gate: Gate, answers: Counter[int], incomplete: int) -> Iterator[Sample]:
     for (status, title), count in problems.refused.items():
         yield Sample("clickcurve_refused_requests_total", count, (str(status), title))
     for reason, count in gate.refused.items():
         yield Sample("clickcurve_refused_tokens_total", count, (reason,))
     for status, count in answers.items():
         yield Sample("clickcurve_answers_total", count, (str(status),))
-    yield Sample("clickcurve_unheard_answers_total", unheard)
+    for name in ("clickcurve_incomplete_answers_total", "clickcurve_unheard_answers_total"):
+        yield Sample(name, incomplete)
 
 
 def of_connections(refused: Counter[str]) -> Iterator[Sample]:
