@@ -54,6 +54,13 @@ class ParameterInvalid(ClickcurveError):
     title = "invalid parameter"
 
 
+class RequestTooLarge(ClickcurveError):
+    """One request asks for more than a worker does for one; `field` names what it is too much of."""
+
+    status = 422
+    title = "request too large"
+
+
 class NotAuthenticated(ClickcurveError):
     status = 401
     title = "token missing or unknown"
