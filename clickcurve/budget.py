@@ -1,81 +1,91 @@
-"""What one request may use of a worker: rows read, points made, matches tried. And its pauses, for all others.
+"""What one request may cost in all, counted while it is answered; others have their turn in between.
 
-Each question is bounded by itself; a request that asks many at once is bounded here, by what they use together. Work
-spends as it goes on, so a request that asks too much ends early, and the event loop has its turn every few
-milliseconds.
+A request of a few bytes can ask for hours of work: a thousand patterns, each of ten thousand keys. Each part of it is
+small, so a bound on each part bounds nothing. Whatever answers such a request counts what it does in one budget: beyond
+it the request is refused with a sentence that says what was too much. Every two milliseconds of work, by estimate, it
+lets the event loop go round once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from enum import StrEnum
+from typing import NamedTuple
 
-from clickcurve.buckets.errors import RequestTooLarge
+from clickcurve.buckets.errors import ParameterInvalid
 
-PAUSE_AFTER_S = 0.005
-
-
-class Work(StrEnum):
-    """What is counted. A match is one name that is held beside one pattern."""
-
-    rows = "rows"
-    points = "points"
-    matches = "matches"
+TURN_US = 2_000  # of work between two turns of others
 
 
-# What the largest question that is allowed by itself uses (1,000 links along 10,000 points), and ten of most others.
-MOST: Mapping[Work, int] = {Work.rows: 10_000, Work.points: 10_000_000, Work.matches: 1_000_000}
+class Cost(NamedTuple):
+    """A kind of work. name: as the refusal says it; most: of one request; us: microseconds that one takes, about."""
+
+    name: str
+    most: int
+    us: float
+
+
+# Some two seconds of a processor for each kind: far more than a dashboard asks for, and an end. A sum of 1,000 links
+# along 10,000 points may be asked for, and no more.
+ROWS = Cost("rows read", 5_000, 400)
+KEYS = Cost("keys looked at", 100_000, 1)
+POINTS = Cost("points made", 10_000_000, 0.2)
+# One step: a byte of a text beside an instruction of the expression that it is matched with.
+MATCH_STEPS = Cost("steps of matching patterns", 4_000_000_000, 0.0005)
+
+
+class RequestTooCostly(ParameterInvalid):
+    """One request asks for too much. `rule` says of what, and how much is allowed."""
+
+    title = "too much for one request"
 
 
 class Budget:
-    """What is left for one request. For one event loop."""
+    """Counts the work of one request. For one task at a time."""
 
-    def __init__(self, most: Mapping[Work, int]) -> None:
-        self._most = most
-        self._left = dict(most)
-        self._loop = asyncio.get_running_loop()
-        self._paused_at = self._loop.time()
+    def __init__(self) -> None:
+        self._spent: dict[str, int] = {}
+        self._since_turn_us = 0.0
 
-    def take(self, work: Work, amount: int) -> None:
-        """Takes from what is left. Raises RequestTooLarge."""
-        self._left[work] -= amount
-        if self._left[work] < 0:
-            most = self._most[work]
-            raise RequestTooLarge(
-                f"this request needs more than {most:,} {work}: ask for less at once",
-                field=work.value,
-                rule=f"at most {most:,} {work} in one request",
-            )
+    def charge(self, cost: Cost, n: int = 1) -> None:
+        """Counts work that is to be done next; raises RequestTooCostly if it is too much."""
+        spent = self._spent.get(cost.name, 0) + n
+        if spent > cost.most:
+            rule = f"at most {cost.most:,} {cost.name} in one request"
+            raise RequestTooCostly(f"this request needs more than {cost.most:,} {cost.name}: ask for less", rule=rule)
+        self._spent[cost.name] = spent
+        self._since_turn_us += n * cost.us
 
-    async def pause(self) -> None:
-        """Lets others have their turn, if there was no pause for PAUSE_AFTER_S."""
-        if self._loop.time() - self._paused_at > PAUSE_AFTER_S:
+    async def spend(self, cost: Cost, n: int = 1) -> None:
+        """Counts work that is to be done next, after a turn of others if there was much before it.
+
+        Raises RequestTooCostly.
+        """
+        if self._since_turn_us >= TURN_US:
+            self._since_turn_us = 0
             await asyncio.sleep(0)
-            self._paused_at = self._loop.time()
+        self.charge(cost, n)
 
 
+# The budget of the request under way, which the reading of rows and the making of points spend from by themselves.
 _BUDGET: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
 @contextmanager
-def budgeted(most: Mapping[Work, int] = MOST) -> Iterator[None]:
+def budgeted() -> Iterator[Budget]:
     """Gives what is done within it, and the tasks that are started there, one budget."""
-    token = _BUDGET.set(Budget(most))
+    budget = Budget()
+    token = _BUDGET.set(budget)
     try:
-        yield
+        yield budget
     finally:
         _BUDGET.reset(token)
 
 
-async def spend(work: Work, amount: int = 1) -> None:
-    """Takes from the budget of the request under way, and pauses now and then; without a budget nothing happens.
-
-    Raises RequestTooLarge. To be called before the work, at most some milliseconds of it at once.
-    """
+async def spend(cost: Cost, n: int = 1) -> None:
+    """Counts work of the request under way as `Budget.spend`; what no request asked for has no budget."""
     budget = _BUDGET.get()
     if budget is not None:
-        budget.take(work, amount)
-        await budget.pause()
+        await budget.spend(cost, n)

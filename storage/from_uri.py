@@ -14,6 +14,7 @@ from pathlib import Path
 
 from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
+from clickcurve.extras import extra_for
 from storage.cassandra import uri as cassandra_uri
 from storage.contract import Store
 from storage.first_use import Later
@@ -71,11 +72,12 @@ def _sqlite_store(uri: str, rest: str, options: _Options) -> Store:
 def _cassandra_store(uri: str, rest: str, options: _Options) -> Store:
     address = cassandra_uri.parse(uri)
     # The driver takes a third of a second to import and our part 1 MB, which processes on other stores are spared.
-    from storage.cassandra.cql import LazyConnection
-    from storage.cassandra.schema import open_keyspace
-    from storage.cassandra.session import Session, connect
-    from storage.cassandra.statements import ASKED
-    from storage.cassandra.store import CassandraStore
+    with extra_for("the store cassandra://"):
+        from storage.cassandra.cql import LazyConnection
+        from storage.cassandra.schema import open_keyspace
+        from storage.cassandra.session import Session, connect
+        from storage.cassandra.statements import ASKED
+        from storage.cassandra.store import CassandraStore
 
     noted: list[Ladder] = []  # the keyspace's, once it was reached
 

@@ -54,13 +54,6 @@ class ParameterInvalid(ClickcurveError):
     title = "invalid parameter"
 
 
-class RequestTooLarge(ClickcurveError):
-    """One request asks for more than a worker does for one; `field` names what it is too much of."""
-
-    status = 422
-    title = "request too large"
-
-
 class NotAuthenticated(ClickcurveError):
     status = 401
     title = "token missing or unknown"
@@ -225,6 +218,13 @@ class BackendUnavailable(ClickcurveError):
 # --- the configuration's fault --------------------------------------------------------------------------------------
 class LadderInvalid(ClickcurveError):
     title = "invalid ladder"
+
+
+class ExtraMissing(ClickcurveError):
+    """A library is asked for that an extra of the package installs, and the extra is not there."""
+
+    status = 501
+    title = "not installed"
 
 
 class SettingInvalid(ClickcurveError):

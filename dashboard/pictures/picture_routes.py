@@ -12,6 +12,7 @@ from urllib.parse import unquote_plus
 from fastapi import APIRouter, Request, Response
 
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.extras import extra_for
 from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
 from dashboard.answers import READ_CURVE, READ_TOTAL, Answers, CurveAnswer, Question, TotalAnswer
 from dashboard.pictures.badge import LABEL, badge_json, badge_svg
@@ -182,7 +183,8 @@ async def _drawn_beside(curve: CurveAnswer, draw: Any) -> bytes:
 
 
 def _curve_png(curve: CurveAnswer, look: PictureLook) -> bytes:
-    from dashboard.pictures.png import png_file  # its library takes 35 ms and 6 MB, and many a server draws no PNG
+    with extra_for("a picture as PNG"):  # its library takes 35 ms and 6 MB, and many a server draws no PNG
+        from dashboard.pictures.png import png_file
 
     scale = max(1.0, min(look.width / USUAL[0], look.height / USUAL[1]))
     picture = draw_curve(curve, round(look.width / scale), round(look.height / scale))

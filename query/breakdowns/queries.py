@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.budget import Work, spend
+from clickcurve.budget import POINTS, spend
 from clickcurve.keys import ALL_LINKS
 from query.breakdowns.divide import ValueCurve, ValueList, curve_of_value, list_values, list_visitors, one_value
 from query.breakdowns.reader import BreakdownReader
@@ -128,7 +128,7 @@ class BreakdownQueries:
         values = [value for value, _ in listed if wanted(value)][:most]
         curves = []
         for value in values:
-            await spend(Work.points, len(grid.edges))
+            await spend(POINTS, len(grid.edges))
             curves.append(curve_of_value(found, dimension, value, since, grid, now))
         return curves
 

@@ -1,44 +1,64 @@
-"""The budget of a request: what it may use, over all of its tasks, and that others have their turn meanwhile."""
+"""A request's budget: it has an end for each kind of work, and others run while it is used up."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from clickcurve.buckets.errors import RequestTooLarge
-from clickcurve.budget import PAUSE_AFTER_S, Work, budgeted, spend
+from clickcurve.budget import TURN_US, Budget, Cost, RequestTooCostly, budgeted, spend
+from clickcurve.problem import error_body
 
-MOST = {Work.rows: 10, Work.points: 100, Work.matches: 5}
+ROWS = Cost("rows read", 10, TURN_US / 2)
+POINTS = Cost("points made", 1_000_000, 1)
 
 
-@given(st.lists(st.tuples(st.sampled_from(Work), st.integers(0, 12)), max_size=30))
-def test_a_request_ends_with_the_first_piece_of_work_that_is_too_much(pieces: list[tuple[Work, int]]) -> None:
-    async def story() -> None:
-        used = dict.fromkeys(Work, 0)
-        with budgeted(MOST):
-            for work, amount in pieces:
-                used[work] += amount
-                if used[work] > MOST[work]:
-                    with pytest.raises(RequestTooLarge, match=f"more than {MOST[work]} {work}") as refused:
-                        await spend(work, amount)
-                    assert (refused.value.status, refused.value.field) == (422, work)
-                    assert refused.value.rule == f"at most {MOST[work]} {work} in one request"
-                    return
-                await spend(work, amount)
+def test_each_kind_of_work_has_its_own_end() -> None:
+    budget = Budget()
+    budget.charge(ROWS, 10)
+    budget.charge(POINTS, 999_999)
+    with pytest.raises(RequestTooCostly) as refused:
+        budget.charge(ROWS)
+    budget.charge(POINTS)
+    with pytest.raises(RequestTooCostly):
+        budget.charge(POINTS)
+    assert refused.value.status == 422
+    assert b"more than 10 rows read" in error_body(refused.value)
 
-    asyncio.run(story())
+
+def test_a_new_request_has_all_of_it() -> None:
+    Budget().charge(ROWS, 10)
+    Budget().charge(ROWS, 10)
+
+
+@pytest.mark.parametrize(("each", "times", "turns"), [(1, 10, 4), (TURN_US, 10, 9), (10, 1_000, 5), (1, 1_000, 0)])
+def test_others_run_in_proportion_to_the_work(each: int, times: int, turns: int) -> None:
+    cost = ROWS if (each, times) == (1, 10) else POINTS
+    others = 0
+
+    async def other() -> None:
+        nonlocal others
+        while True:
+            await asyncio.sleep(0)
+            others += 1
+
+    async def story() -> int:
+        budget, task = Budget(), asyncio.create_task(other())
+        await asyncio.sleep(0)
+        begun = others
+        for _ in range(times):
+            await budget.spend(cost, each)
+        task.cancel()
+        return others - begun
+
+    assert asyncio.run(story()) == pytest.approx(turns, abs=1)
 
 
 def test_all_tasks_of_a_request_have_one_budget_and_another_request_has_its_own() -> None:
     async def request() -> int:
-        with budgeted(MOST):
-            ended = await asyncio.gather(*(spend(Work.rows) for _ in range(12)), return_exceptions=True)
-        return sum(isinstance(each, RequestTooLarge) for each in ended)
+        with budgeted():
+            ended = await asyncio.gather(*(spend(ROWS) for _ in range(12)), return_exceptions=True)
+        return sum(isinstance(each, RequestTooCostly) for each in ended)
 
     async def story() -> None:
         assert list(await asyncio.gather(request(), request())) == [2, 2]
@@ -46,42 +66,10 @@ def test_all_tasks_of_a_request_have_one_budget_and_another_request_has_its_own(
     asyncio.run(story())
 
 
-def test_without_a_budget_nothing_is_too_much() -> None:
+def test_what_no_request_asked_for_has_no_budget() -> None:
     async def story() -> None:
-        with budgeted(MOST):
+        with budgeted():
             pass
-        await spend(Work.rows, 10**9)
+        await spend(ROWS, 10**9)
 
     asyncio.run(story())
-
-
-def test_others_have_their_turn_while_a_request_works() -> None:
-    async def story() -> None:
-        loop, turns = asyncio.get_running_loop(), 0
-
-        async def other() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        async def work() -> None:
-            with budgeted(MOST):
-                for _ in range(5):
-                    until = loop.time() + 2 * PAUSE_AFTER_S
-                    while loop.time() < until:
-                        pass
-                    await spend(Work.points)
-
-        await during(other(), work())
-        assert turns >= 5
-
-    asyncio.run(story())
-
-
-async def during(background: Coroutine[Any, Any, None], work: Coroutine[Any, Any, None]) -> None:
-    task = asyncio.create_task(background)
-    try:
-        await work
-    finally:
-        task.cancel()

@@ -14,8 +14,8 @@ from fastapi import FastAPI, Request, Response
 from starlette.responses import JSONResponse
 
 from clickcurve.asgi import Receive, Scope, Send
-from clickcurve.buckets.errors import ClickcurveError, RequestTooLarge, StoreUnavailable
-from clickcurve.budget import MOST, Work, spend
+from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
+from clickcurve.budget import ROWS, RequestTooCostly, spend
 from clickcurve.keys import limit_key
 from query.http.group_routes import group_routes
 from query.http.hot_endpoint import HotQueries, accepts_csv
@@ -310,14 +310,14 @@ def test_each_request_has_a_budget_of_its_own_and_its_rows_and_points_count(node
         for _ in range(2):
             await node.nodes.queries.curve("k", b"last=60m&step=1m")
         used = 0
-        with suppress(RequestTooLarge):
+        with suppress(RequestTooCostly):
             while True:
                 used += 1
-                await spend(Work.rows)
+                await spend(ROWS)
         left.append(used)
         await JSONResponse({})(scope, receive, send)
 
     node.hot = HotQueries(node.nodes.queries, None, refuse, following)
     for _ in range(2):
         node.get("/elsewhere")
-    assert left == [MOST[Work.rows] - 1] * 2
+    assert left == [ROWS.most - 1] * 2
