@@ -19,7 +19,7 @@ from time import perf_counter, process_time, time
 from clickcurve.buckets.codec import encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, apply, next_due
-from clickcurve.buckets.weight import weight_of
+from clickcurve.buckets.upper_bounds import upper_bounds_of
 from ingest.batch import Batch
 from ingest.flush import Pace
 from ingest.journal.journal import Journal
@@ -78,7 +78,7 @@ def _fill(store: SqliteStore, links: int, now: int) -> None:
     held = Held(record.owner, record.epoch, record.holder)
     minutes = {now // MINUTE_S * MINUTE_S - MINUTE_S * ago: 1 + ago for ago in range(3)}
     row = apply(EMPTY, Delta(minutes, {}), record.begun, fold_day(now), 0, CLICKS)
-    saved = SavedRow(encode(row), next_due(row, CLICKS), weight=weight_of(row, CLICKS))
+    saved = SavedRow(encode(row), next_due(row, CLICKS), upper_bounds=upper_bounds_of(row, CLICKS))
     with store.saving(held, record.begun) as save:
         for first in range(0, links, ROWS_PER_SAVE):
             save(dict.fromkeys((_key(n, links) for n in range(first, min(links, first + ROWS_PER_SAVE))), saved))

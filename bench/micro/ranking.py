@@ -21,7 +21,7 @@ from bench.micro.flushed import begun_flush
 from clickcurve.buckets.codec import encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, Row, add, next_due
-from clickcurve.buckets.weight import weight_of
+from clickcurve.buckets.upper_bounds import upper_bounds_of
 from ingest.buffer import Buffer
 from query.lists.kind import LINK
 from query.lists.lists import Lists
@@ -86,7 +86,7 @@ def fill(store: SqliteStore, held: Held, links: int, shape: Shape) -> list[str]:
     rows: dict[str, SavedRow] = {}
     for rank, key in sorted(enumerate(keys, 1), key=lambda each: each[1]):
         row = _row(shape(drawn, rank, links))
-        rows[key] = SavedRow(encode(row), next_due(row, CLICKS), None, weight=weight_of(row, CLICKS))
+        rows[key] = SavedRow(encode(row), next_due(row, CLICKS), None, upper_bounds=upper_bounds_of(row, CLICKS))
         if len(rows) == CHUNK:
             store.save_own(held, 1, rows, {})
             rows = {}
@@ -141,8 +141,8 @@ class _CountingView:
     def __exit__(self, *error: object) -> None:
         self._ranked.__exit__(*error)  # type: ignore[attr-defined]
 
-    def leading(self) -> object:
-        return self._links.leading()
+    def candidates(self) -> object:
+        return self._links.candidates()
 
     def links(self, keys: list[str]) -> object:
         self._counting.read += len(keys)

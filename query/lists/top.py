@@ -25,7 +25,7 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Delta, Pending, Row
-from clickcurve.buckets.weight import MOST
+from clickcurve.buckets.upper_bounds import MOST
 from query.lists.kind import Kind
 from query.lists.other_workers import AskElsewhere, Stamp, by_stored_key
 from query.lists.steps import Buffered, at_least, in_steps, summed_in_steps
@@ -227,7 +227,7 @@ class TopLinks:
             return ranking
 
     def _by_bounds(self, counter: _Counter, limit: int) -> tuple[Counts, int] | None:
-        """Returns stored counts, the best first, and the most that any other link has; None: no leaders tell.
+        """Returns stored counts, the best first, and the most that any other link has; None without candidates.
 
         Runs in a thread.
         """
@@ -236,18 +236,18 @@ class TopLinks:
         asked = Ranking(since, counter.bots is not Bots.only, counter.bots is not Bots.exclude)
         counts: Counts = {}
         with self._ranked(asked) as links:
-            leading = None if links is None else links.leading()
-            if links is None or leading is None:
+            candidates = None if links is None else links.candidates()
+            if links is None or candidates is None:
                 return None
             start, step = 0, limit
-            while start < len(leading.links):
-                some = leading.links[start : start + step]
+            while start < len(candidates.links):
+                some = candidates.links[start : start + step]
                 stored = links.links([key for key, _ in some])
                 counts.update((key, self._read(key, stored[key], counter.link)) for key, _ in some)
                 if _is_settled(counts, limit, *some[-1]):
                     return self._in_order(counts), some[-1][1]
                 start, step = start + step, max(_READS, len(counts) // 4)
-            most, key = leading.rest
+            most, key = candidates.rest
             if not most or _is_settled(counts, limit, key, most):
                 return self._in_order(counts), most
             return None
