@@ -9,6 +9,9 @@ lets the event loop go round once.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 from clickcurve.buckets.errors import ParameterInvalid
@@ -24,10 +27,11 @@ class Cost(NamedTuple):
     us: float
 
 
-# Some two seconds of a processor for each kind: far more than a dashboard asks for, and an end.
+# Some two seconds of a processor for each kind: far more than a dashboard asks for, and an end. A sum of 1,000 links
+# along 10,000 points may be asked for, and no more.
 ROWS = Cost("rows read", 5_000, 400)
 KEYS = Cost("keys looked at", 100_000, 1)
-POINTS = Cost("points made", 4_000_000, 0.5)
+POINTS = Cost("points made", 10_000_000, 0.2)
 # One step: a byte of a text beside an instruction of the expression that it is matched with.
 MATCH_STEPS = Cost("steps of matching patterns", 4_000_000_000, 0.0005)
 
@@ -63,3 +67,25 @@ class Budget:
             self._since_turn_us = 0
             await asyncio.sleep(0)
         self.charge(cost, n)
+
+
+# The budget of the request under way, which the reading of rows and the making of points spend from by themselves.
+_BUDGET: ContextVar[Budget | None] = ContextVar("budget", default=None)
+
+
+@contextmanager
+def budgeted() -> Iterator[Budget]:
+    """Gives what is done within it, and the tasks that are started there, one budget."""
+    budget = Budget()
+    token = _BUDGET.set(budget)
+    try:
+        yield budget
+    finally:
+        _BUDGET.reset(token)
+
+
+async def spend(cost: Cost, n: int = 1) -> None:
+    """Counts work of the request under way as `Budget.spend`; what no request asked for has no budget."""
+    budget = _BUDGET.get()
+    if budget is not None:
+        await budget.spend(cost, n)

@@ -32,6 +32,7 @@ from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Pending, fold
+from clickcurve.budget import ROWS, spend
 from clickcurve.keys import breakdown_of, counts_key
 from query.breakdowns.unrecorded import BreakdownRow
 from query.reader import naming, stored, unstored, what_it_is
@@ -76,8 +77,9 @@ class BreakdownReader:
         """Returns the current row of a stored key, with these dimensions of its breakdown.
 
         Nothing of the breakdown need be right before `start`, which may leave its older part unread. Raises
-        StoreUnavailable, RowCorrupt.
+        StoreUnavailable, RowCorrupt, RequestTooCostly.
         """
+        await spend(ROWS)
         words_key = breakdown_of(stored_key)
         others: tuple[Sequence[Pending], Sequence[PendingBreakdown]] = (), ()
         if self._elsewhere is not None:  # asked at once, so that each answers for one moment

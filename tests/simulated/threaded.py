@@ -48,7 +48,7 @@ class ThreadedConnection(Connection):
 
 
 class SimulatedFactory:
-    """One keyspace on a cluster in memory. Each call opens a store with a cache of its own, as another process would."""
+    """One keyspace on a cluster in memory. Each call opens a store with its own cache, as another process would."""
 
     def __init__(self) -> None:
         self.lock = RLock()
