@@ -82,8 +82,8 @@ class Flush:
         divided = {counts_key(key) for key in asked if is_breakdown(key)}
         of_all = [breakdown_of(ALL_LINKS)] if deltas.any_words() or ALL_LINKS in divided else []
         keys = chain.from_iterable(map(sorted, deltas.ranges({*map(counts_key, asked)}, self.pause)))
-        ladder, bars = self.store.ladder(), self.store.bars(self.held.owner)
-        counts = FlushedCounts(self.number, self.fold_day, self.rewrite, ladder, bars)
+        ladder, cutoffs = self.store.ladder(), self.store.cutoffs(self.held.owner)
+        counts = FlushedCounts(self.number, self.fold_day, self.rewrite, ladder, cutoffs)
         written = 0
         with self.store.saving(self.held, self.number) as save:
             for rows in self._pieces(keys, divided, deltas, counts):
@@ -201,8 +201,8 @@ class Flush:
         try:
             before = None if data is None else rows.read(data)
             if aside is None:
-                weight = None if own is None else own.weight
-                return rows.saved(key, before, rows.applied(before, delta, erased_at), delta, weight)
+                bounds = None if own is None else own.upper_bounds
+                return rows.saved(key, before, rows.applied(before, delta, erased_at), delta, bounds)
             found = rows.saved(key, before, self._joined(rows, data, before, aside, delta, erased_at), delta)
         except (RowCorrupt, CountTooLarge) as error:
             if aside is None and self._includes(rows, data):

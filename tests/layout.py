@@ -162,7 +162,7 @@ def _part_of(file: str) -> str:
 
 
 def third_party(root: Path) -> list[str]:
-    """Third-party packages are declared as runtime dependencies and imported only where they belong."""
+    """Third-party packages are declared, by the program or an extra of it, and imported only where they belong."""
     declared = _runtime_packages(root)
     broken = []
     for file, nodes in _sources(root, *PARTS):
@@ -183,7 +183,9 @@ def _requirement_name(line: str) -> str:
 
 def _runtime_packages(root: Path) -> set[str]:
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    names = [_requirement_name(line) for line in project["dependencies"]]
+    extras = project.get("optional-dependencies", {})
+    optional = [line for extra, lines in extras.items() if extra not in ("all", "bench", "test") for line in lines]
+    names = [_requirement_name(line) for line in (*project["dependencies"], *optional)]
     # starlette comes with fastapi, whose answers and requests are starlette's.
     return {IMPORT_NAMES.get(name, name) for name in names} | {"starlette"}
 
@@ -315,7 +317,12 @@ def lock(root: Path) -> list[str]:
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     wanted = [
         *project["dependencies"],
-        *(name for extra in project.get("optional-dependencies", {}).values() for name in extra),
+        *(
+            name
+            for extra, lines in project.get("optional-dependencies", {}).items()
+            if extra != "all"
+            for name in lines
+        ),
     ]
     broken += [f"requirements.lock: no pin of {name}" for name in map(_requirement_name, wanted) if name not in pinned]
     return broken

@@ -220,6 +220,13 @@ class LadderInvalid(ClickcurveError):
     title = "invalid ladder"
 
 
+class ExtraMissing(ClickcurveError):
+    """A library is asked for that an extra of the package installs, and the extra is not there."""
+
+    status = 501
+    title = "not installed"
+
+
 class SettingInvalid(ClickcurveError):
     title = "invalid setting"
 

@@ -60,7 +60,7 @@ def test_the_build_takes_the_pins_of_the_lock(tree: Path) -> None:
     (tree / "pins.txt").unlink()
     assert made == [each.partition(" ")[0] for each in pins()]
     assert install.startswith("/opt/clickcurve/bin/pip install ")
-    assert install.endswith(" --constraint pins.txt .")
+    assert install.endswith(" --constraint pins.txt '.[all]'")
 
 
 @pytest.fixture

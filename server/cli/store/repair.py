@@ -13,7 +13,7 @@ from clickcurve.buckets.breakdowns.parts import separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.quarantine import decode_quarantined, hits_set_aside
-from clickcurve.buckets.weight import weight_in
+from clickcurve.buckets.upper_bounds import upper_bounds_in
 from clickcurve.keys import SET_ASIDE, breakdown_of, counts_key, is_breakdown
 from server import data_folder
 from server.cli.main import FAILED, Failed
@@ -90,7 +90,7 @@ def _rank_anew(settings: Settings) -> str:
     require_database(settings.store)
     with closing(open_store(settings.store, settings.ladder)) as store:
         store.rank_anew()
-        while store.rank_some(lambda data: weight_in(data, store.ladder())):
+        while store.rank_some(lambda data: upper_bounds_in(data, store.ladder())):
             pass
     return "all rows were read for rankings"
 

@@ -1,4 +1,4 @@
-"""What is said of visitors: hits as JSON with referrers, countries, agents and sources, drawn as links have them.
+"""Visitors drawn from one seed: hits as JSON with referrers, countries, agents and sources, drawn as links have them.
 
 Referrers are whole URLs: a third of the hits has none, half of the others come from 20,000 hosts by Zipf 1.1, the rest
 from 30 of the link's own. Browsers send a page's address to its own site only, unless it asks for more: a third has a
@@ -12,13 +12,19 @@ import gzip
 import json
 import random
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
-from bench.micro.breakdown import COUNTRIES, HOSTS, zipf
+from clickcurve.buckets.breakdowns.vocabulary import VOCABULARIES
 
 LINKS = 100_000
+COUNTRIES = VOCABULARIES[1].values["country"][1:]
+LANGUAGES = [a + b for a in "abcdefgh" for b in "abcdefgh"]
+_SYLLABLES = [a + b for a in "bcdfghjklmnpqrstvwxyz" for b in "aeiou"]
+_BROWSERS = ["Chrome", "Safari", "Firefox", "Edge", "Samsung", "Opera", "Instagram", "Facebook", "Android", "WebKit"]
+_SYSTEMS = ["Android", "iOS", "Windows", "macOS", "Linux", "ChromeOS", "Tizen", "KaiOS", "other"]
 _MODELS = ("SM-S918B", "SM-A546B", "SM-G991B", "Pixel 7", "Pixel 8 Pro", "CPH2449", "M2101K6G", "2201117TG", "moto g84")
 _WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
 _APPLE = "AppleWebKit/605.1.15 (KHTML, like Gecko)"
@@ -51,33 +57,67 @@ def agents() -> list[str]:
     return found + [f"Mozilla/5.0 (compatible; {bot})" for bot in bots]
 
 
-@dataclass(frozen=True, slots=True)
+class Taste(NamedTuple):
+    """A dimension's values by popularity and how skewed that is; the share of hits that do not say one; how many values
+    are a link's own, and their share."""
+
+    values: Sequence[str]
+    skew: float
+    none: float
+    own: int
+    own_share: float
+
+
+def zipf(n: int, skew: float) -> list[float]:
+    """The sums of weights of n things by popularity."""
+    return list(accumulate(1 / (rank + 1) ** skew for rank in range(n)))
+
+
+def _host(number: int) -> str:
+    chance = random.Random(number)
+    word = "".join(chance.choice(_SYLLABLES) for _ in range(chance.randint(2, 5)))
+    return word + chance.choice((".com", ".com", ".org", ".net", ".de", ".co.uk", ".io"))
+
+
+HOSTS = list(dict.fromkeys(_host(i) for i in range(20_000)))
+TASTES = {
+    "ref": Taste(HOSTS, 1.1, 0.35, 30, 0.325),
+    "country": Taste(COUNTRIES, 1.2, 0.0, 1, 0.5),
+    "device": Taste(["phone", "desktop", "tablet", "tv"], 1.5, 0.0, 1, 0.0),
+    "browser": Taste(_BROWSERS, 1.3, 0.0, 1, 0.0),
+    "os": Taste(_SYSTEMS, 1.0, 0.0, 1, 0.0),
+    "lang": Taste(LANGUAGES, 1.3, 0.0, 1, 0.6),
+    "utm_campaign": Taste([f"{_SYLLABLES[i % 99]}-{_SYLLABLES[i % 98]}-{i}" for i in range(5_000)], 1.0, 0.7, 5, 0.3),
+}
+
+
+def values(name: str, hits: int, chance: random.Random) -> Iterator[str]:
+    """What a link's hits say: some nothing, some what its own visitors say, the others what all links' do."""
+    taste = TASTES[name]
+    own = chance.sample(taste.values, taste.own)
+    here = chance.choices(own, cum_weights=zipf(len(own), 1.2), k=hits)
+    everywhere = chance.choices(taste.values, cum_weights=zipf(len(taste.values), taste.skew), k=hits)
+    for special, common in zip(here, everywhere, strict=True):
+        turn = chance.random()
+        yield "" if turn < taste.none else special if turn < taste.none + taste.own_share else common
+
+
 class Visitors:
-    """What visitors say, drawn from one seed. log: an access log whose referrers and agents they have instead."""
+    """Draws hits. log: an access log whose referrers and agents they have instead."""
 
-    seed: int = 7
-    log: Path | None = None
-    _rng: random.Random = field(init=False)
-    _agents: Sequence[str] = field(init=False)
-    _referrers: Sequence[str] = field(init=False)
-    _weights: dict[str, Sequence[float]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        rng = random.Random(self.seed)
-        object.__setattr__(self, "_rng", rng)
-        found, referrers = agents(), []
-        if self.log is not None:
-            opened = gzip.open if self.log.suffix == ".gz" else open
-            with opened(self.log, "rt", errors="replace") as file:
+    def __init__(self, seed: int = 7, log: Path | None = None) -> None:
+        self._rng = random.Random(seed)
+        self._agents, self._referrers = agents(), list[str]()
+        if log is not None:
+            opened = gzip.open if log.suffix == ".gz" else open
+            with opened(log, "rt", errors="replace") as file:
                 lines = [match.groups() for line in file if (match := _COMBINED.match(line))]
-            referrers, found = [line[0] for line in lines], [line[1] for line in lines]
+            self._referrers, self._agents = [line[0] for line in lines], [line[1] for line in lines]
         else:
-            rng.shuffle(found)
-        object.__setattr__(self, "_agents", found)
-        object.__setattr__(self, "_referrers", referrers)
+            self._rng.shuffle(self._agents)
         sizes = {"links": (LINKS, 1.2), "hosts": (len(HOSTS), 1.1), "own": (30, 1.2), "pages": (50, 1.2)}
-        sizes |= {"countries": (len(COUNTRIES), 1.2), "agents": (len(found), 0 if self.log else 1.0)}
-        object.__setattr__(self, "_weights", {name: zipf(*size) for name, size in sizes.items()})
+        sizes |= {"countries": (len(COUNTRIES), 1.2), "agents": (len(self._agents), 0 if log else 1.0)}
+        self._weights = {name: zipf(*size) for name, size in sizes.items()}
 
     def _draws(self, of: str, n: int) -> list[int]:
         weights = self._weights[of]

@@ -1,4 +1,4 @@
-"""Rankings by leaders: as the rows say after any steps of real owners, however few leaders are kept."""
+"""Rankings by candidates: as the rows say after any steps of real owners, however few candidates are kept."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import Pending
-from clickcurve.buckets.weight import MOST, weight_in
+from clickcurve.buckets.upper_bounds import MOST, upper_bounds_in
 from ingest.batch import Batch
 from query.lists.kind import LINK
 from query.lists.lists import Lists
 from query.parameters import parse_parameters
 from retention.run import run_pass
-from storage.sqlite import leaders
+from storage.sqlite import candidates
 from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
 from testing.owner_process import OwnerProcess, TrackedDisk
@@ -28,7 +28,7 @@ AGES_S = (0, 60, 3 * HOUR_S, DAY_S, 2 * DAY_S, 6 * DAY_S, 29 * DAY_S, 80 * DAY_S
 
 
 class RankedOwners:
-    """Owners of one database that keeps `kept` leaders of each number, and the rankings of the first one's server."""
+    """Owners of one database that keeps few candidates, and the rankings of the first one's server."""
 
     def __init__(self, folder: Path, owners: int) -> None:
         self.now = NOW
@@ -79,8 +79,8 @@ def test_leaders_rank_as_all_rows_do_and_keep_their_law(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = random.Random(seed)
-    monkeypatch.setattr(leaders, "KEPT", drawn.randrange(1, 12))
-    monkeypatch.setattr(leaders, "ROOM", drawn.randrange(0, 8))
+    monkeypatch.setattr(candidates, "KEPT", drawn.randrange(1, 12))
+    monkeypatch.setattr(candidates, "ROOM", drawn.randrange(0, 8))
 
     async def live() -> None:
         nodes = RankedOwners(tmp_path, owners=1 + seed % 2)
@@ -90,7 +90,7 @@ def test_leaders_rank_as_all_rows_do_and_keep_their_law(
             assert await nodes.top(query, walked=False) == await nodes.top(query, walked=True), query
             assert verify(nodes.store, CLICKS).broken == []
         nodes.store.rank_anew()
-        while nodes.store.rank_some(lambda data: weight_in(data, CLICKS)):
+        while nodes.store.rank_some(lambda data: upper_bounds_in(data, CLICKS)):
             pass
         assert verify(nodes.store, CLICKS).broken == []
         for owner in nodes.owners:
@@ -115,8 +115,8 @@ def test_links_that_count_more_than_a_weight_can_hold_are_told_apart(tmp_path: P
 
 def test_leaders_tell_alone_where_enough_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 300 links, among which many are equal, for a tenth of what is kept; day after day, with a year behind."""
-    monkeypatch.setattr(leaders, "KEPT", 50)
-    monkeypatch.setattr(leaders, "ROOM", 10)
+    monkeypatch.setattr(candidates, "KEPT", 50)
+    monkeypatch.setattr(candidates, "ROOM", 10)
     drawn = random.Random(3)
 
     async def live() -> None:
