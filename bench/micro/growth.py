@@ -17,7 +17,7 @@ from clickcurve.buckets.upper_bounds import upper_bounds_of
 from ingest.batch import Batch
 from ingest.owner import Owner
 from retention.run import run_pass
-from server.process.data_folder import journal_folder
+from server.data_folder import journal_folder
 from storage.contract import Held, SavedRow
 from storage.sqlite.store import SqliteStore
 from testing.owner_process import OwnerProcess, TrackedDisk
