@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.buckets.errors import BodyTooLarge
 from clickcurve.raw_path_routes import RawPathRoute, key_of_path, raw_query
 from query.http import openapi
 from query.http.hot_endpoint import accepts_csv
@@ -32,7 +31,7 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Li
 
     @router.post("/v1/sum", **openapi.SUM)
     async def sum_of_links(request: Request) -> Response:
-        keys = keys_to_sum(await _body_of(request))
+        keys = keys_to_sum(await read_bounded(request.stream(), BODY_BYTES))
         return as_response(await queries.sum(keys, raw_query(request), wants_csv(request)))
 
     @router.get("/v1/limits/{event}/curve", **openapi.LIMIT_CURVE)
@@ -53,17 +52,6 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Li
         return Response(status_code=204)
 
     return router
-
-
-async def _body_of(request: Request) -> bytes:
-    pieces: list[bytes] = []
-    room = BODY_BYTES
-    async for piece in request.stream():
-        room -= len(piece)
-        if room < 0:
-            raise BodyTooLarge(f"the body has more than {BODY_BYTES:,} bytes", rule=f"at most {BODY_BYTES:,} bytes")
-        pieces.append(piece)
-    return b"".join(pieces)
 
 
 def wants_csv(request: Request) -> bool:

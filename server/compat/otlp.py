@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Request, Response
 
+from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable, MediaTypeUnsupported
 from clickcurve.problem import MEDIA_TYPE
-from server.compat.forms import read_small_body
 from server.compat.hit_sender import HitSender, SentHits
 
 PATH = "/v1/metrics"
@@ -91,7 +91,7 @@ def otlp_routes(sender: HitSender) -> APIRouter:
             detail = "metrics are read as plain JSON: set OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/json, no compression"
             raise MediaTypeUnsupported(detail, field="Content-Type", value=media, rule="application/json")
         try:
-            export = _decoder.decode(await read_small_body(request, MOST_BYTES))
+            export = _decoder.decode(await read_bounded(request.stream(), MOST_BYTES))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BodyUnreadable(f"the body is no export of metrics: {error}") from None
         hits, rejected = _hits_of_export(export)

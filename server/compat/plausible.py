@@ -12,9 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from fastapi import APIRouter, Request, Response
 
+from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable
 from clickcurve.problem import MEDIA_TYPE
-from server.compat.forms import read_small_body
+from server.compat.forms import FORM_BYTES
 from server.compat.hit_sender import HitSender
 
 PATH = "/api/event"
@@ -28,7 +29,7 @@ def plausible_routes(sender: HitSender) -> APIRouter:
 
     @router.post(PATH)
     async def event(request: Request) -> Response:
-        hit = _hit_of(_event_in(await read_small_body(request)), request)
+        hit = _hit_of(_event_in(await read_bounded(request.stream(), FORM_BYTES)), request)
         sent = await sender.send([hit])
         if sent.status == 200:
             return Response("ok", 202, headers={"content-type": "text/plain; charset=utf-8"})
