@@ -101,6 +101,7 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_limit_decisions_total": Family(
         COUNTER, "Decisions by event: allowed, refused, shadow (allowed), blind (no backend).", ("event", "outcome")
     ),
+    "clickcurve_limit_fallbacks_total": Family(COUNTER, "Decisions without a backend (outcome blind).", ("event",)),
     "clickcurve_limit_rules": Family(GAUGE, "Rules of the limiter."),
     "clickcurve_limit_reloads_total": Family(COUNTER, "Reloads of the rules.", ("outcome",)),
     "clickcurve_limit_keys": Family(GAUGE, "Callers that a limiter's backend counts.", ("backend",)),
@@ -125,9 +126,14 @@ FAMILIES: dict[str, Family] = {
     ),
     "clickcurve_limit_gave_up_total": Family(COUNTER, "Hits refused because others raced them.", ("backend",)),
     "clickcurve_limit_calls_under_way": Family(GAUGE, "Calls in threads or waiting for one.", ("backend",)),
-    "clickcurve_limit_blind_open_total": Family(COUNTER, "Hits let through without the backend.", ("backend",)),
-    "clickcurve_limit_blind_closed_total": Family(COUNTER, "Hits refused without the backend.", ("backend",)),
-    "clickcurve_limit_blind_local_total": Family(COUNTER, "Hits decided in process instead.", ("backend",)),
+    "clickcurve_limit_fallback_open_total": Family(COUNTER, "Hits let through without the backend.", ("backend",)),
+    "clickcurve_limit_fallback_closed_total": Family(COUNTER, "Hits refused without the backend.", ("backend",)),
+    "clickcurve_limit_fallback_local_total": Family(COUNTER, "Hits decided in process instead.", ("backend",)),
+    "clickcurve_limit_blind_open_total": Family(COUNTER, "Old name of ..._limit_fallback_open_total.", ("backend",)),
+    "clickcurve_limit_blind_closed_total": Family(
+        COUNTER, "Old name of ..._limit_fallback_closed_total.", ("backend",)
+    ),
+    "clickcurve_limit_blind_local_total": Family(COUNTER, "Old name of ..._limit_fallback_local_total.", ("backend",)),
     "clickcurve_statsd_lines_total": Family(
         COUNTER, "Lines of StatsD: taken, refused (also later, by the write route), dropped, lost.", ("outcome",)
     ),
