@@ -46,7 +46,7 @@ def _ended_late(flushing: asyncio.Future[None]) -> None:
     try:
         flushing.result()
     except (JournalSuperseded, OwnerFenced) as error:
-        first_flush_failed(error, "nothing is accepted; a restart sets the journal aside")
+        first_flush_failed(error, "nothing is accepted; a restart quarantines the journal")
     except ClickcurveError as error:
         first_flush_failed(error, "it is tried again")
     except Exception:

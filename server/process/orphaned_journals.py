@@ -18,7 +18,7 @@ class OrphanedJournals:
     """Empties former journals and folds their rows, once a day.
 
     `numbers` lists them; `open_owner` returns an owner for journal n, or raises JournalHeld or JournalDamaged;
-    `set_aside` renames the folder of journal n. A journal that cannot be emptied does not hold up the others; one that
+    `quarantine` renames the folder of journal n. A journal that cannot be emptied does not hold up the others; one that
     is damaged is logged, once a day. While the store does not answer their owners stay open, so that answers have what
     they hold.
     """
@@ -27,12 +27,12 @@ class OrphanedJournals:
         self,
         numbers: Callable[[], list[int]],
         open_owner: Callable[[int], Owner],
-        set_aside: Callable[[int], Path],
+        quarantine: Callable[[int], Path],
         fold_day: Callable[[], int],
     ) -> None:
         self._numbers = numbers
         self._open_owner = open_owner
-        self._set_aside = set_aside
+        self._quarantine = quarantine
         self._fold_day = fold_day
         self._done: dict[int, int] = {}  # journal -> fold day of its last visit
         self._owners: dict[int, Owner] = {}
@@ -89,7 +89,7 @@ class OrphanedJournals:
         except StoreUnavailable:
             raise
         except JournalSuperseded as error:
-            log_set_aside(error, owner.status.buffered_hits, self._set_aside(number))
+            log_quarantined(error, owner.status.buffered_hits, self._quarantine(number))
             await self._let_go(number, owner)
             return
         except Exception:
@@ -112,6 +112,6 @@ class OrphanedJournals:
             await owner.release()
 
 
-def log_set_aside(error: JournalSuperseded, hits: int, moved_to: Path) -> None:
-    """Logs that a journal was set aside, with how many hits that it showed."""
-    log.error("journal set aside", extra={"reason": error.detail, "hits": hits, "moved_to": str(moved_to)})
+def log_quarantined(error: JournalSuperseded, hits: int, moved_to: Path) -> None:
+    """Logs that a journal was quarantined, with how many hits that it showed."""
+    log.error("journal quarantined", extra={"reason": error.detail, "hits": hits, "moved_to": str(moved_to)})

@@ -42,7 +42,7 @@ from server.process import data_folder, jobs, notify, samples
 from server.process.first_flush import FIRST_FLUSH_S, begin_first_flush, first_flush_failed
 from server.process.journals import MIB, holds_hits, new_journal, open_journal, open_owner, take_journal
 from server.process.open_files import fitting_connections
-from server.process.orphaned_journals import OrphanedJournals, log_set_aside
+from server.process.orphaned_journals import OrphanedJournals, log_quarantined
 from server.process.schedule import Schedule
 from server.process.supervisor import ParentProcess
 from server.settings import Settings
@@ -117,7 +117,7 @@ class Worker:
         self.stamps = Stamps(clock.now, slots, number - 1)
         self.dividing = Attributes(settings, store, clock.now)
         self.owner = open_owner(settings, journal, store, self._alone(), self.stamps, lambda: self.listening)
-        self.former = OrphanedJournals(self._orphaned_journals, self._former_owner, self._set_aside_former, today)
+        self.former = OrphanedJournals(self._orphaned_journals, self._former_owner, self._quarantine_former, today)
         self.unstored = PendingHits(self.owner, self.former)
         self.limiter = ServerLimiter(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
@@ -144,7 +144,9 @@ class Worker:
                 self.limiter.samples,
                 lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
                 lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
-                lambda: iter([Sample("clickcurve_journals_set_aside", data_folder.journals_set_aside(settings.data))]),
+                lambda: iter(
+                    [Sample("clickcurve_quarantined_journals", data_folder.quarantined_journals(settings.data))]
+                ),
                 lambda: self.beside.samples(),
                 samples.of_build(),
                 process_samples,
@@ -222,8 +224,8 @@ class Worker:
         journal = open_journal(self.settings, number)
         return open_owner(self.settings, journal, self.store, False, self.stamps, lambda: self.listening)
 
-    def _set_aside_former(self, number: int) -> Path:
-        return data_folder.set_aside(data_folder.journal_folder(self.settings.data, number))
+    def _quarantine_former(self, number: int) -> Path:
+        return data_folder.quarantine(data_folder.journal_folder(self.settings.data, number))
 
     async def _publish(self) -> None:
         self.metrics.publish()
@@ -289,8 +291,9 @@ async def _take_up(settings: Settings, store: Store, slots: Slots, gave_way: int
     """Makes a worker with the first free journal, and flushes that before the first request, if the store answers.
 
     So answers are whole from the start: a flush settles the claims of ids and the hits of erased links. A superseded
-    journal is set aside for a person to judge. One that the store cannot judge now gives way to a new one, because what
-    is accepted from now on is certainly not counted yet, and must not lie in a journal that may be set aside later.
+    journal is quarantined for a person to judge. One that the store cannot judge now gives way to a new one, because
+    what is accepted from now on is certainly not counted yet, and must not lie in a journal that may be quarantined
+    later.
     `gave_way`: that one's number; the store has just failed to answer, so it is not asked again.
     """
     number, journal = take_journal(settings)
@@ -303,7 +306,7 @@ async def _take_up(settings: Settings, store: Store, slots: Slots, gave_way: int
     try:
         await begin_first_flush(worker.owner)
     except JournalSuperseded as error:
-        log_set_aside(error, worker.recovered, data_folder.set_aside(journal.folder))
+        log_quarantined(error, worker.recovered, data_folder.quarantine(journal.folder))
         await worker.owner.release()
         return await _take_up(settings, store, slots)
     except ClickcurveError as error:

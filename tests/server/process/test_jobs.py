@@ -58,8 +58,8 @@ class FakeStore:
         self.forgotten_before = before_us
 
 
-def never_set_aside(number: int) -> Path:
-    raise AssertionError(f"journal {number} was set aside")
+def never_quarantined(number: int) -> Path:
+    raise AssertionError(f"journal {number} was quarantined")
 
 
 def as_owner(owner: FakeOwner) -> Owner:
@@ -113,7 +113,7 @@ def test_former_journals_are_emptied_once_a_day_and_let_go_of() -> None:
         opened.append(number)
         return open_owner(number)
 
-    former = OrphanedJournals(lambda: [2, 3], counted, never_set_aside, lambda: 20_000)
+    former = OrphanedJournals(lambda: [2, 3], counted, never_quarantined, lambda: 20_000)
     for _ in range(2):
         asyncio.run(former.visit())
     assert opened == [2, 3, 3]
@@ -123,7 +123,7 @@ def test_former_journals_are_emptied_once_a_day_and_let_go_of() -> None:
 def test_a_former_journal_is_held_and_shown_while_the_store_is_down() -> None:
     owner = FakeOwner(2)
     owner.fails = [StoreUnavailable("down")]
-    former = OrphanedJournals(lambda: [2], lambda _: as_owner(owner), never_set_aside, lambda: 20_000)
+    former = OrphanedJournals(lambda: [2], lambda _: as_owner(owner), never_quarantined, lambda: 20_000)
     with pytest.raises(StoreUnavailable):
         asyncio.run(former.visit())
     assert not owner.closed and list(former.owners) == [as_owner(owner)]
@@ -143,16 +143,16 @@ def test_a_former_journal_that_is_damaged_or_superseded_does_not_hold_up_the_oth
             raise JournalDamaged("journal-3/segment-00000001: damaged at byte 300")
         return as_owner({4: superseded, 5: good}[number])
 
-    def set_aside(number: int) -> Path:
+    def quarantine(number: int) -> Path:
         numbers.remove(number)
         return Path(f"set-aside-1-journal-{number}")
 
-    former = OrphanedJournals(lambda: list(numbers), open_owner, set_aside, lambda: 20_000)
+    former = OrphanedJournals(lambda: list(numbers), open_owner, quarantine, lambda: 20_000)
     for _ in range(2):
         asyncio.run(former.visit())
     assert (good.flushes > 0, good.closed, superseded.closed, numbers) == (True, True, True, [3, 5])
     logged = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert logged == ["former journal damaged", "journal set aside"], "once a day"
+    assert logged == ["former journal damaged", "journal quarantined"], "once a day"
 
 
 def test_the_table_names_every_job_and_its_period() -> None:

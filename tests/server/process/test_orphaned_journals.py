@@ -41,8 +41,8 @@ class Readable(MemoryStore):
         return super().begin(held, previous, flush, now)
 
 
-def never_set_aside(number: int) -> Path:
-    raise AssertionError(f"journal {number} was set aside")
+def never_quarantined(number: int) -> Path:
+    raise AssertionError(f"journal {number} was quarantined")
 
 
 def former_of(
@@ -56,7 +56,7 @@ def former_of(
         nodes[number] = start(folder / f"journal-{number}", store, stamps)
         return nodes[number].owner
 
-    return OrphanedJournals(lambda: [*numbers], open_owner, never_set_aside, lambda: DAY)
+    return OrphanedJournals(lambda: [*numbers], open_owner, never_quarantined, lambda: DAY)
 
 
 async def killed_with_hits(folder: Path, store: Readable, number: int = 2) -> None:
