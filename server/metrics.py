@@ -56,7 +56,10 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_refused_writes_total": Family(COUNTER, "Requests with hits that were refused whole.", ("status",)),
     "clickcurve_unanswered_writes_total": Family(COUNTER, "Connections closed because the outcome was unknown."),
     "clickcurve_abandoned_writes_total": Family(COUNTER, "Clients that left in the middle of a body."),
-    "clickcurve_unheard_answers_total": Family(COUNTER, "Of those, the ones for which another worker was not heard."),
+    "clickcurve_incomplete_answers_total": Family(
+        COUNTER, "Questions for which another worker was not reached: its newest hits may be missing."
+    ),
+    "clickcurve_unheard_answers_total": Family(COUNTER, "Old name of clickcurve_incomplete_answers_total."),
     "clickcurve_answers_total": Family(COUNTER, "Answers to all other requests.", ("status",)),
     "clickcurve_refused_requests_total": Family(COUNTER, "Of those, the refused ones.", ("status", "title")),
     "clickcurve_refused_tokens_total": Family(COUNTER, "Requests without a token that allows them.", ("reason",)),

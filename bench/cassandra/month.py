@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 
 from bench.cassandra.node import connection, make_keyspace
-from bench.table import Line
+from bench.measure import Line
 from clickcurve.keys import link_key
 from storage.cassandra.store import CassandraStore
 from testing.cassandra.counted import Counted

@@ -18,7 +18,7 @@ from time import time
 from typing import Any
 
 from bench.cassandra.node import connection, make_keyspace
-from bench.table import Line
+from bench.measure import Line
 from clickcurve.buckets.ladder import HOUR_S, fold_day
 from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Batch

@@ -17,10 +17,10 @@ from clickcurve.asgi import FIELDS, SAFE, Answer, Application, Message, Receive,
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, NotAllowed, NotAuthenticated
 from clickcurve.limiter.http.middleware import WRITES, send_refusal
 from ingest.reading.hit_endpoint import HitRoutes
-from server.http.auth import QUESTIONS, Gate, scope_of
 from server.http.host_and_origin_guard import HostAndOriginGuard
-from server.http.page import cookie_of, is_page, to_login
+from server.http.page_session import cookie_of, is_page, to_login
 from server.http.problems import Problems
+from server.http.tokens import QUESTIONS, Gate, scope_of
 from server.limiter.limiter import ServerLimiter
 from server.workers.unreachable import naming_noted
 

@@ -17,7 +17,7 @@ from clickcurve.limiter.rule import Rule
 from server.limiter.backends import ADDRESS_SETTINGS, OPENERS
 from server.logs import log
 from server.metrics import Sample
-from server.settings import TABLE, Settings
+from server.settings.table import TABLE, Settings
 
 Clock = Callable[[], float]
 

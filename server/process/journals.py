@@ -15,10 +15,9 @@ from ingest.journal.journal import Journal
 from ingest.owner import Owner
 from ingest.owner_status import OwnerStatus
 from ingest.stamps import Stamps
-from server import clock
+from server import clock, data_folder
 from server.logs import log
-from server.process import data_folder
-from server.settings import Settings
+from server.settings.table import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
 from storage.sqlite.file import flush_bytes

@@ -11,13 +11,12 @@ import click
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from ingest.claim_table import Action, Claimant, Holds, choose_number, what_it_holds
-from server import clock
+from server import clock, data_folder
 from server.cli.options import with_settings
 from server.cli.output import Result, on_screen, progress, reports
 from server.cli.store.inspect import require_database
-from server.process import data_folder
 from server.process.journals import open_journal
-from server.settings import Settings
+from server.settings.table import Settings
 from storage.contract import OwnerRecord
 from storage.from_uri import open_store
 from storage.sqlite.backup import Included, backup

@@ -19,7 +19,7 @@ from server.cli.main import Failed
 from server.cli.options import with_settings
 from server.cli.output import ReportingGroup, Result
 from server.cli.store.inspect import reading
-from server.settings import Settings
+from server.settings.table import Settings
 from storage.contract import OPEN, RETIRED, OwnerRecord, StoredLink
 from storage.from_uri import open_store
 

@@ -15,13 +15,13 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.quarantine import decode_quarantined, quarantined_hits
 from clickcurve.buckets.upper_bounds import upper_bounds_in
 from clickcurve.keys import QUARANTINE, breakdown_of, counts_key, is_breakdown
+from server import data_folder
 from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, reports
 from server.cli.store.inspect import reading, require_database, stored_keys
-from server.process import data_folder
 from server.process.journals import owning
-from server.settings import Settings
+from server.settings.table import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
 from storage.tools.verify import row_name
