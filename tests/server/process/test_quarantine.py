@@ -76,7 +76,7 @@ def test_what_a_journal_holds_that_gave_way_is_counted_when_the_store_is_back(se
         with Clickcurve(second.url) as client:
             assert client.send([{"key": "launch", "count": 5, "id": "five"}, {"key": "launch"}])["counted"] == 6
             busy.execute("ROLLBACK")
-            wait_until(lambda: len(events(second, "former journal emptied")) == 1)
+            wait_until(lambda: len(events(second, "orphaned journal emptied")) == 1)
             wait_until(lambda: client.total("launch")["total"] == 6)
             client.erase("launch")
             assert client.total("launch")["total"] == 0
