@@ -16,6 +16,7 @@ from dashboard.page.view import PageView
 COOKIE = "clickcurve"
 KEPT_S = 30 * 86_400
 _FORM_BYTES = 8_192
+_MOST_FIELDS = 16
 _IN_ADDRESSES = "/?&=%+,:@!$'()*;~-._"
 
 
