@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Request, Response
 
+from clickcurve.asgi import read_bounded
 from clickcurve.raw_path_routes import RawPathRoute, key_of_path, raw_query
 from query.http import openapi
 from query.http.hot_endpoint import accepts_csv
