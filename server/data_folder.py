@@ -11,7 +11,7 @@ from pathlib import Path
 from clickcurve.buckets.errors import JournalHeld, SettingInvalid
 
 JOURNAL = "journal-"
-ASIDE = "set-aside-"
+QUARANTINED = "set-aside-"
 
 
 def tokens_file(data: Path) -> Path:
@@ -62,16 +62,16 @@ def give_way(journal: Path, workers: int) -> int:
             return number
 
 
-def set_aside(journal: Path) -> Path:
+def quarantine(journal: Path) -> Path:
     """Renames a journal's folder so that nothing flushes it, and returns its new path."""
     n = 1
-    while (aside := journal.with_name(f"{ASIDE}{n}-{journal.name}")).exists():
+    while (new_path := journal.with_name(f"{QUARANTINED}{n}-{journal.name}")).exists():
         n += 1
-    return journal.rename(aside)
+    return journal.rename(new_path)
 
 
-def journals_set_aside(data: Path) -> int:
-    return sum(1 for _ in data.glob(ASIDE + "*"))
+def quarantined_journals(data: Path) -> int:
+    return sum(1 for _ in data.glob(QUARANTINED + "*"))
 
 
 def prepare(data: Path) -> None:

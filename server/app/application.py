@@ -44,7 +44,7 @@ from server.compat.otlp import otlp_routes
 from server.compat.plausible import plausible_routes
 from server.compat.prometheus.routes import prometheus_routes
 from server.http.docs_page import CONTENT_POLICY, docs_page
-from server.http.gateway import Gateway, ShortWay, made_safe, safe_answer
+from server.http.gateway import Gateway, ShortWay, made_safe
 from server.http.health_routes import Readiness
 from server.http.health_routes import router as server_routes
 from server.http.host_and_origin_guard import HostAndOriginGuard
@@ -139,7 +139,7 @@ def create_app(
     if peers is not None:
         reads_first, total = naming_unreachable(reads_first), asking_all(total)
     ways = [
-        ShortWay("POST", "/v1/limit/", "", ask_limiter(service)),
+        ShortWay("POST", "/v1/limit/", "", service.answer),
         ShortWay("GET", "/v1/links/", "/total", total),
     ]
     return Gateway(gate, counting.problems, hits, reads_first, limiter, host_and_origin_guard, ways)
@@ -154,15 +154,6 @@ def _without_routes() -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-
-
-def ask_limiter(service: DecisionService) -> Callable[[str, bytes], Awaitable[Answer]]:
-    """Makes the short way of a question to the limiter, whose name is its event."""
-
-    async def decision(event: str, body: bytes) -> Answer:
-        return safe_answer(await service.answer(event, body))
-
-    return decision
 
 
 def ask_total(queries: Queries) -> Callable[[str, bytes], Awaitable[Answer]]:

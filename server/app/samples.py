@@ -53,9 +53,9 @@ def of_owner(status: OwnerStatus, journal_limit_bytes: int, flush_state: str) ->
     yield Sample("clickcurve_flush_rows", status.last_flush_rows)
     yield Sample("clickcurve_flush_hits", status.last_flush_hits)
     yield Sample("clickcurve_flush_lag_seconds", status.lag_s)
-    yield Sample("clickcurve_damaged_rows", len(status.set_aside))
-    for key, hits in islice(status.set_aside.items(), DAMAGED_ROWS):
-        yield Sample("clickcurve_set_aside_hits", hits, (str(status.owner), visible(key)))
+    yield Sample("clickcurve_damaged_rows", len(status.quarantined))
+    for key, hits in islice(status.quarantined.items(), DAMAGED_ROWS):
+        yield Sample("clickcurve_quarantined_hits", hits, (str(status.owner), visible(key)))
     yield Sample("clickcurve_flush_stuck", flush_state == "stuck")
 
 

@@ -16,7 +16,7 @@ from server.app.worker import Worker
 from server.logs import log
 from server.process.journals import new_journal, take_journal
 from server.settings.table import Settings
-from server.workers.orphaned_journals import log_set_aside
+from server.workers.orphaned_journals import log_quarantined
 from storage.contract import Store
 from storage.from_uri import open_store
 
@@ -54,8 +54,9 @@ async def _take_up(settings: Settings, store: Store, slots: Slots, gave_way: int
     """Makes a worker with the first free journal, and flushes that before the first request, if the store answers.
 
     So answers are whole from the start: a flush settles the claims of ids and the hits of erased links. A superseded
-    journal is set aside for a person to judge. One that the store cannot judge now gives way to a new one, because what
-    is accepted from now on is certainly not counted yet, and must not lie in a journal that may be set aside later.
+    journal is quarantined for a person to judge. One that the store cannot judge now gives way to a new one, because
+    what is accepted from now on is certainly not counted yet, and must not lie in a journal that may be quarantined
+    later.
     `gave_way`: that one's number; the store has just failed to answer, so it is not asked again.
     """
     number, journal = take_journal(settings)
@@ -68,7 +69,7 @@ async def _take_up(settings: Settings, store: Store, slots: Slots, gave_way: int
     try:
         await begin_first_flush(worker.owner)
     except JournalSuperseded as error:
-        log_set_aside(error, worker.recovered, data_folder.set_aside(journal.folder))
+        log_quarantined(error, worker.recovered, data_folder.quarantine(journal.folder))
         await worker.owner.release()
         return await _take_up(settings, store, slots)
     except ClickcurveError as error:
@@ -124,7 +125,7 @@ def _ended_late(flushing: asyncio.Future[None]) -> None:
     try:
         flushing.result()
     except (JournalSuperseded, OwnerFenced) as error:
-        first_flush_failed(error, "nothing is accepted; a restart sets the journal aside")
+        first_flush_failed(error, "nothing is accepted; a restart quarantines the journal")
     except ClickcurveError as error:
         first_flush_failed(error, "it is tried again")
     except Exception:

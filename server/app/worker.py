@@ -113,7 +113,7 @@ class Worker:
             self.limiter.samples,
             lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
             lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
-            lambda: iter([Sample("clickcurve_journals_set_aside", data_folder.journals_set_aside(settings.data))]),
+            lambda: iter([Sample("clickcurve_quarantined_journals", data_folder.quarantined_journals(settings.data))]),
             lambda: self.background.samples(),
             samples.of_build(),
             process_samples,
@@ -165,7 +165,7 @@ class Worker:
         return open_owner(self.settings, journal, self.store, False, self.stamps, lambda: self.listening)
 
     def _quarantine(self, number: int) -> Path:
-        return data_folder.set_aside(data_folder.journal_folder(self.settings.data, number))
+        return data_folder.quarantine(data_folder.journal_folder(self.settings.data, number))
 
     async def _publish(self) -> None:
         self.metrics.publish()

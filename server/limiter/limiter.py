@@ -108,6 +108,8 @@ class ServerLimiter:
     def samples(self) -> Iterator[Sample]:
         for (event, outcome), count in self._outcomes.items():
             yield Sample("clickcurve_limit_decisions_total", count, (event, outcome))
+            if outcome == "blind":  # the next version says fallback there
+                yield Sample("clickcurve_limit_fallbacks_total", count, (event,))
         for how, count in self._reloads.items():
             yield Sample("clickcurve_limit_reloads_total", count, (how,))
         yield Sample("clickcurve_limit_rules", sum(map(len, self.limiter.events.rules().values())))

@@ -103,7 +103,7 @@ def open_owner(
         if key not in logged:
             logged.add(key)
             row = {"key": key, "owner": journal.state.identity.owner, "reason": error.detail}
-            log.error("damaged row", extra={**row, "then": "its hits are set aside; see `clickcurve repair`"})
+            log.error("damaged row", extra={**row, "then": "its hits are quarantined; see `clickcurve repair`"})
 
     return Owner(
         journal,

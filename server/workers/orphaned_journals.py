@@ -92,7 +92,7 @@ class OrphanedJournals:
         except StoreUnavailable:
             raise
         except JournalSuperseded as error:
-            log_set_aside(error, owner.status.buffered_hits, self._quarantine(number))
+            log_quarantined(error, owner.status.buffered_hits, self._quarantine(number))
             await self._close(number, owner)
             return
         except Exception:
@@ -115,6 +115,6 @@ class OrphanedJournals:
             await owner.release()
 
 
-def log_set_aside(error: JournalSuperseded, hits: int, moved_to: Path) -> None:
-    """Logs that a journal was set aside, with how many hits that it showed."""
-    log.error("journal set aside", extra={"reason": error.detail, "hits": hits, "moved_to": str(moved_to)})
+def log_quarantined(error: JournalSuperseded, hits: int, moved_to: Path) -> None:
+    """Logs that a journal was quarantined, with how many hits that it showed."""
+    log.error("journal quarantined", extra={"reason": error.detail, "hits": hits, "moved_to": str(moved_to)})

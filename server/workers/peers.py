@@ -307,7 +307,7 @@ class Peers:
         return f"/proc/self/fd/{self._handle}/{number}"
 
     async def pending(self, key: str) -> list[Pending]:
-        """Returns what the other workers hold of a stored key. Raises RowCorrupt where one has hits set aside."""
+        """Returns what the other workers hold of a stored key. Raises RowCorrupt where one has hits quarantined."""
         return cast(list[Pending], await self._ask_all(key))
 
     async def pending_breakdowns(self, key: str) -> list[PendingBreakdown]:
@@ -315,7 +315,7 @@ class Peers:
         return cast(list[PendingBreakdown], await self._ask_all(key))
 
     async def groups(self) -> list[HeldElsewhere]:
-        """Returns what the other workers hold of all groups. Raises RowCorrupt where one has hits of one set aside."""
+        """Returns what the other workers hold of all groups. Raises RowCorrupt if one has quarantined hits."""
         return cast(list[HeldElsewhere], await self._ask_all(ALL_GROUPS))
 
     async def _ask_all(self, key: str) -> list[AnyPending]:

@@ -151,7 +151,7 @@ def _clear_screen() -> None:
 
 @dataclass(frozen=True, slots=True)
 class JournalOutlook:
-    """What the next start does with a journal beside the restored database: nothing, count, set aside or damaged."""
+    """What the next start does with a journal beside the restored database: nothing, count, quarantined or damaged."""
 
     journal: str
     then: str
@@ -166,9 +166,9 @@ def _outlook(settings: Settings, number: int, owners: list[OwnerRecord]) -> Jour
             action, _ = choose_number(Claimant.of(journal), owners, holds)
     except ClickcurveError as error:
         return JournalOutlook(name, "damaged", f"cannot be read: {error.detail}")
-    if action is Action.SET_ASIDE:
+    if action is Action.QUARANTINE:
         reason = (
-            "it holds hits that may be in the backup already, so the next start sets it aside and counts none of them"
+            "it holds hits that may be in the backup already, so the next start quarantines it and counts none of them"
         )
         return JournalOutlook(name, "set aside", reason)
     if holds == {Holds.NOTHING}:

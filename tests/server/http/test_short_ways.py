@@ -17,7 +17,7 @@ from clickcurve.limiter.http.address import Addresses
 from clickcurve.limiter.http.routes import DecisionService, limit_routes
 from query.http.hot_endpoint import HotQueries
 from query.queries import Queries
-from server.app.application import ask_limiter, ask_total
+from server.app.application import ask_total
 from server.http.fast_lane import FastLane
 from server.http.gateway import ShortWay, made_safe
 from server.http.problems import Problems
@@ -61,7 +61,7 @@ def framework(problems: Problems, workers: int = 1) -> tuple[Any, list[ShortWay]
     if workers > 1:
         rest, total_of = naming_unreachable(rest), asking_all(total_of)
     return rest, [
-        ShortWay("POST", "/v1/limit/", "", ask_limiter(service)),
+        ShortWay("POST", "/v1/limit/", "", service.answer),
         ShortWay("GET", "/v1/links/", "/total", total_of),
     ]
 

@@ -62,8 +62,8 @@ async def fold_once(owner: Owner) -> None:
     await jobs.DailyFold(lambda: 20_000).visit(owner)
 
 
-def never_set_aside(number: int) -> Path:
-    raise AssertionError(f"journal {number} was set aside")
+def never_quarantined(number: int) -> Path:
+    raise AssertionError(f"journal {number} was quarantined")
 
 
 def as_owner(owner: FakeOwner) -> Owner:
@@ -117,7 +117,7 @@ def test_orphaned_journals_are_emptied_once_a_day_and_closed() -> None:
         opened.append(number)
         return open_owner(number)
 
-    orphaned = OrphanedJournals(lambda: [2, 3], counted, never_set_aside, fold_once, lambda: 20_000)
+    orphaned = OrphanedJournals(lambda: [2, 3], counted, never_quarantined, fold_once, lambda: 20_000)
     for _ in range(2):
         asyncio.run(orphaned.visit())
     assert opened == [2, 3, 3]
@@ -127,7 +127,7 @@ def test_orphaned_journals_are_emptied_once_a_day_and_closed() -> None:
 def test_an_orphaned_journal_is_held_and_shown_while_the_store_is_down() -> None:
     owner = FakeOwner(2)
     owner.fails = [StoreUnavailable("down")]
-    orphaned = OrphanedJournals(lambda: [2], lambda _: as_owner(owner), never_set_aside, fold_once, lambda: 20_000)
+    orphaned = OrphanedJournals(lambda: [2], lambda _: as_owner(owner), never_quarantined, fold_once, lambda: 20_000)
     with pytest.raises(StoreUnavailable):
         asyncio.run(orphaned.visit())
     assert not owner.closed and list(orphaned.owners) == [as_owner(owner)]
@@ -147,16 +147,16 @@ def test_an_orphaned_journal_that_is_damaged_or_superseded_does_not_hold_up_the_
             raise JournalDamaged("journal-3/segment-00000001: damaged at byte 300")
         return as_owner({4: superseded, 5: good}[number])
 
-    def set_aside(number: int) -> Path:
+    def quarantine(number: int) -> Path:
         numbers.remove(number)
         return Path(f"set-aside-1-journal-{number}")
 
-    orphaned = OrphanedJournals(lambda: list(numbers), open_owner, set_aside, fold_once, lambda: 20_000)
+    orphaned = OrphanedJournals(lambda: list(numbers), open_owner, quarantine, fold_once, lambda: 20_000)
     for _ in range(2):
         asyncio.run(orphaned.visit())
     assert (good.flushes > 0, good.closed, superseded.closed, numbers) == (True, True, True, [3, 5])
     logged = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert logged == ["orphaned journal damaged", "journal set aside"], "once a day"
+    assert logged == ["orphaned journal damaged", "journal quarantined"], "once a day"
 
 
 def test_the_table_names_every_job_and_its_period() -> None:

@@ -42,8 +42,8 @@ class Readable(MemoryStore):
         return super().begin(held, previous, flush, now)
 
 
-def never_set_aside(number: int) -> Path:
-    raise AssertionError(f"journal {number} was set aside")
+def never_quarantined(number: int) -> Path:
+    raise AssertionError(f"journal {number} was quarantined")
 
 
 def former_of(
@@ -58,7 +58,11 @@ def former_of(
         return nodes[number].owner
 
     return OrphanedJournals(
-        lambda: [*numbers], open_owner, never_set_aside, lambda owner: DailyFold(lambda: DAY).visit(owner), lambda: DAY
+        lambda: [*numbers],
+        open_owner,
+        never_quarantined,
+        lambda owner: DailyFold(lambda: DAY).visit(owner),
+        lambda: DAY,
     )
 
 

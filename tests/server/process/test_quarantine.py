@@ -1,4 +1,4 @@
-"""A journal that its store has gone past is set aside, logged, and never counted; the server starts with a new one."""
+"""A journal that its store has gone past is quarantined, logged and not counted; the server starts with a new one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conftest import Serve
 from tests.server.conftest import events, wait_until
 
 
-def test_a_journal_restored_from_an_hour_ago_is_set_aside(serve: Serve, data: Path, tmp_path: Path) -> None:
+def test_a_journal_restored_from_an_hour_ago_is_quarantined(serve: Serve, data: Path, tmp_path: Path) -> None:
     first = serve("--flush-s", "3600", data=data)
     with Clickcurve(first.url) as client:
         client.send([{"key": "launch", "count": 5, "id": "five"}])
@@ -24,16 +24,16 @@ def test_a_journal_restored_from_an_hour_ago_is_set_aside(serve: Serve, data: Pa
     (tmp_path / "snapshot").rename(data / "journal-1")
 
     third = serve("--flush-s", "3600", data=data)
-    (logged,) = events(third, "journal set aside")
+    (logged,) = events(third, "journal quarantined")
     assert logged["hits"] == 0 and "counted already" in logged["reason"], "the hits wait for the claim of their id"
     assert Path(logged["moved_to"]).is_dir()
     with Clickcurve(third.url) as client:
         client.hit("launch")
         assert client.total("launch")["total"] == 6
-        assert client.metrics()['clickcurve_journals_set_aside{journal="journal-1"}'] == 1
+        assert client.metrics()['clickcurve_quarantined_journals{journal="journal-1"}'] == 1
 
 
-def test_hits_accepted_while_the_store_does_not_answer_are_not_set_aside_with_the_journal(
+def test_hits_accepted_while_the_store_does_not_answer_are_not_quarantined_with_the_journal(
     serve: Serve, data: Path, tmp_path: Path
 ) -> None:
     first = serve("--flush-s", "3600", data=data)
@@ -59,7 +59,7 @@ def test_hits_accepted_while_the_store_does_not_answer_are_not_set_aside_with_th
         with Clickcurve(fourth.url) as client:
             assert client.hit("later")["counted"] == 1
             busy.execute("ROLLBACK")
-            wait_until(lambda: len(events(fourth, "journal set aside")) == 1)
+            wait_until(lambda: len(events(fourth, "journal quarantined")) == 1)
             wait_until(lambda: client.metrics()['clickcurve_flushes_total{journal="journal-1"}'] > 0)
             assert (client.total("later")["total"], client.total("early")["total"]) == (9, 5)
             assert client.hit("later")["counted"] == 1
@@ -76,7 +76,7 @@ def test_what_a_journal_holds_that_gave_way_is_counted_when_the_store_is_back(se
         with Clickcurve(second.url) as client:
             assert client.send([{"key": "launch", "count": 5, "id": "five"}, {"key": "launch"}])["counted"] == 6
             busy.execute("ROLLBACK")
-            wait_until(lambda: len(events(second, "former journal emptied")) == 1)
+            wait_until(lambda: len(events(second, "orphaned journal emptied")) == 1)
             wait_until(lambda: client.total("launch")["total"] == 6)
             client.erase("launch")
             assert client.total("launch")["total"] == 0
