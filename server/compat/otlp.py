@@ -94,7 +94,7 @@ class _PointRejected(Exception):
 
 @dataclass(slots=True)
 class _Read:
-    """The hits of an export, and how many of its points are none, with the reason of the first of these."""
+    """The hits of an export, the number of points that are rejected, and why the first one is."""
 
     hits: list[dict[str, Any]] = field(default_factory=list)
     rejected: int = 0
