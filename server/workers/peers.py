@@ -106,7 +106,7 @@ class Peer:
         self._late = False
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._connection = 0  # its number: a worker that is started again has another
-        self._asking: asyncio.Task[None] | None = None
+        self._exchange: asyncio.Task[None] | None = None
 
     def ask(self, key: str, waiter: Waiter) -> None:
         if self._late:
@@ -128,8 +128,8 @@ class Peer:
 
     def _begin(self) -> None:
         """Begins to ask in the next turn of the loop, so that the keys of one turn go together."""
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._ask_all())
+        if self._exchange is None:
+            self._exchange = asyncio.create_task(self._ask_all())
 
     async def _ask_all(self) -> None:
         """Asks one question after the other while there is something to ask."""
@@ -143,7 +143,7 @@ class Peer:
                 self._asked, self._wanted, self._erased = (self._wanted, self._erased), {}, {}
                 await self._ask_once(*streams)
         finally:
-            self._asking = None
+            self._exchange = None
 
     async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         if self._streams is not None and not (self._streams[0].at_eof() or self._streams[1].is_closing()):
@@ -230,10 +230,10 @@ class Peer:
     def close(self) -> list[asyncio.Task[None]]:
         """Asks nothing any more and closes the connection; returns what ends by that."""
         self._disconnect()
-        if self._asking is None:
+        if self._exchange is None:
             return []
-        self._asking.cancel()
-        return [self._asking]
+        self._exchange.cancel()
+        return [self._exchange]
 
     def _disconnect(self) -> None:
         if self._streams is not None:
