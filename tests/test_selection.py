@@ -31,7 +31,7 @@ def collected(folder: Path, *arguments: str) -> list[str]:
 
 
 def test_only_tests_that_need_python_alone_are_run_unless_all_are_asked_for(tmp_path: Path) -> None:
-    named = ("tests/limiter/test_reservations.py", "tests/cassandra/test_node.py", "tests/clients/test_tls.py")
+    named = ("tests/limiter/test_reservations.py", "tests/cassandra/test_snapshot.py", "tests/clients/test_tls.py")
     quick = collected(tmp_path, *named)
     assert {name.partition("::")[0] for name in quick} == {named[0]}
     assert any("memory" in name for name in quick)
