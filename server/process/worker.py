@@ -25,7 +25,7 @@ from ingest.stamps import Slots, Stamps
 from server import clock
 from server.attributes import Attributes
 from server.background_requests import BackgroundRequests
-from server.http import app, fast_lane
+from server.http import app, fast_path
 from server.http.auth import Gate
 from server.http.callers import Callers
 from server.http.connection import DRAIN_S
@@ -373,8 +373,8 @@ def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], No
     config = uvicorn.Config(
         answering_pages(worker.front, settings.cors_origins, worker.problems, worker.front.answers),
         loop="uvloop",
-        http=fast_lane.lane_class(
-            fast_lane.FastLane(worker.front),
+        http=fast_path.fast_connection_class(
+            fast_path.FastPath(worker.front),
             worker.connections_refused,
             Callers(worker.limiter.addresses, settings.address_connections),
             connections_max=fitting_connections(),

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from clickcurve.asgi import Answer, Application, Headers, Message, Receive, Scope, Send
 
 HEADER = "Clickcurve-Unheard"
-Ask = Callable[[str, bytes], Awaitable[Answer]]  # as of a short way
+Ask = Callable[[str, bytes], Awaitable[Answer]]  # as of a fast route
 _unheard: ContextVar[set[str] | None] = ContextVar("unheard", default=None)
 
 
@@ -53,7 +53,7 @@ def naming_noted(app: Application) -> Application:
 
 
 def asking_all(ask: Ask) -> Ask:
-    """Makes answers of a short way name the workers that were not heard; its errors are left to `naming_noted`."""
+    """Makes answers of a fast route name the workers that were not heard; its errors are left to `naming_noted`."""
 
     async def named(name: str, body: bytes) -> Answer:
         _unheard.set(set())
