@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ from fastapi import APIRouter, Request, Response
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.extras import extra_for
 from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
+from clickcurve.waiting import in_thread
 from dashboard.answers import READ_CURVE, READ_TOTAL, Answers, CurveAnswer, Question, TotalAnswer
 from dashboard.pictures.badge import LABEL, badge_json, badge_svg
 from dashboard.pictures.colours import THEMES
@@ -74,7 +74,7 @@ def _add_routes(router: APIRouter, kind: PicturedKind) -> None:
     async def curve_png(request: Request) -> Response:
         """Text and lines grow with the picture: twice the usual size is the usual picture for print."""
         look, found = await _curve(raw_query(request), kind.curve(request))
-        return Response(await asyncio.to_thread(_curve_png, found, look), media_type=PNG)
+        return Response(await in_thread("drawing a picture", _curve_png, found, look), media_type=PNG)
 
     @router.get(kind.path + "/badge.svg", **_picture(badge, SVG, of_badges))
     async def badge_picture(request: Request) -> Response:
@@ -178,7 +178,7 @@ def _label(given: Mapping[str, str]) -> str:
 # --- drawing ----------------------------------------------------------------------------------------------------------
 async def _drawn_beside(curve: CurveAnswer, draw: Any) -> bytes:
     """Draws beside the event loop what would hold it up."""
-    body: bytes = draw() if len(curve.points) <= _AT_ONCE else await asyncio.to_thread(draw)
+    body: bytes = draw() if len(curve.points) <= _AT_ONCE else await in_thread("drawing a picture", draw)
     return body
 
 

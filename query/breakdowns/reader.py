@@ -34,6 +34,7 @@ from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Pending, fold
 from clickcurve.budget import ROWS, spend
 from clickcurve.keys import breakdown_of, counts_key
+from clickcurve.waiting import in_thread
 from query.breakdowns.unrecorded import BreakdownRow
 from query.reader import naming, stored, unstored, what_it_is
 from storage.contract import StoredLink
@@ -99,7 +100,7 @@ class BreakdownReader:
         row = fold(unstored(pending, found.marks, found.row, ladder), day, ladder)
         hours_only = start is not None and self._are_hours_from(start, day, ladder)
         merged = partial(self._merged, words, said, erased_at, day, only, hours_only)
-        breakdown = merged() if words.size() <= AT_ONCE_BYTES else await asyncio.to_thread(merged)
+        breakdown = merged() if words.size() <= AT_ONCE_BYTES else await in_thread("merging a breakdown", merged)
         return BreakdownRow(row, breakdown, ladder, self.capped.ladder, settled)
 
     def _are_hours_from(self, start: int, day: int, ladder: Ladder) -> bool:

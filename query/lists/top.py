@@ -26,6 +26,7 @@ from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Delta, Pending, Row
 from clickcurve.buckets.upper_bounds import MOST
+from clickcurve.waiting import in_thread, locked
 from query.lists.kind import Kind
 from query.lists.other_workers import AskElsewhere, Stamp, by_stored_key
 from query.lists.steps import Buffered, at_least, in_steps, summed_in_steps
@@ -211,13 +212,15 @@ class TopLinks:
     async def _ranking(self, counter: _Counter, limit: int, stamps: frozenset[Stamp]) -> _Best:
         """Returns a ranking that may be used with pending hits taken by now: no flush is complete since it."""
         key = (counter.span, counter.bots, fold_day(counter.now))
-        async with self._walking:
+        async with locked(self._walking, "walking over all links"):
             found = self._rankings.get(key)
             fresh = found and found.flushes == (self._flushes(), stamps) and 0 <= counter.now - found.at < _FRESH_S
             if found and fresh and found.best >= limit:
                 return found
             flushes, forgotten = (self._flushes(), stamps), self._forgotten
-            by_bounds = None if self._ranked is None else await asyncio.to_thread(self._by_bounds, counter, limit)
+            by_bounds = (
+                None if self._ranked is None else await in_thread("ranking links", self._by_bounds, counter, limit)
+            )
             counts, others_most = by_bounds or await self._walked(counter)
             ranking = _Best(flushes, counter.now, limit if by_bounds else _KEPT, counts, others_most)
             if forgotten == self._forgotten:
@@ -270,7 +273,7 @@ class TopLinks:
         others_most = 0
         after: str | None = None
         while True:
-            after, found = await asyncio.to_thread(self._page, after, counter, others_most)
+            after, found = await in_thread("reading a page of links", self._page, after, counter, others_most)
             counts.update(found)
             if after is None or len(counts) >= 2 * _KEPT:
                 counts, left_out = self._pruned(counts)

@@ -27,7 +27,7 @@ from clickcurve.asgi import Answer, Application, Headers, Scope
 from clickcurve.buckets.errors import JournalUnknown
 from ingest.hit import Hit
 from ingest.reading.hit_endpoint import COUNTED, NOT_PLAIN, is_short_json
-from server.http.callers import Callers
+from server.http.address_connections import AddressConnections
 from server.http.connection import Connection, Fields, Wait, connection_class
 from server.http.gateway import PREFIX_BYTES, FastRoute, Gateway
 
@@ -328,7 +328,7 @@ class FastConnection(Connection):
 
 
 def fast_connection_class(
-    fast_path: FastPath, refused: Counter[str], callers: Callers, **bounds: float
+    fast_path: FastPath, refused: Counter[str], callers: AddressConnections, **bounds: float
 ) -> type[Connection]:
     """Makes a class of connections with this fast path; the rest is as of `connection_class`."""
     kinds = FastConnection, connection_class(refused, callers, **bounds)

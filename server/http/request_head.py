@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from clickcurve.problem import MEDIA_TYPE, problem_body
 
-HEAD_S = 30  # for a whole head to come
 HeaderFields = Sequence[tuple[bytes, bytes]]
 
 _PHRASES = {

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from server.app.limits import LIMITS
 from server.cli.main import HELD, USAGE
-from server.limits import LIMITS
 from testing.client import Clickcurve
 from testing.server import ROOT
 from tests.install.environments import Environment, InstalledServer

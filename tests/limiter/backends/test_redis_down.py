@@ -143,7 +143,7 @@ def obeyed(run: Run, guard: Guarded | AsyncGuarded) -> None:
     assert sum(each.allowed for each in run.of("local", fallback=True)) == LOCAL_LIMIT
     measured = guard.measures()
     for policy in FAILURES:
-        assert measured[f"blind_{policy}_total"] == len(run.of(policy, fallback=True))
+        assert measured[f"fallback_{policy}_total"] == len(run.of(policy, fallback=True))
 
 
 @FORMS

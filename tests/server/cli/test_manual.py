@@ -11,7 +11,7 @@ import pytest
 
 from server.cli.main import EXIT_CODES, main
 from server.cli.manual import manual_page
-from server.settings import TABLE, Setting
+from server.settings.table import TABLE, Setting
 from tests.server.commands import said
 
 MACROS = {".TH", ".SH", ".SS", ".PP", ".TP", ".nf", ".fi", ".nh", ".ad"}

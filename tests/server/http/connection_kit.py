@@ -12,12 +12,12 @@ import uvicorn
 
 from clickcurve.limiter.http.address import addresses
 from ingest.reading.hit_endpoint import HitRoutes
-from server.http.auth import Gate
-from server.http.callers import Callers
+from server.http.address_connections import AddressConnections
 from server.http.connection import Connection, connection_class
 from server.http.fast_path import FastPath, fast_connection_class
 from server.http.gateway import FastRoute, Gateway
 from server.http.problems import Problems
+from server.http.tokens import Gate
 from tests.ingest.http_kit import NOW, MemoryIntake, is_bot, minutes_since
 from tests.server.http.test_connection import echo
 
@@ -100,7 +100,7 @@ class Server:
         self.gateway = Gateway(self.gate, self.problems, self.hits, rest, limiter, fast_routes=fast_routes)
         self.refused: Counter[str] = Counter()
         self.fast_path = FastPath(self.gateway) if fast else None
-        shared = self.refused, Callers(addresses(""))
+        shared = self.refused, AddressConnections(addresses(""))
         self.kind: type[Connection]
         if self.fast_path is None:
             self.kind = connection_class(*shared, **bounds)
