@@ -32,6 +32,8 @@ from testing.program import TRIES
 from tests.limiter.given import ANN, BEN, T, free, hits, ten
 from tests.limiter.places import PATIENCE_S, Place
 
+pytestmark = pytest.mark.needs("memcached")
+
 DAY_S = 86_400
 
 

@@ -20,6 +20,8 @@ from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import FAILURES, Rule, parse_rules
 from testing.backend_servers import Served, redis_server
 
+pytestmark = pytest.mark.needs("redis")
+
 ANN = {"ip": "10.0.0.1"}
 LIMIT = 1_000_000_000
 LOCAL_LIMIT = 7

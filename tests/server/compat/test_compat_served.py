@@ -16,6 +16,8 @@ from testing.program import running
 from testing.server import RunningServer, free_port
 from tests.conftest import Serve
 
+pytestmark = pytest.mark.needs("prometheus")
+
 HITS = [{"key": "launch", "count": 3, "country": "DE", "ref": "https://news.example/"}, {"key": 'sp"ring', "count": 4}]
 
 

@@ -18,6 +18,8 @@ from testing.server import RunningServer, run
 from tests.conftest import Serve
 from tests.server.conftest import wait_until
 
+pytestmark = pytest.mark.needs("redis", "memcached")
+
 # A long deadline, since the machine may be busy.
 RULES = """
 limits_timeout_ms = 1000
