@@ -4,8 +4,8 @@ Scope, cycle and task of a request cost more than the hit. The parser reads each
 through ASGI, and alone decides where one ends. Once a head has come, this asks whether the request may be answered
 without an application. A request that may, whose body turns out to be something else, goes through ASGI after all.
 
-Who is let in depends on two header fields, the token and the host. Pairs that were let in are remembered until other
-tokens are read, or writes are limited.
+Two header fields decide whether a caller is let in: the token and the host. Pairs that were let in are remembered until
+other tokens are read, or writes are limited.
 
 This leans on uvicorn's `HttpToolsProtocol` and `RequestResponseCycle`; `tests/server/http/test_fast_path.py` names on
 what, and with which version it was tried.
@@ -75,7 +75,7 @@ class _Admission:
 
 
 class FastPath:
-    """What the connections of a worker share: who is let in, and which of them wait for a group of hits."""
+    """What the connections of a worker share: the callers that are let in, and the connections that wait for a group."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
@@ -94,7 +94,7 @@ class FastPath:
     def take(
         self, method: bytes, target: bytes, headers: Sequence[tuple[bytes, bytes]], fields: Fields
     ) -> Taken | None:
-        """Returns what a request with this head asks for, if it may be answered here and its caller is let in."""
+        """Returns what a request with this head asks for; None if it has to go through ASGI."""
         prefix = target[:PREFIX_BYTES]
         if prefix == HITS:
             taken, admission = _hit(method, target, fields), self.hit_callers
