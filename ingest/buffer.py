@@ -16,17 +16,7 @@ from sys import getsizeof
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_of
-from ingest.batch import (
-    Batch,
-    Identified,
-    KeysBatch,
-    SourceStep,
-    Words,
-    WordyBatch,
-    WordyIdentified,
-    decode_batch,
-    keys_of,
-)
+from ingest.batch import AttributeCounts, Batch, GroupCounts, Identified, SourceStep, decode_batch, keys_of
 from ingest.buffered_words import NOTHING_SAID, BufferedWords, Said, said_of
 from ingest.journal.segment_format import Frame
 from ingest.slot_counts import PAIR_BYTES, MinuteCounts, drain, of_key, sum_of_slots
@@ -107,7 +97,7 @@ class Buffer:
     def add_batch(self, batch: Batch, accepted_us: int, visible: bool) -> None:
         """Counts a batch. `visible`: the counts under ids are in answers before their claims are decided."""
         self._stamp(accepted_us)
-        if type(batch) is KeysBatch:
+        if batch.keys:
             self.people.add_keys(batch.keys, self.late_before)
             return
         self.people.add(batch.people, self.late_before)
@@ -118,16 +108,16 @@ class Buffer:
         if growth := len(self.openings) - before:
             self.more_bytes += growth * PAIR_BYTES + sum(map(getsizeof, islice(reversed(self.openings), growth)))
         numbers: Sequence[int] = ()
-        if type(batch) is WordyBatch:
-            numbers = self.words.numbers(batch)
-            self._count_words(batch, numbers, 1)
+        if batch.attributes is not None:
+            numbers = self.words.numbers(batch.attributes)
+            self._count_attributes(batch.attributes.links, batch.attributes.groups, numbers, 1)
         for identified in batch.identified:
             self.undecided[identified.id] = UndecidedId(identified, accepted_us, visible, numbers)
             pairs = sum(map(len, identified.people.values())) + sum(map(len, identified.bots.values()))
             self.more_bytes += ID_BYTES + pairs * PAIR_BYTES
             if visible:
                 self._count(identified, numbers, 1)
-            if type(identified) is WordyIdentified:
+            if identified.attributes or identified.groups:
                 self.more_bytes += ID_BYTES + pairs * PAIR_BYTES
         if batch.source is not None:
             self.sources[batch.source.source] = batch.source
@@ -135,14 +125,18 @@ class Buffer:
     def _count(self, identified: Identified, numbers: Sequence[int], sign: int) -> None:
         self.people.add(identified.people, self.late_before, sign)
         self.bots.add(identified.bots, self.late_before, sign)
-        if type(identified) is WordyIdentified:
-            self._count_words(identified, numbers, sign)
+        if identified.attributes or identified.groups:
+            self._count_attributes(identified.attributes, identified.groups, numbers, sign)
 
-    def _count_words(self, said: WordyBatch | WordyIdentified, numbers: Sequence[int], sign: int) -> None:
-        self.words.add(said, numbers, sign)
-        if said.groups:
-            self.others.add(said.groups.people, self.late_before, sign)
-            self.other_bots.add(said.groups.bots, self.late_before, sign)
+    def _count_attributes(
+        self, links: AttributeCounts | None, groups: GroupCounts | None, numbers: Sequence[int], sign: int
+    ) -> None:
+        if links:
+            self.words.links.add(links, numbers, sign)
+        if groups:
+            self.words.groups.add(groups.attributes, numbers, sign)
+            self.others.add(groups.people, self.late_before, sign)
+            self.other_bots.add(groups.bots, self.late_before, sign)
 
     def decide(self, refused: Iterable[str]) -> None:
         """Leaves out the ids in `refused`, which others have claimed, and counts all other undecided ids."""
@@ -161,13 +155,13 @@ class Buffer:
         """Counts the hits under an id (sign -1: takes them back), also among what was erased after they came."""
         identified = undecided.identified
         self._count(identified, undecided.numbers, sign)
-        words = identified.words if type(identified) is WordyIdentified else Words()
+        attributes = identified.attributes or AttributeCounts()
         for key in keys_of(identified.people, identified.bots) & self.erased.keys():
             erased = self.erased[key]
             if undecided.accepted_us < erased.at_us:
                 people = sum_of_slots(erased.people, of_key(identified.people, key), sign)
                 bots = sum_of_slots(erased.bots, of_key(identified.bots, key), sign)
-                said = erased.said.plus(said_of(words, undecided.numbers, key), sign)
+                said = erased.said.plus(said_of(attributes, undecided.numbers, key), sign)
                 self.erased[key] = ErasedCounts(erased.at_us, people, bots, erased.opening, said)
 
     def erase(self, key: str, at_us: int) -> ErasedCounts | None:
