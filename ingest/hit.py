@@ -197,7 +197,7 @@ def hashes_of_visitor(
     """Returns the hashes of a hit's visitor, by link and groups; () if it says too little, or none count."""
     salt = None if reader.salts is None else reader.salts.get(minute - minute % DAY_S)
     who = None if salt is None else who_of(raw.visitor, raw.ip, raw.ua)
-    if salt is None or who is None:
+    if salt is None or not who:
         return ()
     return tuple([(each, visitor_hash(salt, each, who)) for each in (raw.key, *groups)])
 

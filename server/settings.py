@@ -24,7 +24,7 @@ from clickcurve.buckets.ladder import LADDERS, Ladder
 from clickcurve.limiter.http.address import HEADERS
 from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import Rule, parse_rules
-from ingest.buffers import BUFFER_BYTES
+from ingest.buffer import BUFFER_BYTES
 from ingest.journal.journal import MAX_BYTES
 from server.alerts.alert import Alert, parse_alerts
 from server.http.callers import ADDRESS_CONNECTIONS, SLOWEST_BYTES_S

@@ -1,4 +1,4 @@
-"""The hits of one request, judged and summed while they are read; then the batch for the owner, and the receipt.
+"""The hits of one request: judged and summed while they are read, then a batch for the owner and a receipt.
 
 Nothing of a request is published before its body has been read to the end, so a body that turns out to be unreadable
 has counted nothing.
