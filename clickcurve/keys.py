@@ -157,7 +157,7 @@ def caller_key(event: str, outcome: str, digest: str) -> str:
 
 
 # What an owner counted of rows that it cannot read: see `clickcurve.buckets.quarantine`.
-SET_ASIDE = namespace_key("set-aside", "")
+QUARANTINE = namespace_key("set-aside", "")
 
 
 def kept_days(stored: str) -> int | None:

@@ -19,12 +19,12 @@ from clickcurve.buckets.breakdowns.parts import (
     parts_due,
     separate_parts,
 )
+from clickcurve.buckets.candidates import Cutoffs
 from clickcurve.buckets.errors import CountTooLarge
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.leaders import Bars
 from clickcurve.buckets.quarantine import AnyRow
 from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, apply, forget, merge, next_due
-from clickcurve.buckets.weight import Weight, weight_after
+from clickcurve.buckets.upper_bounds import UpperBounds, upper_bounds_after
 from clickcurve.keys import kept_days, link_of
 from ingest.buffered_words import NO_DELTA
 from storage.contract import SavedRow
@@ -57,22 +57,24 @@ class FlushedRows(Protocol[R, D]):
     def erased_at(self, row: R) -> int:
         """Returns the stamp of the erasure that the row knows of."""
 
-    def saved(self, key: str, before: R | None, after: R, delta: D, weight: Weight | None = None) -> SavedRow | None:
+    def saved(
+        self, key: str, before: R | None, after: R, delta: D, bounds: UpperBounds | None = None
+    ) -> SavedRow | None:
         """Returns the row as it is saved; None if it is stored like this already.
 
-        weight: that of `before`, if it is a leader and nothing but the delta was added since.
+        bounds: that of `before`, if it is a candidate and nothing but the delta was added since.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class FlushedCounts:
-    """Rows of counts. rewrite: they are written again, even if they have the flush. bars: of the owner in its store."""
+    """Rows of counts. rewrite: rows that have the flush are written again. cutoffs: of the owner in its store."""
 
     number: int
     fold_day: int
     rewrite: bool
     ladder: Ladder
-    bars: Bars | None = None
+    cutoffs: Cutoffs | None = None
     nothing: Delta = NOTHING
 
     def read(self, data: bytes) -> Row:
@@ -84,7 +86,7 @@ class FlushedCounts:
     def joined(self, before: Row | None, aside: Row) -> Row:
         whole = merge((before or EMPTY, aside), self.ladder)._replace(mark=self.number)
         if max(whole.lifetime, whole.bots) > MAX_COUNT:
-            raise CountTooLarge("with what is set aside the row's sum is too large", value=whole.lifetime)
+            raise CountTooLarge("with what is quarantined the row's sum is too large", value=whole.lifetime)
         return whole
 
     def mark_in(self, data: bytes) -> int:
@@ -94,7 +96,7 @@ class FlushedCounts:
         return row.erased_at
 
     def saved(
-        self, key: str, before: Row | None, after: Row, delta: Delta, weight: Weight | None = None
+        self, key: str, before: Row | None, after: Row, delta: Delta, bounds: UpperBounds | None = None
     ) -> SavedRow | None:
         days = kept_days(key)
         if days is not None and after is not before:
@@ -105,11 +107,11 @@ class FlushedCounts:
         if link_of(key) is None:
             return SavedRow(codec.encode(after), due_day)
         touched_day = None if delta is NOTHING else self.fold_day
-        if weight is not None:
-            weight = weight_after(weight, before, after, delta, self.ladder)
-        elif self.bars is not None:
-            weight = self.bars.leading(key, after, self.ladder)
-        return SavedRow(codec.encode(after), due_day, touched_day, weight=weight)
+        if bounds is not None:
+            bounds = upper_bounds_after(bounds, before, after, delta, self.ladder)
+        elif self.cutoffs is not None:
+            bounds = self.cutoffs.bounds_if_candidate(key, after, self.ladder)
+        return SavedRow(codec.encode(after), due_day, touched_day, upper_bounds=bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,12 @@ class FlushedBreakdowns:
         return head_of(row.open).erased_at
 
     def saved(
-        self, key: str, before: Parts | None, after: Parts, delta: BreakdownDelta, weight: Weight | None = None
+        self,
+        key: str,
+        before: Parts | None,
+        after: Parts,
+        delta: BreakdownDelta,
+        bounds: UpperBounds | None = None,
     ) -> SavedRow | None:
         if after is before and not self.rewrite:
             return None

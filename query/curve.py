@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.ranges import Bots, Span
 from clickcurve.buckets.row import Row
+from clickcurve.waiting import in_thread, locked
 from query.cache import Cache
 from query.counts import counts_along
 from query.grid import Grid, PointState, estimate_points, make_grid
@@ -61,10 +62,10 @@ class Curves:
         if estimate_points(window, window.step, ladder, fold_day) <= AT_ONCE:
             made = make_grid(window, ladder, fold_day)
         else:
-            async with self._making:
+            async with locked(self._making, "working out the points of long curves"):
                 if (known := self.known_grid(window, fold_day)) is not None:
                     return known  # another question was the same
-                made = await asyncio.to_thread(make_grid, window, ladder, fold_day)
+                made = await in_thread("working out the points of this curve", make_grid, window, ladder, fold_day)
         return self._grids.keep((window, fold_day), made, len(made.edges) + 10)
 
     def curve(self, row: Row, grid: Grid, bots: Bots, now: int) -> Curve:

@@ -28,7 +28,7 @@ from query.zones import Unit, Zone
 
 MAX_POINTS = 10_000
 
-# What "which step would fit" may answer, finest first. Years always fit: time ends in the year 9999.
+# What "which step would fit" may answer, finest first.
 _OFFERED = ("5m", "1h", "1d", "1w", "1mo", "1y")
 # How long a usual bucket of a calendar tier is, and how long they are on average: a year has some 62.5 weeks and pieces
 # of weeks.
@@ -205,9 +205,11 @@ def _cut_buckets(
 
 def _too_many(window: Window, ladder: Ladder, fold_day: int) -> ParameterInvalid:
     coarser = (STEPS[name] for name in _OFFERED if STEPS[name].average_s > window.step.average_s)
-    fits = next(step.name for step in coarser if estimate_points(window, step, ladder, fold_day) < MAX_POINTS * 0.97)
+    fitting = (step.name for step in coarser if estimate_points(window, step, ladder, fold_day) < MAX_POINTS * 0.97)
+    fits = next(fitting, None)
+    advice = "ask for a shorter range" if fits is None else f"step={fits} would fit"
     return ParameterInvalid(
-        f"this range has more than {MAX_POINTS} points at step={window.step.name}; step={fits} would fit",
+        f"this range has more than {MAX_POINTS} points at step={window.step.name}; {advice}",
         field="step",
         value=window.step.name,
         rule=f"at most {MAX_POINTS} points",

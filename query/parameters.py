@@ -40,6 +40,8 @@ BY_KEY = "key"
 SORTS = ("hits", BY_KEY)
 DEFAULT_OUTCOME = "asked"
 
+_LATEST_END = LATEST + 360 * DAY_S  # still in the last year of the calendar: units of now end there
+
 # `+05:30` in a query string that was not percent-encoded arrives as ` 05:30`.
 _LOST_PLUS = re.compile(r"([0-9-]{8,10}[Tt ][0-9:.,]+) ([0-9]{2}:?[0-9]{2})")
 
@@ -76,12 +78,24 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The requested range [start, end) in epoch seconds, and its step. start == end only when nothing was ever hit."""
+    """The requested range [start, end) in epoch seconds, and its step. start == end only when nothing was ever hit.
+
+    Raises ParameterInvalid for a range that ends after the calendar.
+    """
 
     start: int
     end: int
     step: Step
     zone: Zone
+
+    def __post_init__(self) -> None:
+        if self.end > _LATEST_END:
+            raise ParameterInvalid(
+                f"the range ends at {self.end} s, after the year 9998",
+                field="to",
+                value=self.end,
+                rule="not after the year 9998",
+            )
 
     def __hash__(self) -> int:
         return hash((self.start, self.end, self.step.name, self.zone.name))  # a third of the time of the whole one

@@ -12,6 +12,7 @@ from clickcurve.buckets.errors import EventUnknown
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import Row, forget
+from clickcurve.budget import POINTS, spend
 from clickcurve.keys import ALL_LINKS, OUTCOMES, caller_key, group_key, kept_days, limit_key, link_key
 from query.cache import Cache
 from query.curve import Curve, Curves
@@ -158,6 +159,7 @@ class Queries:
         grid = self._curves.known_grid(window, row.fold_day)
         if grid is None:
             grid = await self._curves.grid(window, self._reader.ladder, row.fold_day)
+        await spend(POINTS, len(grid.edges))
         return self._curves.curve(row, grid, bots, now)
 
     async def _row(self, stored: str, now: int, *, since: int, bots: bool = True) -> Row:

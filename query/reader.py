@@ -22,6 +22,7 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.quarantine import is_row_damaged
 from clickcurve.buckets.row import Pending, Row, add, fold, merge, merge_again
+from clickcurve.budget import ROWS, spend
 from clickcurve.keys import ALL_LINKS, group_of, link_of
 from storage.contract import StoredLink, StoredRow
 
@@ -207,8 +208,9 @@ class Reader:
     async def row(self, key: str, now: int, *, since: int = 0, bots: bool = True) -> Row:
         """Returns the current row of a stored key; since and bots as in `stored`.
 
-        Raises StoreUnavailable, RowCorrupt.
+        Raises StoreUnavailable, RowCorrupt, RequestTooCostly.
         """
+        await spend(ROWS)
         pending = self._pending(key) if self._elsewhere is None else await self._all_pending(key, self._elsewhere)
         link = await self._rows(key)
         try:

@@ -16,6 +16,7 @@ from clickcurve.buckets.errors import BodyUnreadable, ParameterInvalid
 from clickcurve.buckets.ladder import fold_day
 from clickcurve.buckets.ranges import Bots, Span
 from clickcurve.buckets.row import Row, fold
+from clickcurve.budget import POINTS, spend
 from clickcurve.keys import require_key
 from clickcurve.problem import shown
 from query.counts import counts_along
@@ -68,6 +69,7 @@ async def sum_of_rows(
             if row.fold_day > day:  # another owner's clock is ahead: its row says which buckets are kept
                 day, again = row.fold_day, True
                 break
+            await spend(POINTS, len(grid.edges))
             sum_ = _with_row(sum_, fold(row, day, reader.ladder), parameters.bots)
     return sum_
 

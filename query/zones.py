@@ -21,7 +21,7 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.buckets.ladder import DAY_S
+from clickcurve.buckets.ladder import DAY_S, END_OF_TIME
 
 EPOCH = datetime(1970, 1, 1)
 _SECOND = timedelta(seconds=1)
@@ -47,8 +47,8 @@ class Zone:
         return (_wall(t, self.info) - EPOCH) // _SECOND - t
 
     def wall(self, t: int) -> datetime:
-        """Returns the reading of the local clock at t."""
-        return EPOCH + timedelta(seconds=t) if self.is_utc else _wall(t, self.info)
+        """Returns the reading of the local clock at t; raises ParameterInvalid beyond the calendar."""
+        return _wall(t, self.info)
 
     def instant(self, wall: datetime) -> int:
         """Returns the first instant at which the local clock is at or past `wall` (whole seconds).
@@ -76,7 +76,10 @@ class Zone:
 
 
 def _wall(t: int, info: ZoneInfo) -> datetime:
-    return datetime.fromtimestamp(t, info).replace(tzinfo=None, fold=0)
+    try:
+        return datetime.fromtimestamp(t, info).replace(tzinfo=None, fold=0)
+    except (OverflowError, ValueError):
+        raise ParameterInvalid(f"{t} s is beyond the calendar", value=t, rule="not after the year 9998") from None
 
 
 @lru_cache(maxsize=1024)
@@ -194,7 +197,9 @@ class Calendar:
             if later > edge:  # a date that the zone skipped has none
                 edge = later
                 yield edge
-            wall = self._shift(wall, 1)
+            wall, before = self._shift(wall, 1), wall
+            if wall <= before:  # the calendar ends here
+                return
             later = zone.instant(self._shift(wall, 1))
 
     def back(self, t: int, n: int, zone: Zone) -> int:
@@ -212,6 +217,8 @@ class Calendar:
             end = zone.instant(later)
             if end > t:
                 return wall, start, end
+            if later <= wall:  # the calendar ends here
+                return wall, start, END_OF_TIME
             wall, start = later, end
 
     def _floor(self, wall: datetime) -> datetime:
@@ -222,7 +229,8 @@ class Calendar:
 
     def _shift(self, wall: datetime, n: int) -> datetime:
         if not self.months:
-            return wall + timedelta(days=n * self.days)
+            moved = wall.toordinal() + n * self.days
+            return _LAST_WALL if moved > _LAST_WALL.toordinal() else datetime.fromordinal(moved)
         month = wall.year * 12 + wall.month - 1 + n * self.months
         return _LAST_WALL if month // 12 > _LAST_WALL.year else datetime(month // 12, month % 12 + 1, 1)
 

@@ -29,10 +29,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias, TypeGuard
 
+from clickcurve.buckets.candidates import Cutoffs, Place
 from clickcurve.buckets.errors import OwnerFenced
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.leaders import Bars, Place
-from clickcurve.buckets.weight import Weight
+from clickcurve.buckets.upper_bounds import UpperBounds
 
 # What an owner's record can say (OwnerRecord.state).
 OPEN = "open"
@@ -116,7 +116,7 @@ class StoredLink:
 class OwnRow(NamedTuple):
     data: bytes | None
     erased_at: int  # epoch microseconds, 0 = never erased
-    weight: Weight | None = None  # of a leader
+    upper_bounds: UpperBounds | None = None  # if it is a candidate
 
 
 class SavedRow(NamedTuple):
@@ -124,7 +124,7 @@ class SavedRow(NamedTuple):
 
     due_day: the fold day on which folding next changes this row; None = never. touched_day: the fold day of the flush,
     if the flush brought new hits of the link. closed_stays: the row is stored with this `closed` already, for certain.
-    weight: of a row that counts a link; without it the row passes no bar of `bars`, as they are or were.
+    upper_bounds: None of a row that does not count a link, or passes no cutoff of `cutoffs`, as they are or were.
     """
 
     data: bytes
@@ -132,7 +132,7 @@ class SavedRow(NamedTuple):
     touched_day: int | None = None
     closed: bytes = b""
     closed_stays: bool = False
-    weight: Weight | None = None
+    upper_bounds: UpperBounds | None = None
 
     @property
     def whole(self) -> bytes:
@@ -171,14 +171,14 @@ class View(Protocol):
     def notes(self) -> dict[str, str]:
         """Returns all notes by name."""
 
-    def weights(self, keys: Sequence[str]) -> dict[tuple[str, int], Weight] | None:
-        """Returns the weights of the leaders among the rows of these keys, by key and owner.
+    def upper_bounds(self, keys: Sequence[str]) -> dict[tuple[str, int], UpperBounds] | None:
+        """Returns the upper bounds of the candidates among the rows of these keys, by key and owner.
 
         None: the store keeps none, or not all yet.
         """
 
-    def bars(self, owner: int) -> Bars:
-        """Returns what the rows of this owner that are no leaders do not pass. Raises RowCorrupt."""
+    def cutoffs(self, owner: int) -> Cutoffs:
+        """Returns the cutoffs of this owner: no row but a candidate passes one. Raises RowCorrupt."""
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         """Returns up to `limit` claimed ids after `after`, each with the newest accept stamp of its claims."""
@@ -195,7 +195,7 @@ class Ranking:
     bots: bool
 
 
-class Leading(NamedTuple):
+class Candidates(NamedTuple):
     """Links with the most that each can count: the sum of what its owners' rows can, greatest first, then by key.
 
     rest: no other link comes before this place. A number of MOST or more says nothing.
@@ -208,7 +208,7 @@ class Leading(NamedTuple):
 class RankedLinks(Protocol):
     """All links at one moment."""
 
-    def leading(self) -> Leading | None:
+    def candidates(self) -> Candidates | None:
         """Returns the links that lead in the ranking; None: the store cannot read what it keeps of them."""
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
@@ -361,22 +361,22 @@ class Store(Protocol):
     def ranked(self, ranking: Ranking) -> AbstractContextManager[RankedLinks | None]:
         """Shows all links by what they can count, for a question. Leave it soon, as a view.
 
-        None: the store keeps no leaders, or not all yet: then only a walk can tell.
+        None: the store keeps no candidates, or not all yet: then only a walk can tell.
         """
 
-    def bars(self, owner: int) -> Bars | None:
-        """Returns the bars: a row of this owner that passes one must be saved with its weight. None: none must.
+    def cutoffs(self, owner: int) -> Cutoffs | None:
+        """Returns the cutoffs: a row of this owner that passes one must be saved with its upper bounds.
 
-        Those that a flush has read stay good for it: bars only rise.
+        None: no row must. A flush may use those that it has read to its end: cutoffs only rise.
         """
 
     def rank_anew(self) -> None:
-        """Makes the store forget that all rows which pass a bar are leaders, so that `rank_some` looks at each."""
+        """Makes `rank_some` look at every row again, whether it passes a cutoff."""
 
-    def rank_some(self, weight: Callable[[bytes], Weight]) -> bool:
-        """Makes leaders of those of some rows that pass a bar; returns whether there may be more. Durable.
+    def rank_some(self, bounds_of: Callable[[bytes], UpperBounds]) -> bool:
+        """Makes the next rows that pass a cutoff candidates; returns whether there may be more. Durable.
 
-        For what another version saved, or a damage. `weight` makes one of a row's bytes.
+        For rows that another version saved, and after damage. `bounds_of` makes the upper bounds of a row's bytes.
         """
 
     def view(self) -> AbstractContextManager[View]:

@@ -13,15 +13,15 @@ from heapq import nsmallest
 from threading import RLock
 from uuid import uuid4
 
+from clickcurve.buckets.candidates import NOBODY, Cutoffs
 from clickcurve.buckets.ladder import CLICKS, Ladder
-from clickcurve.buckets.leaders import NOBODY, Bars
-from clickcurve.buckets.weight import Weight, most_since
+from clickcurve.buckets.upper_bounds import UpperBounds, most_since
 from clickcurve.keys import counts_key, is_breakdown, link_of
 from storage.contract import (
     CLOSED,
     FINAL,
+    Candidates,
     Held,
-    Leading,
     OwnerRecord,
     OwnRow,
     Ranking,
@@ -116,7 +116,8 @@ class MemoryStore:
             for key in keys:
                 row, erased_at = self._rows.get(key, {}).get(owner), self._erased.get(counts_key(key), 0)
                 if row is not None or erased_at:
-                    found[key] = OwnRow(None, erased_at) if row is None else OwnRow(row.whole, erased_at, row.weight)
+                    data, bounds = (None, None) if row is None else (row.whole, row.upper_bounds)
+                    found[key] = OwnRow(data, erased_at, bounds)
             return found
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
@@ -203,23 +204,24 @@ class MemoryStore:
     def ranked(self, ranking: Ranking) -> Iterator[MemoryRanked | None]:
         asked = ranking.since, ranking.people, ranking.bots
         with self._lock:
-            bounds: Counter[str] = Counter()
-            for (key, _), weight in self.weights([key for key in self._rows if link_of(key) is not None]).items():
-                bounds[key] += most_since(weight, *asked)
-            yield MemoryRanked(bounds, self._link)
+            most: Counter[str] = Counter()
+            links = [key for key in self._rows if link_of(key) is not None]
+            for (key, _), bounds in self.upper_bounds(links).items():
+                most[key] += most_since(bounds, *asked)
+            yield MemoryRanked(most, self._link)
 
-    def weights(self, keys: Sequence[str]) -> dict[tuple[str, int], Weight]:
-        rows = [(key, owner, row.weight) for key in keys for owner, row in self._rows.get(key, {}).items()]
-        return {(key, owner): weight for key, owner, weight in rows if weight is not None}
+    def upper_bounds(self, keys: Sequence[str]) -> dict[tuple[str, int], UpperBounds]:
+        rows = [(key, owner, row.upper_bounds) for key in keys for owner, row in self._rows.get(key, {}).items()]
+        return {(key, owner): bounds for key, owner, bounds in rows if bounds is not None}
 
-    def bars(self, owner: int) -> Bars:
-        """Returns bars that every row passes which counts anything."""
-        return Bars()
+    def cutoffs(self, owner: int) -> Cutoffs:
+        """Returns open cutoffs: every row with a count passes them."""
+        return Cutoffs()
 
     def rank_anew(self) -> None:
-        """Returns at once: each row was saved as what it is."""
+        """Returns at once: every row was ranked when it was saved."""
 
-    def rank_some(self, weight: Callable[[bytes], Weight]) -> bool:
+    def rank_some(self, bounds_of: Callable[[bytes], UpperBounds]) -> bool:
         return False
 
     def _page(self, after: str | None, limit: int, keys: Iterable[str]) -> list[tuple[str, StoredLink]]:
@@ -256,9 +258,9 @@ class MemoryRanked:
         self._bounds = bounds
         self._link = link
 
-    def leading(self) -> Leading:
+    def candidates(self) -> Candidates:
         some = (each for each in self._bounds.items() if each[1])
-        return Leading(sorted(some, key=lambda each: (-each[1], each[0])), NOBODY)
+        return Candidates(sorted(some, key=lambda each: (-each[1], each[0])), NOBODY)
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         return {key: self._link(key) for key in keys}

@@ -1,4 +1,4 @@
-"""A store that keeps no leaders: its links are ranked by a walk.
+"""A store that keeps no candidates: its links are ranked by a walk.
 
 On a cluster they would be rows that every flush of each owner reads and writes once more.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from clickcurve.buckets.leaders import Bars
-from clickcurve.buckets.weight import Weight
+from clickcurve.buckets.candidates import Cutoffs
+from clickcurve.buckets.upper_bounds import UpperBounds
 from storage.contract import Ranking
 
 
@@ -18,21 +18,21 @@ class UnrankedStore:
         """Shows nothing: only a walk can tell."""
         return nullcontext()
 
-    def bars(self, owner: int) -> None:
+    def cutoffs(self, owner: int) -> None:
         """Returns None: there are none."""
 
     def rank_anew(self) -> None:
         """Returns at once: there is nothing to do."""
 
-    def rank_some(self, weight: Callable[[bytes], Weight]) -> bool:
+    def rank_some(self, bounds_of: Callable[[bytes], UpperBounds]) -> bool:
         """Returns at once: there is nothing to do."""
         return False
 
 
 class UnrankedView:
-    def weights(self, keys: Sequence[str]) -> None:
+    def upper_bounds(self, keys: Sequence[str]) -> None:
         """Returns None: there are none."""
 
-    def bars(self, owner: int) -> Bars:
-        """Returns bars that nothing was held against."""
-        return Bars()
+    def cutoffs(self, owner: int) -> Cutoffs:
+        """Returns open cutoffs: none was ever compared."""
+        return Cutoffs()

@@ -22,6 +22,27 @@ MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70  # exclusive
 MAX_FOLDER_FILES = 16
 
+# The floors of the server, the lowest first. What is on a floor may import the floors below it, and itself.
+SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
+    ("server.clock", "server.version", "server.logs", "server.metrics", "server.data_folder"),
+    ("server.settings", "server.demo"),
+    ("server.attributes", "server.limiter", "server.alerts", "server.workers"),
+    ("server.http",),
+    ("server.compat", "server.process"),
+    ("server.app",),
+    ("server.cli",),
+)
+_BELOW_SERVER = ("clickcurve", "ingest", "storage", "query", "retention", "dashboard")
+
+
+def _floors(floors: tuple[tuple[str, ...], ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yields each room of the server with what it may import."""
+    below: tuple[str, ...] = _BELOW_SERVER
+    for floor in floors:
+        yield from ((room, below) for room in floor)
+        below = (*below, *floor)
+
+
 # What each part may import of ours beside itself; the longest name that fits a file decides. The library imports
 # nothing of the program, and its rooms only what lies below them. `server` wires everything; nobody imports it.
 _PROGRAM = ("clickcurve", "storage.contract")
@@ -31,7 +52,8 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "clickcurve.limiter": ("clickcurve",),
     "clickcurve.client": ("clickcurve",),
     **dict.fromkeys(("ingest", "storage", "query", "retention", "dashboard"), _PROGRAM),
-    "server": PARTS,
+    "server": (),
+    **dict(_floors(SERVER_FLOORS)),
     # What measures or tests the program may import all of it; what the two share imports neither.
     "testing": PARTS,
     "bench": (*PARTS, "testing"),
@@ -124,6 +146,8 @@ def import_directions(root: Path) -> list[str]:
     broken = []
     for file, nodes in _sources(root, *PARTS, "testing", "bench"):
         part = _part_of(file)
+        if part == "server" and file != "server/__init__.py":
+            broken.append(f"{file}: stands on no floor of the server")
         for line, name in _imports(nodes):
             ours = name.partition(".")[0] in CODE
             if ours and not any(_within(name, allowed) for allowed in (part, *MAY_IMPORT[part])):
@@ -138,7 +162,7 @@ def _part_of(file: str) -> str:
 
 
 def third_party(root: Path) -> list[str]:
-    """Third-party packages are declared as runtime dependencies and imported only where they belong."""
+    """Third-party packages are declared, by the program or an extra of it, and imported only where they belong."""
     declared = _runtime_packages(root)
     broken = []
     for file, nodes in _sources(root, *PARTS):
@@ -159,7 +183,9 @@ def _requirement_name(line: str) -> str:
 
 def _runtime_packages(root: Path) -> set[str]:
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    names = [_requirement_name(line) for line in project["dependencies"]]
+    extras = project.get("optional-dependencies", {})
+    optional = [line for extra, lines in extras.items() if extra not in ("all", "bench", "test") for line in lines]
+    names = [_requirement_name(line) for line in (*project["dependencies"], *optional)]
     # starlette comes with fastapi, whose answers and requests are starlette's.
     return {IMPORT_NAMES.get(name, name) for name in names} | {"starlette"}
 
@@ -291,7 +317,12 @@ def lock(root: Path) -> list[str]:
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     wanted = [
         *project["dependencies"],
-        *(name for extra in project.get("optional-dependencies", {}).values() for name in extra),
+        *(
+            name
+            for extra, lines in project.get("optional-dependencies", {}).items()
+            if extra != "all"
+            for name in lines
+        ),
     ]
     broken += [f"requirements.lock: no pin of {name}" for name in map(_requirement_name, wanted) if name not in pinned]
     return broken

@@ -65,8 +65,8 @@ class CountingStore(MemoryStore):
             found = self._kinds[kind] = row(10 ** (kind / STEPS), self._now, self._chance)
         return found
 
-    def bars(self, owner: int) -> None:  # type: ignore[override]
-        """Returns None: a store on a cluster keeps no leaders."""
+    def cutoffs(self, owner: int) -> None:  # type: ignore[override]
+        """Returns None: a store on a cluster keeps no candidates."""
 
     def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
         found = super().load_own(owner, keys)

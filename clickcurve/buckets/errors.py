@@ -196,7 +196,7 @@ class JournalHeld(JournalError):
 
 
 class JournalSuperseded(JournalError):
-    """The store is further on than this journal: its hits may be counted already. It must be set aside."""
+    """The store is further on than this journal: its hits may be counted already. It must be quarantined."""
 
     title = "journal superseded"
 
@@ -218,6 +218,13 @@ class BackendUnavailable(ClickcurveError):
 # --- the configuration's fault --------------------------------------------------------------------------------------
 class LadderInvalid(ClickcurveError):
     title = "invalid ladder"
+
+
+class ExtraMissing(ClickcurveError):
+    """A library is asked for that an extra of the package installs, and the extra is not there."""
+
+    status = 501
+    title = "not installed"
 
 
 class SettingInvalid(ClickcurveError):

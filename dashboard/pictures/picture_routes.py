@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,9 @@ from urllib.parse import unquote_plus
 from fastapi import APIRouter, Request, Response
 
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.extras import extra_for
 from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
+from clickcurve.waiting import in_thread
 from dashboard.answers import READ_CURVE, READ_TOTAL, Answers, CurveAnswer, Question, TotalAnswer
 from dashboard.pictures.badge import LABEL, badge_json, badge_svg
 from dashboard.pictures.colours import THEMES
@@ -73,7 +74,7 @@ def _add_routes(router: APIRouter, kind: PicturedKind) -> None:
     async def curve_png(request: Request) -> Response:
         """Text and lines grow with the picture: twice the usual size is the usual picture for print."""
         look, found = await _curve(raw_query(request), kind.curve(request))
-        return Response(await asyncio.to_thread(_curve_png, found, look), media_type=PNG)
+        return Response(await in_thread("drawing a picture", _curve_png, found, look), media_type=PNG)
 
     @router.get(kind.path + "/badge.svg", **_picture(badge, SVG, of_badges))
     async def badge_picture(request: Request) -> Response:
@@ -177,12 +178,13 @@ def _label(given: Mapping[str, str]) -> str:
 # --- drawing ----------------------------------------------------------------------------------------------------------
 async def _drawn_beside(curve: CurveAnswer, draw: Any) -> bytes:
     """Draws beside the event loop what would hold it up."""
-    body: bytes = draw() if len(curve.points) <= _AT_ONCE else await asyncio.to_thread(draw)
+    body: bytes = draw() if len(curve.points) <= _AT_ONCE else await in_thread("drawing a picture", draw)
     return body
 
 
 def _curve_png(curve: CurveAnswer, look: PictureLook) -> bytes:
-    from dashboard.pictures.png import png_file  # its library takes 35 ms and 6 MB, and many a server draws no PNG
+    with extra_for("a picture as PNG"):  # its library takes 35 ms and 6 MB, and many a server draws no PNG
+        from dashboard.pictures.png import png_file
 
     scale = max(1.0, min(look.width / USUAL[0], look.height / USUAL[1]))
     picture = draw_curve(curve, round(look.width / scale), round(look.height / scale))

@@ -11,14 +11,13 @@ import os
 import select
 import stat
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import zstandard
-
-from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.buckets.errors import ClickcurveError, ExtraMissing
+from clickcurve.extras import extra_for
 from ingest.imports.fingerprint import TAIL_BYTES, Beginning
 
 CHUNK_BYTES = 1 << 20
@@ -46,10 +45,27 @@ class Unpacker(Protocol):
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
-_PACKED: tuple[tuple[bytes, str, Callable[[], Unpacker]], ...] = (
-    (b"\x1f\x8b", "gzip", lambda: zlib.decompressobj(wbits=31)),
-    (b"\x28\xb5\x2f\xfd", "zstd", lambda: zstandard.ZstdDecompressor().decompressobj()),
-)
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How files of a coding are unpacked; damaged: what an unpacker raises for bytes that are not of it."""
+
+    coding: str
+    unpacker: Callable[[], Unpacker]
+    damaged: type[Exception]
+
+
+def _gzip() -> Packing:
+    return Packing("gzip", lambda: zlib.decompressobj(wbits=31), zlib.error)
+
+
+def _zstd() -> Packing:
+    with extra_for("a file packed by zstd"):
+        import zstandard
+    return Packing("zstd", lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError)
+
+
+# The first bytes of a packed file -> its packing.
+_PACKINGS: Mapping[bytes, Callable[[], Packing]] = {b"\x1f\x8b": _gzip, b"\x28\xb5\x2f\xfd": _zstd}
 
 
 class PlainSource:
@@ -119,11 +135,10 @@ class PackedSource:
 
     final = True
 
-    def __init__(self, raw: io.BufferedReader, coding: str, unpacker: Callable[[], Unpacker]) -> None:
+    def __init__(self, raw: io.BufferedReader, packing: Packing) -> None:
         self._raw = raw
-        self._coding = coding
-        self._new = unpacker
-        self._unpacker = unpacker()
+        self._packing = packing
+        self._unpacker = packing.unpacker()
         self._left = b""  # read, not unpacked
         self._ready = b""  # unpacked; the first _given bytes of it were given out
         self._given = 0
@@ -153,19 +168,19 @@ class PackedSource:
             self._left = b""
             if not data:
                 if self._begun:
-                    self.damage = f"the {self._coding} data ends early"
+                    self.damage = f"the {self._packing.coding} data ends early"
                 break
             if not self._begun and not (data := data.lstrip(b"\0")):
                 continue  # padding after a member
             self._begun = True
             try:
                 found = self._unpacker.decompress(data)
-            except (zlib.error, zstandard.ZstdError) as error:
-                self.damage = f"damaged {self._coding} data before byte {self.raw_at} of the file: {error}"
+            except self._packing.damaged as error:
+                self.damage = f"damaged {self._packing.coding} data before byte {self.raw_at} of the file: {error}"
                 break
             if self._unpacker.eof:
                 self._left = self._unpacker.unused_data
-                self._unpacker = self._new()
+                self._unpacker = self._packing.unpacker()
                 self._begun = False
             if found:
                 return found
@@ -175,7 +190,7 @@ class PackedSource:
         if not self._raw.seekable():
             return False
         self._raw.seek(0)
-        self._unpacker, self._begun, self.damage = self._new(), False, None
+        self._unpacker, self._begun, self.damage = self._packing.unpacker(), False, None
         self._left = self._ready = b""
         self._given = self.raw_at = 0
         return True
@@ -201,15 +216,22 @@ SourceReader = PlainSource | PackedSource
 
 
 def open_reader(source: Path | io.BufferedReader) -> SourceReader:
-    """Opens a source and tells by its first bytes how it is packed; raises SourceUnreadable with the reason."""
+    """Opens a source and tells by its first bytes how it is packed.
+
+    Raises SourceUnreadable with the reason, and ExtraMissing for a packing whose library is not installed.
+    """
     try:
         opened = source.open("rb") if isinstance(source, Path) else source
         magic = opened.peek(4)
     except OSError as error:
         raise SourceUnreadable(f"{source}: {error.strerror}", value=str(source)) from None
-    for begin, coding, unpacker in _PACKED:
-        if magic.startswith(begin):
-            return PackedSource(opened, coding, unpacker)
+    for first_bytes, packing in _PACKINGS.items():
+        if magic.startswith(first_bytes):
+            try:
+                return PackedSource(opened, packing())
+            except ExtraMissing:
+                opened.close()
+                raise
     return PlainSource(opened)
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Generator, Iterator
 
-import zstandard
-
-from clickcurve.buckets.errors import BodyTooLarge, BodyUnreadable, MediaTypeUnsupported
+from clickcurve.buckets.errors import BodyTooLarge, BodyUnreadable, ExtraMissing, MediaTypeUnsupported
+from clickcurve.extras import extra_for
 from clickcurve.problem import shown
 
 BODY_BYTES = 64 * 1024 * 1024
@@ -31,8 +30,15 @@ def coding_of(header: str) -> str | None:
     codings = [coding for part in header.lower().split(",") if (coding := part.strip()) not in ("", "identity")]
     if not codings:
         return None
-    if len(codings) == 1 and codings[0] in ("gzip", "x-gzip", "zstd"):
-        return codings[0].removeprefix("x-")
+    if codings == ["zstd"]:
+        try:
+            with extra_for("a body packed by zstd"):
+                import zstandard  # noqa: F401
+        except ExtraMissing as missing:
+            raise MediaTypeUnsupported(missing.detail, field="Content-Encoding", value="zstd", rule="gzip") from missing
+        return "zstd"
+    if codings in (["gzip"], ["x-gzip"]):
+        return "gzip"
     what = "is not one that is read here" if len(codings) == 1 else "is several on top of one another"
     rule = "gzip, zstd or identity, one of them"
     raise MediaTypeUnsupported(f"the body's encoding {what}", field="Content-Encoding", value=shown(header), rule=rule)
@@ -59,10 +65,7 @@ def _blocks(body: bytes, coding: str) -> Iterator[bytes]:
     member = _gzip_member if coding == "gzip" else _zstd_frame
     start = 0
     for _ in range(MEMBERS):
-        try:
-            start = yield from member(body, start)
-        except (zlib.error, zstandard.ZstdError) as error:
-            raise BodyUnreadable(f"the body is not {coding}: {error}", field="Content-Encoding", value=coding) from None
+        start = yield from member(body, start)
         if start == len(body):
             return
     raise BodyUnreadable(f"more than {MEMBERS:,} {coding} streams in one body", field="Content-Encoding", value=coding)
@@ -75,7 +78,11 @@ def _gzip_member(body: bytes, start: int) -> Generator[bytes, None, int]:
         piece = body[start : start + _GZIP_INPUT]
         start += len(piece)
         while piece and not decoder.eof:
-            yield decoder.decompress(piece, _GZIP_OUTPUT)
+            try:
+                block = decoder.decompress(piece, _GZIP_OUTPUT)
+            except zlib.error as error:
+                raise _damaged("gzip", error) from None
+            yield block
             piece = decoder.unconsumed_tail
         if decoder.eof:
             return start - len(decoder.unused_data)
@@ -84,14 +91,24 @@ def _gzip_member(body: bytes, start: int) -> Generator[bytes, None, int]:
 
 def _zstd_frame(body: bytes, start: int) -> Generator[bytes, None, int]:
     """Yields the blocks of the frame at `start`; returns where the next one begins."""
+    import zstandard  # an extra: `coding_of` has said so where it is missing
+
     decoder = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
     while start < len(body):
         piece = body[start : start + _ZSTD_INPUT]
         start += len(piece)
-        yield decoder.decompress(piece)
+        try:
+            block = decoder.decompress(piece)
+        except zstandard.ZstdError as error:
+            raise _damaged("zstd", error) from None
+        yield block
         if decoder.eof:
             return start - len(decoder.unused_data)
     raise _cut_short("zstd")
+
+
+def _damaged(coding: str, error: Exception) -> BodyUnreadable:
+    return BodyUnreadable(f"the body is not {coding}: {error}", field="Content-Encoding", value=coding)
 
 
 def _cut_short(coding: str) -> BodyUnreadable:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.budget import POINTS, spend
 from clickcurve.keys import ALL_LINKS
 from query.breakdowns.divide import ValueCurve, ValueList, curve_of_value, list_values, list_visitors, one_value
 from query.breakdowns.reader import BreakdownReader
@@ -29,7 +29,6 @@ from query.parameters import (
 from query.queries import CSV, JSON, Content
 
 _ALL_VALUES = 10**9
-_CURVES_AT_ONCE = 20  # of one row, some 0.1 ms each, before others have their turn
 
 
 class Subject(NamedTuple):
@@ -128,10 +127,9 @@ class BreakdownQueries:
         listed = list_values(found, dimension, (window.start, window.end), since, _ALL_VALUES, capped).values
         values = [value for value, _ in listed if wanted(value)][:most]
         curves = []
-        for number, value in enumerate(values, 1):
+        for value in values:
+            await spend(POINTS, len(grid.edges))
             curves.append(curve_of_value(found, dimension, value, since, grid, now))
-            if number % _CURVES_AT_ONCE == 0:
-                await asyncio.sleep(0)
         return curves
 
     async def visitors(self, subject: Subject, query: bytes) -> Content:

@@ -32,7 +32,9 @@ from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Pending, fold
+from clickcurve.budget import ROWS, spend
 from clickcurve.keys import breakdown_of, counts_key
+from clickcurve.waiting import in_thread
 from query.breakdowns.unrecorded import BreakdownRow
 from query.reader import naming, stored, unstored, what_it_is
 from storage.contract import StoredLink
@@ -76,8 +78,9 @@ class BreakdownReader:
         """Returns the current row of a stored key, with these dimensions of its breakdown.
 
         Nothing of the breakdown need be right before `start`, which may leave its older part unread. Raises
-        StoreUnavailable, RowCorrupt.
+        StoreUnavailable, RowCorrupt, RequestTooCostly.
         """
+        await spend(ROWS)
         words_key = breakdown_of(stored_key)
         others: tuple[Sequence[Pending], Sequence[PendingBreakdown]] = (), ()
         if self._elsewhere is not None:  # asked at once, so that each answers for one moment
@@ -97,7 +100,7 @@ class BreakdownReader:
         row = fold(unstored(pending, found.marks, found.row, ladder), day, ladder)
         hours_only = start is not None and self._are_hours_from(start, day, ladder)
         merged = partial(self._merged, words, said, erased_at, day, only, hours_only)
-        breakdown = merged() if words.size() <= AT_ONCE_BYTES else await asyncio.to_thread(merged)
+        breakdown = merged() if words.size() <= AT_ONCE_BYTES else await in_thread("merging a breakdown", merged)
         return BreakdownRow(row, breakdown, ladder, self.capped.ladder, settled)
 
     def _are_hours_from(self, start: int, day: int, ladder: Ladder) -> bool:

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from clickcurve.asgi import SAFE, Application, Receive, Scope, Send
 from clickcurve.buckets.errors import MethodNotAllowed, ParameterInvalid
+from clickcurve.budget import budgeted
 from clickcurve.keys import key_in_path, link_key
 from query.breakdowns.queries import ALL, BreakdownQueries, Subject
 from query.queries import Queries
@@ -42,7 +43,11 @@ class HotQueries:
         self._following = following
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers the request, or hands it on."""
+        """Answers the request, or hands it on; either with a budget of its own."""
+        with budgeted():
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         target = hot_target(scope)
         breakdowns = self._breakdowns
         if target is None or (breakdowns is None and target[1].startswith(_BY)):

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import EMPTY, Pending, Row
+from clickcurve.waiting import in_thread, locked
 from query.lists.kind import Kind
 from query.lists.other_workers import AskElsewhere, by_stored_key
 from query.lists.steps import Buffered, in_steps
@@ -66,8 +67,8 @@ class KeyList:
         many = wanted
         while True:
             pending = await self._first_pending(prefix, start, many)
-            async with self._reading:
-                found = await asyncio.to_thread(self._found, prefix, start, wanted, pending, now)
+            async with locked(self._reading, "listing keys"):
+                found = await in_thread("listing keys", self._found, prefix, start, wanted, pending, now)
             if len(pending) < many or (len(found) == wanted and found[-1][0] <= max(pending)):
                 break
             many *= 2  # some of them were erased meanwhile and count nothing, so later ones may be on the page

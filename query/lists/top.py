@@ -25,7 +25,8 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Delta, Pending, Row
-from clickcurve.buckets.weight import MOST
+from clickcurve.buckets.upper_bounds import MOST
+from clickcurve.waiting import in_thread, locked
 from query.lists.kind import Kind
 from query.lists.other_workers import AskElsewhere, Stamp, by_stored_key
 from query.lists.steps import Buffered, at_least, in_steps, summed_in_steps
@@ -211,13 +212,15 @@ class TopLinks:
     async def _ranking(self, counter: _Counter, limit: int, stamps: frozenset[Stamp]) -> _Best:
         """Returns a ranking that may be used with pending hits taken by now: no flush is complete since it."""
         key = (counter.span, counter.bots, fold_day(counter.now))
-        async with self._walking:
+        async with locked(self._walking, "walking over all links"):
             found = self._rankings.get(key)
             fresh = found and found.flushes == (self._flushes(), stamps) and 0 <= counter.now - found.at < _FRESH_S
             if found and fresh and found.best >= limit:
                 return found
             flushes, forgotten = (self._flushes(), stamps), self._forgotten
-            by_bounds = None if self._ranked is None else await asyncio.to_thread(self._by_bounds, counter, limit)
+            by_bounds = (
+                None if self._ranked is None else await in_thread("ranking links", self._by_bounds, counter, limit)
+            )
             counts, others_most = by_bounds or await self._walked(counter)
             ranking = _Best(flushes, counter.now, limit if by_bounds else _KEPT, counts, others_most)
             if forgotten == self._forgotten:
@@ -227,7 +230,7 @@ class TopLinks:
             return ranking
 
     def _by_bounds(self, counter: _Counter, limit: int) -> tuple[Counts, int] | None:
-        """Returns stored counts, the best first, and the most that any other link has; None: no leaders tell.
+        """Returns stored counts, the best first, and the most that any other link has; None without candidates.
 
         Runs in a thread.
         """
@@ -236,18 +239,18 @@ class TopLinks:
         asked = Ranking(since, counter.bots is not Bots.only, counter.bots is not Bots.exclude)
         counts: Counts = {}
         with self._ranked(asked) as links:
-            leading = None if links is None else links.leading()
-            if links is None or leading is None:
+            candidates = None if links is None else links.candidates()
+            if links is None or candidates is None:
                 return None
             start, step = 0, limit
-            while start < len(leading.links):
-                some = leading.links[start : start + step]
+            while start < len(candidates.links):
+                some = candidates.links[start : start + step]
                 stored = links.links([key for key, _ in some])
                 counts.update((key, self._read(key, stored[key], counter.link)) for key, _ in some)
                 if _is_settled(counts, limit, *some[-1]):
                     return self._in_order(counts), some[-1][1]
                 start, step = start + step, max(_READS, len(counts) // 4)
-            most, key = leading.rest
+            most, key = candidates.rest
             if not most or _is_settled(counts, limit, key, most):
                 return self._in_order(counts), most
             return None
@@ -270,7 +273,7 @@ class TopLinks:
         others_most = 0
         after: str | None = None
         while True:
-            after, found = await asyncio.to_thread(self._page, after, counter, others_most)
+            after, found = await in_thread("reading a page of links", self._page, after, counter, others_most)
             counts.update(found)
             if after is None or len(counts) >= 2 * _KEPT:
                 counts, left_out = self._pruned(counts)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from clickcurve.extras import extra_for
 from clickcurve.limiter.backend import AsyncBackend, Immediate
 from clickcurve.limiter.backends.guard import AsyncGuarded, Patience
 from clickcurve.limiter.backends.memory import MemoryBackend
-from server.settings import Settings
+from server.settings.table import Settings
 
 Clock = Callable[[], float]
 # (settings, epoch seconds, seconds that never step back)
@@ -22,7 +23,8 @@ def _open_memory(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend
 
 
 def _open_redis(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
-    from clickcurve.limiter.backends.redis import AsyncRedisBackend  # its library is loaded only where a rule needs it
+    with extra_for("the limiter's backend redis"):  # its library is loaded only where a rule needs it
+        from clickcurve.limiter.backends.redis import AsyncRedisBackend
 
     # The guard's deadline holds; two of the same length would only cost time.
     backend = AsyncRedisBackend(settings.limits_redis, timeout_s=None, discover_s=_deadline_s(settings) / 2)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import GRACE_S, HOUR_S
-from clickcurve.buckets.weight import weight_in
+from clickcurve.buckets.upper_bounds import upper_bounds_in
 from ingest.owner import ID_WINDOW_S, Owner
 from retention.run import run_pass
 from server.logs import log
@@ -35,8 +35,8 @@ async def forget_ids(store: Store, lag_s: float, clock: Callable[[], float]) -> 
 
 
 async def rank_rows(store: Store, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-    """Gives rows of a database that was made before there were weights theirs, in steps, with pauses."""
-    while await asyncio.to_thread(store.rank_some, lambda data: weight_in(data, store.ladder())):
+    """Ranks the rows of a database of the former schema, in steps, with pauses."""
+    while await asyncio.to_thread(store.rank_some, lambda data: upper_bounds_in(data, store.ladder())):
         await pause(RANK_PAUSE_S)
 
 
@@ -83,7 +83,7 @@ def job_table(
         "publish_metrics": (PUBLISH_S, now, False),
         "limit_history": (HAND_OVER_S, now, False),
         "statsd": (HAND_OVER_S, now, False),
-        "dividing": (flush_s, now, False),  # a server that began while the store was away agrees soon after
+        "dimensions": (flush_s, now, False),  # a server that began while the store was away agrees soon after
         "alerts": (ALERTS_S, now, False),
         "weekly_report": (REPORT_S, now, False),  # sent once a week; looks more often, to go on where it failed
     }

@@ -23,37 +23,37 @@ from pathlib import Path
 
 from clickcurve.buckets.errors import ClickcurveError, LadderInvalid, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
-from clickcurve.buckets.weight import BOT_WINDOWS, WINDOWS
+from clickcurve.buckets.upper_bounds import BOT_WINDOWS, WINDOWS
 from storage.sqlite.wal import refuse_foreign_wal, sign, wal_path
 
 APPLICATION_ID = 0x436C6B43
 SCHEMA_VERSION = "2"
-FORMER_SCHEMA = "1"  # without leaders: it is read as it is, and changed by the first start that may write
+FORMER_SCHEMA = "1"  # without candidates: it is read as it is, and changed by the first start that may write
 NOTE = "note:"  # before the name of each note in meta
 PAGE_BYTES = 8192  # as quick as 4096, and the file is a little smaller (6.9 and 7.0 MB for 100,000 links)
 WAL_BYTES = 8 << 20  # a longer WAL is checkpointed; after that it shrinks to this
 WAL_ROOM_BYTES = 24 << 20  # what it may come to before that: one save of 2,000 rows is up to 2,000 pages and some
 GROWTH = 10  # by how much a new row is longer than its hit in a journal: up to 5.6 times, for keys of 4 characters
 
-# The columns of a leader's weight (see clickcurve.buckets.weight).
-WEIGHT = (
+# The columns of a candidate's upper bounds (see clickcurve.buckets.upper_bounds).
+BOUND_COLUMNS = (
     "last_hit",
     *(f"people_{days}d" for days in WINDOWS),
     "people",
     *(f"bots_{days}d" for days in BOT_WINDOWS),
     "bots",
 )
-# In meta: after this key, rows may be no leaders although they pass a bar. Without it all that do are.
+# In meta: after this key, a row may pass a cutoff and be no candidate yet. Without it all such rows are candidates.
 UNRANKED_AFTER = "unranked_after"
 
 # rows: the key comes first, so that all owners' rows of a link are next to each other. No index on due_day: it would
 # cost as much as the rows of quiet links, and a daily pass over the table does not need it.
-# leaders, bars: what rankings need of the rows that count links, owner by owner (see clickcurve.buckets.leaders).
-# Weights beside all rows cost 18 bytes a row, and a question looked through those of a million in 70 ms. `leaders` in
-# bars is how many were left when the least went the last time.
+# leaders, bars: the candidates and cutoffs of each owner, for rankings (clickcurve.buckets.candidates). Bounds beside
+# all rows cost 18 bytes a row, and a ranking of a million links read them in 70 ms. `leaders` in bars: how many
+# candidates were left when the least were dropped the last time.
 RANKING = f"""
 CREATE TABLE leaders (
-    key TEXT NOT NULL, owner INTEGER NOT NULL, {" INTEGER NOT NULL, ".join(WEIGHT)} INTEGER NOT NULL,
+    key TEXT NOT NULL, owner INTEGER NOT NULL, {" INTEGER NOT NULL, ".join(BOUND_COLUMNS)} INTEGER NOT NULL,
     PRIMARY KEY (key, owner)
 ) WITHOUT ROWID;
 CREATE TABLE bars (owner INTEGER PRIMARY KEY, leaders INTEGER NOT NULL, bars BLOB NOT NULL);
@@ -204,7 +204,7 @@ def _make(path: Path, ladder: Ladder) -> None:
 
 
 def _renew(db: sqlite3.Connection, uuid: str) -> None:
-    """Brings a database of the former schema to this one, in one transaction. No row is a leader yet."""
+    """Brings a database of the former schema to this one, in one transaction. No row is a candidate yet."""
     if _schema(db) != FORMER_SCHEMA:
         return
     db.execute("BEGIN IMMEDIATE")
@@ -218,7 +218,7 @@ def _renew(db: sqlite3.Connection, uuid: str) -> None:
 
 
 def is_ranked(db: sqlite3.Connection) -> bool:
-    """Returns whether every row that passes a bar is a leader."""
+    """Returns whether every row that passes a cutoff is a candidate."""
     unranked = db.execute("SELECT 1 FROM meta WHERE name = ?", (UNRANKED_AFTER,)).fetchone()
     return unranked is None and _schema(db) == SCHEMA_VERSION
 

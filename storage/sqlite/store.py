@@ -12,9 +12,9 @@ from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 
+from clickcurve.buckets.candidates import Cutoffs
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.leaders import Bars
-from clickcurve.buckets.weight import Weight
+from clickcurve.buckets.upper_bounds import UpperBounds
 from clickcurve.keys import BREAKDOWN_KEYS, counts_key, is_breakdown
 from storage.contract import (
     CLOSED,
@@ -32,11 +32,11 @@ from storage.contract import (
     is_open,
 )
 from storage.first_use import FirstUse, Later
+from storage.sqlite.candidates import COLUMNS, bounds_of_candidates, owner_cutoffs, save_candidates
 from storage.sqlite.connections import BUSY_S, Connections
 from storage.sqlite.file import NOTE, translate_errors, unavailable
-from storage.sqlite.leaders import COLUMNS, owner_bars, save_leaders, weights_of
 from storage.sqlite.lookups import KEYS_PER_QUERY, MANY, each_of, erasures_of, links_of, slices
-from storage.sqlite.ranked import SqliteRankings
+from storage.sqlite.rankings import SqliteRankings
 
 IDS_PER_TRANSACTION = 1_000
 IDS_PER_FORGETTING = 5_000
@@ -161,8 +161,8 @@ class SqliteStore(SqliteRankings):
             db.execute("BEGIN")  # rows and erasures from one view
             erased = erasures_of(db, keys)
             found = {
-                key: OwnRow(data, erased.pop(key, 0), None if last is None else (last, *weight))
-                for key, data, last, *weight in each_of(db, _OWN, keys, owner)
+                key: OwnRow(data, erased.pop(key, 0), None if last is None else (last, *bounds))
+                for key, data, last, *bounds in each_of(db, _OWN, keys, owner)
             }
         found.update((key, OwnRow(None, at_us)) for key, at_us in erased.items())
         return found
@@ -176,7 +176,7 @@ class SqliteStore(SqliteRankings):
         with self._connections.open().transaction(synced=synced) as db:
             check_fence(held, flush, _owner_record(db, held.owner))
             _save_rows(db, held.owner, rows)
-            save_leaders(db, held.owner, rows)
+            save_candidates(db, held.owner, rows)
             db.executemany(
                 "INSERT INTO sources (source, owner, epoch, position, tail) VALUES (?, ?, ?, ?, ?)"
                 " ON CONFLICT (source) DO UPDATE SET epoch = excluded.epoch, position = excluded.position,"
@@ -320,13 +320,13 @@ class SqliteView:
         with translate_errors(self._path):
             return links_of(self._db, keys)
 
-    def weights(self, keys: Sequence[str]) -> dict[tuple[str, int], Weight] | None:
+    def upper_bounds(self, keys: Sequence[str]) -> dict[tuple[str, int], UpperBounds] | None:
         with translate_errors(self._path):
-            return weights_of(self._db, keys)
+            return bounds_of_candidates(self._db, keys)
 
-    def bars(self, owner: int) -> Bars:
+    def cutoffs(self, owner: int) -> Cutoffs:
         with translate_errors(self._path):
-            return owner_bars(self._db, owner)
+            return owner_cutoffs(self._db, owner)
 
     def notes(self) -> dict[str, str]:
         with translate_errors(self._path):

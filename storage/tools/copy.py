@@ -5,7 +5,7 @@ begun last) tells which rows it has: they can only change under a higher epoch.
 
 - **Owners** are in the target what they are in the source: epoch, holder, journal, state, last flush. They keep their
   number if it is free. So a journal that was used with the source is treated with the target as with the source: it
-  goes on, or counts what it holds under a new number, or is set aside.
+  goes on, or counts what it holds under a new number, or is quarantined.
 - **Rows** are copied byte for byte, under an owner that is open in the copy's name and has the source's epoch, so that
   a later holder wins over any late write. Saving a row again saves the same bytes, and two copies at once do no harm.
   The row of all links is saved last, as in a flush: to `verify` half a copy is an owner in the middle of a flush.
@@ -32,7 +32,7 @@ from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.row import next_due
-from clickcurve.buckets.weight import UNREADABLE, weight_of
+from clickcurve.buckets.upper_bounds import UNREADABLE, upper_bounds_of
 from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown, kept_days
 from clickcurve.times import SECOND_US
 from storage.contract import SHARE, SHARE_SECRET, SINCE, SavedRow, Source, Store, View
@@ -215,12 +215,12 @@ class _Copying:
                 return SavedRow(parts.open, parts_due(parts, BREAKDOWN), None, parts.closed)
             row = decode(data)
         except RowCorrupt:
-            return SavedRow(data, None, weight=UNREADABLE)  # it is for `verify` to report
+            return SavedRow(data, None, upper_bounds=UNREADABLE)  # it is for `verify` to report
         # Lists of the links of some days leave out those that no flush of the days touched: this one was touched when
         # it was last hit.
         due_day = next_due(row, self._ladder, kept_days(key))
         touched_day = None if row.last is None else fold_day(row.last)
-        return SavedRow(data, due_day, touched_day, weight=weight_of(row, self._ladder))
+        return SavedRow(data, due_day, touched_day, upper_bounds=upper_bounds_of(row, self._ladder))
 
     def _finish(self, part: Part) -> dict[str, Source]:
         """Saves the row of all links and the imports, then the note that all is there; returns the imports."""

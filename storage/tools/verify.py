@@ -8,8 +8,8 @@ agree:
 An erased link is counted with what its rows still hold: an owner empties a row when it next writes it, and notes in
 the row how much that was. While a flush is being written the sums differ by design (the row of all links is saved
 last), so an owner in the middle of a flush is named, not compared. Breakdowns are held against their rows of counts
-(`breakdown_check.py`). What a store keeps to rank links must be what the rows say: leaders have their rows' weights,
-and no other row passes a bar.
+(`breakdown_check.py`). What a store keeps to rank links must agree with the rows: candidates have the
+upper bounds of their rows, and no other row passes a cutoff.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from clickcurve.buckets.candidates import Cutoffs
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.leaders import Bars
-from clickcurve.buckets.quarantine import decode_quarantined, hits_set_aside
+from clickcurve.buckets.quarantine import decode_quarantined, quarantined_hits
 from clickcurve.buckets.row import Row, check
-from clickcurve.buckets.weight import Weight, weight_of
-from clickcurve.keys import ALL_LINKS, SET_ASIDE, breakdown_of, counts_key, group_of, is_breakdown, link_of
+from clickcurve.buckets.upper_bounds import UpperBounds, upper_bounds_of
+from clickcurve.keys import ALL_LINKS, QUARANTINE, breakdown_of, counts_key, group_of, is_breakdown, link_of
 from storage.contract import Store, StoredLink, View
 from storage.tools.breakdown_check import Breakdowns
 
@@ -83,19 +83,19 @@ def verify(store: Store, ladder: Ladder) -> Report:
         known = {record.owner for record in view.owners()}
         for page in pages(view):
             counts = view.links([counts_key(key) for key, _ in page if is_breakdown(key)])
-            weights = view.weights([key for key, _ in page if link_of(key) is not None])
+            bounds = view.upper_bounds([key for key, _ in page if link_of(key) is not None])
             for key, link in page:
                 report.links += link_of(key) is not None
                 report.groups += group_of(key) is not None
-                if key == SET_ASIDE:
-                    _report_set_aside(report, link)
+                if key == QUARANTINE:
+                    _report_quarantine(report, link)
                     continue
                 divided = is_breakdown(key)
                 checked = breakdowns.checked(key, link, counts) if divided else _checked_rows(link, ladder)
                 for owner, row, sentences in checked:
                     report.rows += 1
-                    if weights is not None and isinstance(row, Row) and link_of(key) is not None:
-                        sentences = [*sentences, *ranks.broken(key, owner, row, weights.get((key, owner)))]
+                    if bounds is not None and isinstance(row, Row) and link_of(key) is not None:
+                        sentences = [*sentences, *ranks.broken(key, owner, row, bounds.get((key, owner)))]
                     if owner not in known:
                         sentences = [*sentences, "the store knows no such owner"]
                     report.add_broken(row_name(key, owner), sentences)
@@ -145,37 +145,37 @@ class _Ranks:
     def __init__(self, view: View, ladder: Ladder) -> None:
         self._view = view
         self._ladder = ladder
-        self._bars: dict[int, Bars | None] = {}
+        self._cutoffs: dict[int, Cutoffs | None] = {}
 
-    def broken(self, key: str, owner: int, row: Row, weight: Weight | None) -> Iterator[str]:
-        """Yields how a row breaks the law: its weight is a leader's, or passes no bar."""
-        expected = weight_of(row, self._ladder)
-        if weight is not None and weight != expected:
-            yield f"it is ranked by {weight}, but its buckets say {expected}; see `clickcurve repair --ranking`"
-        if weight is not None:
+    def broken(self, key: str, owner: int, row: Row, bounds: UpperBounds | None) -> Iterator[str]:
+        """Yields what is wrong with a row's rank: bounds that are not its own, or a cutoff that it passes."""
+        expected = upper_bounds_of(row, self._ladder)
+        if bounds is not None and bounds != expected:
+            yield f"it is ranked by {bounds}, but its buckets say {expected}; see `clickcurve repair --ranking`"
+        if bounds is not None:
             return
-        if owner not in self._bars:
+        if owner not in self._cutoffs:
             try:
-                self._bars[owner] = self._view.bars(owner)
+                self._cutoffs[owner] = self._view.cutoffs(owner)
             except RowCorrupt as error:
-                self._bars[owner] = None
+                self._cutoffs[owner] = None
                 yield f"{error.detail}; see `clickcurve repair --ranking`"
-        bars = self._bars[owner]
-        if bars is not None and bars.passed_by(expected, key):
+        cutoffs = self._cutoffs[owner]
+        if cutoffs is not None and cutoffs.passed_by(expected, key):
             yield f"it is not ranked, but its buckets say {expected}; see `clickcurve repair --ranking`"
 
 
-def _report_set_aside(report: Report, link: StoredLink) -> None:
+def _report_quarantine(report: Report, link: StoredLink) -> None:
     for stored in link.rows:
         report.rows += 1
         try:
             rows = decode_quarantined(stored.data)
         except RowCorrupt as error:
-            report.add_broken(row_name(SET_ASIDE, stored.owner), [error.detail])
+            report.add_broken(row_name(QUARANTINE, stored.owner), [error.detail])
             continue
         for key, row in rows.items():
-            hits = sum(hits_set_aside(row))
-            report.add_broken(row_name(key, stored.owner), [f"{hits} hits are set aside until the row can be read"])
+            hits = sum(quarantined_hits(row))
+            report.add_broken(row_name(key, stored.owner), [f"{hits} hits are quarantined until the row can be read"])
 
 
 def _add_up(report: Report, sums: _OwnerSums, key: str, row: Row | None, erased_at: int) -> None:

@@ -10,7 +10,7 @@ from clickcurve.buckets.codec import StoredCells, decode, decode_lazily, encode
 from clickcurve.buckets.errors import CountTooLarge, RowCorrupt
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
 from clickcurve.buckets.row import Delta, Row, apply, forget, merge, next_due
-from clickcurve.buckets.weight import weight_of
+from clickcurve.buckets.upper_bounds import upper_bounds_of
 from tests.buckets.given import Hit, at, delta_of, hits, law, moments, row_of, rows
 
 NOON = at("2024-03-15T12:00")
@@ -45,7 +45,7 @@ def test_a_flush_makes_the_same_row_of_it(made: tuple[Row, Ladder], more: list[H
     assert next_due(made_lazily, ladder) == next_due(expected, ladder)
     assert next_due(made_lazily, ladder, 30) == next_due(expected, ladder, 30)
     assert plain(forget(made_lazily, day, 30)) == plain(forget(expected, day, 30))
-    assert weight_of(made_lazily, ladder) == weight_of(expected, ladder)
+    assert upper_bounds_of(made_lazily, ladder) == upper_bounds_of(expected, ladder)
 
 
 @law
@@ -54,7 +54,7 @@ def test_it_is_merged_and_written_like_any_other(made: tuple[Row, Ladder], days:
     row, ladder = made
     data = encode(row)
     assert plain(decode_lazily(data)) == plain(row)
-    assert weight_of(decode_lazily(data), ladder) == weight_of(row, ladder)
+    assert upper_bounds_of(decode_lazily(data), ladder) == upper_bounds_of(row, ladder)
     assert decode_lazily(data)._replace(people_cells=(), bot_cells=()) == row._replace(people_cells=(), bot_cells=())
     later = apply(row, Delta({}, {}), row.mark + 1, row.fold_day + days, 0, ladder)._replace(opening=0, lifetime=0)
     assert merge((decode_lazily(data), later), ladder) == merge((row, later), ladder)

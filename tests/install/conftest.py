@@ -42,8 +42,17 @@ def wheel(dist: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def installed(builder: Environment, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """A fresh environment with the wheel and its dependencies at the versions of requirements.lock."""
-    folder = tmp_path_factory.mktemp("installed")
+    """A fresh environment with the wheel, all extras and their dependencies at the versions of requirements.lock."""
+    return _with_wheel(tmp_path_factory.mktemp("installed"), builder, f"{wheel}[all]")
+
+
+@pytest.fixture(scope="session")
+def light(builder: Environment, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """The same without extras: the server on SQLite, the client and the limiter in memory."""
+    return _with_wheel(tmp_path_factory.mktemp("light"), builder, str(wheel))
+
+
+def _with_wheel(folder: Path, builder: Environment, wheel: str) -> Environment:
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join(pins()))
     environment = Environment.made(folder / "venv", pip=builder)

@@ -17,7 +17,7 @@ from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import CLICKS, Ladder, fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import EMPTY, Delta, Pending, apply, next_due
-from clickcurve.buckets.weight import weight_of
+from clickcurve.buckets.upper_bounds import upper_bounds_of
 from clickcurve.keys import ALL_LINKS, group_key, link_key, link_of
 from query.lists.kind import GROUP, LINK, Kind
 from query.lists.lists import Lists
@@ -116,8 +116,8 @@ class FakeOwner:
             row = decode(own.data) if own and own.data else EMPTY
             erased_at = own.erased_at if own else 0
             row = apply(row, self._taken.delta(key), number, fold_day(now), erased_at, self._ladder)
-            weight = None if link_of(key) is None else weight_of(row, self._ladder)
-            rows[key] = SavedRow(encode(row), next_due(row, self._ladder), weight=weight)
+            bounds = None if link_of(key) is None else upper_bounds_of(row, self._ladder)
+            rows[key] = SavedRow(encode(row), next_due(row, self._ladder), upper_bounds=bounds)
         self.revisits.clear()
         self._store.save_own(self._held, number, rows, {})
 

@@ -10,12 +10,17 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from clickcurve.buckets.ladder import DAY_S, HOUR_S
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.ladder import CLICKS, DAY_S, END_OF_TIME, HOUR_S, fold_day
+from clickcurve.times import LATEST
 from query.curve import AT_ONCE
-from query.grid import Grid, make_grid
+from query.grid import Grid, fitting_step, make_grid
 from query.parameters import Window
-from query.zones import Zone
+from query.steps import STEPS
+from query.zones import DAY, HOUR, MONTH, UTC_ZONE, WEEK, YEAR, Unit, Zone, zone
 from tests.query.queried_nodes import QueriedNodes, run
 
 NOW = 1_772_361_480  # 2026-03-01T10:38
@@ -152,3 +157,45 @@ def test_buckets_as_kept_and_csv_say_nothing_of_width() -> None:
     media, body = run(nodes.queries.curve("k", b"last=60d&step=1h&format=csv"))
     assert media.startswith("text/csv")
     assert {line.count(",") for line in body.decode().splitlines()} == {3}
+
+
+@given(
+    st.sampled_from([HOUR, DAY, WEEK, MONTH, YEAR]),
+    st.sampled_from(["UTC", "Asia/Kathmandu", "America/New_York", "Pacific/Kiritimati"]),
+    st.integers(LATEST, 2 * END_OF_TIME) | st.integers(END_OF_TIME - 3 * DAY_S, END_OF_TIME + DAY_S),
+)
+@example(YEAR, "UTC", END_OF_TIME - 1)
+@example(DAY, "Pacific/Kiritimati", END_OF_TIME - 1)
+def test_a_time_at_the_end_of_the_calendar_is_in_a_unit_or_is_refused(unit: Unit, name: str, t: int) -> None:
+    where = zone(name)
+    try:
+        start, after = unit.start(t, where), unit.after(t, where)
+    except ParameterInvalid:
+        assert t > END_OF_TIME - 2 * DAY_S
+    else:
+        assert start <= t < after
+
+
+def test_edges_end_with_the_calendar() -> None:
+    assert len(list(YEAR.edges(LATEST - 3 * 366 * DAY_S, END_OF_TIME + 9_000 * DAY_S, UTC_ZONE))) <= 5
+
+
+@pytest.mark.parametrize("end", [LATEST + 361 * DAY_S, END_OF_TIME, 2**53])
+def test_a_range_that_ends_after_the_calendar_is_refused_whoever_asks(end: int) -> None:
+    with pytest.raises(ParameterInvalid, match="after the year 9998"):
+        Window(0, end, STEPS["1y"], UTC_ZONE)
+    with pytest.raises(ParameterInvalid):
+        fitting_step(NOW, end, UTC_ZONE, CLICKS, fold_day(NOW), 1, None)
+
+
+def test_a_failure_gives_the_lock_of_long_curves_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = QueriedNodes(now=NOW)
+
+    def fail(*_: object) -> Grid:
+        raise StopIteration
+
+    with monkeypatch.context() as patched:
+        patched.setattr("query.curve.make_grid", fail)
+        with pytest.raises(RuntimeError):
+            nodes.curve("k", LONG[0])
+    assert len(nodes.curve("k", LONG[0])["points"]) > 7_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -12,7 +13,9 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from starlette.responses import JSONResponse
 
+from clickcurve.asgi import Receive, Scope, Send
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
+from clickcurve.budget import ROWS, RequestTooCostly, spend
 from clickcurve.keys import limit_key
 from query.http.group_routes import group_routes
 from query.http.hot_endpoint import HotQueries, accepts_csv
@@ -298,3 +301,23 @@ def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_desc
         known = refused.removeprefix("one of ").split(", ")
         assert [name for name in names if name not in ("key", "name", "event")] == known
     json.dumps(paths)
+
+
+def test_each_request_has_a_budget_of_its_own_and_its_rows_and_points_count(node: Node) -> None:
+    left: list[int] = []
+
+    async def following(scope: Scope, receive: Receive, send: Send) -> None:
+        for _ in range(2):
+            await node.nodes.queries.curve("k", b"last=60m&step=1m")
+        used = 0
+        with suppress(RequestTooCostly):
+            while True:
+                used += 1
+                await spend(ROWS)
+        left.append(used)
+        await JSONResponse({})(scope, receive, send)
+
+    node.hot = HotQueries(node.nodes.queries, None, refuse, following)
+    for _ in range(2):
+        node.get("/elsewhere")
+    assert left == [ROWS.most - 1] * 2

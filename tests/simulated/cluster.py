@@ -296,7 +296,7 @@ class Cluster:
             if kind == StatementKind.SERIAL_READ:
                 assert wanted.keys is not None
                 return {key: linear.serial(key, self.clock()) for key in wanted.keys}
-            return linear.at_quorum(self.clock())
+            return linear.at_quorum(self.clock(), wanted.keys)
 
         def answered(answers: dict[int, dict[Key, dict[str, object]]] | None) -> None:
             if answers is None:
@@ -322,7 +322,7 @@ class Cluster:
         key = tuple(key_part(named.pop(column)) for column in table.partition)
         ttl = None if plan.ttl is None else checked("int", bound.of(plan.ttl))
         if plan.verb == "delete":
-            raise NotUnderstood("a conditional deletion")
+            named = dict.fromkeys(table.columns.keys() - {*table.partition})
         return key, Change(named, plan.exists, conditions, ttl)
 
     def _change(self, linear: LinearTable, key: Key, change: Change, then: Then) -> None:

@@ -8,7 +8,7 @@ one, as long as nobody was told that the last one is there.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from random import Random
 
@@ -90,11 +90,13 @@ class LinearTable:
         register.settle(self._rnd, now)
         return live(register.columns, now)
 
-    def at_quorum(self, now: float) -> dict[Key, dict[str, object]]:
-        """Every partition, as a plain read sees it."""
+    def at_quorum(self, now: float, keys: Container[Key] | None) -> dict[Key, dict[str, object]]:
+        """These partitions, None: all, as a plain read sees them. What is drawn depends on all."""
         seen = {}
         for key, register in self.registers.items():
             old = not register.told and self._rnd.random() < 0.5
+            if keys is not None and key not in keys:
+                continue
             columns = live(register.before if old else register.columns, now)
             if columns:
                 seen[key] = columns

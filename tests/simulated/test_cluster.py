@@ -18,10 +18,13 @@ from storage.cassandra.statements import (
     CLAIMED,
     CLAIMS,
     DROP_DUE,
+    DROP_NOTE,
     DUE,
     ERASURES,
     LINK,
     LOAD_OWN,
+    NOTE,
+    NOTED,
     OWNER_NUMBERS,
     SAVE,
     WALK_FIRST,
@@ -192,6 +195,15 @@ def test_claims_expire(stand: Stand) -> None:
     stand.now += 61
     assert stand.connection.run(CLAIMS, ("id",)) == []
     assert stand.connection.apply_if(CLAIM_ID, ("id", [(2, 2, 2)], 60)) is True
+
+
+def test_a_conditional_deletion_removes_what_is_there_and_only_that(stand: Stand) -> None:
+    assert stand.connection.apply_if(DROP_NOTE, ("a",)) is False
+    assert stand.connection.apply_if(NOTE, ("a", "first")) is True
+    assert stand.connection.apply_if(DROP_NOTE, ("a",)) is True
+    assert stand.connection.run(NOTED, ("a",)) == []
+    assert stand.connection.apply_if(NOTE, ("a", "second")) is True
+    assert stand.connection.run(NOTED, ("a",)) == [("second",)]
 
 
 # --- what it refuses ----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from clickcurve.buckets.breakdowns.parts import apply_parts, parts_due, separate
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.row import EMPTY, Delta, apply, next_due
-from clickcurve.buckets.weight import weight_of
+from clickcurve.buckets.upper_bounds import upper_bounds_of
 from clickcurve.keys import ALL_LINKS, breakdown_of
 from storage.contract import Held, OwnRow, SavedRow, Source, Store
 from tests.storage.stores import record
@@ -62,8 +62,8 @@ class Flusher:
             before = decode(stored.data) if stored is not None and stored.data is not None else EMPTY
             erased_at = stored.erased_at if stored is not None else 0
             after = apply(before, delta, self.number, DAY, erased_at, CLICKS)
-            weight = None if key == ALL_LINKS else weight_of(after, CLICKS)
-            saved[key] = SavedRow(encode(after), next_due(after, CLICKS), weight=weight)
+            bounds = None if key == ALL_LINKS else upper_bounds_of(after, CLICKS)
+            saved[key] = SavedRow(encode(after), next_due(after, CLICKS), upper_bounds=bounds)
             if self._divided and delta.people:
                 saved[breakdown_of(key)] = self._breakdown(breakdown_of(key), delta)
         self._store.save_own(self.held, self.number, saved, sources)

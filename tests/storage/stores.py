@@ -16,6 +16,7 @@ from clickcurve.buckets.ladder import CLICKS
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow, Store, StoredLink
 from storage.memory_store import MemoryStore
 from storage.sqlite.store import SqliteStore
+from tests.simulated.threaded import SimulatedFactory, without_quorum
 from tests.storage.cassandra.cassandra_kit import CassandraFactory, suspended
 
 LADDER = CLICKS
@@ -59,6 +60,7 @@ class SqliteFactory:
 STORES: dict[str, Callable[[Path, Callable[[str], Any]], StoreFactory]] = {
     "memory": lambda folder, fixture: MemoryFactory(folder),
     "sqlite": lambda folder, fixture: SqliteFactory(folder),
+    "simulated": lambda folder, fixture: SimulatedFactory(),  # Cassandra's store over a cluster in memory
     "cassandra": lambda folder, fixture: CassandraFactory(fixture("cassandra_keyspace")),
 }
 
@@ -146,6 +148,7 @@ OUTAGES = [
     Outage("sqlite", "read-only", _read_only, stops_all=True),
     Outage("sqlite", "writes fail", _writes_fail, stops_all=True),
     Outage("sqlite", "file cannot grow", _file_cannot_grow, stops_all=False),
+    Outage("simulated", "two of three replicas down", without_quorum, stops_all=True),
     Outage("cassandra", "node suspended", suspended, stops_all=True),
 ]
 

@@ -1,4 +1,4 @@
-"""What every store promises of leaders: links by the most that each can count."""
+"""What every store promises of candidates: links by the most that each can count."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from clickcurve.buckets.candidates import NOBODY
 from clickcurve.buckets.ladder import CLICKS
-from clickcurve.buckets.leaders import NOBODY
-from clickcurve.buckets.weight import BOTS, END, MOST, PEOPLE, Weight, weight_in
+from clickcurve.buckets.upper_bounds import BOTS, END, MOST, PEOPLE, UpperBounds, upper_bounds_in
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key
 from storage.contract import Ranking, SavedRow, Store
 from storage.unranked import UnrankedStore
@@ -19,20 +19,20 @@ from tests.storage.stores import STORES, in_flush
 LIFE = Ranking(None, people=True, bots=False)
 
 
-def weight(people: int, bots: int = 0, last: int = NOON) -> Weight:
+def upper_bounds(people: int, bots: int = 0, last: int = NOON) -> UpperBounds:
     return (last, *[people] * (BOTS - PEOPLE), *[bots] * (END - BOTS))
 
 
 def saved(people: int, bots: int = 0, last: int = NOON) -> SavedRow:
-    return SavedRow(b"row", None, weight=weight(people, bots, last))
+    return SavedRow(b"row", None, upper_bounds=upper_bounds(people, bots, last))
 
 
 def bounds(store: Store, ranking: Ranking) -> list[tuple[str, int]] | None:
-    """The bounds of all links; there are too few for any to be no leader."""
+    """The bounds of all links; there are too few for any to be no candidate."""
     with store.ranked(ranking) as links:
         if links is None:
             return None
-        found = links.leading()
+        found = links.candidates()
         assert found is not None
         assert found.rest == NOBODY
         return found.links
@@ -40,7 +40,7 @@ def bounds(store: Store, ranking: Ranking) -> list[tuple[str, int]] | None:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def ranking_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A store that keeps leaders."""
+    """A store that keeps candidates."""
     factory = STORES[request.param](tmp_path, request.getfixturevalue)
     yield factory()
     factory.close()
@@ -51,14 +51,14 @@ def test_a_store_that_keeps_none_says_so(store: Store) -> None:
     store.save_own(held, 1, {"a": saved(5)}, {})
     keeps = not isinstance(store, UnrankedStore)
     assert (bounds(store, LIFE) is not None) == keeps
-    assert (store.bars(1) is not None) == keeps
+    assert (store.cutoffs(1) is not None) == keeps
     store.rank_anew()
-    while store.rank_some(lambda data: weight(5)):
+    while store.rank_some(lambda data: upper_bounds(5)):
         pass
     assert (bounds(store, LIFE) == [("a", 5)]) == keeps
     with store.view() as view:
-        assert (view.weights(["a"]) == {("a", 1): weight(5)}) == keeps
-        assert not view.bars(1).passed_by(weight(0), "a")
+        assert (view.upper_bounds(["a"]) == {("a", 1): upper_bounds(5)}) == keeps
+        assert not view.cutoffs(1).passed_by(upper_bounds(0), "a")
 
 
 def test_links_come_by_what_they_can_count_and_then_by_key(ranking_store: Store) -> None:
@@ -87,7 +87,7 @@ def test_a_link_can_count_what_the_rows_of_all_its_owners_can(ranking_store: Sto
 
 def test_the_narrowest_window_that_covers_a_range_bounds_it(ranking_store: Store) -> None:
     held = in_flush(ranking_store)
-    row = SavedRow(b"row", None, weight=(NOON + 3_600, 2, 3, 5, 7, 11, 13, 17, 70, 130))
+    row = SavedRow(b"row", None, upper_bounds=(NOON + 3_600, 2, 3, 5, 7, 11, 13, 17, 70, 130))
     ranking_store.save_own(held, 1, {"a": row}, {})
     ages = {0: 2, 3_600: 2, 86_400: 3, 2 * 86_400: 5, 7 * 86_400: 5, 8 * 86_400: 7, 30 * 86_400: 7, 31 * 86_400: 11}
     ages |= {100 * 86_400: 13, 399 * 86_400: 13, 400 * 86_400: 17}
@@ -105,10 +105,10 @@ def test_what_is_shown_is_of_one_moment_with_its_rows(ranking_store: Store) -> N
     ranking_store.erase("b", NOON * 1_000_000)
     with ranking_store.ranked(LIFE) as links:
         assert links is not None
-        assert links.leading() == ([("a", 5), ("b", 4)], NOBODY)
+        assert links.candidates() == ([("a", 5), ("b", 4)], NOBODY)
         found = links.links(["a", "b", "none"])
         assert found["b"].erased_at == NOON * 1_000_000
-        assert [weight_in(row.data, CLICKS)[PEOPLE] for row in found["a"].rows] == [5]
+        assert [upper_bounds_in(row.data, CLICKS)[PEOPLE] for row in found["a"].rows] == [5]
 
 
 def test_a_row_is_a_leader_as_it_was_saved_last(ranking_store: Store) -> None:
@@ -117,11 +117,11 @@ def test_a_row_is_a_leader_as_it_was_saved_last(ranking_store: Store) -> None:
     ranking_store.save_own(held, 1, {"a": SavedRow(b"row", None), "b": saved(6)}, {})
     assert bounds(ranking_store, LIFE) == [("b", 6), ("c", 3)]
     with ranking_store.view() as view:
-        assert view.weights(["a", "b", "none"]) == {("b", 1): weight(6)}
+        assert view.upper_bounds(["a", "b", "none"]) == {("b", 1): upper_bounds(6)}
 
 
 def test_a_flush_is_told_the_weight_that_it_saved(ranking_store: Store) -> None:
     held = in_flush(ranking_store)
     ranking_store.save_own(held, 1, {"a": saved(5), ALL_LINKS: SavedRow(b"all", None)}, {})
     own = ranking_store.load_own(1, ["a", ALL_LINKS])
-    assert (own["a"].weight, own[ALL_LINKS].weight) == (weight(5), None)
+    assert (own["a"].upper_bounds, own[ALL_LINKS].upper_bounds) == (upper_bounds(5), None)

@@ -34,7 +34,7 @@ from server.compat.prometheus.increases import (
     Sources,
 )
 from server.compat.prometheus.promql import METRIC, Matcher, parse_promql, parse_selector
-from server.http.auth import QUESTIONS
+from server.http.tokens import QUESTIONS
 from server.metrics import known_versions
 
 USUAL_LINKS = 200

@@ -17,10 +17,10 @@ from query.http.group_routes import group_routes
 from query.http.hot_endpoint import HotQueries
 from query.http.openapi_breakdowns import HOT_PATHS_OF_VALUES
 from query.http.routes import routes
-from server.http.auth import Gate, add_token
-from server.http.auth import Scope as Allowed
 from server.http.gateway import Gateway, made_safe
 from server.http.problems import Problems
+from server.http.tokens import Gate, add_token
+from server.http.tokens import Scope as Allowed
 from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
 from tests.query.queried_nodes import Limits
 

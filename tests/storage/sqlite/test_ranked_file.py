@@ -1,4 +1,4 @@
-"""Leaders in a database file: of one that was made without them, in `verify`, repaired, and in a backup."""
+"""Candidates in a database file: of one that was made without them, in `verify`, repaired, and in a backup."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from clickcurve.buckets.ladder import CLICKS
-from clickcurve.buckets.weight import weight_in
+from clickcurve.buckets.upper_bounds import upper_bounds_in
 from query.lists.kind import LINK
 from query.lists.lists import Lists
 from query.parameters import Parameters
 from server.process.jobs import rank_rows
 from storage.contract import Ranking
-from storage.sqlite import leaders, ranked
+from storage.sqlite import candidates, rankings
 from storage.sqlite.backup import backup
 from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
@@ -64,7 +64,7 @@ def is_ranked(store: SqliteStore) -> bool:
 def test_a_database_of_the_former_schema_is_read_as_it_is_and_ranked_after_a_start(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranked, "ROWS_PER_STEP", 7)
+    monkeypatch.setattr(rankings, "ROWS_PER_STEP", 7)
     filled(path)
     make_former(path)
     before = path.read_bytes()
@@ -82,7 +82,7 @@ def test_a_database_of_the_former_schema_is_read_as_it_is_and_ranked_after_a_sta
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
         assert await asked(store) == BEST
-        other.rank_some(lambda data: weight_in(data, CLICKS))  # by another worker
+        other.rank_some(lambda data: upper_bounds_in(data, CLICKS))  # by another worker
 
     asyncio.run(rank_rows(store, pause))
     assert len(pauses) > 1
@@ -96,14 +96,14 @@ def test_a_database_of_the_former_schema_is_read_as_it_is_and_ranked_after_a_sta
 def rank_all(store: SqliteStore) -> None:
     store.rank_anew()
     assert not is_ranked(store)
-    while store.rank_some(lambda data: weight_in(data, CLICKS)):
+    while store.rank_some(lambda data: upper_bounds_in(data, CLICKS)):
         pass
 
 
 def test_a_leader_that_is_not_what_its_row_says_is_reported_and_healed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranked, "ROWS_PER_STEP", 7)
+    monkeypatch.setattr(rankings, "ROWS_PER_STEP", 7)
     filled(path)
     with closing(sqlite3.connect(path)) as db:
         db.execute("UPDATE leaders SET people_8d = 1 WHERE key = 'k5' AND owner = 2")
@@ -125,8 +125,8 @@ def test_a_leader_that_is_not_what_its_row_says_is_reported_and_healed(
 def test_bars_that_cannot_be_read_are_reported_walked_around_and_made_anew(
     path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bytes
 ) -> None:
-    monkeypatch.setattr(leaders, "KEPT", 2)
-    monkeypatch.setattr(leaders, "ROOM", 1)
+    monkeypatch.setattr(candidates, "KEPT", 2)
+    monkeypatch.setattr(candidates, "ROOM", 1)
     filled(path)
     with closing(sqlite3.connect(path)) as db:
         db.execute("UPDATE bars SET bars = ? WHERE owner = 1", (damaged,))
@@ -134,7 +134,7 @@ def test_bars_that_cannot_be_read_are_reported_walked_around_and_made_anew(
     store = SqliteStore(path, CLICKS)
     assert best(store) == BEST
     (sentence,) = verify(store, CLICKS).broken
-    assert "the bars of owner 1 cannot be read" in sentence
+    assert "the cutoffs of owner 1 cannot be read" in sentence
     rank_all(store)
     assert verify(store, CLICKS).broken == []
     assert best(store) == BEST
@@ -144,8 +144,8 @@ def test_bars_that_cannot_be_read_are_reported_walked_around_and_made_anew(
 def test_a_flush_over_bars_that_cannot_be_read_has_all_rows_looked_at_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leaders, "KEPT", 2)
-    monkeypatch.setattr(leaders, "ROOM", 1)
+    monkeypatch.setattr(candidates, "KEPT", 2)
+    monkeypatch.setattr(candidates, "ROOM", 1)
     store = SqliteStore(path, CLICKS)
     flusher = Flusher(store)
     flusher.flush({key: hits((0, n + 1)) for n, key in enumerate(KEYS)})
@@ -154,7 +154,7 @@ def test_a_flush_over_bars_that_cannot_be_read_has_all_rows_looked_at_again(
         db.commit()
     flusher.flush({key: hits((0, 1)) for key in KEYS[:9]})
     assert not is_ranked(store)
-    while store.rank_some(lambda data: weight_in(data, CLICKS)):
+    while store.rank_some(lambda data: upper_bounds_in(data, CLICKS)):
         pass
     assert verify(store, CLICKS).broken == []
     assert best(store) == [("k19", 20), ("k18", 19), ("k17", 18)]

@@ -25,6 +25,7 @@ from tests.storage.stores import record, rows, saved, walked
 from tests.storage.tools.copies import NOW_US, Died, Make, Recording, copied, die, exported, filled, picture
 
 PAIRS = [("memory", "memory"), ("sqlite", "sqlite"), ("cassandra", "sqlite"), ("memory", "cassandra")]
+PAIRS += [("simulated", "sqlite"), ("memory", "simulated")]
 
 
 @pytest.fixture(autouse=True)
@@ -251,7 +252,7 @@ def test_what_the_target_has_erased_stays_erased_and_is_reported(make: Make) -> 
     assert owner.state == CLOSED
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "cassandra"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "simulated", "cassandra"])
 def test_owners_that_have_no_rows_are_copied_too(make: Make, kind: str) -> None:
     source, target = make("memory"), make(kind)
     for owner, state in enumerate((CLOSED, COPIED, RETIRED), 3):
@@ -263,7 +264,7 @@ def test_owners_that_have_no_rows_are_copied_too(make: Make, kind: str) -> None:
 
 
 # --- breakdowns -------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "cassandra"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "simulated", "cassandra"])
 def test_a_copy_is_divided_since_no_earlier_than_either_and_has_no_salts(make: Make, kind: str) -> None:
     source, target = filled(make("memory")), make(kind)
     notes = {"since:ref": "0", "since:os": "700", "salt:0": "secret"}

@@ -43,7 +43,8 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- interruptions ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
-    ("kind", "stops", "step"), [("memory", die, 1), ("sqlite", die, 1), ("memory", fail, 1), ("cassandra", die, 13)]
+    ("kind", "stops", "step"),
+    [("memory", die, 1), ("sqlite", die, 1), ("memory", fail, 1), ("simulated", die, 13), ("cassandra", die, 13)],
 )
 def test_a_copy_that_stops_anywhere_goes_on(
     make: Make, kind: str, stops: Callable[[], object], step: int, when: str

@@ -102,5 +102,5 @@ def test_a_link_with_a_damaged_row_is_left_out_and_named(store: Store) -> None:
     flusher.flush({"a": hits((0, 1)), "c": hits((0, 1))})
     store.save_own(flusher.held, 1, {"b": SavedRow(b"?", None)}, {})
     damaged: list[str] = []
-    assert [line["key"] for line in export(store, CLICKS, NOON, damaged.append)] == ["a", "c"]
+    assert sorted(line["key"] for line in export(store, CLICKS, NOON, damaged.append)) == ["a", "c"]
     assert len(damaged) == 1 and damaged[0].startswith("link 'b', owner 1: not a row")

@@ -5,7 +5,7 @@ from clickcurve.buckets.breakdowns.parts import apply_parts
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, fold_day
 from clickcurve.buckets.row import Row
-from clickcurve.buckets.weight import weight_in
+from clickcurve.buckets.upper_bounds import upper_bounds_in
 from clickcurve.keys import ALL_LINKS, breakdown_key, link_key, namespace_key
 from storage.contract import SavedRow, Store
 from storage.tools.verify import SENTENCES, verify
@@ -20,7 +20,9 @@ def row_of(store: Store, key: str, owner: int) -> Row:
 
 
 def put(store: Store, flusher: Flusher, key: str, data: bytes) -> None:
-    store.save_own(flusher.held, flusher.number, {key: SavedRow(data, None, weight=weight_in(data, CLICKS))}, {})
+    store.save_own(
+        flusher.held, flusher.number, {key: SavedRow(data, None, upper_bounds=upper_bounds_in(data, CLICKS))}, {}
+    )
 
 
 def test_a_sound_store_adds_up(store: Store) -> None:
@@ -153,7 +155,7 @@ class _Forgetful:
     def walk(self, after: str | None, limit: int) -> object:
         return self._store.walk(after, limit)
 
-    def weights(self, keys: object) -> None:
+    def upper_bounds(self, keys: object) -> None:
         pass
 
     def links(self, keys: object) -> dict[str, object]:

@@ -1,0 +1,91 @@
+"""What one request may cost in all, counted while it is answered; others have their turn in between.
+
+A request of a few bytes can ask for hours of work: a thousand patterns, each of ten thousand keys. Each part of it is
+small, so a bound on each part bounds nothing. Whatever answers such a request counts what it does in one budget: beyond
+it the request is refused with a sentence that says what was too much. Every two milliseconds of work, by estimate, it
+lets the event loop go round once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+from clickcurve.buckets.errors import ParameterInvalid
+
+TURN_US = 2_000  # of work between two turns of others
+
+
+class Cost(NamedTuple):
+    """A kind of work. name: as the refusal says it; most: of one request; us: microseconds that one takes, about."""
+
+    name: str
+    most: int
+    us: float
+
+
+# Some two seconds of a processor for each kind: far more than a dashboard asks for, and an end. A sum of 1,000 links
+# along 10,000 points may be asked for, and no more.
+ROWS = Cost("rows read", 5_000, 400)
+KEYS = Cost("keys looked at", 100_000, 1)
+POINTS = Cost("points made", 10_000_000, 0.2)
+# One step: a byte of a text beside an instruction of the expression that it is matched with.
+MATCH_STEPS = Cost("steps of matching patterns", 4_000_000_000, 0.0005)
+
+
+class RequestTooCostly(ParameterInvalid):
+    """One request asks for too much. `rule` says of what, and how much is allowed."""
+
+    title = "too much for one request"
+
+
+class Budget:
+    """Counts the work of one request. For one task at a time."""
+
+    def __init__(self) -> None:
+        self._spent: dict[str, int] = {}
+        self._since_turn_us = 0.0
+
+    def charge(self, cost: Cost, n: int = 1) -> None:
+        """Counts work that is to be done next; raises RequestTooCostly if it is too much."""
+        spent = self._spent.get(cost.name, 0) + n
+        if spent > cost.most:
+            rule = f"at most {cost.most:,} {cost.name} in one request"
+            raise RequestTooCostly(f"this request needs more than {cost.most:,} {cost.name}: ask for less", rule=rule)
+        self._spent[cost.name] = spent
+        self._since_turn_us += n * cost.us
+
+    async def spend(self, cost: Cost, n: int = 1) -> None:
+        """Counts work that is to be done next, after a turn of others if there was much before it.
+
+        Raises RequestTooCostly.
+        """
+        if self._since_turn_us >= TURN_US:
+            self._since_turn_us = 0
+            await asyncio.sleep(0)
+        self.charge(cost, n)
+
+
+# The budget of the request under way, which the reading of rows and the making of points spend from by themselves.
+_BUDGET: ContextVar[Budget | None] = ContextVar("budget", default=None)
+
+
+@contextmanager
+def budgeted() -> Iterator[Budget]:
+    """Gives what is done within it, and the tasks that are started there, one budget."""
+    budget = Budget()
+    token = _BUDGET.set(budget)
+    try:
+        yield budget
+    finally:
+        _BUDGET.reset(token)
+
+
+async def spend(cost: Cost, n: int = 1) -> None:
+    """Counts work of the request under way as `Budget.spend`; what no request asked for has no budget."""
+    budget = _BUDGET.get()
+    if budget is not None:
+        await budget.spend(cost, n)

@@ -1,0 +1,160 @@
+"""Why a total changed: for each dimension the change of each value between two spans, with bounds, pure.
+
+The changes of a dimension's values, of `other` and of `unrecorded` add up to the change of the total, since both spans
+are whole kept buckets. Buckets that both spans hold cancel out. The true change of a value lies between its bounds.
+Bounds of several values may not be added up: what one lacks another may have.
+
+A value is a cause if its change is certain, whatever the bounds, and goes beyond what it would be had all hits changed
+alike. Causes are ranked by how far they go beyond that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from clickcurve.buckets.breakdowns.answers import divided
+from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, BoundedLadder
+from clickcurve.buckets.ranges import between
+from query.breakdowns.unrecorded import BreakdownRow, series_of
+
+TimeSpan = tuple[int, int]  # [start, end), epoch seconds
+
+_GREATEST = 3  # values whose part of the change a dimension explains
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSpans:
+    """Two spans of whole kept buckets. only_before, only_after: the pieces of one that the other does not hold."""
+
+    before: TimeSpan
+    after: TimeSpan
+    only_before: Sequence[TimeSpan]
+    only_after: Sequence[TimeSpan]
+
+
+class Cause(NamedTuple):
+    """How a value changed. change: after - before, counts that are certain; the true change is within the bounds."""
+
+    value: str
+    change: int
+    at_least: int
+    at_most: int
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionCauses:
+    """How the change of a total divides by one dimension.
+
+    explains  the part of the change, 0 to 1, that is certainly of its three greatest causes; 0 where there is none.
+    causes  the greatest first. hidden, hidden_change: how many other values there are, and their change.
+    The law: changes of the causes + hidden_change + other + unrecorded == the change of the total.
+    """
+
+    dimension: str
+    explains: float
+    causes: list[Cause]
+    hidden: int
+    hidden_change: int
+    other: int
+    unrecorded: int
+
+
+def compare_spans(row: BreakdownRow, before: TimeSpan, after: TimeSpan) -> ComparedSpans:
+    """Widens both spans to whole kept buckets and finds what only one of them holds."""
+    whole_before, whole_after = row.whole_span(*before), row.whole_span(*after)
+    return ComparedSpans(
+        whole_before, whole_after, _without(whole_before, whole_after), _without(whole_after, whole_before)
+    )
+
+
+def _without(span: TimeSpan, other: TimeSpan) -> list[TimeSpan]:
+    """Returns the pieces of a span that lie outside another one."""
+    pieces = [(span[0], min(span[1], other[0])), (max(span[0], other[1]), span[1])]
+    return [(start, end) for start, end in pieces if start < end]
+
+
+def count_spans(row: BreakdownRow, spans: Sequence[TimeSpan], dimension: str) -> int:
+    """Counts the hits of spans of whole kept buckets: people, or bots for the dimension of bots."""
+    return sum(sum(between(row.row, span, series_of(dimension))) for span in spans)
+
+
+def find_causes(
+    row: BreakdownRow, dimension: str, spans: ComparedSpans, since: int, limit: int, ladder: BoundedLadder
+) -> DimensionCauses:
+    """Divides the change of the total between two spans by a dimension that was switched on at `since`."""
+    old = _sum_values(row, dimension, spans.only_before, since, ladder)
+    new = _sum_values(row, dimension, spans.only_after, since, ladder)
+    shared = _sum_values(row, dimension, _common(spans), since, ladder).counts
+    counted = [count_spans(row, pieces, dimension) for pieces in (spans.only_before, spans.only_after)]
+    growth = counted[1] / counted[0] if counted[0] else 0.0
+    judged = sorted(
+        (_judged(value, old, new, shared[value], growth) for value in old.counts.keys() | new.counts.keys()),
+        key=lambda each: (-abs(each[0]), -abs(each[1].change), each[1].value),
+    )
+    causes = [cause for beyond, cause in judged if beyond][:limit]
+    total, other = counted[1] - counted[0], new.other - old.other
+    changed = sum(cause.change for _, cause in judged)
+    parts = sorted((beyond / total for beyond, _ in judged), reverse=True) if total else []
+    explains = min(1.0, sum(part for part in parts[:_GREATEST] if part > 0))
+    return DimensionCauses(
+        dimension,
+        round(explains, 3),
+        causes,
+        len(judged) - len(causes),
+        changed - sum(cause.change for cause in causes),
+        other,
+        total - changed - other,  # what rows of different moments lack is not recorded either
+    )
+
+
+def _common(spans: ComparedSpans) -> list[TimeSpan]:
+    start, end = max(spans.before[0], spans.after[0]), min(spans.before[1], spans.after[1])
+    return [(start, end)] if start < end else []
+
+
+class _Values(NamedTuple):
+    """The values of some spans. lacking: the most that a value may have more; unsure: the same of `""`."""
+
+    counts: Counter[str]
+    other: int
+    lacking: int
+    unsure: int
+
+    def more(self, value: str) -> int:
+        return self.unsure if value == NOT_GIVEN else self.lacking
+
+
+def _sum_values(
+    row: BreakdownRow, dimension: str, spans: Sequence[TimeSpan], since: int, ladder: BoundedLadder
+) -> _Values:
+    counts: Counter[str] = Counter()
+    other = slack = unsure = 0
+    for start, end in spans:
+        part = divided(row.breakdown, dimension, start, end, ladder)
+        (rest,) = row.rest(dimension, (start, end), since)
+        counts.update(part.values)
+        if rest.not_given or rest.unsure:
+            counts[NOT_GIVEN] += rest.not_given
+        other, slack, unsure = other + part.other, slack + min(part.slack, part.other), unsure + rest.unsure
+    return _Values(counts, other, slack, unsure)
+
+
+def _judged(value: str, old: _Values, new: _Values, shared: int, growth: float) -> tuple[float, Cause]:
+    """Returns how far a value's change certainly goes beyond that of all, in its own direction, and the change.
+
+    shared: the value's hits in buckets that both spans hold.
+    """
+    before, after = old.counts[value], new.counts[value]
+    less, more = old.more(value), new.more(value)
+    cause = Cause(value, after - before, after - before - less, after - before + more, before + shared, after + shared)
+    beyond = 0.0
+    if cause.at_least > 0:
+        beyond = max(0.0, after - (before + less) * growth)
+    elif cause.at_most < 0:
+        beyond = min(0.0, after + more - before * growth)
+    return beyond, cause

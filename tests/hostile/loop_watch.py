@@ -1,0 +1,184 @@
+"""Measures what one request costs others: the longest pause of a server's event loop, and hits sent meanwhile.
+
+    with WatchedServer(tmp_path / "data") as server, server.watch() as seen:
+        httpx.get(f"{server.url}/v1/heavy")
+    seen.check()
+
+Tests share the machine with others, so the time for which a thread was ready to run and got no processor is left out
+of all figures (the kernel counts it: `/proc/PID/task/TID/schedstat`). What is left is the server's own: its work, a
+lock of the interpreter that another thread of it holds, a call that blocks.
+
+Run as a module, this is the program, with a timer on its event loop that writes each pause to the file PAUSES_FILE.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ingest.reading.receipt import ONE_COUNTED
+from testing.server import PROGRAM, RunningServer
+
+PAUSES_FILE = "LOOP_WATCH_PAUSES"
+BEAT_S = 0.005  # how often the event loop is asked to run the timer
+NOTED_S = 0.005  # shorter pauses are not written
+HIT_EVERY_S = 0.02
+HITS_AFTER = 3  # the block that is watched: time for the event loop to note its last pause
+PAUSE_MAX_MS = 20.0
+HIT_P99_MAX_MS = 50.0
+HIT = b"POST /v1/hits/beside HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+class QueueTime:
+    """How long a thread has waited for a processor, in seconds since it began."""
+
+    def __init__(self, pid: int, thread: int) -> None:
+        self._file = os.open(f"/proc/{pid}/task/{thread}/schedstat", os.O_RDONLY)
+
+    def read_s(self) -> float:
+        return int(os.pread(self._file, 100, 0).split()[1]) / 1e9
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+class Heartbeat:
+    """A timer on the running event loop; it appends each pause to a file as `begun_s pause_s`, in monotonic time."""
+
+    def __init__(self, file: Path) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue_time = QueueTime(os.getpid(), threading.get_native_id())
+        self._file = file.open("a", buffering=1)
+        self._beat_s, self._queued_s = time.monotonic(), self._queue_time.read_s()
+        self._next = self._loop.call_later(BEAT_S, self._beat)
+
+    def _beat(self) -> None:
+        now_s, queued_s = time.monotonic(), self._queue_time.read_s()
+        pause_s = now_s - self._beat_s - BEAT_S - (queued_s - self._queued_s)
+        if pause_s >= NOTED_S:
+            self._file.write(f"{self._beat_s} {pause_s}\n")
+        self._beat_s, self._queued_s = now_s, queued_s
+        self._next = self._loop.call_later(BEAT_S, self._beat)
+
+    def stop(self) -> None:
+        """Ends the timer and closes its files."""
+        self._next.cancel()
+        self._queue_time.close()
+        self._file.close()
+
+
+def read_pauses_ms(file: Path, begun_s: float, ended_s: float) -> list[float]:
+    """Returns the pauses within this span of monotonic time, in milliseconds."""
+    lines = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+    pauses = [(float(at_s), float(pause_s)) for at_s, pause_s in lines]
+    return [pause_s * 1000 for at_s, pause_s in pauses if at_s + pause_s >= begun_s and at_s <= ended_s]
+
+
+@dataclass
+class Seen:
+    """What was seen during one `watch`: milliseconds of each hit and of each pause of at least NOTED_S."""
+
+    hits_ms: list[float] = field(default_factory=list)
+    pauses_ms: list[float] = field(default_factory=list)
+
+    @property
+    def hit_p99_ms(self) -> float:
+        ordered = sorted(self.hits_ms)
+        return ordered[int(0.99 * (len(ordered) - 1))]
+
+    @property
+    def longest_pause_ms(self) -> float:
+        return max(self.pauses_ms, default=0.0)
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.hits_ms)} hits, p99 {self.hit_p99_ms:.1f} ms, max {max(self.hits_ms):.1f} ms; "
+            f"longest pause of the loop {self.longest_pause_ms:.1f} ms"
+        )
+
+    def check(self, pause_max_ms: float = PAUSE_MAX_MS, hit_p99_max_ms: float = HIT_P99_MAX_MS) -> None:
+        """Raises AssertionError if the loop stood still, or a hit waited, for longer than may be."""
+        assert self.longest_pause_ms <= pause_max_ms, str(self)
+        assert self.hit_p99_ms <= hit_p99_max_ms, str(self)
+
+
+class WatchedServer(RunningServer):
+    """A server of one worker whose event loop is watched."""
+
+    def __init__(self, data: Path, *flags: str, settings: Mapping[str, str] | None = None) -> None:
+        self._pauses = data.parent / f"{data.name}-pauses"
+        settings = {**(settings or {}), PAUSES_FILE: str(self._pauses)}
+        super().__init__(data, *flags, settings=settings, module="tests.hostile.loop_watch")
+
+    @contextmanager
+    def watch(self, headers: str = "") -> Iterator[Seen]:
+        """Sends a hit every 20 ms over one connection until the block ends; `headers` are further header lines."""
+        seen, done, failures = Seen(), threading.Event(), []
+        head = HIT[:-2] + headers.encode() + b"\r\n"
+
+        def send() -> None:
+            try:
+                with socket.create_connection(("127.0.0.1", self.port), timeout=60.0) as wire:
+                    self._send_hits(wire, head, done, seen)
+            except (OSError, AssertionError) as error:
+                failures.append(error)
+
+        sender = threading.Thread(target=send)
+        begun_s = time.monotonic()
+        sender.start()
+        try:
+            yield seen
+        finally:
+            done.set()
+            sender.join()
+        seen.pauses_ms = read_pauses_ms(self._pauses, begun_s, time.monotonic())
+        assert not failures, failures
+
+    def _send_hits(self, wire: socket.socket, head: bytes, done: threading.Event, seen: Seen) -> None:
+        queue_times = QueueTime(os.getpid(), threading.get_native_id()), QueueTime(self.pid, self.pid)
+        rest = HITS_AFTER
+        while rest:
+            rest -= done.is_set()
+            begun_s, queued_s = time.monotonic(), sum(each.read_s() for each in queue_times)
+            wire.sendall(head)
+            answer = b""
+            while not answer.endswith(ONE_COUNTED):
+                piece = wire.recv(1 << 16)
+                assert piece, answer
+                answer += piece
+            queued_s = sum(each.read_s() for each in queue_times) - queued_s
+            seen.hits_ms.append(max(0.0, time.monotonic() - begun_s - queued_s) * 1000)
+            closed, _, _ = select.select([wire], [], [], HIT_EVERY_S)
+            assert not closed, "the server closed the connection"
+        for each in queue_times:
+            each.close()
+
+
+def _watch_program() -> None:
+    import uvicorn
+
+    from clickcurve.__main__ import main
+
+    begin = uvicorn.Server.startup
+
+    async def begin_watched(self: uvicorn.Server, sockets: list[socket.socket] | None = None) -> None:
+        self.heartbeat = Heartbeat(file)  # type: ignore[attr-defined]
+        await begin(self, sockets)
+
+    file = Path(os.environ.pop(PAUSES_FILE))
+    uvicorn.Server.startup = begin_watched  # type: ignore[method-assign]
+    sys.argv[0] = PROGRAM
+    main()
+
+
+if __name__ == "__main__":
+    _watch_program()

@@ -1,0 +1,64 @@
+"""The instrument itself: what holds the loop is seen, and a quiet server passes on a machine that is busy."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from testing.client import Clickcurve
+from tests.hostile.loop_watch import Heartbeat, Seen, WatchedServer, read_pauses_ms
+
+
+def work(seconds: float) -> None:
+    end_s = time.thread_time() + seconds
+    while time.thread_time() < end_s:
+        pass
+
+
+def block(seconds: float) -> None:
+    select.select([], [], [], seconds)
+
+
+@pytest.mark.parametrize("hold", [work, block])
+def test_a_loop_that_is_held_by_work_or_by_a_call_that_blocks_is_seen(
+    hold: Callable[[float], None], tmp_path: Path
+) -> None:
+    async def main() -> list[float]:
+        heartbeat = Heartbeat(tmp_path / "pauses")
+        begun_s = time.monotonic()
+        asyncio.get_running_loop().call_soon(hold, 0.1)
+        while not (pauses := read_pauses_ms(tmp_path / "pauses", begun_s, time.monotonic())):
+            await asyncio.sleep(0)
+        heartbeat.stop()
+        return pauses
+
+    assert max(asyncio.run(main())) > 90
+
+
+def test_pauses_outside_the_time_that_is_asked_for_are_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "pauses"
+    assert read_pauses_ms(file, 0, 9) == []
+    file.write_text("1.0 0.5\n2.0 0.5\n4.0 0.5\n")
+    assert read_pauses_ms(file, 2.2, 3.0) == [500.0]
+
+
+def test_what_is_too_long_fails_and_is_told() -> None:
+    Seen([10.0] * 98 + [60.0] * 2, [20.0]).check(hit_p99_max_ms=60.0)
+    with pytest.raises(AssertionError, match=r"100 hits, p99 60.0 ms, max 60.0 ms; longest pause of the loop 20.0 ms"):
+        Seen([10.0] * 98 + [60.0] * 2, [20.0]).check()
+    with pytest.raises(AssertionError, match="longest pause of the loop 21"):
+        Seen([10.0], [21.0]).check()
+
+
+def test_a_server_with_nothing_else_to_do_passes(tmp_path: Path) -> None:
+    with WatchedServer(tmp_path / "data") as server:
+        with server.watch() as seen, Clickcurve(server.url) as client:
+            for _ in range(50):
+                client.http.get("/healthz").raise_for_status()
+        seen.check()
+        assert len(seen.hits_ms) > 3

@@ -1,0 +1,141 @@
+"""Rankings by candidates: as the rows say after any steps of real owners, however few candidates are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, fold_day
+from clickcurve.buckets.ranges import Bots
+from clickcurve.buckets.row import Pending
+from clickcurve.buckets.upper_bounds import MOST, upper_bounds_in
+from ingest.batch import Batch
+from query.lists.kind import LINK
+from query.lists.lists import Lists
+from query.parameters import parse_parameters
+from retention.run import run_pass
+from storage.sqlite import candidates
+from storage.sqlite.store import SqliteStore
+from storage.tools.verify import verify
+from testing.owner_process import OwnerProcess, TrackedDisk
+
+NOW = 1_772_407_680  # 2026-03-01T23:28:00Z
+SPANS = ("", "last=1d", "last=24h", "last=7d", "last=30d&tz=Asia/Kolkata", "last=90d", "last=12mo", "last=3y")
+AGES_S = (0, 60, 3 * HOUR_S, DAY_S, 2 * DAY_S, 6 * DAY_S, 29 * DAY_S, 80 * DAY_S, 300 * DAY_S, 700 * DAY_S)
+
+
+class RankedOwners:
+    """Owners of one database that keeps few candidates, and the rankings of the first one's server."""
+
+    def __init__(self, folder: Path, owners: int) -> None:
+        self.now = NOW
+        self.store = SqliteStore(folder / "clickcurve.db", CLICKS)
+        self.owners = [
+            OwnerProcess(folder / f"journal-{n}", self.store, lambda: float(self.now), False, TrackedDisk()).owner
+            for n in range(owners)
+        ]
+
+    def pending(self, key: str) -> list[Pending]:
+        return [each for owner in self.owners for each in owner.pending(key)]
+
+    def buffered(self) -> list[dict[str, int]]:
+        return [table for owner in self.owners for table in owner.buffered_links()]
+
+    async def top(self, query: str, *, walked: bool) -> list[tuple[str, int]]:
+        lists = Lists(LINK, self.store, self.pending, self.buffered, lambda: 0)
+        lists.top._ranked = None if walked else lists.top._ranked
+        parameters = parse_parameters(dict(part.split("=") for part in query.split("&") if part))
+        return (await lists.top.top(parameters, self.now)).links
+
+
+async def stepped(nodes: RankedOwners, drawn: random.Random) -> None:
+    """One step of what owners do."""
+    owner = drawn.choice(nodes.owners)
+    match drawn.choice(["hits", "hits", "hits", "flush", "flush", "fold", "erase", "time"]):
+        case "hits":
+            for bots in (False, False, True):
+                minute = (nodes.now - drawn.choice(AGES_S)) // 60 * 60
+                keys = {f"k{min(drawn.randrange(60), drawn.randrange(60))}" for _ in range(8)}
+                counts = {minute: {key: drawn.randrange(1, 9) for key in keys}}
+                await owner.accept(Batch(bots=counts) if bots else Batch(counts))
+        case "flush":
+            await owner.flush()
+        case "fold":
+            await run_pass(owner, fold_day(nodes.now))
+        case "erase":
+            key = f"k{drawn.randrange(20)}"
+            await owner.erase(key)
+            for other in nodes.owners:
+                await other.erased_elsewhere(key)
+        case "time":
+            nodes.now += drawn.choice([60, HOUR_S, DAY_S, DAY_S, 8 * DAY_S, 40 * DAY_S, 200 * DAY_S])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_leaders_rank_as_all_rows_do_and_keep_their_law(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = random.Random(seed)
+    monkeypatch.setattr(candidates, "KEPT", drawn.randrange(1, 12))
+    monkeypatch.setattr(candidates, "ROOM", drawn.randrange(0, 8))
+
+    async def live() -> None:
+        nodes = RankedOwners(tmp_path, owners=1 + seed % 2)
+        for _ in range(40):
+            await stepped(nodes, drawn)
+            query = f"{drawn.choice(SPANS)}&limit={drawn.choice([1, 2, 5, 60])}&bots={drawn.choice(list(Bots))}"
+            assert await nodes.top(query, walked=False) == await nodes.top(query, walked=True), query
+            assert verify(nodes.store, CLICKS).broken == []
+        nodes.store.rank_anew()
+        while nodes.store.rank_some(lambda data: upper_bounds_in(data, CLICKS)):
+            pass
+        assert verify(nodes.store, CLICKS).broken == []
+        for owner in nodes.owners:
+            await owner.close()
+        nodes.store.close()
+
+    asyncio.run(live())
+
+
+def test_links_that_count_more_than_a_weight_can_hold_are_told_apart(tmp_path: Path) -> None:
+    async def live() -> list[tuple[str, int]]:
+        nodes = RankedOwners(tmp_path, owners=1)
+        (owner,) = nodes.owners
+        await owner.accept(Batch({NOW // 60 * 60: {"a": MOST, "b": 2 * MOST}}))
+        await owner.flush()
+        best = await nodes.top("limit=1", walked=False)
+        await owner.close()
+        return best
+
+    assert asyncio.run(live()) == [("b", 2 * MOST)]
+
+
+def test_leaders_tell_alone_where_enough_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 300 links, among which many are equal, for a tenth of what is kept; day after day, with a year behind."""
+    monkeypatch.setattr(candidates, "KEPT", 50)
+    monkeypatch.setattr(candidates, "ROOM", 10)
+    drawn = random.Random(3)
+
+    async def live() -> None:
+        nodes = RankedOwners(tmp_path, owners=1)
+        (owner,) = nodes.owners
+        for _ in range(12):
+            for age_s in (0, 0, *AGES_S):
+                minute = (nodes.now - age_s) // 60 * 60
+                keys = {f"k{min(drawn.randrange(300), drawn.randrange(300)):03}" for _ in range(60)}
+                await owner.accept(Batch({minute: dict.fromkeys(keys, 1)}))
+            await owner.flush()
+            lists = Lists(LINK, nodes.store, nodes.pending, nodes.buffered, lambda: 0)
+            lists.top._walk = None  # type: ignore[assignment]  # nothing is walked
+            for span in SPANS[:-1]:
+                parameters = parse_parameters(dict(part.split("=") for part in f"{span}&limit=5".split("&") if part))
+                found = (await lists.top.top(parameters, nodes.now)).links
+                assert found == await nodes.top(f"{span}&limit=5", walked=True)
+            nodes.now += DAY_S
+        await owner.close()
+        nodes.store.close()
+
+    asyncio.run(live())
