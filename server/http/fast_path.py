@@ -75,7 +75,7 @@ class _Admission:
 
 
 class FastPath:
-    """What the connections of a worker share: the callers that are let in, and the connections that wait for a group."""
+    """What the connections of a worker share: callers that are let in, and which connections wait for a group."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
