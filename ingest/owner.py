@@ -38,8 +38,7 @@ from clickcurve.buckets.ladder import fold_day, minutes_since
 from clickcurve.buckets.row import MAX_COUNT, Pending
 from clickcurve.keys import QUARANTINE, breakdown_key, link_key
 from ingest.batch import Batch
-from ingest.buffer import Buffer, replay
-from ingest.buffers import BUFFER_BYTES, Buffers
+from ingest.buffer import BUFFER_BYTES, Buffer, Buffers, replay
 from ingest.claim import claim, epoch_is_used_up, first_flush, given_back, refuse_old_ids
 from ingest.deduplication import Deduplication
 from ingest.flush import Flush, Pace

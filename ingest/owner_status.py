@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from clickcurve.buckets.errors import JournalSuperseded, OwnerFenced, RowCorrupt, StoreUnavailable
 from clickcurve.buckets.quarantine import AnyRow, decode_quarantined, quarantined_hits
 from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_of
-from ingest.buffers import Buffers
+from ingest.buffer import Buffers
 from storage.contract import Held, OwnRow
 
 

@@ -13,11 +13,11 @@ from ingest.batch import Batch
 from ingest.buffer import Buffer
 from ingest.flush import Flush
 from ingest.hit import Hit, Moment
+from ingest.hit_sums import batch_of_hits
 from ingest.journal.group_commit import SingleHit
 from ingest.reading.body import Media, read_hits
 from ingest.reading.bots import bot_judge
 from ingest.reading.hit_endpoint import HitRoutes
-from ingest.reading.profile_table import batch_of_hits
 from ingest.reading.request_sums import RequestSums
 from storage.contract import OPEN, Held, OwnerRecord, Store
 from storage.sqlite.store import SqliteStore

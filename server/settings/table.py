@@ -17,7 +17,7 @@ from clickcurve.limiter.http.address import HEADERS
 from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import Rule
 from ingest.attributes.dimensions import DIMENSION_RULE
-from ingest.buffers import BUFFER_BYTES
+from ingest.buffer import BUFFER_BYTES
 from ingest.journal.journal import MAX_BYTES
 from server.settings import values
 from server.settings.alerts import Alert
