@@ -20,6 +20,7 @@ from clickcurve.buckets.row import Delta, Pending
 from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_of
 from ingest.batch import AttributeCounts, Batch, GroupCounts, Identified, SourceStep, decode_batch, keys_of
 from ingest.buffered_words import NOTHING_SAID, BufferedWords, Said, said_of
+from ingest.hit import Hit
 from ingest.journal.group_commit import Group
 from ingest.journal.journal import Journal
 from ingest.journal.segment_format import Frame
@@ -279,7 +280,7 @@ class Buffers:
         self.filling = replay(journal.frames(), {}, late_before)
         self.full = self.bytes_held() > bytes_max
 
-    def add(self, group: Group, minute: int, accepted_us: int) -> None:
+    def add(self, group: Group[Hit, Batch], minute: int, accepted_us: int) -> None:
         """Counts what a group brought, its single hits in this minute."""
         buffer = self.filling
         if group.keys and buffer.add_singles(minute, group.keys, accepted_us):
