@@ -80,7 +80,7 @@ class Flush:
         deltas = DeltasByKey.of(self.taken, self.pause)
         asked = {*self.revisit, *self.quarantined}
         divided = {counts_key(key) for key in asked if is_breakdown(key)}
-        of_all = [breakdown_of(ALL_LINKS)] if deltas.any_words() or ALL_LINKS in divided else []
+        of_all = [breakdown_of(ALL_LINKS)] if deltas.any_attributes() or ALL_LINKS in divided else []
         keys = chain.from_iterable(map(sorted, deltas.ranges({*map(counts_key, asked)}, self.pause)))
         ladder, cutoffs = self.store.ladder(), self.store.cutoffs(self.held.owner)
         counts = FlushedCounts(self.number, self.fold_day, self.rewrite, ladder, cutoffs)
@@ -121,7 +121,7 @@ class Flush:
         loaded: list[Loaded] = []
         rows, at_once = 0, self.store.links_per_load
         while rows <= ROWS_PER_SAVE - at_once and (some := list(islice(keys, at_once))):
-            of_some = [breakdown_of(key) for key in some if key in divided or deltas.is_divided(key)]
+            of_some = [breakdown_of(key) for key in some if key in divided or deltas.has_breakdown(key)]
             loaded.append(self._load(some, of_some))
             rows += len(some) + len(of_some)
             self.pause()

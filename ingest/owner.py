@@ -181,11 +181,11 @@ class Owner:
 
     def buffered_links(self) -> Iterator[dict[str, int]]:
         """Yields links with hits that the store may lack yet, and parts of the most that these may be."""
-        return chain(self._buffers.links(), [dict.fromkeys(self._books.damaged_links(), MAX_COUNT)])
+        return chain(self._buffers.counted_links(), [dict.fromkeys(self._books.damaged_links(), MAX_COUNT)])
 
     def buffered_groups(self) -> Iterator[dict[str, int]]:
         """Yields the same of groups."""
-        return self._buffers.groups()
+        return self._buffers.counted_groups()
 
     def revisit(self, keys: Iterable[str]) -> None:
         """Makes the next flush fold these own rows (stored keys) even if they get no hits."""
