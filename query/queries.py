@@ -16,6 +16,7 @@ from clickcurve.budget import POINTS, spend
 from clickcurve.keys import ALL_LINKS, OUTCOMES, caller_key, group_key, kept_days, limit_key, link_key
 from query.cache import Cache
 from query.curve import Curve, Curves
+from query.grid import Grid
 from query.lists.key_list import KeyPage
 from query.lists.lists import Lists
 from query.lists.top import Top
@@ -156,11 +157,13 @@ class Queries:
         return JSON, self._curves.json(name, curve)
 
     async def _along(self, row: Row, window: Window, bots: Bots, now: int) -> Curve:
-        grid = self._curves.known_grid(window, row.fold_day)
-        if grid is None:
-            grid = await self._curves.grid(window, self._reader.ladder, row.fold_day)
+        grid = await self._grid(window, row.fold_day)
         await spend(POINTS, len(grid.edges))
         return self._curves.curve(row, grid, bots, now)
+
+    async def _grid(self, window: Window, day: int) -> Grid:
+        known = self._curves.known_grid(window, day)
+        return known if known is not None else await self._curves.grid(window, self._reader.ladder, day)
 
     async def _row(self, stored: str, now: int, *, since: int, bots: bool = True) -> Row:
         """Returns the current row, without what may not be kept any more."""
@@ -210,6 +213,10 @@ class Queries:
         since = self.ladder.kept(window.start, fold_day(now))[0]
         row = await self._row(stored, now, since=since, bots=False)
         return await self._along(row, window, Bots.exclude, now)
+
+    async def points_in(self, window: Window) -> int:
+        """Returns how many points a window has now; raises ParameterInvalid for too many."""
+        return max(0, len((await self._grid(window, fold_day(self.now()))).edges) - 1)
 
     async def total_in(self, stored: str, start: int, end: int) -> Total:
         """Returns the total of people's hits of a stored key in [start, end), with its bounds."""

@@ -68,6 +68,7 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "jinja2": (r"dashboard/page/templates\.py",),
     "PIL": (r"dashboard/pictures/png\.py",),
     "cassandra": (r"storage/cassandra/(session|nodes)\.py",),
+    "re2": (r"server/compat/expressions\.py",),
     "redis": (r"clickcurve/limiter/backends/redis(_address|_socket)?\.py",),
 }
 CLOCK = "server/clock.py"
@@ -82,6 +83,7 @@ DEFAULT_CLOCKS = (
 IMPORT_NAMES: Mapping[str, str] = {
     "cassandra-driver": "cassandra",
     "crawler-user-agents": "crawleruseragents",
+    "google-re2": "re2",
     "pillow": "PIL",
     "prometheus-client": "prometheus_client",
     "ua-parser": "ua_parser",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
@@ -116,7 +116,7 @@ class BreakdownQueries:
         return curve_of_value(found, dimension, value, self._since(dimension), grid, now)
 
     async def value_curves_in(
-        self, stored: str, dimension: str, window: Window, wanted: Callable[[str], bool], most: int
+        self, stored: str, dimension: str, window: Window, wanted: Callable[[str], Awaitable[bool]], most: int
     ) -> list[ValueCurve]:
         """Returns the `most` greatest values of a window that are wanted, each along it, greatest first."""
         self._require_known(dimension)
@@ -125,7 +125,7 @@ class BreakdownQueries:
         grid = await self._curves.grid(window, self.ladder, found.row.fold_day)
         since, capped = self._since(dimension), self._reader.capped
         listed = list_values(found, dimension, (window.start, window.end), since, _ALL_VALUES, capped).values
-        values = [value for value, _ in listed if wanted(value)][:most]
+        values = [value for value, _ in listed if await wanted(value)][:most]
         curves = []
         for value in values:
             await spend(POINTS, len(grid.edges))

@@ -113,6 +113,7 @@ def test_a_form_of_another_site_signs_nobody_in_or_out(
 
 def test_a_form_that_is_too_large_is_not_read(http: httpx.Client) -> None:
     assert http.post("/login", content=b"token=" + b"x" * 100_000).status_code == 413
+    assert http.post("/login", content=b"&".join([b"a=b"] * 17)).status_code == 422
 
 
 EVIL_ADDRESSES = [
