@@ -17,10 +17,11 @@ from bench.table import Line, spread
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
 from clickcurve.buckets.row import Delta, apply
+from clickcurve.keys import Subject, link_subject
 from ingest.batch import Batch
 from ingest.owner import Owner
-from query.lists.kind import GROUP, LINK
-from query.lists.lists import Lists
+from query.lists.key_kind import GROUP, LINK
+from query.lists.listing import Listing
 from query.queries import Queries
 from query.reader import MergedLinks, Reader, Stored, stored
 from storage.contract import Store, StoredLink, StoredRow
@@ -113,7 +114,7 @@ async def _read_lines(store: Store, now: int, rounds: int) -> list[Line]:
         medians: dict[str, list[float]] = {HOT: [], QUIET: []}
         for _ in range(rounds):
             for key in (HOT, QUIET):
-                found = await _timed_ms(ask, key, query)
+                found = await _timed_ms(ask, link_subject(key), query)
                 times[key] += found
                 medians[key].append(median(found))
         (p50, p99), (single50, single99) = _percentiles(times[HOT]), _percentiles(times[QUIET])
@@ -166,16 +167,16 @@ def _processor_ms(*calls: Callable[[], object]) -> list[float]:
 def _queries(store: Store, now: int) -> Queries:
     """What a server answers from, without a server."""
     reader = Reader(store.rows, lambda key: [], lambda keys: None, lambda: CLICKS)
-    links, groups = (Lists(kind, store, lambda key: [], tuple, lambda: 0) for kind in (LINK, GROUP))
+    links, groups = (Listing(kind, store, lambda key: [], tuple, lambda: 0) for kind in (LINK, GROUP))
     return Queries(reader, links, groups, lambda: now)
 
 
-async def _timed_ms(ask: Callable[[str, bytes], Awaitable[Any]], key: str, query: bytes) -> list[float]:
+async def _timed_ms(ask: Callable[[Subject, bytes], Awaitable[Any]], subject: Subject, query: bytes) -> list[float]:
     spent = []
     gc.disable()
     for _ in range(READS):
         begun = perf_counter()
-        await ask(key, query)
+        await ask(subject, query)
         spent.append((perf_counter() - begun) * 1000)
     gc.enable()
     return spent

@@ -15,14 +15,16 @@ from functools import partial
 from time import perf_counter_ns, time
 from typing import Any
 
+from clickcurve.answers import as_json
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import EMPTY, Delta, add, fold
-from query.curve import Curves
+from clickcurve.keys import link_subject
+from query.curve import make_curve
 from query.grid import make_grid
-from query.lists.kind import GROUP, LINK
-from query.lists.lists import Lists
+from query.lists.key_kind import GROUP, LINK
+from query.lists.listing import Listing
 from query.parameters import CURVE, parse_parameters, parse_query, resolve_window
 from query.queries import Queries
 from query.reader import Reader
@@ -75,12 +77,12 @@ def queries_over(data: bytes, now: int) -> Queries:
         return link
 
     reader = Reader(rows, lambda key: [], lambda keys: None, lambda: CLICKS)
-    links, groups = (Lists(kind, MemoryStore(CLICKS), lambda key: [], tuple, lambda: 0) for kind in (LINK, GROUP))
+    links, groups = (Listing(kind, MemoryStore(CLICKS), lambda key: [], tuple, lambda: 0) for kind in (LINK, GROUP))
     return Queries(reader, links, groups, lambda: now)
 
 
 def asked_lifetime(queries: Queries) -> Any:
-    return finished(queries.total("k", b""))
+    return as_json(finished(queries.total(link_subject("k"), b"")))
 
 
 def measure(rounds: int, now: int) -> None:
@@ -97,19 +99,17 @@ def measure(rounds: int, now: int) -> None:
 
 def measure_curve(title: str, query: bytes, queries: Queries, row: Any, now: int, rounds: int) -> None:
     parameters = parse_parameters(parse_query(query, CURVE))
-    curves = Curves()
     over = resolve_window(parameters, now, CLICKS)
     assert over is not None
     grid = make_grid(over, CLICKS, row.fold_day)
-    curve = curves.curve(row, grid, Bots.exclude, now)
-    curves.json("k", curve)
-    asyncio.run(queries.curve("k", query))  # the first time a grid of many points is made in a thread
+    curve = make_curve(row, grid, Bots.exclude, now)
+    asyncio.run(queries.curve(link_subject("k"), query))  # the first time a grid of many points is made in a thread
     pieces = {
         "window": timed(lambda: resolve_window(parameters, now, CLICKS), rounds),
         "layout, first time": timed(lambda: make_grid(over, CLICKS, row.fold_day), rounds // 10 + 1),
-        "count": timed(lambda: curves.curve(row, grid, Bots.exclude, now), rounds),
-        "json": timed(lambda: curves.json("k", curve), rounds),
-        "all of it": timed(lambda: finished(queries.curve("k", query)), rounds),
+        "count": timed(lambda: make_curve(row, grid, Bots.exclude, now), rounds),
+        "json": timed(lambda: as_json(curve.answer("k")), rounds),
+        "all of it": timed(lambda: as_json(finished(queries.curve(link_subject("k"), query))), rounds),
     }
     print(f"  {title:12} {len(curve.counts):5} points  " + "  ".join(f"{what} {us:.1f}" for what, us in pieces.items()))
 

@@ -23,8 +23,8 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, Row, add, next_due
 from clickcurve.buckets.upper_bounds import upper_bounds_of
 from ingest.buffer import Buffer
-from query.lists.kind import LINK
-from query.lists.lists import Lists
+from query.lists.key_kind import LINK
+from query.lists.listing import Listing
 from query.parameters import parse_parameters
 from storage.contract import OPEN, Held, OwnerRecord, Ranking, SavedRow
 from storage.sqlite.store import SqliteStore
@@ -107,11 +107,11 @@ def flush(store: SqliteStore, held: Held, number: int, keys: list[str], now: int
 def ask(store: SqliteStore, question: str, now: int) -> tuple[float, float, int]:
     """Returns the milliseconds of one ranking, by the wall and of the processor, and how many links it read."""
     counting = _Counting(store)
-    links = Lists(LINK, counting, lambda key: [], dict, lambda: 0)  # type: ignore[arg-type]
+    links = Listing(LINK, counting, lambda key: [], dict, lambda: 0)  # type: ignore[arg-type]
     query = dict(part.split("=") for part in question.split("&") if part)
     parameters = parse_parameters(query)
     began, cpu = perf_counter(), process_time()
-    asyncio.run(links.top.top(parameters, now))
+    asyncio.run(links.rankings.best(parameters, now))
     return (perf_counter() - began) * 1e3, (process_time() - cpu) * 1e3, counting.read
 
 

@@ -11,16 +11,18 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from clickcurve.answers import CurveAnswer
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
-from dashboard.answers import Divided
 from dashboard.page.login_routes import COOKIE, login_address, login_routes
 from dashboard.page.page_routes import page_routes, problem_page
 from dashboard.page.pages import NodeFacts, Pages
 from dashboard.page.share_routes import share_routes
 from dashboard.page.templates import Templates
+from dashboard.questions import BrokenDown
+from query.parameters import LIMIT_CURVE
 from query.queries import Limits, Queries
 from server.clock import monotonic
 from server.http import auth
@@ -38,7 +40,8 @@ _PREFIX = "clickcurve_"
 class PageSources:
     """What the page shows beside answers.
 
-    store: what kind it is. flush_s: what a worker that was not heard may hold. divided: None where no hits are divided.
+    store: what kind it is. flush_s: what a worker that was not heard may hold. broken_down: None where no hits
+    are broken down.
     """
 
     gate: auth.Gate
@@ -46,7 +49,7 @@ class PageSources:
     metrics: Metrics
     store: str
     flush_s: float
-    divided: Divided | None = None
+    broken_down: BrokenDown | None = None
 
 
 def include_page(
@@ -60,8 +63,9 @@ def include_page(
     """Adds the page's routes to the application."""
     gate, templates = sources.gate, Templates()
 
-    async def limit_curve(event: str, query: bytes) -> tuple[str, bytes]:
-        return await queries.limit_curve(event, query, limits)
+    async def limit_curve(event: str, query: bytes) -> CurveAnswer:
+        subject = await queries.limit_subject(event, query, limits, LIMIT_CURVE)
+        return await queries.curve(subject, query, LIMIT_CURVE)
 
     def check(token: str) -> None:
         gate.check(auth.Scope.read, b"Bearer " + token.encode("latin-1", "replace"))
@@ -75,7 +79,7 @@ def include_page(
     def missing_s() -> float:
         return sources.flush_s if some_unreachable() else 0
 
-    pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, sources.divided)
+    pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, sources.broken_down)
     app.include_router(page_routes(pages, templates, clock, signed_in, missing_s))
     app.include_router(share_routes(pages, templates, clock, shared, missing_s))
     app.include_router(login_routes(templates, check, gate.needs_tokens))
