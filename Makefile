@@ -1,29 +1,23 @@
-# Clickcurve. `make install`, `make serve`, `make cassandra`, `make test`, `make check`, `make bench`, `make wheel`, `make lock`.
+# Clickcurve. `make install`, `make serve`, `make cassandra`, `make test`, `make test-all`, `make check`, `make bench`, `make wheel`, `make lock`.
 
 PYTHON ?= python3
-BIN := .venv/bin
-STAMP := .venv/.installed
-# What the tests run for real beside Python packages, and what the benches drive the server with.
-# For real Cassandra nodes Maven fetches the jars and Java runs them; faketime puts the clock of one wrong. What the clients
-# and their middleware work with: PHP, TypeScript's compiler, Express, Flask and Django.
-CASSANDRA_SYSTEM := mvn:maven java:openjdk-17-jre-headless
-DEBIAN_PYTHON := /usr/lib/python3/dist-packages
-CLIENTS_SYSTEM := php:php-cli tsc:node-typescript /usr/share/nodejs/express:node-express $(DEBIAN_PYTHON)/flask:python3-flask $(DEBIAN_PYTHON)/django:python3-django
-TEST_SYSTEM := nginx caddy curl openssl node:nodejs npm chromium go:golang-go faketime redis-server memcached groff:groff-base systemd-analyze:systemd promtool:prometheus $(CASSANDRA_SYSTEM) $(CLIENTS_SYSTEM)
-BENCH_SYSTEM := wrk redis-server memcached $(CASSANDRA_SYSTEM)
-# What Clickcurve is measured beside: Debian's servers, and libraries in an environment of their own.
-PEERS_SYSTEM := wrk victoria-metrics influxd:influxdb carbon-cache:graphite-carbon node:nodejs npm
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
 PEERS_STAMP := .venv/peers/.installed
+# Programs that tests and benches run beside Python, and Debian's packages of them: testing/programs.py.
+PROGRAMS := $(BIN)/python -m testing.programs
 SOURCES := clickcurve ingest storage query retention dashboard server testing tests bench examples
 ARGS ?=
 
-.PHONY: help install serve cassandra test chaos test-system cassandra-system check format bench bench-system bench-peers peers-system wheel lock clean
+.PHONY: help install serve cassandra test test-all chaos check format bench bench-peers peers-programs wheel lock clean
 
 help:
 	@echo "make install   .venv with the pinned dependencies and the program at $(BIN)/clickcurve"
 	@echo "make serve     the server on 127.0.0.1:8080 with its data in ./clickcurve-data   (ARGS='--port 9000')"
 	@echo "make cassandra a throw-away Cassandra to try the server on; Ctrl-C ends it and removes its data"
-	@echo "make test      all tests                                                        (ARGS='tests/storage -x')"
+	@echo "make test      the tests that need Python alone                                 (ARGS='tests/storage -x')"
+	@echo "make test-all  every test at full power, with real programs, which it installs where it may"
 	@echo "make chaos     fifty kills of one server; then a campaign of faults on three Cassandra nodes, twelve minutes, with a report"
 	@echo "make check     formatting, lint, types, layout"
 	@echo "make bench     the measurements, one table at the end"
@@ -37,8 +31,8 @@ install: $(STAMP)
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Clickcurve needs Python 3.11 or newer: make install PYTHON=python3.12"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv \
-		|| { echo "Python's venv module is missing: install the package python3-venv."; rm -rf .venv; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+		|| { echo "Python's venv module is missing: install the package python3-venv."; rm -rf $(VENV); exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -46,11 +40,16 @@ $(STAMP): requirements.lock pyproject.toml
 serve: install
 	exec $(BIN)/clickcurve serve $(ARGS)
 
-cassandra: install cassandra-system
+cassandra: install
+	@$(PROGRAMS) cassandra
 	exec $(BIN)/python -m testing.cassandra
 
-test: install test-system
+test: install
 	$(BIN)/python -m tests $(ARGS)
+
+test-all: install
+	@$(PROGRAMS) tests
+	$(BIN)/python -m tests --all $(ARGS)
 
 check: install
 	$(BIN)/ruff format --check .
@@ -59,18 +58,23 @@ check: install
 	$(BIN)/python -m pytest -q tests/test_layout.py tests/test_words.py
 	@echo "Files over 400 lines, each a hint to look for a joint:" && $(BIN)/python -m tests.layout
 
-chaos: install test-system
-	CRASH_KILLS=50 $(BIN)/python -m pytest -q tests/crash/test_kill.py -k many_kills
+chaos: install
+	@$(PROGRAMS) tests
+	CRASH_KILLS=50 $(BIN)/python -m pytest -q --all tests/crash/test_kill.py -k many_kills
 	$(BIN)/python -m tests.chaos $(ARGS)
 
 format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: install bench-system
+bench: install
+	@$(PROGRAMS) wrk redis memcached cassandra
 	$(BIN)/python -m bench $(ARGS)
 
-bench-peers: install peers-system $(PEERS_STAMP)
+peers-programs: install
+	@$(PROGRAMS) peers
+
+bench-peers: peers-programs $(PEERS_STAMP)
 	$(BIN)/python -m bench.peers $(ARGS)
 
 $(PEERS_STAMP): bench/peers/requirements.lock
@@ -85,18 +89,6 @@ wheel: install
 	$(BIN)/python -c 'from setuptools import build_meta; build_meta.build_sdist("dist")' >/dev/null
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 	rm -rf build
-
-cassandra-system:
-	@sh testing/system.sh $(CASSANDRA_SYSTEM)
-
-test-system:
-	@sh testing/system.sh $(TEST_SYSTEM)
-
-bench-system:
-	@sh testing/system.sh $(BENCH_SYSTEM)
-
-peers-system:
-	@sh testing/system.sh $(PEERS_SYSTEM)
 
 # Resolved on Python 3.11, the oldest that is supported, with a tool that lives in an environment of its own.
 # No option, address or path is written into the file.

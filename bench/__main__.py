@@ -12,10 +12,10 @@ from pathlib import Path
 from time import time
 
 from bench import breakdowns, ingest, page, reads, rows, servers, workers
-from bench.asked import add_parts
 from bench.cassandra import parts as cassandra
 from bench.limiter import parts as limiter
-from bench.table import Line, render
+from bench.measure import Line, render
+from bench.options import add_parts
 from bench.workload import Workload
 from testing.server import ROOT
 

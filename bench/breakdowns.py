@@ -9,9 +9,9 @@ from time import sleep, time
 
 from bench import servers
 from bench.connection import Connection, request
+from bench.measure import Line
 from bench.reads import FLUSH_KEYS, POST, compared, percentiles, sampled
-from bench.said import Visitors
-from bench.table import Line
+from bench.visitors import Visitors
 from bench.workload import Workload
 from testing.client import Clickcurve
 

@@ -14,7 +14,7 @@ from statistics import median
 from time import time
 
 from bench import servers
-from bench.table import Line, rate, spread
+from bench.measure import Line, rate, spread
 from bench.workload import Workload, batch
 from bench.wrk import Requests, Round, drive
 from testing.client import Clickcurve

@@ -7,7 +7,7 @@ from time import perf_counter
 
 import httpx
 
-from bench.table import Line
+from bench.measure import Line
 from bench.workload import Workload
 from testing.client import http_client
 from testing.server import RunningServer

@@ -12,7 +12,7 @@ from time import sleep, time
 
 from bench import servers
 from bench.connection import Connection, Sample, request
-from bench.table import Line, spread
+from bench.measure import Line, spread
 from bench.workload import Workload, batch
 from bench.wrk import Requests, drive
 from testing.client import Clickcurve

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from time import time
 
-from bench.table import Line
+from bench.measure import Line
 from clickcurve.buckets.codec import encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, Row, apply

@@ -81,6 +81,12 @@ def processor_s(pid: int) -> float:
     return mine + sum(map(processor_s, children))
 
 
+def used_s(pid: int) -> float:
+    """Processor time that a process has used, threads that have ended included; in steps of 10 ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
 def bare(body: str, media: str) -> Iterator[Bare]:
     """The bare answer, pinned like Clickcurve."""

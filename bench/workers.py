@@ -14,7 +14,7 @@ from time import time
 
 from bench import servers
 from bench.ingest import JSON, Counted, Timed, by_path, json_lines, timed, written
-from bench.table import Line
+from bench.measure import Line
 from bench.workload import Workload, batch
 from bench.wrk import Requests
 from testing.client import Clickcurve

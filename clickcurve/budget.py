@@ -32,6 +32,8 @@ class Cost(NamedTuple):
 ROWS = Cost("rows read", 5_000, 400)
 KEYS = Cost("keys looked at", 100_000, 1)
 POINTS = Cost("points made", 10_000_000, 0.2)
+SIGNS = Cost("characters of expressions", 500_000, 1)
+NAMES = Cost("names listed", 20_000, 5)
 # One step: a byte of a text beside an instruction of the expression that it is matched with.
 MATCH_STEPS = Cost("steps of matching patterns", 4_000_000_000, 0.0005)
 

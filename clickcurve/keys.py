@@ -178,7 +178,7 @@ def group_subject(name: str) -> Subject:
 
 
 # What an owner counted of rows that it cannot read: see `clickcurve.buckets.quarantine`.
-SET_ASIDE = namespace_key("set-aside", "")
+QUARANTINE = namespace_key("set-aside", "")
 
 
 def kept_days(stored: str) -> int | None:

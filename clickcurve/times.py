@@ -15,9 +15,10 @@ read. In queries, commands and traces a number is epoch seconds; in JSON that is
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
@@ -35,9 +36,21 @@ _ISO = re.compile(
     re.ASCII,
 )
 _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]*))?")
+_LENGTH = re.compile(r"([0-9]{1,9})([a-z]*)")
 _LONGEST = 64
 _MILLISECONDS_DIGITS = 13
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
+
+# Lengths of time, by the letters that most programs use for them. A year is 365 days.
+UNITS_S: Mapping[str, int] = {
+    "s": 1,
+    "m": MINUTE_S,
+    "h": HOUR_S,
+    "d": DAY_S,
+    "w": 7 * DAY_S,
+    "y": 365 * DAY_S,
+}
+_Unit = TypeVar("_Unit")
 
 
 class WrittenTime(NamedTuple):
@@ -128,3 +141,12 @@ def require_in_range(field: str, text: str, t: int) -> int:
             f"{field} {text!r} is after the year 9998", field=field, value=text, rule="not after the year 9998"
         )
     return t
+
+
+def parse_length(text: str, units: Mapping[str, _Unit]) -> tuple[int, _Unit] | None:
+    """Reads `7d`: returns the number and what its unit is in `units`. None if it is written in no such way.
+
+    Units are lower case letters; "" among them allows a number alone. A number has at most nine digits.
+    """
+    found = _LENGTH.fullmatch(text)
+    return (int(found[1]), units[found[2]]) if found is not None and found[2] in units else None

@@ -22,8 +22,8 @@ Counts = dict[int, dict[str, int]]  # minute start -> link (or stored key) -> co
 Visitors = dict[int, dict[str, list[int]]]
 
 
-class HourWords(msgspec.Struct, array_like=True):
-    """What the hits of one hour said, in columns: of each its link, the place of its profile in the batch, its count.
+class HourProfiles(msgspec.Struct, array_like=True):
+    """The profiles of one hour's hits, in columns: of each its link, the place of its profile in the batch, its count.
 
     Not summed: that would cost more than the bytes it saves, and the buffer sums them in any case.
     counts: none where each is 1.
@@ -47,11 +47,14 @@ class HourWords(msgspec.Struct, array_like=True):
         return zip(self.keys, self.profiles, self.counts or repeat(1), strict=False)
 
 
-class Words(msgspec.Struct, array_like=True):
-    """What hits of a batch said by the start of their hour, and their visitors: of links, or stored keys of groups."""
+class AttributeCounts(msgspec.Struct, array_like=True):
+    """Profiles of hits by the start of their hour, and visitors: of links, or of groups by their stored keys."""
 
-    counts: dict[int, HourWords] = msgspec.field(default_factory=dict)
+    hours: dict[int, HourProfiles] = msgspec.field(default_factory=dict)
     visitors: Visitors = msgspec.field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.hours)
 
 
 class GroupCounts(msgspec.Struct, array_like=True):
@@ -59,25 +62,23 @@ class GroupCounts(msgspec.Struct, array_like=True):
 
     people: Counts = msgspec.field(default_factory=dict)
     bots: Counts = msgspec.field(default_factory=dict)
-    words: Words = msgspec.field(default_factory=Words)
+    attributes: AttributeCounts = msgspec.field(default_factory=AttributeCounts)
 
     def __bool__(self) -> bool:
         return bool(self.people or self.bots)
 
 
 class Identified(msgspec.Struct, array_like=True):
-    """The hits that have one id: one hit, or all hits of a batch sent under an `Idempotency-Key`."""
+    """The hits that have one id: one hit, or all hits of a batch sent under an `Idempotency-Key`.
+
+    None: no hit has attributes, or groups; there may be as many of these as hits.
+    """
 
     id: str
     people: Counts
     bots: Counts
-
-
-class WordyIdentified(Identified, array_like=True):
-    """The hits of one id, some of which said something."""
-
-    words: Words = msgspec.field(default_factory=Words)
-    groups: GroupCounts = msgspec.field(default_factory=GroupCounts)
+    attributes: AttributeCounts | None = None
+    groups: GroupCounts | None = None
 
 
 class SourceStep(msgspec.Struct, array_like=True, frozen=True):
@@ -89,55 +90,46 @@ class SourceStep(msgspec.Struct, array_like=True, frozen=True):
     tail: str
 
 
-class Batch(msgspec.Struct, array_like=True):
-    """The hits of one request; it lies whole in one journal frame, hence in one flush.
+class BatchAttributes(msgspec.Struct):
+    """The part of a batch for attributes and groups.
 
-    `others` counts under stored keys of rows that are no link's: it is in no link and not in all links together.
-    """
-
-    people: Counts = msgspec.field(default_factory=dict)
-    bots: Counts = msgspec.field(default_factory=dict)
-    identified: Sequence[Identified] = msgspec.field(default_factory=list)
-    openings: dict[str, int] = msgspec.field(default_factory=dict)
-    source: SourceStep | None = None
-    others: Counts = msgspec.field(default_factory=dict)
-
-    def is_empty(self) -> bool:
-        return not (self.people or self.bots or self.identified or self.openings or self.source or self.others)
-
-
-class WordyBatch(Batch, array_like=True):
-    """The hits of one request, some of which said something of what is divided, or which groups they belong to.
-
-    A class of its own: batches without words have the bytes that they always had, and are written as fast.
-    `kinds`: the names that profiles share, and whether the visitors of their hits are known. `profiles`: the place of
+    kinds: the dimensions that profiles share, and whether the visitors of their hits are known. profiles: the place of
     its kind in there, and its values.
     """
 
-    identified: Sequence[WordyIdentified] = msgspec.field(default_factory=list)
     kinds: list[ProfileKind] = msgspec.field(default_factory=list)
     profiles: Sequence[tuple[int | str, ...]] = msgspec.field(default_factory=list)
-    words: Words = msgspec.field(default_factory=Words)
+    links: AttributeCounts = msgspec.field(default_factory=AttributeCounts)
     groups: GroupCounts = msgspec.field(default_factory=GroupCounts)
 
     def table(self) -> list[Profile]:
-        """Returns the profiles that words number, in order."""
+        """Returns the profiles in the order of their numbers."""
         return [profile_of_row(row, self.kinds) for row in self.rows()]
 
     def rows(self) -> Sequence[ProfileRow]:
         return cast(Sequence[ProfileRow], self.profiles)  # a type that the decoder does not know
 
 
-class KeysBatch(Batch):
-    """The hits of one request that says nothing but keys and times: people's, one each, and not summed.
+class Batch(msgspec.Struct, array_like=True):
+    """The hits of one request; it lies whole in one journal frame, hence in one flush.
 
-    keys: the start of a minute -> the link of each hit. All else is empty.
+    `others` counts under stored keys of rows that are no link's: it is in no link and not in all links together.
+    `attributes`: None where no hit has any, nor a group. `keys`: the start of a minute -> the link of each hit, of a
+    request whose hits have nothing but keys and times; they are people's, one each, not summed, and all else is empty.
     """
 
+    people: Counts = msgspec.field(default_factory=dict)
+    bots: Counts = msgspec.field(default_factory=dict)
+    identified: list[Identified] = msgspec.field(default_factory=list)
+    openings: dict[str, int] = msgspec.field(default_factory=dict)
+    source: SourceStep | None = None
+    others: Counts = msgspec.field(default_factory=dict)
+    attributes: BatchAttributes | None = None
     keys: dict[int, list[str]] = msgspec.field(default_factory=dict)
 
     def is_empty(self) -> bool:
-        return not self.keys
+        counts = self.people or self.bots or self.identified or self.openings or self.others or self.keys
+        return not (counts or self.source)
 
 
 class _Singles(msgspec.Struct, array_like=True):
@@ -147,13 +139,27 @@ class _Singles(msgspec.Struct, array_like=True):
     keys: list[str]
 
 
+_NO_ATTRIBUTES, _NO_GROUPS = AttributeCounts(), GroupCounts()
 _encoder = msgspec.msgpack.Encoder()
 _batch_decoder = msgspec.msgpack.Decoder(Batch)
-_wordy_decoder = msgspec.msgpack.Decoder(WordyBatch)
+_attributes_decoder = msgspec.msgpack.Decoder(
+    tuple[
+        Counts,
+        Counts,
+        list[Identified],
+        dict[str, int],
+        SourceStep | None,
+        Counts,
+        list[ProfileKind],
+        list[tuple[int | str, ...]],
+        AttributeCounts,
+        GroupCounts,
+    ]
+)
 _keys_decoder = msgspec.msgpack.Decoder(dict[int, list[str]])
 _singles_decoder = msgspec.msgpack.Decoder(_Singles)
 # What came later has a first byte of its own: a program too old to know it refuses it as a whole.
-_SINGLES, _BATCH, _WITH_OTHERS, _WITH_WORDS, _KEYS = b"s", b"b", b"o", b"p", b"k"
+_SINGLES, _BATCH, _WITH_OTHERS, _WITH_ATTRIBUTES, _KEYS = b"s", b"b", b"o", b"p", b"k"
 
 
 def encode_singles(minute: int, keys: list[str]) -> bytes:
@@ -161,11 +167,23 @@ def encode_singles(minute: int, keys: list[str]) -> bytes:
 
 
 def encode_batch(batch: Batch) -> bytes:
-    if type(batch) is KeysBatch:  # isinstance would take 100 ns
+    if batch.keys:
         return _KEYS + _encoder.encode(batch.keys)
-    if type(batch) is WordyBatch:
-        return _WITH_WORDS + _encoder.encode(batch)
-    return (_WITH_OTHERS if batch.others else _BATCH) + _encoder.encode(batch)
+    part = batch.attributes
+    if part is None:
+        ids = [(one.id, one.people, one.bots) for one in batch.identified]
+        counts = (batch.people, batch.bots, ids, batch.openings, batch.source, batch.others)
+        return (_WITH_OTHERS if batch.others else _BATCH) + _encoder.encode(counts)
+    with_ids = [
+        (one.id, one.people, one.bots, one.attributes or _NO_ATTRIBUTES, one.groups or _NO_GROUPS)
+        for one in batch.identified
+    ]
+    return _WITH_ATTRIBUTES + _encoder.encode(
+        (
+            *(batch.people, batch.bots, with_ids, batch.openings, batch.source, batch.others),
+            *(part.kinds, part.profiles, part.links, part.groups),
+        )
+    )
 
 
 def decode_batch(payload: bytes | memoryview) -> Batch | tuple[int, Sequence[str]]:
@@ -174,10 +192,15 @@ def decode_batch(payload: bytes | memoryview) -> Batch | tuple[int, Sequence[str
     if kind in (_BATCH, _WITH_OTHERS):
         return _batch_decoder.decode(body)
     if kind == _KEYS:
-        return KeysBatch(keys=_keys_decoder.decode(body))
-    if kind == _WITH_WORDS:
-        batch = _wordy_decoder.decode(body)
-        batch.profiles = [(place, *map(intern, texts)) for place, *texts in batch.rows()]  # as they came: once each
+        return Batch(keys=_keys_decoder.decode(body))
+    if kind == _WITH_ATTRIBUTES:
+        *counts, kinds, profiles, links, groups = _attributes_decoder.decode(body)
+        batch = Batch(*counts)  # type: ignore[arg-type]  # the first six, in this order
+        for one in batch.identified:
+            one.attributes, one.groups = one.attributes or None, one.groups or None
+        part = BatchAttributes(kinds, profiles, links, groups)
+        part.profiles = [(place, *map(intern, texts)) for place, *texts in part.rows()]  # as they came: once each
+        batch.attributes = part
         return batch
     assert kind == _SINGLES, f"unknown journal payload {kind!r}"
     singles = _singles_decoder.decode(body)

@@ -1,4 +1,4 @@
-"""Counts in memory that are not in the store yet.
+"""Counts in memory that are not in the store yet: the buffer that hits are added to, and the one that a flush took.
 
 A buffer holds what one flush will move. The event loop fills it. Once a flush has taken it nothing is added, so the
 flush thread may read it while the loop answers queries from it. What is decided meanwhile (an id that another owner or
@@ -10,27 +10,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from sys import getsizeof
 
-from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
-from clickcurve.buckets.row import Delta
+from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, PendingBreakdown
+from clickcurve.buckets.errors import JournalBehind
+from clickcurve.buckets.row import Delta, Pending
 from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_of
-from ingest.batch import (
-    Batch,
-    Identified,
-    KeysBatch,
-    SourceStep,
-    Words,
-    WordyBatch,
-    WordyIdentified,
-    decode_batch,
-    keys_of,
-)
+from ingest.batch import AttributeCounts, Batch, GroupCounts, Identified, SourceStep, decode_batch, keys_of
 from ingest.buffered_words import NOTHING_SAID, BufferedWords, Said, said_of
+from ingest.journal.group_commit import Group
+from ingest.journal.journal import Journal
 from ingest.journal.segment_format import Frame
 from ingest.slot_counts import PAIR_BYTES, MinuteCounts, drain, of_key, sum_of_slots
 
+BUFFER_BYTES = 512 << 20  # what an owner's buffers may take; beyond it hits are answered 429
 ID_BYTES = 600  # what CPython takes of an id whose claim is not decided, with a hit; PAIR_BYTES for each key of it
 
 
@@ -107,7 +102,7 @@ class Buffer:
     def add_batch(self, batch: Batch, accepted_us: int, visible: bool) -> None:
         """Counts a batch. `visible`: the counts under ids are in answers before their claims are decided."""
         self._stamp(accepted_us)
-        if type(batch) is KeysBatch:
+        if batch.keys:
             self.people.add_keys(batch.keys, self.late_before)
             return
         self.people.add(batch.people, self.late_before)
@@ -118,16 +113,16 @@ class Buffer:
         if growth := len(self.openings) - before:
             self.more_bytes += growth * PAIR_BYTES + sum(map(getsizeof, islice(reversed(self.openings), growth)))
         numbers: Sequence[int] = ()
-        if type(batch) is WordyBatch:
-            numbers = self.words.numbers(batch)
-            self._count_words(batch, numbers, 1)
+        if batch.attributes is not None:
+            numbers = self.words.numbers(batch.attributes)
+            self._count_attributes(batch.attributes.links, batch.attributes.groups, numbers, 1)
         for identified in batch.identified:
             self.undecided[identified.id] = UndecidedId(identified, accepted_us, visible, numbers)
             pairs = sum(map(len, identified.people.values())) + sum(map(len, identified.bots.values()))
             self.more_bytes += ID_BYTES + pairs * PAIR_BYTES
             if visible:
                 self._count(identified, numbers, 1)
-            if type(identified) is WordyIdentified:
+            if identified.attributes or identified.groups:
                 self.more_bytes += ID_BYTES + pairs * PAIR_BYTES
         if batch.source is not None:
             self.sources[batch.source.source] = batch.source
@@ -135,14 +130,18 @@ class Buffer:
     def _count(self, identified: Identified, numbers: Sequence[int], sign: int) -> None:
         self.people.add(identified.people, self.late_before, sign)
         self.bots.add(identified.bots, self.late_before, sign)
-        if type(identified) is WordyIdentified:
-            self._count_words(identified, numbers, sign)
+        if identified.attributes or identified.groups:
+            self._count_attributes(identified.attributes, identified.groups, numbers, sign)
 
-    def _count_words(self, said: WordyBatch | WordyIdentified, numbers: Sequence[int], sign: int) -> None:
-        self.words.add(said, numbers, sign)
-        if said.groups:
-            self.others.add(said.groups.people, self.late_before, sign)
-            self.other_bots.add(said.groups.bots, self.late_before, sign)
+    def _count_attributes(
+        self, links: AttributeCounts | None, groups: GroupCounts | None, numbers: Sequence[int], sign: int
+    ) -> None:
+        if links:
+            self.words.links.add(links, numbers, sign)
+        if groups:
+            self.words.groups.add(groups.attributes, numbers, sign)
+            self.others.add(groups.people, self.late_before, sign)
+            self.other_bots.add(groups.bots, self.late_before, sign)
 
     def decide(self, refused: Iterable[str]) -> None:
         """Leaves out the ids in `refused`, which others have claimed, and counts all other undecided ids."""
@@ -161,13 +160,13 @@ class Buffer:
         """Counts the hits under an id (sign -1: takes them back), also among what was erased after they came."""
         identified = undecided.identified
         self._count(identified, undecided.numbers, sign)
-        words = identified.words if type(identified) is WordyIdentified else Words()
+        attributes = identified.attributes or AttributeCounts()
         for key in keys_of(identified.people, identified.bots) & self.erased.keys():
             erased = self.erased[key]
             if undecided.accepted_us < erased.at_us:
                 people = sum_of_slots(erased.people, of_key(identified.people, key), sign)
                 bots = sum_of_slots(erased.bots, of_key(identified.bots, key), sign)
-                said = erased.said.plus(said_of(words, undecided.numbers, key), sign)
+                said = erased.said.plus(said_of(attributes, undecided.numbers, key), sign)
                 self.erased[key] = ErasedCounts(erased.at_us, people, bots, erased.opening, said)
 
     def erase(self, key: str, at_us: int) -> ErasedCounts | None:
@@ -260,3 +259,99 @@ def replay(frames: Iterable[Frame], erasures: Mapping[str, int], late_before: in
     for at_us, key in reversed(to_erase):
         buffer.erase(key, at_us)
     return buffer
+
+
+class Buffers:
+    """What an owner accepted and the store may lack. `taken`: what the unfinished flush moves, None between flushes.
+
+    `full`: they take more than `bytes_max`. They may pass that by what was under way when they did.
+    """
+
+    def __init__(self, journal: Journal, late_before: int, bytes_max: int) -> None:
+        """Rebuilds them from the journal's frames: one for the unfinished flush, one for all later hits."""
+        self.bytes_max = bytes_max
+        self._journal = journal
+        self.taken: Buffer | None = None
+        record = journal.state.flush
+        if record is not None:
+            self.taken = replay(journal.frames(record), {}, late_before)
+            self.taken.flush = record.number
+        self.filling = replay(journal.frames(), {}, late_before)
+        self.full = self.bytes_held() > bytes_max
+
+    def add(self, group: Group, minute: int, accepted_us: int) -> None:
+        """Counts what a group brought, its single hits in this minute."""
+        buffer = self.filling
+        if group.keys and buffer.add_singles(minute, group.keys, accepted_us):
+            self.full = self.bytes_held() > self.bytes_max
+        if group.batches:
+            for batch, visible, _ in group.batches:
+                buffer.add_batch(batch, accepted_us, visible)
+            self.full = self.bytes_held() > self.bytes_max
+
+    def bytes_held(self) -> int:
+        held = self.filling.bytes_held()
+        return held if self.taken is None else held + self.taken.bytes_held()
+
+    def take(self, flush: int, late_before: int) -> None:
+        """Hands what is buffered to this flush, and begins a new buffer."""
+        self.taken, self.filling = self.filling, Buffer(late_before)
+        self.taken.flush = flush
+
+    def complete(self) -> None:
+        """Lets go of what the flush has stored."""
+        self.taken = None
+        self.full = self.bytes_held() > self.bytes_max
+
+    def all(self) -> list[Buffer]:
+        return [self.filling] if self.taken is None else [self.taken, self.filling]
+
+    def accepted_at(self, id_: str) -> int | None:
+        """Returns the accept stamp of an id whose claim is not decided, None if it is not here."""
+        return next((each.undecided[id_].accepted_us for each in self.all() if id_ in each.undecided), None)
+
+    def pending(self, key: str) -> list[Pending]:
+        """Returns what may not be in the owner's stored row of `key` (a stored key) yet."""
+        owner = self._journal.state.identity.owner
+        return [
+            Pending(owner, partial(getattr, each, "flush"), delta)
+            for each in self.all()
+            if (delta := each.delta_of_row(key)).adds_anything()
+        ]
+
+    def pending_breakdowns(self, key: str) -> list[PendingBreakdown]:
+        """Returns what may not be in the owner's stored breakdown of `key` (its stored key) yet."""
+        owner = self._journal.state.identity.owner
+        return [
+            PendingBreakdown(owner, partial(getattr, each, "flush"), delta)
+            for each in self.all()
+            if (delta := each.delta_of_breakdown(key)).oldest() is not None
+        ]
+
+    def links(self) -> Iterator[dict[str, int]]:
+        """Yields the links that were counted here and their hits, a link several times, as `Buffer.links` does."""
+        return chain.from_iterable([each.links() for each in self.all()])
+
+    def groups(self) -> Iterator[dict[str, int]]:
+        return chain.from_iterable([each.groups() for each in self.all()])
+
+    def behind(self) -> JournalBehind:
+        """Returns the answer to hits while they are full."""
+        held = self.bytes_held()
+        return JournalBehind(
+            f"what waits for the store takes {held:,} of {self.bytes_max:,} bytes of memory; try again later"
+        )
+
+    def erase(self, key: str, at_us: int) -> list[tuple[Buffer, ErasedCounts | None]]:
+        """Erases what is buffered of a link; returns what `restore` needs to take this back."""
+        return [(each, each.erase(key, at_us)) for each in self.all()]
+
+    @staticmethod
+    def restore(key: str, before: list[tuple[Buffer, ErasedCounts | None]]) -> None:
+        for each, erased in before:
+            each.restore(key, erased)
+
+    @property
+    def since_us(self) -> int | None:
+        """The first accept stamp of all; None: nothing is buffered."""
+        return min((each.since_us for each in self.all() if each.since_us is not None), default=None)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from ingest.attributes.numbered_profiles import NumberedProfiles, ProfileRow, texts_of
-from ingest.batch import HourWords, Words, WordyBatch, WordyIdentified
+from ingest.batch import AttributeCounts, BatchAttributes, HourProfiles
 from ingest.slot_counts import PAIR_BYTES, drain, sum_of_slots
 
 # What CPython takes, measured as growth of a process.
@@ -39,7 +39,7 @@ def _hour_of(slot: int) -> int:
     return (slot >> _NUMBER_BITS) * HOUR_S
 
 
-def _slots_of(hour: int, words: HourWords, numbers: Sequence[int]) -> dict[int, int]:
+def _slots_of(hour: int, words: HourProfiles, numbers: Sequence[int]) -> dict[int, int]:
     """Returns the slot of each profile in these words: its hour and its number in the buffer."""
     base = hour // HOUR_S << _NUMBER_BITS
     return {place: base | numbers[place] for place in set(words.profiles)}
@@ -63,10 +63,10 @@ class Said(NamedTuple):
 NOTHING_SAID = Said({}, {})
 
 
-def said_of(words: Words, numbers: Sequence[int], key: str) -> Said:
+def said_of(words: AttributeCounts, numbers: Sequence[int], key: str) -> Said:
     """Returns what hits of a batch said of one link, or group; numbers: those of the batch's profiles."""
     counts: Counter[int] = Counter()
-    for hour, said in words.counts.items():
+    for hour, said in words.hours.items():
         slots = _slots_of(hour, said, numbers)
         for of, place, count in said.cells():
             if of == key:
@@ -91,9 +91,9 @@ class KeyedWords:
     def bytes_held(self) -> int:
         return self.entries * WORDS_BYTES + len(self.sums) * PROFILE_HOUR_BYTES + self._more_bytes
 
-    def add(self, words: Words, numbers: Sequence[int], sign: int) -> None:
+    def add(self, words: AttributeCounts, numbers: Sequence[int], sign: int) -> None:
         """Counts what hits said; with sign -1 takes back what was counted before."""
-        for hour, said in words.counts.items():
+        for hour, said in words.hours.items():
             self._add_hour(said, _slots_of(hour, said, numbers), sign)
         for day, by_key in words.visitors.items():
             for key, visitors in by_key.items():
@@ -106,7 +106,7 @@ class KeyedWords:
                     mine[day, visitor] = mine.get((day, visitor), 0) + sign
                 self._more_bytes += (len(mine) - before) * VISITOR_BYTES
 
-    def _add_hour(self, words: HourWords, slots: Mapping[int, int], sign: int) -> None:
+    def _add_hour(self, words: HourProfiles, slots: Mapping[int, int], sign: int) -> None:
         counts, found = self.counts, list(map(slots.__getitem__, words.profiles))
         entries = 0
         for key, slot, count in zip(words.keys, found, words.counts or repeat(1), strict=False):
@@ -153,7 +153,7 @@ class BufferedWords:
     def entries(self) -> int:
         return self.links.entries + self.groups.entries
 
-    def numbers(self, batch: WordyBatch) -> list[int]:
+    def numbers(self, batch: BatchAttributes) -> list[int]:
         """Returns the numbers of a batch's profiles, which stand here from then on."""
         found = self._numbered.numbers_of(batch.kinds, batch.rows())
         if growth := len(self._numbered) - len(self._rows):
@@ -161,12 +161,6 @@ class BufferedWords:
             self._rows += new
             self._profile_bytes += growth * PROFILE_BYTES + sum(map(getsizeof, texts_of(new)))
         return found
-
-    def add(self, said: WordyBatch | WordyIdentified, numbers: Sequence[int], sign: int = 1) -> None:
-        """Counts what hits said; with sign -1 takes back what was counted before."""
-        self.links.add(said.words, numbers, sign)
-        if said.groups:
-            self.groups.add(said.groups.words, numbers, sign)
 
     def of(self, link: str) -> Said:
         """Returns what was said of one link."""

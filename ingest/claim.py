@@ -41,7 +41,7 @@ def claim(
 ) -> Held:
     """Makes this journal's process the holder of an owner. `record` writes an identity into the journal, durably.
 
-    Raises JournalSuperseded when the journal must be set aside, StoreUnavailable when the store does not answer or
+    Raises JournalSuperseded when the journal must be quarantined, StoreUnavailable when the store does not answer or
     other processes keep claiming first.
     """
     for _ in range(ATTEMPTS):
@@ -123,7 +123,7 @@ def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: i
     if stored is None:
         number = max((record.owner for record in owners), default=0) + 1
         return _Attempt(claimant, None, opened(number, 0, claimant.name, last_flush), has_hits)
-    if action is Action.SET_ASIDE:
+    if action is Action.QUARANTINE:
         raise _superseded(claimant, stored, place)
     if action is Action.REUSE:
         return _Attempt(claimant, stored, opened(stored.owner, stored.epoch, claimant.name, last_flush), has_hits)

@@ -4,14 +4,14 @@ After a copy or a snapshot of the journal, or a backup of the store, what the jo
 So each record of an owner that concerns the journal is compared with it, and the cell where that meets what the journal
 holds says what to do:
 
-    record | nothing | hits      | import    | flush     | how the record compares with the journal
-    ------ | ------- | --------- | --------- | --------- | ---------------------------------------------------------
-    OURS   | go on   | go on     | go on     | go on     | claimed last by this journal; or restored from a backup
-    UNHELD | go on   | go on     | go on     | set aside | another number of this journal or a copy, held by nobody
-    SHARED | another | go on     | go on     | set aside | a number that a copy of this journal took and may hold
-    ENDED  | another | another   | set aside | another   | retired, or its store was copied: nobody may claim it
-    AHEAD  | another | set aside | set aside | set aside | claimed since, or it began a flush that the journal lacks
-    FREE   | reuse   | reuse     | reuse     | another   | closed by any journal: all it accepted is in the store
+    record | nothing | hits       | import     | flush      | how the record compares with the journal
+    ------ | ------- | ---------- | ---------- | ---------- | ---------------------------------------------------------
+    OURS   | go on   | go on      | go on      | go on      | claimed last by this journal; or restored from a backup
+    UNHELD | go on   | go on      | go on      | quarantine | another number of this journal or a copy, held by nobody
+    SHARED | another | go on      | go on      | quarantine | a number that a copy of this journal took and may hold
+    ENDED  | another | another    | quarantine | another    | retired, or its store was copied: nobody may claim it
+    AHEAD  | another | quarantine | quarantine | quarantine | claimed since, or it began a flush that the journal lacks
+    FREE   | reuse   | reuse      | reuse      | another    | closed by any journal: all it accepted is in the store
 
 The journal holds: hits that no flush covers; a piece of an import; a recorded flush that is not complete. If it holds
 several of these, the action furthest down this list counts:
@@ -20,7 +20,7 @@ several of these, the action furthest down this list counts:
 - reuse: claim the number as a new owner. The rows' marks lie below the flushes of the new epoch, but they may lie above
   a flush that was recorded before.
 - another: claim the next record's number or, after the last, a new one.
-- set aside: refuse, because what the journal holds may be counted already, or would be hidden by the rows' marks.
+- quarantine: refuse, because what the journal holds may be counted already, or would be hidden by the rows' marks.
 """
 
 from __future__ import annotations
@@ -61,18 +61,18 @@ class Action(IntEnum):
     GO_ON = 0
     REUSE = 1
     ANOTHER = 2
-    SET_ASIDE = 3
+    QUARANTINE = 3
 
 
-GO_ON, REUSE, ANOTHER, SET_ASIDE = Action
+GO_ON, REUSE, ANOTHER, QUARANTINE = Action
 TABLE = {
-    #                 nothing  hits       import     flush
-    Relation.OURS:   (GO_ON,   GO_ON,     GO_ON,     GO_ON),
-    Relation.UNHELD: (GO_ON,   GO_ON,     GO_ON,     SET_ASIDE),
-    Relation.SHARED: (ANOTHER, GO_ON,     GO_ON,     SET_ASIDE),
-    Relation.ENDED:  (ANOTHER, ANOTHER,   SET_ASIDE, ANOTHER),
-    Relation.AHEAD:  (ANOTHER, SET_ASIDE, SET_ASIDE, SET_ASIDE),
-    Relation.FREE:   (REUSE,   REUSE,     REUSE,     ANOTHER),
+    #                 nothing  hits        import      flush
+    Relation.OURS:   (GO_ON,   GO_ON,      GO_ON,      GO_ON),
+    Relation.UNHELD: (GO_ON,   GO_ON,      GO_ON,      QUARANTINE),
+    Relation.SHARED: (ANOTHER, GO_ON,      GO_ON,      QUARANTINE),
+    Relation.ENDED:  (ANOTHER, ANOTHER,    QUARANTINE, ANOTHER),
+    Relation.AHEAD:  (ANOTHER, QUARANTINE, QUARANTINE, QUARANTINE),
+    Relation.FREE:   (REUSE,   REUSE,      REUSE,      ANOTHER),
 }  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def choose_number(
     """Returns what to do, and with which record; (ANOTHER, None): take a new number.
 
     The record of the owner that the journal was comes first. Then those that it or its copies got since, and those that
-    are closed: one of these to set the journal aside for counts more than one to go on with, and that more than reuse.
+    are closed: one that says quarantine counts more than one to go on with, and that more than reuse.
     """
     own = claimant.own(owners)
     if own is not None:
@@ -92,7 +92,7 @@ def choose_number(
     twins = [twin for twin in claimant.twins(owners) if twin != own]
     actions = [(_action(claimant.relation(twin, is_own=False), holds), twin) for twin in twins]
     actions += [(_action(Relation.FREE, holds), record) for record in owners if _is_free(record)]
-    for wanted in (SET_ASIDE, GO_ON, REUSE):
+    for wanted in (QUARANTINE, GO_ON, REUSE):
         for action, record in actions:
             if action is wanted:
                 return action, record

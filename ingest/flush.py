@@ -20,7 +20,7 @@ from clickcurve.buckets.breakdowns.parts import head_of_joined
 from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import ClickcurveError, CountTooLarge, RowCorrupt
 from clickcurve.buckets.quarantine import AnyRow, decode_quarantined, encode_quarantined
-from clickcurve.keys import ALL_LINKS, SET_ASIDE, breakdown_of, counts_key, is_breakdown, link_key, link_of
+from clickcurve.keys import ALL_LINKS, QUARANTINE, breakdown_of, counts_key, is_breakdown, link_key, link_of
 from ingest.buffer import Buffer
 from ingest.deltas import DeltasByKey
 from ingest.flushed_rows import D, FlushedBreakdowns, FlushedCounts, FlushedRows, R
@@ -46,11 +46,11 @@ class Flush:
     A breakdown is written together with its row of counts, so that both have one mark: that is how a reader knows that
     they are of one moment.
 
-    `set_aside`, empty at first, is what is set aside after `write`; damaged rows in `given_up` begin anew.
+    `quarantined`, empty at first, is what is in quarantine after `write`; damaged rows in `given_up` begin anew.
     `again` rebuilds the taken buffer from the journal with these links erased at these moments (epoch us): needed
     when another owner erased a link in the middle of the time that this flush covers. `rewrite`: also write rows that
     include this flush already, because their marks may come from a write that reached only one replica. `sound`: the
-    flush before, of this process, is known to have left nothing set aside.
+    flush before, of this process, is known to have left nothing quarantined.
     """
 
     held: Held
@@ -65,8 +65,8 @@ class Flush:
     store: Store
     capped: BoundedLadder  # of breakdowns
     pause: Callable[[], None]
-    unreadable: Callable[[str, ClickcurveError], object]  # called for each row that is set aside
-    set_aside: dict[str, AnyRow] = field(default_factory=dict)
+    unreadable: Callable[[str, ClickcurveError], object]  # called for each row that is quarantined
+    quarantined: dict[str, AnyRow] = field(default_factory=dict)
     breakdowns: FlushedBreakdowns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,10 +75,10 @@ class Flush:
 
     def write(self) -> int:
         """Reads, adds to, folds and writes back every row; returns how many were written."""
-        kept = self._load_set_aside()
-        self.set_aside.update(kept or {})
+        kept = self._load_quarantine()
+        self.quarantined.update(kept or {})
         deltas = DeltasByKey.of(self.taken, self.pause)
-        asked = {*self.revisit, *self.set_aside}
+        asked = {*self.revisit, *self.quarantined}
         divided = {counts_key(key) for key in asked if is_breakdown(key)}
         of_all = [breakdown_of(ALL_LINKS)] if deltas.any_words() or ALL_LINKS in divided else []
         keys = chain.from_iterable(map(sorted, deltas.ranges({*map(counts_key, asked)}, self.pause)))
@@ -91,9 +91,9 @@ class Flush:
                 written += len(rows)
         # The row of all links goes last, in every flush: its mark says that all other rows have this flush too.
         saved = self._apply(self._load([ALL_LINKS], of_all), deltas, counts)
-        if self.set_aside != (kept or {}) or (self.rewrite and kept is not None):
-            aside = SavedRow(encode_quarantined(self.set_aside), None)
-            self.store.save_own(self.held, self.number, {SET_ASIDE: aside}, {})
+        if self.quarantined != (kept or {}) or (self.rewrite and kept is not None):
+            aside = SavedRow(encode_quarantined(self.quarantined), None)
+            self.store.save_own(self.held, self.number, {QUARANTINE: aside}, {})
         sources = {name: Source(self.held.owner, step.end, step.tail) for name, step in self.taken.sources.items()}
         self.store.save_own(self.held, self.number, saved, sources)
         return written + len(saved)
@@ -130,15 +130,15 @@ class Flush:
     def _load(self, keys: list[str], divided: list[str]) -> Loaded:
         return Loaded(keys, divided, self.store.load_own(self.held.owner, [*keys, *divided]))
 
-    def _load_set_aside(self) -> dict[str, AnyRow] | None:
-        """Returns what earlier flushes, or earlier tries of this one, set aside; None: nothing, or damaged too."""
+    def _load_quarantine(self) -> dict[str, AnyRow] | None:
+        """Returns what earlier flushes, or earlier tries of this one, quarantined; None: nothing, or damaged too."""
         if self.sound:
             return None
-        stored = self.store.load_own(self.held.owner, [SET_ASIDE]).get(SET_ASIDE)
+        stored = self.store.load_own(self.held.owner, [QUARANTINE]).get(QUARANTINE)
         try:
             return decode_quarantined(stored.data) if stored is not None and stored.data is not None else None
         except RowCorrupt as error:
-            self.unreadable(SET_ASIDE, error)
+            self.unreadable(QUARANTINE, error)
             return None
 
     def _apply(self, loaded: Loaded, deltas: DeltasByKey, counts: FlushedCounts) -> dict[str, SavedRow]:
@@ -182,18 +182,18 @@ class Flush:
             counts = own.get(counts_key(key))
             read = own.get(key) or OwnRow(None, 0)
             if counts is not None and counts.data is not None:
-                with suppress(RowCorrupt):  # it is set aside where the flush is added to it
+                with suppress(RowCorrupt):  # it is quarantined where the flush is added to it
                     known = decode_header(counts.data).erased_at
                     if known > read.erased_at:
                         knowing[key] = OwnRow(read.data, known)
         return knowing
 
     def _row(self, rows: FlushedRows[R, D], key: str, own: OwnRow | None, delta: D, *, void: bool) -> SavedRow | None:
-        """Returns the row with this flush in it; None if it has that already, is set aside, or is none.
+        """Returns the row with this flush in it; None if it has that already, is quarantined, or is none.
 
         void: the link was erased since the flush's first hit, so nothing that the row held counts.
         """
-        aside: R | None = self.set_aside.get(key)  # type: ignore[assignment]  # of the kind that its key says
+        aside: R | None = self.quarantined.get(key)  # type: ignore[assignment]  # of the kind that its key says
         data, erased_at = (None, 0) if own is None else (own.data, own.erased_at)
         if data is None and delta is rows.nothing and aside is None:
             return None  # to be folded, but this owner has no such row
@@ -209,17 +209,17 @@ class Flush:
                 return None  # it was damaged after an earlier try of this flush had written it
             after = rows.applied(aside, delta, erased_at)
             if not (void or key in self.given_up or self._knows_erasure(rows, key, erased_at, aside)):
-                self.set_aside[key] = after
+                self.quarantined[key] = after
                 self.unreadable(key, error)
                 return None
             found = rows.saved(key, None, after, delta)
-        self.set_aside.pop(key, None)
+        self.quarantined.pop(key, None)
         return found
 
     def _joined(
         self, rows: FlushedRows[R, D], data: bytes | None, before: R | None, aside: R, delta: D, erased_at: int
     ) -> R:
-        """Returns the row with this flush and all that was set aside, which an earlier try may have added."""
+        """Returns the row with this flush and all that was quarantined, which an earlier try may have added."""
         if before is not None and self._includes(rows, data):
             return before
         whole = None if before is None else rows.applied(before, rows.nothing, erased_at)

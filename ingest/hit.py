@@ -3,9 +3,8 @@
 Rules. `key`: 1 to 1,024 bytes of UTF-8 without lone surrogates, kept as given. `ts`: epoch seconds (floored) or ISO
 8601, not below 0, at most 300 s ahead; 13 digits are milliseconds and refused rather than guessed. `count`: an
 integer from 1 to 1,000,000,000, not a boolean, not 1.0. `id`: 1 to 128 visible ASCII characters. `bot` beats `ua`;
-with neither it is a person. The fields of `Words`, `visitor` and `groups` say who and from where; their rules are in
-`ingest/attributes/`. `null` in a field that may be left out is the same as leaving it out. Fields with other names are
-ignored.
+with neither it is a person. The other fields say who and from where; their rules are in `ingest/attributes/`. `null`
+in a field that may be left out is the same as leaving it out. Fields with other names are ignored.
 
 The functions take values as JSON gave them and raise `HitRejected` with field, value and rule. JSON that no field can
 hold (an object, a list, a number without end) may be given as its bytes.
@@ -16,7 +15,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from operator import attrgetter
+from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta, Struct
 
@@ -25,11 +25,13 @@ from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.keys import KEY_BYTES, group_key, is_key, require_key
 from clickcurve.problem import shown
 from clickcurve.times import iso_seconds
-from ingest.attributes.profile import NO_DIMENSIONS, Profile, ProfileReader, WordFields, pairs_of
+from ingest.attributes.profile import NO_DIMENSIONS, AttributeFields, Profile, ProfileReader, pairs_of
 from ingest.attributes.visitor import (
     GROUP_PATTERN,
     GROUPS,
     VISITOR_PATTERN,
+    are_groups,
+    is_visitor,
     require_groups,
     require_visitor,
     visitor_hash,
@@ -52,7 +54,7 @@ FUTURE = "future"  # what breaks FUTURE_RULE is told apart from other times: a w
 HIT_RULE = "a JSON object with a key"
 
 # The fields that say who and from where.
-WORD_FIELDS = ("ref", "ip", "country", "lang", "source", "utm", "tags", "visitor", "groups")
+ATTRIBUTE_FIELDS = ("ref", "ip", "country", "lang", "source", "utm", "tags", "visitor", "groups")
 
 NO_TIME = -1
 
@@ -66,21 +68,19 @@ _Key = Annotated[str, Meta(min_length=1, max_length=KEY_BYTES // 4)]
 _Count = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
 
 
-class LeanHit(Struct, forbid_unknown_fields=True, gc=False, eq=False):
-    """A hit with nothing but key and time, in bounds: what almost all hits of batches are."""
+class PlainHit(Struct, forbid_unknown_fields=True, gc=False, eq=False):
+    """A hit with nothing but key, time and count, in bounds: what almost all hits of batches are."""
 
     key: _Key
     ts: Annotated[int, Meta(ge=0)] = NO_TIME
-
-
-class PlainHit(LeanHit, gc=False, eq=False):
-    """A hit with nothing but key, time and count, in bounds."""
-
     count: _Count = 1
 
 
-class FullHit(Struct, forbid_unknown_fields=True, gc=False, eq=False):
-    """A hit whose fields have the right types and bounds; time and id are yet to be checked."""
+class JsonHit(Struct, gc=False, eq=False):
+    """A hit with all its fields. Decoded at once, they have these types and bounds; one by one they may hold anything.
+
+    None: the field is absent or null.
+    """
 
     key: _Key
     ts: int | float | str | None = None
@@ -88,14 +88,6 @@ class FullHit(Struct, forbid_unknown_fields=True, gc=False, eq=False):
     id: Annotated[str, Meta(min_length=1, max_length=ID_CHARACTERS)] | None = None
     ua: str | None = None
     bot: bool | None = None
-
-
-class WordyHit(FullHit, forbid_unknown_fields=False, eq=False):
-    """A hit that says who or from where, or has fields that are ignored; words are to be checked.
-
-    A class of its own, because hits without any of these fields are decoded faster without them.
-    """
-
     ref: str | None = None
     ip: str | None = None
     country: str | None = None
@@ -107,48 +99,42 @@ class WordyHit(FullHit, forbid_unknown_fields=False, eq=False):
     groups: Annotated[list[Annotated[str, Meta(pattern=GROUP_PATTERN)]], Meta(max_length=GROUPS)] | None = None
 
 
-class AnyHit(Struct, eq=False):
-    """A hit whose fields may hold anything, as JSON gave them; None where a field is absent or null."""
+class EventId(str):
+    """The id that a CloudEvent counts under, made of its source and its own id, `sent`. No hit can send such an id."""
 
-    key: object = None
-    ts: object = None
+    __slots__ = ("sent",)
+    sent: str
+
+    @classmethod
+    def of(cls, joined: str, sent: str) -> EventId:
+        """Returns the id of an event."""
+        made = cls(joined)
+        made.sent = sent
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class NoHit:
+    """A value that is refused without a look at the fields of a hit; `count`: what it may have sent as its count."""
+
+    error: HitRejected
     count: object = None
-    id: object = None
-    ua: object = None
-    bot: object = None
-    ref: object = None
-    ip: object = None
-    country: object = None
-    lang: object = None
-    source: object = None
-    utm: object = None
-    tags: object = None
-    visitor: object = None
-    groups: object = None
-    event: tuple[str, str] | None = None  # of a CloudEvent: the id to count under, and the one it was sent with
-    rejected: HitRejected | None = None  # why it is no hit, if its fields need not be looked at for that
-
-
-_WITH_WORDS = (WordyHit, AnyHit)
 
 
 class RawHits(Struct, frozen=True, eq=False):
-    """Some hits as read, in the order of the body: one of the six is filled.
+    """Some hits as read, in the order of the body: one of the four is filled.
 
-    no_objects: so many values that are no hits, when enough of those were explained.
+    odd: those that were read one by one. no_objects: so many values that are no hits, when enough of those were
+    explained.
     """
 
-    lean: Sequence[LeanHit] = ()
     plain: Sequence[PlainHit] = ()
-    full: Sequence[FullHit] = ()
-    wordy: Sequence[WordyHit] = ()
-    odd: Sequence[AnyHit] = ()
+    json: Sequence[JsonHit] = ()
+    odd: Sequence[JsonHit | NoHit] = ()
     no_objects: int = 0
 
 
 # --- hits that count --------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Moment:
     """The instant at which a body was received, and what depends on it. All in epoch seconds."""
@@ -171,133 +157,59 @@ class Hit(Struct, frozen=True, gc=False):
     count: int
     id: str | None
     bot: bool
-    sent_id: str | None = None  # the id that it was sent with, where it counts under another
-    profile: Profile | None = None  # what it says beside, of what is divided
+    profile: Profile | None = None  # its value in each dimension
     visitors: tuple[tuple[str, int], ...] = ()  # its visitor's hash for the link, and for each group by its stored key
     groups: tuple[str, ...] = ()  # the stored keys of the groups that it counts in
 
+    @property
+    def sent_id(self) -> str:
+        """The id as the client sent it."""
+        return self.id.sent if isinstance(self.id, EventId) else str(self.id)
 
-def hit_of(raw: FullHit | AnyHit, moment: Moment, is_bot: Judge, reader: ProfileReader = NO_DIMENSIONS) -> Hit:
+
+def hit_of(raw: JsonHit, moment: Moment, is_bot: Judge, reader: ProfileReader = NO_DIMENSIONS) -> Hit:
     """Returns the hit that was meant; raises HitRejected for the first rule that is broken."""
-    event = None
-    if isinstance(raw, AnyHit):
-        if raw.rejected is not None:
-            raise raw.rejected.with_traceback(None)  # some are raised many times: else each raise would make it longer
-        event = raw.event
-    key = require_key(raw.key, HitRejected)
-    ts = ts_of(raw.ts, moment)
-    count = count_of(raw.count)
-    if event is None:
-        id_, sent_id = id_of(raw.id), None
-    else:
-        id_, sent_id = event
-    ua = ua_of(raw.ua)
-    bot = bot_of(raw.bot)
+    broken = _first_broken(raw, moment)
+    if broken is not None:
+        broken.refuse(getattr(raw, broken.field), moment)
+    ua, bot = raw.ua, raw.bot
     if bot is None:
-        bot = is_bot(ua) if ua is not None else False
-    minute = minute_start(ts)
-    profile = None if type(raw) is FullHit and not reader.wants_agents else profile_of(raw, reader)
-    if not isinstance(raw, _WITH_WORDS):
-        return Hit(key, minute, count, id_, bot, sent_id, reader.bot(ua) if bot else profile)
-    groups = groups_of(raw.groups)
+        bot = ua is not None and is_bot(ua)
+    second = moment.now if raw.ts is None else second_of(raw.ts)
+    assert second is not None
+    minute, groups, profile = minute_start(second), groups_of(raw), profile_of(raw, reader)
     if bot:
-        return Hit(key, minute, count, id_, bot, sent_id, reader.bot(ua), (), groups)
-    visitors = hashes_of_visitor(raw, key, minute, groups, reader)
-    return Hit(
-        key,
-        minute,
-        count,
-        id_,
-        bot,
-        sent_id,
-        reader.with_known_visitor(profile) if visitors else profile,
-        visitors,
-        groups,
-    )
+        return Hit(raw.key, minute, raw.count or 1, raw.id, True, reader.bot(ua), (), groups)
+    visitors = hashes_of_visitor(raw, minute, groups, reader)
+    if visitors:
+        profile = reader.with_known_visitor(profile)
+    return Hit(raw.key, minute, raw.count or 1, raw.id, False, profile, visitors, groups)
 
 
-def groups_of(names: object) -> tuple[str, ...]:
-    """Returns the stored keys of the groups in the field `groups`, which was checked, each once."""
-    return tuple(dict.fromkeys(map(group_key, names))) if isinstance(names, list) and names else ()
+def groups_of(raw: JsonHit) -> tuple[str, ...]:
+    """Returns the stored keys of the groups that a hit names, each once."""
+    return tuple(dict.fromkeys(map(group_key, raw.groups))) if raw.groups else ()
 
 
 def hashes_of_visitor(
-    raw: WordyHit | AnyHit, key: str, minute: int, groups: Sequence[str], reader: ProfileReader
+    raw: JsonHit, minute: int, groups: Sequence[str], reader: ProfileReader
 ) -> tuple[tuple[str, int], ...]:
     """Returns the hashes of a hit's visitor, by link and groups; () if it says too little, or none count."""
     salt = None if reader.salts is None else reader.salts.get(minute - minute % DAY_S)
-    if salt is None or (raw.visitor is None and raw.ip is None):
+    who = None if salt is None else who_of(raw.visitor, raw.ip, raw.ua)
+    if salt is None or not who:
         return ()
-    who = who_of(*(text if isinstance(text, str) else None for text in (raw.visitor, raw.ip, raw.ua)))
-    if who is None:
-        return ()
-    return tuple([(each, visitor_hash(salt, each, who)) for each in (key, *groups)])
+    return tuple([(each, visitor_hash(salt, each, who)) for each in (raw.key, *groups)])
 
 
-def profile_of(raw: FullHit | AnyHit, reader: ProfileReader) -> Profile | None:
-    """Returns what a person's hit says of what is divided; raises HitRejected for the first broken rule of words."""
-    if not isinstance(raw, _WITH_WORDS):
-        return reader.profile(WordFields(ua=raw.ua)) if raw.ua is not None and reader.wants_agents else None
-    if raw.visitor is not None:
-        require_visitor(raw.visitor)
-    if raw.groups is not None:
-        require_groups(raw.groups)
-    return reader.profile(
-        WordFields(
-            ip=raw.ip,
-            ref=raw.ref,
-            ua=raw.ua,
-            country=raw.country,
-            lang=raw.lang,
-            source=raw.source,
-            utm=pairs_of(raw.utm),
-            tags=pairs_of(raw.tags),
-        )
-    )
-
-
-def broken_rule(raw: FullHit | AnyHit, moment: Moment, reader: ProfileReader = NO_DIMENSIONS) -> str | None:
-    """Returns the field for which `hit_of` would refuse a hit, FUTURE for its time; None for a good one.
-
-    Makes no error and no text but for words: of a million refused hits only the first thousand are explained.
-    """
-    if isinstance(raw, AnyHit) and raw.rejected is not None:
-        return raw.rejected.field
-    id_ = None if isinstance(raw, AnyHit) and raw.event is not None else raw.id
-    return _broken_field(raw.key, raw.ts, raw.count, id_, raw.ua, raw.bot, moment) or _broken_words(raw, reader)
-
-
-def _broken_words(raw: FullHit | AnyHit, reader: ProfileReader) -> str | None:
-    try:
-        profile_of(raw, reader)
-    except HitRejected as error:
-        return error.field
-    return None
-
-
-def _broken_field(
-    key: object, ts: object, count: object, id_: object, ua: object, bot: object, moment: Moment
-) -> str | None:
-    if not is_key(key):
-        return "key"
-    if ts is not None and (broken := _broken_time(ts, moment)):
-        return broken
-    if count is not None and not (type(count) is int and 1 <= count <= COUNT_MAX):
-        return "count"
-    if id_ is not None and not (isinstance(id_, str) and is_id(id_)):
-        return "id"
-    if not isinstance(ua, str | None):
-        return "ua"
-    return None if isinstance(bot, bool | None) else "bot"
-
-
-def _broken_time(value: object, moment: Moment) -> str | None:
-    seconds = _seconds_or_none(value)
-    if seconds is None or seconds < 0:
-        return "ts"
-    if seconds <= moment.latest:
+def profile_of(raw: JsonHit, reader: ProfileReader) -> Profile | None:
+    """Returns the profile of a person's hit; raises HitRejected for the first attribute that breaks a rule."""
+    fields = _attributes(raw)
+    if fields == _NO_ATTRIBUTES:
         return None
-    return "ts" if _smaller_unit(seconds) else FUTURE
+    if raw.utm is not None or raw.tags is not None:
+        fields = (*fields[:-2], pairs_of(raw.utm), pairs_of(raw.tags))
+    return reader.profile(fields)
 
 
 def minute_start(ts: int) -> int:
@@ -308,25 +220,46 @@ def hour_start(ts: int) -> int:
     return ts - ts % HOUR_S
 
 
-def ts_of(value: object, moment: Moment) -> int:
-    """Returns epoch seconds: the moment's own where no time is given."""
-    if value is None:
-        return moment.now
-    ts = _ts_seconds(value)
-    if ts < 0:
-        raise HitRejected("ts lies before 1970", field="ts", value=shown(value), rule=TS_FLOOR_RULE)
-    if ts > moment.latest:
-        unit = _smaller_unit(ts)
-        if unit:
-            detail = f"ts has {len(str(ts))} digits: {unit}?"
-            raise HitRejected(detail, field="ts", value=shown(value), rule=TS_UNIT_RULE)
-        tolerated = moment.latest - moment.now
-        detail = f"ts lies more than {tolerated} s ahead of the server's clock, which says {moment.now}"
-        raise HitRejected(detail, field="ts", value=shown(value), rule=FUTURE_RULE)
-    return ts
+def refused_count(count: object) -> int:
+    """Returns what a refused hit sums as: its count if that is valid, else 1."""
+    return count if is_count(count) else 1  # type: ignore[return-value]
 
 
-def _seconds_or_none(value: object) -> int | None:
+# --- rules ------------------------------------------------------------------------------------------------------------
+class Rule(NamedTuple):
+    """What a field must be: `is_good` tests a value that is not None, `refuse` raises HitRejected for one that is not.
+
+    A test makes no error and no text: of a million refused hits only the first thousand are explained.
+    """
+
+    field: str
+    is_good: Callable[[object, Moment], bool]
+    refuse: Callable[[object, Moment], object]
+
+
+def broken_rule(raw: JsonHit, moment: Moment, reader: ProfileReader = NO_DIMENSIONS) -> str | None:
+    """Returns the field for which `hit_of` would refuse a hit, FUTURE for its time; None for a good one."""
+    broken = _first_broken(raw, moment)
+    if broken is not None:
+        return FUTURE if broken.field == "ts" and _is_future(raw.ts, moment) else broken.field
+    try:
+        profile_of(raw, reader)
+    except HitRejected as error:
+        return error.field
+    return None
+
+
+def _first_broken(raw: JsonHit, moment: Moment) -> Rule | None:
+    if raw.key is None:
+        return RULES[0]
+    for value, rule in zip(_ruled(raw), RULES, strict=True):
+        if value is not None and not rule[1](value, moment):
+            return rule
+    return None
+
+
+def second_of(value: object) -> int | None:
+    """Returns epoch seconds; None for a value that is no time."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, float):
@@ -334,16 +267,52 @@ def _seconds_or_none(value: object) -> int | None:
     return iso_seconds(value) if isinstance(value, str) else None
 
 
-def _ts_seconds(value: object) -> int:
-    seconds = _seconds_or_none(value)
-    if seconds is not None:
-        return seconds
+def ts_of(value: object, moment: Moment) -> int:
+    """Returns epoch seconds, the moment's own where no time is given; raises HitRejected."""
+    if value is None:
+        return moment.now
+    if not is_time(value, moment):
+        refuse_time(value, moment)
+    second = second_of(value)
+    assert second is not None
+    return second
+
+
+def is_time(value: object, moment: Moment) -> bool:
+    """Tells whether a hit may have this time."""
+    if type(value) is int:  # nearly always
+        return 0 <= value <= moment.latest
+    second = second_of(value)
+    return second is not None and 0 <= second <= moment.latest
+
+
+def refuse_time(value: object, moment: Moment) -> None:
+    """Raises HitRejected for a time that no hit may have."""
+    second, rule = second_of(value), TS_RULE
+    if second is None:
+        detail = _not_a_time(value)
+    elif second < 0:
+        detail, rule = "ts lies before 1970", TS_FLOOR_RULE
+    elif unit := _smaller_unit(second):
+        detail, rule = f"ts has {len(str(second))} digits: {unit}?", TS_UNIT_RULE
+    else:
+        tolerated = moment.latest - moment.now
+        detail = f"ts lies more than {tolerated} s ahead of the server's clock, which says {moment.now}"
+        rule = FUTURE_RULE
+    raise HitRejected(detail, field="ts", value=shown(value), rule=rule)
+
+
+def _not_a_time(value: object) -> str:
     if isinstance(value, float):
-        raise HitRejected("ts is not a finite number", field="ts", value=shown(value), rule=TS_RULE)
+        return "ts is not a finite number"
     if isinstance(value, str):
-        hint = "is a number in quotes: send it without" if value.isdecimal() else "is not a time in ISO 8601"
-        raise HitRejected(f"ts {hint}", field="ts", value=shown(value), rule=TS_RULE)
-    raise HitRejected("ts is neither a readable number nor a string", field="ts", value=shown(value), rule=TS_RULE)
+        return "ts is a number in quotes: send it without" if value.isdecimal() else "ts is not a time in ISO 8601"
+    return "ts is neither a readable number nor a string"
+
+
+def _is_future(value: object, moment: Moment) -> bool:
+    second = second_of(value)
+    return second is not None and second > moment.latest and not _smaller_unit(second)
 
 
 def _smaller_unit(ts: int) -> str | None:
@@ -355,44 +324,51 @@ def _smaller_unit(ts: int) -> str | None:
     return "nanoseconds" if 10**17 <= ts < 10**20 else None
 
 
-def count_of(value: object) -> int:
-    if value is None:
-        return 1
-    if type(value) is not int:
-        hint = "must be an integer, without quotes or fraction"
-        raise HitRejected(f"count {hint}", field="count", value=shown(value), rule=COUNT_RULE)
-    if not 1 <= value <= COUNT_MAX:
-        raise HitRejected("count is out of range", field="count", value=shown(value), rule=COUNT_RULE)
-    return value
+def is_count(value: object) -> bool:
+    """Tells whether a value is an integer from 1 to COUNT_MAX; no boolean is."""
+    return type(value) is int and 1 <= value <= COUNT_MAX
 
 
-def refused_count(count: object) -> int:
-    """Returns what a refused hit sums as: its count if that is valid, else 1."""
-    return count if type(count) is int and 1 <= count <= COUNT_MAX else 1
+def refuse_count(value: object, _: Moment) -> None:
+    """Raises HitRejected for a count that no hit may have."""
+    what = "is out of range" if type(value) is int else "must be an integer, without quotes or fraction"
+    raise HitRejected(f"count {what}", field="count", value=shown(value), rule=COUNT_RULE)
 
 
-def id_of(value: object) -> str | None:
-    if value is None:
-        return None
+def is_id(value: object, _: Moment | None = None) -> bool:
+    """Tells whether a value is a text of 1 to 128 visible ASCII characters, or the id of an event."""
     if not isinstance(value, str):
-        raise HitRejected("id must be a string", field="id", value=shown(value), rule=ID_RULE)
-    if not is_id(value):
-        raise HitRejected("id is empty, too long, or not visible ASCII", field="id", value=shown(value), rule=ID_RULE)
-    return value
+        return False
+    plain = 0 < len(value) <= ID_CHARACTERS and value.isascii() and value.isprintable() and " " not in value
+    return plain or isinstance(value, EventId)
 
 
-def is_id(text: str) -> bool:
-    """Tells whether a text is 1 to 128 visible ASCII characters."""
-    return 0 < len(text) <= ID_CHARACTERS and text.isascii() and text.isprintable() and " " not in text
+def refuse_id(value: object, _: Moment) -> None:
+    """Raises HitRejected for an id that no hit may have."""
+    what = "is empty, too long, or not visible ASCII" if isinstance(value, str) else "must be a string"
+    raise HitRejected(f"id {what}", field="id", value=shown(value), rule=ID_RULE)
 
 
-def ua_of(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
+def _refuse_ua(value: object, _: Moment) -> None:
     raise HitRejected("ua must be a string", field="ua", value=shown(value), rule=UA_RULE)
 
 
-def bot_of(value: object) -> bool | None:
-    if value is None or isinstance(value, bool):
-        return value
+def _refuse_bot(value: object, _: Moment) -> None:
     raise HitRejected("bot must be true or false", field="bot", value=shown(value), rule=BOT_RULE)
+
+
+# In the order in which they are tested. The attributes that are not here are checked by the reader of profiles, next.
+RULES: Final = (
+    Rule("key", lambda value, _: is_key(value), lambda value, _: require_key(value, HitRejected)),
+    Rule("ts", is_time, refuse_time),
+    Rule("count", lambda value, _: is_count(value), refuse_count),
+    Rule("id", is_id, refuse_id),
+    Rule("ua", lambda value, _: isinstance(value, str), _refuse_ua),
+    Rule("bot", lambda value, _: isinstance(value, bool), _refuse_bot),
+    Rule("visitor", lambda value, _: is_visitor(value), lambda value, _: require_visitor(value)),
+    Rule("groups", lambda value, _: are_groups(value), lambda value, _: require_groups(value)),
+)
+# Many fields at once, in C.
+_ruled: Callable[[JsonHit], tuple[object, ...]] = attrgetter(*(rule.field for rule in RULES))
+_attributes: Callable[[JsonHit], tuple[object, ...]] = attrgetter(*AttributeFields._fields)
+_NO_ATTRIBUTES = (None,) * len(AttributeFields._fields)

@@ -36,10 +36,9 @@ from clickcurve.buckets.errors import (
 )
 from clickcurve.buckets.ladder import fold_day, minutes_since
 from clickcurve.buckets.row import MAX_COUNT, Pending
-from clickcurve.keys import SET_ASIDE, breakdown_key, link_key
+from clickcurve.keys import QUARANTINE, breakdown_key, link_key
 from ingest.batch import Batch
-from ingest.buffer import Buffer, replay
-from ingest.buffers import BUFFER_BYTES, Buffers
+from ingest.buffer import BUFFER_BYTES, Buffer, Buffers, replay
 from ingest.claim import claim, epoch_is_used_up, first_flush, given_back, refuse_old_ids
 from ingest.deduplication import Deduplication
 from ingest.flush import Flush, Pace
@@ -162,7 +161,7 @@ class Owner:
         """Returns what may not be in this owner's stored row of `key` (a stored key) yet.
 
         Call it before reading the row: its mark then tells which of these it lacks. Raises RowCorrupt where hits are
-        set aside.
+        quarantined.
         """
         return [] if self._books.hides(key) else self._buffers.pending(key)
 
@@ -283,8 +282,8 @@ class Owner:
         )
         self._rewrite = True
         self._books.claimed(held)
-        stored = await self._in_store_thread(lambda: self._store.load_own(held.owner, [SET_ASIDE]))
-        self._books.found_set_aside(stored.get(SET_ASIDE))
+        stored = await self._in_store_thread(lambda: self._store.load_own(held.owner, [QUARANTINE]))
+        self._books.found_quarantine(stored.get(QUARANTINE))
 
     async def _record_identity(self, identity: Identity) -> None:
         async with self._commit.exclusive():
@@ -293,7 +292,7 @@ class Owner:
     async def _take(self) -> FlushRecord | None:
         """Records the next flush and takes the buffer; returns None if there is nothing to flush."""
         assert self._held is not None
-        if self._buffers.filling.is_empty() and not self._revisit and not self._books.status.set_aside:
+        if self._buffers.filling.is_empty() and not self._revisit and not self._books.status.quarantined:
             return None
         number = self.next_flush
         async with self._commit.exclusive():
@@ -321,7 +320,7 @@ class Owner:
             number=record.number,
             fold_day=record.fold_day,
             rewrite=self._rewrite,
-            sound=not self._rewrite and not self._books.status.set_aside,
+            sound=not self._rewrite and not self._books.status.quarantined,
             taken=taken,
             revisit=revisit,
             given_up=frozenset(self._given_up),
@@ -341,7 +340,7 @@ class Owner:
             self._revisit |= revisit
             raise
         self._rewrite = False
-        self._books.set_aside(flush.set_aside)
+        self._books.quarantine(flush.quarantined)
         self._books.completed(started, self._clock(), rows, taken.hits())
         self._given_up -= flush.given_up
         self._flushed(self.status)

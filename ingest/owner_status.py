@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from clickcurve.buckets.errors import JournalSuperseded, OwnerFenced, RowCorrupt, StoreUnavailable
-from clickcurve.buckets.quarantine import AnyRow, decode_quarantined, hits_set_aside
+from clickcurve.buckets.quarantine import AnyRow, decode_quarantined, quarantined_hits
 from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_of
-from ingest.buffers import Buffers
+from ingest.buffer import Buffers
 from storage.contract import Held, OwnRow
 
 
@@ -34,7 +34,7 @@ class OwnerStatus:
     buffer_full: bool = False
     journal_bytes: int = 0
     lag_s: float = 0.0  # age of the oldest hit that is not in the store
-    set_aside: Mapping[str, int] = field(default_factory=dict)  # stored key of a row that cannot be read -> its hits
+    quarantined: Mapping[str, int] = field(default_factory=dict)  # stored key of a row that cannot be read -> its hits
 
 
 class Bookkeeping:
@@ -63,25 +63,25 @@ class Bookkeeping:
             last_flush_hits=hits,
         )
 
-    def set_aside(self, rows: Mapping[str, AnyRow]) -> None:
-        self.status = replace(self.status, set_aside={key: sum(hits_set_aside(row)) for key, row in rows.items()})
+    def quarantine(self, rows: Mapping[str, AnyRow]) -> None:
+        self.status = replace(self.status, quarantined={key: sum(quarantined_hits(row)) for key, row in rows.items()})
 
-    def found_set_aside(self, stored: OwnRow | None) -> None:
-        """Notes what the store says is set aside; if that is damaged, the next flush says so."""
+    def found_quarantine(self, stored: OwnRow | None) -> None:
+        """Notes what the store says is quarantined; if that is damaged, the next flush says so."""
         with suppress(RowCorrupt):
-            self.set_aside(decode_quarantined(stored.data) if stored is not None and stored.data is not None else {})
+            self.quarantine(decode_quarantined(stored.data) if stored is not None and stored.data is not None else {})
 
     def damaged_links(self) -> set[str]:
-        return {link for key in self.status.set_aside if (link := link_of(key)) is not None}
+        return {link for key in self.status.quarantined if (link := link_of(key)) is not None}
 
     def hides(self, key: str) -> bool:
         """Returns whether another process holds this owner, so that what is left here counts for nothing.
 
-        Raises RowCorrupt if hits of this stored key are set aside.
+        Raises RowCorrupt if hits of this stored key are quarantined.
         """
         if self.status.state == "fenced":
             return True
-        hits = self.status.set_aside.get(key)
+        hits = self.status.quarantined.get(key)
         if hits is not None:
             counts = counts_key(key)
             link, group = link_of(counts), group_of(counts)

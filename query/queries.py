@@ -163,6 +163,10 @@ class Queries:
         row = await self._row(stored, now, since=since, bots=False)
         return await self._along(row, window, Bots.exclude, now)
 
+    async def points_in(self, window: Window) -> int:
+        """Returns how many points a window has now; raises ParameterInvalid for too many."""
+        return max(0, len((await self._grids.grid(window, self.ladder, fold_day(self.now()))).edges) - 1)
+
     async def total_in(self, stored: str, start: int, end: int) -> Span:
         """Returns the total of people's hits of a stored key in [start, end), with its bounds."""
         return total(await self._row(stored, self.now(), since=0), start, end, Bots.exclude, self.ladder)

@@ -5,16 +5,14 @@ Everything that is refused raises ParameterInvalid with the field, the value and
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.times import parse_length
 from query.zones import DAY, HOUR, MINUTE, MONTH, WEEK, YEAR, Calendar, Fixed, Unit, Zone
 
 LAST_RULE = "a whole number from 1 and a unit m, h, d, w, mo or y, such as 60m, 24h, 7d or 12mo"
-
-_LAST = re.compile(r"([0-9]{1,9})(mo|m|h|d|w|y)")
 
 UNITS: dict[str, Unit] = {"m": MINUTE, "h": HOUR, "d": DAY, "w": WEEK, "mo": MONTH, "y": YEAR}
 
@@ -36,10 +34,10 @@ class Last:
 
 
 def parse_last(text: str) -> Last:
-    found = _LAST.fullmatch(text)
-    if not found or int(found[1]) < 1:
+    length = parse_length(text, UNITS)
+    if length is None or length[0] < 1:
         raise ParameterInvalid(f"last {text!r} is not a span", field="last", value=text, rule=LAST_RULE)
-    return Last(int(found[1]), UNITS[found[2]])
+    return Last(*length)
 
 
 # --- steps ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from clickcurve.buckets import codec
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Row, fold
-from clickcurve.keys import SET_ASIDE
+from clickcurve.keys import QUARANTINE
 from retention.plan import Fold, TierSummary, plan, summarize
 from storage.contract import StoredLink
 
@@ -152,7 +152,7 @@ def _rows(walk: Walk) -> Iterator[tuple[str, bytes, Row]]:
     after: str | None = None
     while page := walk(after, WALK_ROWS):
         for key, link in page:
-            for stored in link.rows if key != SET_ASIDE else ():
+            for stored in link.rows if key != QUARANTINE else ():
                 row = codec.decode(stored.data)
                 if row.erased_at >= link.erased_at:  # what is older was erased, and goes when the row is next written
                     yield key, stored.data, row

@@ -21,7 +21,7 @@ from ingest.attributes.referrer import own_hosts_of
 from ingest.hit import FUTURE_S
 from ingest.reading.bots import bot_namer
 from server.logs import log
-from server.settings import Settings
+from server.settings.table import Settings
 from storage.contract import SALT, SINCE, Store
 
 SALT_BYTES = 32

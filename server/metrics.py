@@ -56,7 +56,10 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_refused_writes_total": Family(COUNTER, "Requests with hits that were refused whole.", ("status",)),
     "clickcurve_unanswered_writes_total": Family(COUNTER, "Connections closed because the outcome was unknown."),
     "clickcurve_abandoned_writes_total": Family(COUNTER, "Clients that left in the middle of a body."),
-    "clickcurve_unheard_answers_total": Family(COUNTER, "Of those, the ones for which another worker was not heard."),
+    "clickcurve_incomplete_answers_total": Family(
+        COUNTER, "Questions for which another worker was not reached: its newest hits may be missing."
+    ),
+    "clickcurve_unheard_answers_total": Family(COUNTER, "Old name of clickcurve_incomplete_answers_total."),
     "clickcurve_answers_total": Family(COUNTER, "Answers to all other requests.", ("status",)),
     "clickcurve_refused_requests_total": Family(COUNTER, "Of those, the refused ones.", ("status", "title")),
     "clickcurve_refused_tokens_total": Family(COUNTER, "Requests without a token that allows them.", ("reason",)),
@@ -77,7 +80,7 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_flush_hits": Family(GAUGE, "Hits that the last flush moved."),
     "clickcurve_flush_lag_seconds": Family(GAUGE, "Age of the oldest hit that is not in the store."),
     "clickcurve_damaged_rows": Family(GAUGE, "Rows that flushes found damaged; the others are flushed."),
-    "clickcurve_set_aside_hits": Family(GAUGE, "Hits that wait until such a row is mended.", ("owner", "key")),
+    "clickcurve_quarantined_hits": Family(GAUGE, "Hits that wait until such a row is mended.", ("owner", "key")),
     "clickcurve_flush_stuck": Family(GAUGE, "1 while that is more than four flush intervals."),
     "clickcurve_row_cache_hits_total": Family(COUNTER, "Own rows that a flush found in memory."),
     "clickcurve_row_cache_misses_total": Family(COUNTER, "Own rows that a flush had to read."),
@@ -94,10 +97,11 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_limit_history_lost_total": Family(
         COUNTER, "Hits asked of the limiter whose counts may not have been kept."
     ),
-    "clickcurve_journals_set_aside": Family(GAUGE, "Journals in the data folder that nothing flushes; see the log."),
+    "clickcurve_quarantined_journals": Family(GAUGE, "Journals in the data folder that nothing flushes; see the log."),
     "clickcurve_limit_decisions_total": Family(
         COUNTER, "Decisions by event: allowed, refused, shadow (allowed), blind (no backend).", ("event", "outcome")
     ),
+    "clickcurve_limit_fallbacks_total": Family(COUNTER, "Decisions without a backend (outcome blind).", ("event",)),
     "clickcurve_limit_rules": Family(GAUGE, "Rules of the limiter."),
     "clickcurve_limit_reloads_total": Family(COUNTER, "Reloads of the rules.", ("outcome",)),
     "clickcurve_limit_keys": Family(GAUGE, "Callers that a limiter's backend counts.", ("backend",)),
@@ -122,9 +126,14 @@ FAMILIES: dict[str, Family] = {
     ),
     "clickcurve_limit_gave_up_total": Family(COUNTER, "Hits refused because others raced them.", ("backend",)),
     "clickcurve_limit_calls_under_way": Family(GAUGE, "Calls in threads or waiting for one.", ("backend",)),
-    "clickcurve_limit_blind_open_total": Family(COUNTER, "Hits let through without the backend.", ("backend",)),
-    "clickcurve_limit_blind_closed_total": Family(COUNTER, "Hits refused without the backend.", ("backend",)),
-    "clickcurve_limit_blind_local_total": Family(COUNTER, "Hits decided in process instead.", ("backend",)),
+    "clickcurve_limit_fallback_open_total": Family(COUNTER, "Hits let through without the backend.", ("backend",)),
+    "clickcurve_limit_fallback_closed_total": Family(COUNTER, "Hits refused without the backend.", ("backend",)),
+    "clickcurve_limit_fallback_local_total": Family(COUNTER, "Hits decided in process instead.", ("backend",)),
+    "clickcurve_limit_blind_open_total": Family(COUNTER, "Old name of ..._limit_fallback_open_total.", ("backend",)),
+    "clickcurve_limit_blind_closed_total": Family(
+        COUNTER, "Old name of ..._limit_fallback_closed_total.", ("backend",)
+    ),
+    "clickcurve_limit_blind_local_total": Family(COUNTER, "Old name of ..._limit_fallback_local_total.", ("backend",)),
     "clickcurve_statsd_lines_total": Family(
         COUNTER, "Lines of StatsD: taken, refused (also later, by the write route), dropped, lost.", ("outcome",)
     ),
@@ -134,6 +143,12 @@ FAMILIES: dict[str, Family] = {
     ),
     "clickcurve_build_info": Family(GAUGE, "1; the label says which version runs.", ("version",)),
 }
+# A metric that was renamed keeps its old name beside the new one for one version: old name -> new name.
+FORMER_NAMES = {
+    "clickcurve_journals_set_aside": "clickcurve_quarantined_journals",
+    "clickcurve_set_aside_hits": "clickcurve_quarantined_hits",
+}
+FAMILIES |= {old: FAMILIES[new]._replace(help=f"Former name of {new}.") for old, new in FORMER_NAMES.items()}
 
 
 class _Collector(Collector):
@@ -150,7 +165,7 @@ class _Collector(Collector):
         for name, family in {**_PROCESS, **FAMILIES}.items():
             kind = CounterMetricFamily if family.kind == COUNTER else GaugeMetricFamily
             metric = kind(name, family.help, labels=["journal", *family.labels])
-            for journal, sample in found[name]:
+            for journal, sample in found[FORMER_NAMES.get(name, name)]:
                 metric.add_metric([journal, *sample.labels], sample.value)
             yield metric
 

@@ -73,7 +73,7 @@ def _cassandra_store(uri: str, rest: str, options: _Options) -> Store:
     address = cassandra_uri.parse(uri)
     # The driver takes a third of a second to import and our part 1 MB, which processes on other stores are spared.
     with extra_for("the store cassandra://"):
-        from storage.cassandra.cql import LazyConnection
+        from storage.cassandra.requests import Requests
         from storage.cassandra.schema import open_keyspace
         from storage.cassandra.session import Session, connect
         from storage.cassandra.statements import ASKED
@@ -98,8 +98,8 @@ def _cassandra_store(uri: str, rest: str, options: _Options) -> Store:
             raise StoreUnavailable("the store has not been reached since the start: its ladder is not known")
         return noted[-1]
 
-    connection = LazyConnection(connect_to_keyspace, options.later)
-    return CassandraStore(connection, address.row_cache_mib * 1024 * 1024, ladder)
+    requests = Requests(connect_to_keyspace, address.in_flight, options.later)
+    return CassandraStore(requests, address.row_cache_mib * 1024 * 1024, ladder)
 
 
 OPENERS: dict[str, Callable[[str, str, _Options], Store]] = {

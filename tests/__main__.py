@@ -1,40 +1,27 @@
-"""`make test`: all tests, in two processes side by side. With arguments: pytest with these.
+"""`make test`: the tests that need Python alone. `make test-all` adds `--all`. Other arguments are pytest's.
 
-One process keeps one processor busy at most, and mostly waits. The suites that ask real Cassandra nodes stay together,
-so that these are started once, with that of the limiter, so that both take about as long. All others run next to them,
-and what those print is shown at the end. A third process
-would starve the campaign of faults: of 40 s it read 160 times where 200 are needed.
+Two processes run side by side, or one for each core if there are more. Each begins with a share of the tests, so that a
+server or a node that a module shares is started once; whichever is ready takes tests from the end of another's share.
+With `--all` there are always two: a campaign of faults starves beside a third (of 40 s it read 160 times where 200 are
+needed).
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
-import tempfile
 
-PYTEST = (sys.executable, "-m", "pytest")
-FIRST = ("tests/cassandra", "tests/chaos", "tests/simulated", "tests/storage", "tests/limiter")
-END_WITHIN_S = 30.0
+PROCESSES = 2
 
 
 def main(arguments: list[str]) -> int:
     # A shell that starts this in the background has it ignored, and so would every program have a Ctrl-C of a test.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if arguments:
-        return subprocess.call([*PYTEST, *arguments])
-    rest = [*PYTEST, "tests", *(f"--ignore={folder}" for folder in FIRST)]
-    with tempfile.TemporaryFile("w+") as output:
-        beside = subprocess.Popen(rest, stdout=output, stderr=subprocess.STDOUT)
-        try:
-            codes = subprocess.call([*PYTEST, *FIRST]), beside.wait()
-        finally:
-            if beside.poll() is None:
-                beside.terminate()
-                beside.wait(END_WITHIN_S)
-        output.seek(0)
-        print(output.read(), flush=True)
-    return max(codes)
+    processes = PROCESSES if "--all" in arguments else max(PROCESSES, len(os.sched_getaffinity(0)))
+    beside = ("--numprocesses", str(processes), "--dist", "worksteal")
+    return subprocess.call([sys.executable, "-m", "pytest", *beside, *arguments])
 
 
 if __name__ == "__main__":

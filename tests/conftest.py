@@ -1,4 +1,4 @@
-"""Fixtures that every suite may use, and the time budget of each suite."""
+"""Fixtures that every suite may use, the choice of tests (tests/selection.py), and what is said of their durations."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-import hypothesis
 import pytest
 
 from testing.client import Clickcurve
 from testing.server import RunningServer, free_port
-from tests.budget import Budget
+from tests import selection
 from tests.cassandra import fixtures as cassandra_nodes
+from tests.durations import Durations
 
 Serve = Callable[..., RunningServer]
 
-# No deadline: the machines are shared, and the laws do not speak of time.
-hypothesis.settings.register_profile("clickcurve", deadline=None)
-hypothesis.settings.load_profile("clickcurve")
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    selection.add_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Budget(Path(__file__).parent), "suite-budget")
+    config.pluginmanager.register(selection, "selection")
+    config.pluginmanager.register(Durations(Path(__file__).parent), "durations")
     config.pluginmanager.register(cassandra_nodes, "cassandra-nodes")
 
 

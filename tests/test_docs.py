@@ -8,7 +8,7 @@ from functools import cache
 import httpx
 import pytest
 
-from server.settings import TABLE
+from server.settings.table import TABLE
 from testing.server import ROOT, RunningServer, run
 
 OWN_PAGES = {"/docs", "/openapi.json"}
@@ -55,6 +55,12 @@ def test_every_setting_is_explained_with_its_default() -> None:
     database = {"store": "sqlite:///DIR/clickcurve.db"}  # what an empty one stands for
     assert dict(explained) == {setting.name: setting.default for setting in TABLE} | database
     assert len(explained) == len(TABLE)
+
+
+def test_the_page_says_of_a_setting_what_its_help_says() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text().replace("`", "").replace("\\|", "|")
+    missing = [setting.name for setting in TABLE if f"| {setting.help}" not in page]
+    assert missing == []
 
 
 def test_every_route_is_in_the_docs_and_every_route_of_the_docs_exists(server: RunningServer) -> None:

@@ -9,9 +9,9 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from bench.asked import add_parts
 from bench.cassandra.parts import PARTS, measure
-from bench.table import render
+from bench.measure import render
+from bench.options import add_parts
 
 
 def main() -> None:

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from random import Random
 from statistics import median, quantiles
 from time import perf_counter, process_time, time
-from typing import Any
 
 from bench.cassandra.node import make_keyspace
-from bench.table import Line, spread
+from bench.measure import Line, spread
+from bench.micro.queries import queries_over
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
 from clickcurve.buckets.row import Delta, apply
-from clickcurve.keys import Subject, link_subject
+from clickcurve.keys import link_subject
 from ingest.batch import Batch
 from ingest.owner import Owner
-from query.lists.key_kind import GROUP, LINK
-from query.lists.listing import Listing
-from query.queries import Queries
-from query.reader import MergedLinks, Reader, Stored, stored
+from query.reader import MergedLinks, Reader, stored
 from storage.contract import Store, StoredLink, StoredRow
 from storage.from_uri import open_store
 from testing.cassandra.node import Node
@@ -34,7 +32,6 @@ HOT, QUIET = "hot", "single"  # counted by all owners, and by the first alone; r
 FLUSHES = 10  # of each link in a round
 READS = 200
 QUERIES = {"lifetime": b"", "curve 24 h": b"last=24h", "curve 30 d": b"last=30d", "curve 12 mo": b"last=12mo"}
-
 SUMMED = {"24 h": 1, "30 d": 30, "12 mo": 360}  # spans, in days
 
 
@@ -47,7 +44,10 @@ async def _hot_link(uri: str, folder: Path, rounds: int) -> list[Line]:
     now = int(time()) // 60 * 60
     store = open_store(uri, CLICKS)
     try:
-        owners = [_open(folder / f"owner-{number}", store, now) for number in range(OWNERS)]
+        owners = [
+            OwnerProcess(folder / f"owner-{number}", store, lambda: now, alone=False, disk=TrackedDisk()).owner
+            for number in range(OWNERS)
+        ]
         await _fill(owners, now)
         row_bytes = {key: [len(row.data) for row in (await store.rows(key)).rows] for key in (HOT, QUIET)}
         if [len(sizes) for sizes in row_bytes.values()] != [OWNERS, 1]:
@@ -61,10 +61,6 @@ async def _hot_link(uri: str, folder: Path, rounds: int) -> list[Line]:
         store.close()
     what = f"link counted by {OWNERS} owners, 1,000 hits a minute each for 500 days"
     return [Line(what, f"{sum(row_bytes[HOT]):,} B", f"by 1 owner {sum(row_bytes[QUIET]):,} B"), *lines]
-
-
-def _open(folder: Path, store: Store, now: int) -> Owner:
-    return OwnerProcess(folder, store, lambda: now, alone=False, disk=TrackedDisk()).owner
 
 
 async def _fill(owners: Sequence[Owner], now: int) -> None:
@@ -106,40 +102,42 @@ async def _flush_lines(owners: Sequence[Owner], now: int, rounds: int) -> list[L
 
 
 async def _read_lines(store: Store, now: int, rounds: int) -> list[Line]:
-    queries = _queries(store, now)
+    queries = queries_over(Reader(store.rows, lambda key: [], lambda keys: None, lambda: CLICKS), store, now)
     lines = []
     for what, query in QUERIES.items():
         ask = queries.total if what == "lifetime" else queries.curve
-        times = {HOT: list[float](), QUIET: list[float]()}
-        medians: dict[str, list[float]] = {HOT: [], QUIET: []}
+        runs: dict[str, list[list[float]]] = {HOT: [], QUIET: []}
         for _ in range(rounds):
-            for key in (HOT, QUIET):
-                found = await _timed_ms(ask, link_subject(key), query)
-                times[key] += found
-                medians[key].append(median(found))
-        (p50, p99), (single50, single99) = _percentiles(times[HOT]), _percentiles(times[QUIET])
-        compared = f"{p50 / single50:.1f} times 1 owner's (p50 {single50:.2f} p99 {single99:.2f} ms)"
-        apart = f"rounds within {spread(medians[HOT])}"
-        lines.append(
-            Line(f"{what} of {OWNERS} rows, in process", f"p50 {p50:.2f} p99 {p99:.2f} ms", f"{compared}, {apart}")
+            for key, of_key in runs.items():
+                of_key.append([])
+                gc.disable()
+                for _ in range(READS):
+                    begun = perf_counter()
+                    await ask(link_subject(key), query)
+                    of_key[-1].append((perf_counter() - begun) * 1000)
+                gc.enable()
+        (p50, p99), (single50, single99) = (
+            (cuts[49], cuts[98])
+            for of_key in runs.values()
+            for cuts in [quantiles([ms for run in of_key for ms in run], n=100)]
         )
+        compared = f"{p50 / single50:.1f} times 1 owner's (p50 {single50:.2f} p99 {single99:.2f} ms)"
+        apart = f"rounds within {spread([median(run) for run in runs[HOT]])}"
+        figure = f"p50 {p50:.2f} p99 {p99:.2f} ms"
+        lines.append(Line(f"{what} of {OWNERS} rows, in process", figure, f"{compared}, {apart}"))
     return lines
 
 
 def _sum_line(what: str, days: int, hot: StoredLink, quiet: StoredLink, now: int) -> Line:
     """Processor time of what a read makes of the rows: all new, one changed since the last read, none changed."""
     since, same, merged = now - days * DAY_S, MergedLinks(), MergedLinks()
-
-    def anew(link: StoredLink) -> Stored:
-        return stored(link, now, CLICKS, since=since, bots=False)
-
-    def again(kept: MergedLinks, link: StoredLink) -> Stored:
-        return kept.stored(HOT, link, now, CLICKS, since, False)
-
     later = [StoredLink(0, (*hot.rows[:-1], _with_a_hit(hot.rows[-1], now - MINUTE_S * age))) for age in range(2)]
     turns = cycle(later)
-    one_ms, changed_ms = _processor_ms(lambda: anew(quiet), lambda: again(merged, next(turns)))
-    (first_ms,), (same_ms,) = _processor_ms(lambda: anew(hot)), _processor_ms(lambda: again(same, hot))
+    anew = partial(stored, now=now, ladder=CLICKS, since=since, bots=False)
+    one_ms, changed_ms = _processor_ms(
+        lambda: anew(quiet), lambda: merged.stored(HOT, next(turns), now, CLICKS, since, False)
+    )
+    first_ms, same_ms = _processor_ms(lambda: anew(hot), lambda: same.stored(HOT, hot, now, CLICKS, since, False))
     compared = f"{changed_ms / one_ms:.1f} times 1 owner's {one_ms:.2f} ms; first read {first_ms:.2f} ms,"
     compared = f"{compared} {first_ms / one_ms:.0f} times; unchanged {same_ms:.3f} ms"
     return Line(f"{OWNERS} rows of {what} summed, one has flushed", f"{changed_ms:.2f} ms", compared, "<= 2 times")
@@ -162,26 +160,3 @@ def _processor_ms(*calls: Callable[[], object]) -> list[float]:
             times.append((process_time() - begun) * 1000)
     gc.enable()
     return [median(times) for times in spent]
-
-
-def _queries(store: Store, now: int) -> Queries:
-    """What a server answers from, without a server."""
-    reader = Reader(store.rows, lambda key: [], lambda keys: None, lambda: CLICKS)
-    links, groups = (Listing(kind, store, lambda key: [], tuple, lambda: 0) for kind in (LINK, GROUP))
-    return Queries(reader, links, groups, lambda: now)
-
-
-async def _timed_ms(ask: Callable[[Subject, bytes], Awaitable[Any]], subject: Subject, query: bytes) -> list[float]:
-    spent = []
-    gc.disable()
-    for _ in range(READS):
-        begun = perf_counter()
-        await ask(subject, query)
-        spent.append((perf_counter() - begun) * 1000)
-    gc.enable()
-    return spent
-
-
-def _percentiles(values_ms: Sequence[float]) -> tuple[float, float]:
-    cuts = quantiles(values_ms, n=100)
-    return cuts[49], cuts[98]

@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 from time import perf_counter
 
-from bench.cassandra.node import make_keyspace, session
-from bench.table import Line
+from bench.cassandra.node import connection, make_keyspace
+from bench.measure import Line
 from clickcurve.keys import link_key
 from storage.cassandra.store import CassandraStore
 from testing.cassandra.counted import Counted
@@ -21,7 +21,7 @@ PLAN = Plan()
 
 def month(node: Node, folder: Path) -> list[Line]:
     """The month, flushed and compacted. Raises RuntimeError if `rows` holds a tombstone."""
-    with session(make_keyspace(node, KEYSPACE)) as connected:
+    with connection(make_keyspace(node, KEYSPACE)) as connected:
         counted = Counted(connected)
         begun = perf_counter()
         done = asyncio.run(Month(PLAN, folder / "month", lambda: counted).pass_by())

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from clickcurve.buckets.ladder import CLICKS
+from storage.cassandra.requests import Requests
 from storage.cassandra.schema import apply_schema
-from storage.cassandra.session import Session, connect
+from storage.cassandra.session import connect
 from storage.cassandra.statements import STATEMENTS
 from storage.cassandra.uri import parse
 from testing.cassandra.node import Node
@@ -50,11 +51,12 @@ def make_keyspace(node: Node, name: str, replicas: Sequence[Node] = ()) -> str:
 
 
 @contextmanager
-def session(uri: str) -> Iterator[Session]:
+def connection(uri: str) -> Iterator[Requests]:
     """A connection to such a keyspace, ready for the store's statements."""
-    connected = connect(parse(uri))
+    address = parse(uri)
+    session = connect(address)
     try:
-        connected.use(STATEMENTS.values())
-        yield connected
+        session.use(STATEMENTS.values())
+        yield Requests(lambda: session, address.in_flight)
     finally:
-        connected.close()
+        session.close()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bench.cassandra.attributes import attributes
 from bench.cassandra.flush import KEYS, KEYS_OF_RING, flushes
 from bench.cassandra.hot_link import hot_link
 from bench.cassandra.month import month
 from bench.cassandra.node import one_node, three_nodes
 from bench.cassandra.reads import reads
-from bench.cassandra.words import words
 from bench.cassandra.writes import writes
-from bench.table import Line
+from bench.measure import Line
 from testing.cassandra.node import Node
 
 RING = "ring"  # `flush` on three nodes
@@ -20,7 +20,7 @@ RING = "ring"  # `flush` on three nodes
 ON_ONE_NODE: dict[str, Callable[[Node, Path, int, int], list[Line]]] = {
     "flush": lambda node, folder, rounds, _: flushes([node], folder, rounds, KEYS),
     "hot_link": lambda node, folder, rounds, _: hot_link(node, folder, rounds),
-    "words": lambda node, folder, rounds, _: words(node, folder, rounds),
+    "attributes": lambda node, folder, rounds, _: attributes(node, folder, rounds),
     "reads": reads,
     "writes": lambda node, folder, *_: writes(node, folder),
     "month": lambda node, folder, *_: month(node, folder),

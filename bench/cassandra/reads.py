@@ -8,8 +8,8 @@ from time import perf_counter, sleep, time
 
 from bench import servers
 from bench.cassandra.node import make_keyspace
+from bench.measure import Line, spread
 from bench.reads import QUERIES, post
-from bench.table import Line, spread
 from bench.workload import Workload
 from bench.wrk import Requests, Round, drive
 from testing.cassandra.node import Node

@@ -4,37 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from statistics import median
 from time import perf_counter, process_time
+from typing import NamedTuple
 
-from bench.scale.costs import cpu_s
+from bench.servers import used_s
 from testing.cassandra.node import Node
 
 
-@dataclass(slots=True)
-class Spent:
-    took_s: float = 0.0
-    requests: int = 0
-    process_s: float = 0.0
-    nodes_s: float = 0.0
+class Spent(NamedTuple):
+    took_s: float
+    requests: float
+    process_s: float
+    nodes_s: float
 
 
 @contextmanager
-def spending(nodes: Sequence[Node], requests: Callable[[], float]) -> Iterator[Spent]:
-    """What the block spends, known when it ends. `requests`: how many there were until now."""
+def spending(nodes: Sequence[Node], requests: Callable[[], float], into: list[Spent]) -> Iterator[None]:
+    """Adds to `into` what the block spends. `requests`: how many there were until now."""
 
     def now() -> Spent:
-        return Spent(perf_counter(), int(requests()), process_time(), sum(cpu_s(node.pid) for node in nodes))
+        return Spent(perf_counter(), requests(), process_time(), sum(used_s(node.pid) for node in nodes))
 
-    before, spent = now(), Spent()
-    yield spent
-    after = now()
-    spent.took_s, spent.requests = after.took_s - before.took_s, after.requests - before.requests
-    spent.process_s, spent.nodes_s = after.process_s - before.process_s, after.nodes_s - before.nodes_s
+    before = now()
+    yield
+    into.append(Spent(*(after - earlier for after, earlier in zip(now(), before, strict=True))))
 
 
-def processor(runs: Sequence[Spent]) -> str:
-    """The medians of processor time."""
-    process_s, nodes_s = median(run.process_s for run in runs), median(run.nodes_s for run in runs)
-    return f"processor {process_s:.1f} s, nodes {nodes_s:.1f} s"
+def middle(runs: Sequence[Spent]) -> Spent:
+    """The medians of each cost."""
+    return Spent(*(median(each) for each in zip(*runs, strict=True)))
+
+
+def times(of: Sequence[Spent], beside: Sequence[Spent]) -> Spent:
+    """The medians of how many times a run cost what the run beside it did."""
+    pairs = zip(of, beside, strict=True)
+    return middle([Spent(*(cost / (other or 1) for cost, other in zip(*pair, strict=True))) for pair in pairs])

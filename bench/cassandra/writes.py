@@ -17,8 +17,8 @@ from random import Random
 from time import time
 from typing import Any
 
-from bench.cassandra.node import make_keyspace, session
-from bench.table import Line
+from bench.cassandra.node import connection, make_keyspace
+from bench.measure import Line
 from clickcurve.buckets.ladder import HOUR_S, fold_day
 from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Batch
@@ -155,7 +155,7 @@ def _check_against_an_owner(uri: str, folder: Path, hits: Mapping[str, int], now
     """Raises RuntimeError unless an owner on the real node sends for the same hits what is counted here."""
     counted = Counted(_Owners())
     _Flusher(CassandraStore(counted), now).flush(hits)
-    with session(uri) as connected:
+    with connection(uri) as connected:
         real = Counted(connected)
         asyncio.run(_owner_flush(CassandraStore(real), folder, hits, now))
         if int(connected.measures()["store_requests_total"]) != real.requests:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 
-from bench.asked import add_parts
 from bench.limiter.parts import PARTS, measure
-from bench.table import render
+from bench.measure import render
+from bench.options import add_parts
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import redis
 from pymemcache.client.base import Client
 
 from bench.limiter.contenders import GROUPS, OURS, Place, Rates, contenders, limiter_at
-from bench.table import Line
+from bench.measure import Line
 from clickcurve.buckets.ladder import DAY_S
 
 # How many keys, and how many hits of each: all that its limit allows.

@@ -18,7 +18,7 @@ import redis
 from pymemcache.client.base import Client
 
 from bench.limiter.contenders import GROUPS, OURS, Hit, Place, Rates, contenders
-from bench.table import Line, rate, spread
+from bench.measure import Line, rate, spread
 from clickcurve.buckets.ladder import DAY_S
 from testing.backend_servers import memcached_server, redis_server
 

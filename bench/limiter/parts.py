@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bench.limiter import bytes_per_key
 from bench.limiter.decisions import decisions, place_of
-from bench.table import Line
+from bench.measure import Line
 
 PARTS: Mapping[str, Callable[[int, float], list[Line]]] = {
     "memory": lambda rounds, seconds: decisions("memory", rounds, seconds),

@@ -1,184 +1,236 @@
-"""Measure a breakdown's bytes, and a flush of it beside one of a row of counts: `python -m bench.micro.breakdown`.
+"""Breakdowns: their bytes, a flush beside one of a row of counts, answers, and which values are kept.
 
 The links are those of `bench.workload` by popularity, each with its own taste in referrers, countries and the rest.
-Medians in microseconds; `--quick` leaves out the hottest link, whose half a million hits take a minute to make.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
 import statistics
-import sys
-import timeit
 from bisect import bisect
-from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate, pairwise
+from time import perf_counter
+from typing import Any
 
+from bench.measure import Line, Measure, call_each, ready
+from bench.options import Options
+from bench.visitors import HOSTS, TASTES, values
 from bench.workload import Workload
 from clickcurve.buckets import codec
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BreakdownDelta, fold_breakdown, merge_breakdowns
-from clickcurve.buckets.breakdowns.parts import Parts, apply_parts, decode_parts, encode_parts, parts_due
-from clickcurve.buckets.breakdowns.vocabulary import VOCABULARIES
+from clickcurve.buckets.breakdowns.answers import divided
+from clickcurve.buckets.breakdowns.breakdown import (
+    BREAKDOWN,
+    Breakdown,
+    BreakdownDelta,
+    fold_breakdown,
+    greatest_values,
+    merge_breakdowns,
+)
+from clickcurve.buckets.breakdowns.parts import (
+    Parts,
+    apply_parts,
+    decode_parts,
+    encode_parts,
+    joined_parts,
+    parts_due,
+)
 from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, apply, next_due
+from clickcurve.keys import Subject, breakdown_key
+from query.breakdowns.queries import BreakdownQueries
+from query.breakdowns.reader import BreakdownReader
+from storage.contract import StoredLink, StoredRow
 
 NOW = 1_783_000_000
 DAY = fold_day(NOW)
 WORKLOAD = Workload(100_000, 10_000_000, 400, NOW)
 DIMENSIONS = ("ref", "country", "device", "browser", "os", "lang", "utm_campaign")
 HITS = {"p50": 5, "p90": 32, "p99": 493, "top 100": 7_800, "hottest": 500_000}  # the first four as the workload's links
-
-COUNTRIES = VOCABULARIES[1].values["country"][1:]
-SYLLABLES = [a + b for a in "bcdfghjklmnpqrstvwxyz" for b in "aeiou"]
-LANGUAGES = [a + b for a in "abcdefgh" for b in "abcdefgh"]
-BROWSERS = ["Chrome", "Safari", "Firefox", "Edge", "Samsung", "Opera", "Instagram", "Facebook", "Android", "WebKit"]
-SYSTEMS = ["Android", "iOS", "Windows", "macOS", "Linux", "ChromeOS", "Tizen", "KaiOS", "other"]
+LINK = Subject("k", "k")
+TOP = 20
+Hits = Iterator[tuple[int, str]]
 
 
-def main() -> int:
-    quick = "--quick" in sys.argv
-    print(
-        "row, dimensions     bytes  open closed  cells | encode decode    ref   fold merge3 |  flush  of counts  ratio"
-    )
+def breakdown(options: Options) -> Iterator[Measure]:
+    """Bytes and microseconds of links' breakdowns; then of flushes, the mean of links that draws by popularity meet."""
     for name, hits in HITS.items():
-        for dimensions in (3, 5, 7):
-            if not (quick and name == "hottest"):
-                print(row_line(name, hits, DIMENSIONS[:dimensions]), flush=True)
-    for dimensions, visitors in ((3, False), (3, True), (5, True), (7, True)):
-        print(flush_line(DIMENSIONS[:dimensions], visitors), flush=True)
-    return 0
+        for width in (3, 5, 7):
+            parts, counts = link(options.of(hits), DIMENSIONS[:width], seed=hits)
+            row, flush = decode_parts(parts), _flush_of(parts, DIMENSIONS[:width], True)
+            figures: tuple[tuple[str, Any, Callable[[Any], object], str], ...] = (
+                ("bytes", parts, lambda parts: len(parts.open) + len(parts.closed), "B"),
+                ("bytes of the closed part", parts, lambda parts: len(parts.closed), "B"),
+                ("cells", row, _cells, "cells"),
+                ("encode", row, lambda row: encode_parts(row, BREAKDOWN), "us"),
+                ("decode", parts, decode_parts, "us"),
+                ("decode ref", parts, lambda parts: decode_parts(parts, {"ref"}), "us"),
+                ("fold", row, lambda row: fold_breakdown(row, DAY + 1, BREAKDOWN), "us"),
+                ("merge of three", row, lambda row: merge_breakdowns([row, row, row], DAY, BREAKDOWN), "us"),
+                ("flush", flush, lambda flush: flush(), "us"),
+                ("flush of counts", counts, _flush_of_counts, "us"),
+            )
+            for what, made, call, unit in figures:
+                yield Measure(f"{name}, {width} dimensions: {what}", ready(made), call, unit)
+    for width, visitors in ((3, False), (3, True), (5, True), (7, True)):
+        links = _drawn_links(options, DIMENSIONS[:width])
+        what = f"{len(links)} links, {width} dimensions, {'with' if visitors else 'without'} visitors"
+        size = sum(len(parts.open) + len(parts.closed) for parts, _ in links)
+        flushes = [_flush_of(parts, DIMENSIONS[:width], visitors) for parts, _ in links]
+        of_counts = [partial(_flush_of_counts, counts) for _, counts in links]
+        yield Measure(f"{what}: bytes", ready(size), float, "B a link", len(links))
+        yield Measure(f"{what}: flush", ready(flushes), call_each, "us a link", len(links))
+        yield Measure(f"{what}: flush of counts", ready(of_counts), call_each, "us a link", len(links))
 
 
-def row_line(name: str, hits: int, dimensions: Sequence[str]) -> str:
-    parts, counts = link(hits, dimensions, seed=hits)
-    row = decode_parts(parts)
-    cells = sum(len(bucket.values) for tiers in row.dimensions.values() for tier in tiers for bucket in tier.values())
-    times = [
-        median_us(lambda: encode_parts(row, BREAKDOWN)),
-        median_us(lambda: decode_parts(parts)),
-        median_us(lambda: decode_parts(parts, {"ref"})),
-        median_us(lambda: fold_breakdown(row, DAY + 1, BREAKDOWN)),
-        median_us(lambda: merge_breakdowns([row, row, row], DAY, BREAKDOWN)),
-    ]
-    flush, of_counts = flush_us(parts, counts, dimensions, visitors=True)
-    size = f"{len(parts.open) + len(parts.closed):7} {len(parts.open):5} {len(parts.closed):6} {cells:6}"
-    work = f"{times[0]:6.0f} {times[1]:6.0f} {times[2]:6.0f} {times[3]:6.0f} {times[4]:6.0f}"
-    return (
-        f"{name:10} {len(dimensions):2}       {size} | {work} | {flush:6.1f} {of_counts:10.1f} {flush / of_counts:6.1f}"
-    )
+def _cells(row: Breakdown) -> int:
+    return sum(len(bucket.values) for tiers in row.dimensions.values() for tier in tiers for bucket in tier.values())
 
 
-def flush_line(dimensions: Sequence[str], visitors: bool) -> str:
-    """The mean over the links that 1,200 draws by popularity meet, but for the 20 hottest."""
+def _drawn_links(options: Options, dimensions: Sequence[str]) -> list[tuple[Parts, bytes]]:
+    """What draws by popularity meet, but for the 20 hottest."""
     chance = random.Random(2)
     sums = list(accumulate(WORKLOAD.shares()))
-    ranks = {bisect(sums, chance.random() * sums[-1]) for _ in range(1_200)}
-    rows = [link(WORKLOAD.shares()[rank], dimensions, rank) for rank in sorted(ranks) if rank >= 20]
-    times = [flush_us(parts, counts, dimensions, visitors) for parts, counts in rows]
-    flush, of_counts = statistics.fmean(t for t, _ in times), statistics.fmean(t for _, t in times)
-    sizes = statistics.fmean(len(parts.open) + len(parts.closed) for parts, _ in rows)
-    said = f"{len(rows)} links, {len(dimensions)} dimensions, {'with' if visitors else 'without'} visitors"
-    return (
-        f"{said}: {sizes:.0f} B, a flush {flush:.0f} us beside {of_counts:.0f} of counts, {flush / of_counts:.1f} times"
-    )
+    ranks = {bisect(sums, chance.random() * sums[-1]) for _ in range(options.of(1_200))}
+    return [link(WORKLOAD.shares()[rank], dimensions, rank) for rank in sorted(ranks) if rank >= 20]
 
 
-def flush_us(parts: Parts, counts: bytes, dimensions: Sequence[str], visitors: bool) -> tuple[float, float]:
-    """Three hits of the current hour: read, add, write, and when it is due; of a breakdown and of a row of counts."""
-    hour, minute, day = NOW // HOUR_S * HOUR_S, NOW // 60 * 60, NOW // DAY_S * DAY_S
-    said = {name: {hour: dict(zip(some_values(name, 2), (2, 1), strict=True))} for name in dimensions}
+def _flush_of(parts: Parts, dimensions: Sequence[str], visitors: bool) -> Callable[[], None]:
+    """Three hits of the current hour: read, added, written, and when it is due."""
+    hour, day = NOW // HOUR_S * HOUR_S, NOW // DAY_S * DAY_S
+    said = {name: {hour: dict(zip(TASTES[name].values[:2], (2, 1), strict=True))} for name in dimensions}
     delta = BreakdownDelta(said, {day: {2**39 + 17, 5}} if visitors else {})
-    clicks = Delta({minute: 3}, {})
 
     def flush() -> None:
         parts_due(apply_parts(parts, delta, 9_999, DAY, 0, BREAKDOWN), BREAKDOWN)
 
-    def flush_of_counts() -> None:
-        after = apply(codec.decode(counts), clicks, 9_999, DAY, 0, CLICKS)
-        codec.encode(after)
-        next_due(after, CLICKS)
+    return flush
 
-    return median_us(flush), median_us(flush_of_counts)
+
+def _flush_of_counts(counts: bytes) -> None:
+    after = apply(codec.decode(counts), Delta({NOW // 60 * 60: 3}, {}), 9_999, DAY, 0, CLICKS)
+    codec.encode(after)
+    next_due(after, CLICKS)
 
 
 def link(hits: int, dimensions: Sequence[str], seed: int) -> tuple[Parts, bytes]:
     """A link's breakdown and row of counts after so many hits of 400 days."""
     chance = random.Random(seed)
     times = [NOW - 60 - int(400 * DAY_S * chance.random() ** 1.35) for _ in range(hits)]
-    minutes: dict[int, int] = {}
-    for t in times:
-        minutes[t // 60 * 60] = minutes.get(t // 60 * 60, 0) + 1
-    said: dict[str, dict[int, dict[str, int]]] = {}
+    said: dict[str, dict[int, Counter[str]]] = {name: {} for name in dimensions}
     for name in dimensions:
-        hours: dict[int, dict[str, int]] = said.setdefault(name, {})
         for t, value in zip(times, values(name, hits, chance), strict=True):
-            of_hour = hours.setdefault(t // HOUR_S * HOUR_S, {})
-            of_hour[value] = of_hour.get(value, 0) + 1
+            said[name].setdefault(t // HOUR_S * HOUR_S, Counter())[value] += 1
     visitors: dict[int, set[int]] = {}
     for t in times:
         if t >= (DAY - 1) * DAY_S:
             visitors.setdefault(t // DAY_S * DAY_S, set()).add(chance.getrandbits(40))
     parts = apply_parts(None, BreakdownDelta(said, visitors), 1_200, DAY, 0, BREAKDOWN)
+    minutes = Counter(t // 60 * 60 for t in times)
     return parts, codec.encode(apply(EMPTY, Delta(minutes, {}), 1_200, DAY, 0, CLICKS))
 
 
-def values(name: str, hits: int, chance: random.Random) -> Iterator[str]:
-    """What a link's hits say: some nothing, some what its own visitors say, the others what all links' do."""
-    taste = KNOWN[name]
-    own = chance.sample(taste.values, taste.own)
-    here = chance.choices(own, cum_weights=zipf(len(own), 1.2), k=hits)
-    everywhere = chance.choices(taste.values, cum_weights=zipf(len(taste.values), taste.skew), k=hits)
-    for special, common in zip(here, everywhere, strict=True):
-        turn = chance.random()
-        yield "" if turn < taste.none else special if turn < taste.none + taste.own_share else common
+def answers(options: Options) -> Iterator[Line]:
+    """Milliseconds of 200 answers about a link with five dimensions, its rows in a dict."""
+    for name, hits in HITS.items():
+        parts, counts = link(options.of(hits), DIMENSIONS[:5], seed=hits)
+        stored = {"k": counts, breakdown_key("k"): joined_parts(parts)}
+        for owners in (1, 3):
+
+            async def rows(key: str, owners: int = owners, stored: dict[str, bytes] = stored) -> StoredLink:
+                return StoredLink(0, tuple(StoredRow(owner, stored[key]) for owner in range(owners)))
+
+            reader = BreakdownReader(rows, lambda key: [], lambda key: [], lambda: CLICKS, BREAKDOWN)
+            queries = BreakdownQueries(reader, DIMENSIONS, lambda dimension: 0, lambda: NOW)
+            asked: dict[str, Callable[[], Awaitable[object]]] = {
+                "by, life": partial(queries.by, LINK, "ref", b""),
+                "by, 30 days": partial(queries.by, LINK, "ref", b"last=30d"),
+                "by, 24 h": partial(queries.by, LINK, "ref", b"last=24h"),
+                "curve, 30 d": partial(queries.curve, LINK, "ref", b"value=&last=30d&step=1d"),
+                "visitors": partial(queries.visitors, LINK, b""),
+            }
+            for what, answer in asked.items():
+                times = asyncio.run(_timed_ms(answer, max(2, options.of(200))))
+                p99 = statistics.quantiles(times, n=100, method="inclusive")[98]
+                figure = f"p50 {statistics.median(times):.2f} p99 {p99:.2f} ms"
+                yield Line(f"{name}, {owners} owners: {what}", figure)
 
 
-def some_values(name: str, n: int) -> Sequence[str]:
-    return KNOWN[name].values[:n]
+async def _timed_ms(answer: Callable[[], Awaitable[object]], runs: int) -> list[float]:
+    """Asks so often, one after the other."""
+    moments = [perf_counter()]
+    for _ in range(runs):
+        await answer()
+        moments.append(perf_counter())
+    return [(end - start) * 1_000 for start, end in pairwise(moments)]
 
 
-def zipf(n: int, skew: float) -> list[float]:
-    return list(accumulate(1 / (rank + 1) ** skew for rank in range(n)))
+def heavy_hitters(options: Options) -> Iterator[Line]:
+    """Which referrers of a hot link's 400 days are kept, flushed hour by hour, beside an exact count.
+
+    steady; drift: other hosts are popular each week; attack: every second hit names a host of its own. Raises
+    AssertionError where a bound that the answer gives does not hold.
+    """
+    for name, change in (("steady", _steady), ("drift", _drift), ("attack", _attack)):
+        row, size, counted = _recorded(change(_referrers(options.of(500_000))))
+        for what, start in (("life", 0), ("30 days", (DAY - 30) * DAY_S), ("today", DAY * DAY_S)):
+            yield _kept_line(f"{name}, {what}", row, size, counted, start)
 
 
-def host(number: int) -> str:
-    chance = random.Random(number)
-    word = "".join(chance.choice(SYLLABLES) for _ in range(chance.randint(2, 5)))
-    return word + chance.choice((".com", ".com", ".org", ".net", ".de", ".co.uk", ".io"))
+def _kept_line(what: str, row: Breakdown, size: int, counted: Counter[tuple[int, str]], start: int) -> Line:
+    found = divided(row, "ref", start, NOW + 1, BREAKDOWN)
+    truth: Counter[str] = Counter()
+    for (hour, value), count in counted.items():
+        if found.start <= hour < found.end:
+            truth[value] += count
+    if found.recorded != truth.total():
+        raise AssertionError("parts are not the total")
+    for value in truth.keys() | found.values.keys():
+        bounds = found.bounds(value)
+        if not bounds.at_least <= truth[value] <= bounds.at_most:
+            raise AssertionError(f"{value}: {truth[value]} is not within {bounds}")
+    best = sorted((value for value in truth if value), key=lambda value: (-truth[value], value))[:TOP]
+    shown = [value for value in greatest_values(found.values, TOP + 1) if value][:TOP]
+    worst = max((1 - found.values.get(value, 0) / truth[value] for value in best), default=0.0)
+    total = max(1, truth.total())
+    shares = f"{truth.total():,} hits, other {found.other / total:.1%}, slack {found.slack / total:.2%}"
+    figure = f"{len(set(best) & set(shown))} of the top {TOP} found"
+    return Line(what, figure, f"{len(truth):,} distinct; {shares}; one lacks {worst:.1%} at most; row of {size:,} B")
 
 
-class Taste(NamedTuple):
-    """A dimension's values by popularity and how skewed that is; the share of hits that do not say one; how many values
-    are a link's own, and their share."""
-
-    values: Sequence[str]
-    skew: float
-    none: float
-    own: int
-    own_share: float
-
-
-HOSTS = list(dict.fromkeys(host(i) for i in range(20_000)))
-CAMPAIGNS = [f"{SYLLABLES[i % 99]}-{SYLLABLES[i % 98]}-{i}" for i in range(5_000)]
-KNOWN = {
-    "ref": Taste(HOSTS, 1.1, 0.35, 30, 0.325),
-    "country": Taste(COUNTRIES, 1.2, 0.0, 1, 0.5),
-    "device": Taste(["phone", "desktop", "tablet", "tv"], 1.5, 0.0, 1, 0.0),
-    "browser": Taste(BROWSERS, 1.3, 0.0, 1, 0.0),
-    "os": Taste(SYSTEMS, 1.0, 0.0, 1, 0.0),
-    "lang": Taste(LANGUAGES, 1.3, 0.0, 1, 0.6),
-    "utm_campaign": Taste(CAMPAIGNS, 1.0, 0.7, 5, 0.3),
-}
+def _recorded(hits: Hits) -> tuple[Breakdown, int, Counter[tuple[int, str]]]:
+    """The row after one flush for each hour, its bytes, and an exact count of the same hits by hour and value."""
+    parts: Parts | None = None
+    counted = Counter((t // HOUR_S * HOUR_S, value) for t, value in hits)
+    of_hour: dict[int, dict[str, int]] = {}
+    for (hour, value), count in counted.items():
+        of_hour.setdefault(hour, {})[value] = count
+    for mark, (hour, some) in enumerate(sorted(of_hour.items()), 1):
+        parts = apply_parts(parts, BreakdownDelta({"ref": {hour: some}}), mark, fold_day(hour), 0, BREAKDOWN)
+    if parts is None:
+        raise AssertionError("no hit was recorded")
+    return fold_breakdown(decode_parts(parts), DAY, BREAKDOWN), len(parts.open) + len(parts.closed), counted
 
 
-def median_us(call: Callable[[], object]) -> float:
-    """The median of 9 rounds, each long enough (0.5 ms) for the clock not to matter."""
-    times = 1
-    while timeit.timeit(call, number=times) < 0.0005:
-        times *= 2
-    return statistics.median(timeit.repeat(call, number=times, repeat=9)) / times * 1e6
+def _referrers(hits: int) -> Hits:
+    chance = random.Random(5)
+    times = sorted(NOW - 60 - int(400 * DAY_S * chance.random() ** 1.35) for _ in range(hits))
+    return zip(times, values("ref", hits, random.Random(6)), strict=True)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _steady(hits: Hits) -> Hits:
+    return hits
+
+
+def _drift(hits: Hits) -> Hits:
+    place = {host: at for at, host in enumerate(HOSTS)}
+    for t, value in hits:
+        yield t, HOSTS[(place[value] * 1_009 + t // (7 * DAY_S) * 7_919) % len(HOSTS)] if value else value
+
+
+def _attack(hits: Hits) -> Hits:
+    for at, (t, value) in enumerate(hits):
+        yield t, f"h{at:x}.example" if at % 2 else value

@@ -1,17 +1,11 @@
-"""What a flush and a fold cost a row as links grow: `python -m bench.micro.growth --links 1000 1000000 10000000`.
-
-Each link has three minutes of hits, two days old; the rows are written as they are, in the order of keys. Then some
-links get a hit, and then a day has passed: rows fold, 200,000 at most. Processor time is what to compare.
-A million links take some 40 seconds and 50 MB, ten million some minutes and 500 MB.
-"""
+"""What a row costs as links become many: a store is filled with rows as they are, then flushed, folded and asked."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
-import tempfile
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time, time
@@ -21,67 +15,96 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, apply, next_due
 from clickcurve.buckets.upper_bounds import upper_bounds_of
 from ingest.batch import Batch
-from ingest.flush import Pace
-from ingest.journal.journal import Journal
 from ingest.owner import Owner
 from retention.run import run_pass
+from server.data_folder import journal_folder
 from storage.contract import Held, SavedRow
 from storage.sqlite.store import SqliteStore
+from testing.owner_process import OwnerProcess, TrackedDisk
 
 ROWS_PER_SAVE = 20_000
-FLUSH_ROWS = 20_000
 FOLDED_ROWS = 200_000
-ROUNDS = 5
+Minutes = Callable[[int, int], dict[int, int]]  # the hits of a link by minute, from its number and now
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--links", type=int, nargs="+", default=[50_000, 1_000_000])
-    options.add_argument("--folder", type=Path, help="where to put the store (default: the system's temporary folder)")
-    chosen = options.parse_args()
-    print("     links  flush us/row: processor  wall   fold us/row: processor  wall   bytes a link   made in s")
-    for links in chosen.links:
-        with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
-            print(asyncio.run(measure(Path(folder), links)), flush=True)
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """Microseconds of processor and wall time for a row: of each flush, and of the fold of a day later."""
+
+    flush_us: list[tuple[float, float]]
+    fold_us: tuple[float, float]
+    made_s: float
+
+    def line(self, links: int, size: float) -> tuple[str, str]:
+        processor, wall = (median(each) for each in zip(*self.flush_us, strict=True))
+        fold = f"fold {self.fold_us[0]:.1f} us, {self.fold_us[1]:.1f} by the wall"
+        compared = f"{wall:.1f} by the wall; {fold}; {size / links:.1f} B a link; made in {self.made_s:.0f} s"
+        return f"flush {processor:.1f} us a row", compared
 
 
-async def measure(folder: Path, links: int) -> str:
-    """Returns the line of a store of so many links."""
-    ago_s, begun = [2 * DAY_S], perf_counter()
-    store = SqliteStore(folder / "clickcurve.db", None)
-    pace = Pace(lambda: 0.0, 15.0, lambda: False)
-    journal = Journal.open(folder / "journal-1")
-    owner = Owner(journal, store, lambda: time() - ago_s[0], lambda: "bench", pace, "bench", alone=True)
-    await owner.accept(Batch({int(time() - ago_s[0]) // MINUTE_S * MINUTE_S: {_key(0, links): 1}}))
+def three_minutes(_: int, now: int) -> dict[int, int]:
+    """Three minutes of hits, the same for each link."""
+    return {now // MINUTE_S * MINUTE_S - MINUTE_S * ago: 1 + ago for ago in range(3)}
+
+
+def moments(count: int) -> Minutes:
+    """Hits at so many moments of 400 days, each link's own."""
+
+    def minutes(number: int, now: int) -> dict[int, int]:
+        chance = random.Random(number)
+        ages = [int(400 * DAY_S * chance.random() ** 1.35) for _ in range(count)]
+        return {(now - age) // 3_600 * 3_600: 1 + chance.randrange(3) for age in ages}
+
+    return minutes
+
+
+def key_of(number: int, links: int) -> str:
+    """Eight signs, in ascending order, evenly scattered."""
+    return f"{number * (2**32 // links):08x}"
+
+
+def base62_key(n: int) -> str:
+    """Six signs of base 62, as shorteners make them."""
+    signs = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    n = (n * 2_654_435_761 + 12_345) % 62**6
+    return "".join(signs[n // 62**place % 62] for place in range(6))
+
+
+async def grow(data: Path, links: int, minutes: Minutes, flushed: int, rounds: int) -> Grown:
+    """Fills the file of a data folder two days ago; flushes a hit of some links, each round; folds the next day."""
+    now, begun = [time() - 2 * DAY_S], perf_counter()
+    store = SqliteStore(data / "clickcurve.db", CLICKS)
+    owner = OwnerProcess(journal_folder(data, 1), store, lambda: now[0], alone=True, disk=TrackedDisk()).owner
+    await owner.accept(Batch({int(now[0]) // MINUTE_S * MINUTE_S: {key_of(0, links): 1}}))
     await owner.flush()
-    await asyncio.to_thread(_fill, store, links, int(time()) - ago_s[0])
-    made_s = perf_counter() - begun
-    chance, flushes = random.Random(5), []
-    rows = min(FLUSH_ROWS, links)
-    for _ in range(ROUNDS):
-        minute = int(time() - ago_s[0]) // MINUTE_S * MINUTE_S
-        await owner.accept(Batch({minute: {_key(n, links): 1 for n in chance.sample(range(links), rows)}}))
-        flushes.append(await _timed(owner.flush(), rows))
-    ago_s[0] = 0
-    some = min(FOLDED_ROWS, links)
-    fold = await _timed(run_pass(_Part(owner, some), fold_day(int(time()))), some)
+    await asyncio.to_thread(_fill, store, links, int(now[0]), minutes)
+    made_s, chance, flushes = perf_counter() - begun, random.Random(5), []
+    some = min(flushed, links)
+    for _ in range(rounds):
+        hits = {key_of(n, links): 1 for n in chance.sample(range(links), some)}
+        await owner.accept(Batch({int(now[0]) // MINUTE_S * MINUTE_S: hits}))
+        flushes.append(await _timed_us(owner.flush(), some))
+    now[0] += 2 * DAY_S
+    rows = min(FOLDED_ROWS, links)
+    fold = await _timed_us(run_pass(_Part(owner, rows), fold_day(int(now[0]))), rows)
     await owner.close()
     store.close()
-    size = (folder / "clickcurve.db").stat().st_size / links
-    flush = [median(each) for each in zip(*flushes, strict=True)]
-    return f"{links:10,}{flush[0]:25.1f}{flush[1]:6.1f}{fold[0]:25.1f}{fold[1]:6.1f}{size:15.1f}{made_s:12.0f}"
+    return Grown(flushes, fold, made_s)
 
 
-def _fill(store: SqliteStore, links: int, now: int) -> None:
-    """Saves the same row for each link, as its owner would."""
+def _fill(store: SqliteStore, links: int, now: int, minutes: Minutes) -> None:
+    """Saves a row for each link in the order of keys, as its owner would."""
     (record,) = store.owners()
-    held = Held(record.owner, record.epoch, record.holder)
-    minutes = {now // MINUTE_S * MINUTE_S - MINUTE_S * ago: 1 + ago for ago in range(3)}
-    row = apply(EMPTY, Delta(minutes, {}), record.begun, fold_day(now), 0, CLICKS)
-    saved = SavedRow(encode(row), next_due(row, CLICKS), upper_bounds=upper_bounds_of(row, CLICKS))
-    with store.saving(held, record.begun) as save:
+
+    def saved(number: int) -> SavedRow:
+        row = apply(EMPTY, Delta(minutes(number, now), {}), record.begun, fold_day(now), 0, CLICKS)
+        return SavedRow(encode(row), next_due(row, CLICKS), upper_bounds=upper_bounds_of(row, CLICKS))
+
+    alike = saved(0) if minutes is three_minutes else None
+    with store.saving(Held(record.owner, record.epoch, record.holder), record.begun) as save:
         for first in range(0, links, ROWS_PER_SAVE):
-            save(dict.fromkeys((_key(n, links) for n in range(first, min(links, first + ROWS_PER_SAVE))), saved))
+            numbers = range(first, min(links, first + ROWS_PER_SAVE))
+            save({key_of(n, links): alike or saved(n) for n in numbers})
 
 
 class _Part:
@@ -103,17 +126,7 @@ class _Part:
         """Returns at once: others are due still."""
 
 
-def _key(n: int, links: int) -> str:
-    """Eight signs, in ascending order, evenly scattered."""
-    return f"{n * (2**32 // links):08x}"
-
-
-async def _timed(work: Awaitable[object], rows: int) -> tuple[float, float]:
-    """Returns how many microseconds of processor and wall time the work takes for each row."""
+async def _timed_us(work: Awaitable[object], rows: int) -> tuple[float, float]:
     processor, wall = process_time(), perf_counter()
     await work
     return (process_time() - processor) / rows * 1e6, (perf_counter() - wall) / rows * 1e6
-
-
-if __name__ == "__main__":
-    main()

@@ -20,7 +20,7 @@ from bench.peers.peer import on_disk, rss_mb
 from bench.wrk import Requests, drive
 from clickcurve.buckets.ladder import CLICKS, DAY_S
 from ingest.batch import Batch
-from server.process.data_folder import journal_folder
+from server.data_folder import journal_folder
 from storage.sqlite.store import SqliteStore
 from testing.owner_process import OwnerProcess, TrackedDisk
 from testing.server import RunningServer

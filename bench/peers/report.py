@@ -8,12 +8,12 @@ from statistics import median
 from string import Template
 from typing import Any
 
+from bench.measure import spread
 from bench.peers.growth import MOMENTS
 from bench.peers.hits import POPULAR, QUIET
 from bench.peers.measure import KILLS
 from bench.peers.over_http import BATCH_WRITERS, WRITERS
 from bench.peers.plots import plots
-from bench.table import spread
 
 Figures = dict[str, Any]
 PAGE = Path(__file__).with_name("page.txt")

@@ -75,7 +75,7 @@ def program(name: str, package: str) -> str:
     """The path of a program. Raises Missing."""
     found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/bin")
     if found is None:
-        raise Missing(f"{name} is missing: install the Debian package {package}, or run make peers-system.")
+        raise Missing(f"{name} is missing: install the Debian package {package}, or run make bench-peers.")
     return found
 
 

@@ -196,7 +196,7 @@ class JournalHeld(JournalError):
 
 
 class JournalSuperseded(JournalError):
-    """The store is further on than this journal: its hits may be counted already. It must be set aside."""
+    """The store is further on than this journal: its hits may be counted already. It must be quarantined."""
 
     title = "journal superseded"
 

@@ -1,10 +1,10 @@
 """What an owner counted of rows that it cannot read, kept until they can be read again.
 
-A damaged row must not keep the others from being flushed. What a flush would add to it is added to a row that is set
-aside: one for each damaged row, all of an owner together under one stored key, as JSON with the rows in base64, and
-breakdowns, joined, each in a list. Marks make that exact: a row that is set aside has the mark of the last flush in it.
-It is added to the row that it stands in for by a later flush, which gives that one its own mark. A row that has the
-mark of a flush has all that was set aside.
+A damaged row must not keep the others from being flushed. What a flush would add to it is added to a quarantined row.
+There is one for each damaged row. All of an owner are stored together under one key, as JSON with the rows in base64; a
+breakdown is a list of one, its parts joined. Marks make this exact: a quarantined row has the mark of the last flush
+that it includes. Once the damaged row can be read again, the next flush adds the quarantined one to it and gives it its
+own mark. So a row with the mark of a flush includes all that was in quarantine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def is_row_damaged(data: bytes) -> bool:
 
 
 def encode_quarantined(rows: Mapping[str, AnyRow]) -> bytes:
-    """Returns the bytes of an owner's rows that are set aside, by stored key."""
+    """Returns the bytes of an owner's quarantined rows, given by stored key."""
     return json.dumps({key: _as_json(rows[key]) for key in sorted(rows)}).encode()
 
 
@@ -41,10 +41,10 @@ def decode_quarantined(data: bytes) -> dict[str, AnyRow]:
     try:
         return {str(key): _of_json(row) for key, row in json.loads(data).items()}
     except (ValueError, TypeError, AttributeError) as error:
-        raise RowCorrupt(f"not a list of rows that are set aside: {error}") from error
+        raise RowCorrupt(f"not a list of quarantined rows: {error}") from error
 
 
-def hits_set_aside(row: AnyRow) -> tuple[int, int]:
+def quarantined_hits(row: AnyRow) -> tuple[int, int]:
     """Returns how many hits of people and of bots a row has, as far as its kind says."""
     if isinstance(row, Row):
         return row.lifetime, row.bots

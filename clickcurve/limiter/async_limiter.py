@@ -189,7 +189,7 @@ class AsyncLimiter:
             function: Callable[Parameters, Awaitable[Answer]],
         ) -> Callable[Parameters, Coroutine[Any, Any, Answer]]:
             if not iscoroutinefunction(function):
-                raise TypeError("a function that is not awaited is limited by a Limiter")
+                raise TypeError("AsyncLimiter.limited needs a coroutine function; use Limiter for others")
 
             @wraps(function)
             async def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:

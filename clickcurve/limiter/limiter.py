@@ -5,23 +5,23 @@
     if not decision.allowed:
         ...  # decision.retry_after_s, decision.limit, decision.remaining, decision.reset_at
 
-What a verb awaits here blocks the thread and never suspends: backends for threads, pauses, turns. So its coroutine ends
-with its first step, and needs no event loop.
+What a verb awaits here blocks the thread (`blocking`): backends for threads, pauses, turns.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import Backend, Immediate
 from clickcurve.limiter.backends.memory import MemoryBackend
+from clickcurve.limiter.blocking import blocking
 from clickcurve.limiter.decision import Decision, LimitReached, combine_quotas
 from clickcurve.limiter.events import Attempt, CallerListener, Clock, Features, Listener
 from clickcurve.limiter.rule import ALL, IMPLIED, Rule
@@ -29,24 +29,6 @@ from clickcurve.limiter.wait_queue import MAX_WAITING, ThreadTurn
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")
-
-
-def _blocking(
-    verb: Callable[Concatenate[AsyncLimiter, Parameters], Coroutine[Any, Any, Answer]],
-) -> Callable[Concatenate[Limiter, Parameters], Answer]:
-    """Makes the method for threads of a verb that is awaited."""
-
-    @wraps(verb)
-    def run(limiter: Limiter, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:
-        coroutine = verb(limiter._verbs, *args, **kwargs)
-        try:
-            coroutine.send(None)
-        except StopIteration as ended:
-            answer: Answer = ended.value
-            return answer
-        raise RuntimeError("a backend for threads must block, not suspend")
-
-    return run
 
 
 class Limiter:
@@ -70,7 +52,7 @@ class Limiter:
             pause_thread(seconds)
 
         self.backends: Mapping[str, Backend] = {"memory": MemoryBackend()} if backends is None else backends
-        self._verbs = AsyncLimiter(
+        self._awaited = AsyncLimiter(
             rules,
             clock=clock,
             backends={name: Immediate(backend) for name, backend in self.backends.items()},
@@ -81,7 +63,7 @@ class Limiter:
             pause=block,
             make_turn=ThreadTurn,
         )
-        self.events = self._verbs.events
+        self.events = self._awaited.events
 
     def hit(
         self,
@@ -109,14 +91,14 @@ class Limiter:
             events.report(known, features, cost, decision)
         return decision
 
-    peek = _blocking(AsyncLimiter.peek)
-    reserve = _blocking(AsyncLimiter.reserve)
-    commit = _blocking(AsyncLimiter.commit)
-    cancel = _blocking(AsyncLimiter.cancel)
-    settle = _blocking(AsyncLimiter.settle)
-    reset = _blocking(AsyncLimiter.reset)
-    wait = _blocking(AsyncLimiter.wait)
-    close = _blocking(AsyncLimiter.close)
+    peek = blocking(AsyncLimiter.peek)
+    reserve = blocking(AsyncLimiter.reserve)
+    commit = blocking(AsyncLimiter.commit)
+    cancel = blocking(AsyncLimiter.cancel)
+    settle = blocking(AsyncLimiter.settle)
+    reset = blocking(AsyncLimiter.reset)
+    wait = blocking(AsyncLimiter.wait)
+    close = blocking(AsyncLimiter.close)
 
     def limited(
         self,
@@ -130,7 +112,7 @@ class Limiter:
 
         def decorate(function: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
             if iscoroutinefunction(function):
-                raise TypeError("a coroutine function is limited by an AsyncLimiter")
+                raise TypeError("Limiter.limited needs a plain function; use AsyncLimiter for coroutine functions")
 
             @wraps(function)
             def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:
@@ -163,7 +145,7 @@ class Limiter:
     @property
     def waiting(self) -> int:
         """How many callers wait now."""
-        return self._verbs.waiting
+        return self._awaited.waiting
 
     def replace(self, rules: Iterable[Rule]) -> None:
         """Takes other rules from now on; RuleInvalid leaves the old. Counts go on where a rule counts as before."""

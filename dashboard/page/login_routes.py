@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, quote
 
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.buckets.errors import BodyTooLarge, ClickcurveError
+from clickcurve.buckets.errors import BodyTooLarge, ClickcurveError, ParameterInvalid
 from dashboard.page.page_routes import html, page_route
 from dashboard.page.templates import Templates
 from dashboard.page.view import PageView
@@ -15,6 +15,7 @@ from dashboard.page.view import PageView
 COOKIE = "clickcurve"
 KEPT_S = 30 * 86_400
 _FORM_BYTES = 8_192
+_MOST_FIELDS = 16
 _IN_ADDRESSES = "/?&=%+,:@!$'()*;~-._"
 
 
@@ -72,11 +73,15 @@ def login_address(raw_path: bytes, query: bytes) -> str:
 
 
 async def _fields(request: Request) -> dict[str, str]:
-    """Reads a small form. Raises BodyTooLarge."""
+    """Reads a small form. Raises BodyTooLarge, ParameterInvalid."""
     body = b""
     async for piece in request.stream():
         body += piece
         if len(body) > _FORM_BYTES:
             raise BodyTooLarge(f"a form here has at most {_FORM_BYTES:,} bytes")
-    fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=16)
+    try:
+        fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        rule = f"at most {_MOST_FIELDS} fields"
+        raise ParameterInvalid("the form has too many fields", field="form", rule=rule) from None
     return {name: values[0] for name, values in fields.items()}

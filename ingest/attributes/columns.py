@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import compress, repeat
-from typing import Any, NamedTuple
+from itertools import compress
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
 
 class HitColumns(NamedTuple):
-    """The fields of some hits, in the order of WordyHit; None where one is not given."""
+    """The fields of some hits, in the order of JsonHit; None where one is not given."""
 
     key: Sequence[str]
     ts: Sequence[int | float | str | None]
@@ -36,11 +36,8 @@ class HitColumns(NamedTuple):
 
 
 def columns_of_hits(hits: Sequence[Struct]) -> HitColumns:
-    """Returns the columns of some hits, one at least, that are of one class: FullHit or WordyHit."""
-    found: Iterable[Sequence[Any]] = zip(*map(astuple, hits), strict=True)
-    if len(hits[0].__struct_fields__) == len(HitColumns._fields):
-        return HitColumns._make(found)
-    return HitColumns(*found, *repeat(_nothing(len(hits)), 9))
+    """Returns the columns of some hits, one at least."""
+    return HitColumns._make(zip(*map(astuple, hits), strict=True))
 
 
 @lru_cache(512)

@@ -36,7 +36,7 @@ AGENTS_KEPT = 8_192
 REFERRERS_KEPT = 65_536
 REFERRER_CHARACTERS = 256
 PROFILES_KEPT = 32_768
-WORDS_CHARACTERS = 512  # of the other fields together
+OTHERS_CHARACTERS = 512  # of the other fields together
 UTM_: Final = "utm_"
 
 
@@ -52,7 +52,7 @@ class Profile(NamedTuple):
     known: bool = False
 
 
-class WordFields(NamedTuple):
+class AttributeFields(NamedTuple):
     """The fields of a hit that say who and from where, as JSON has them.
 
     Objects may be pairs, as `pairs_of` has them. None: not given. A later field beats an earlier one that says the
@@ -123,11 +123,11 @@ class ProfileReader:
         self._addresses = Memo(self._country_of_address, ADDRESSES_KEPT, ADDRESS_CHARACTERS)
         self._referrers = Memo(self._host_of, REFERRERS_KEPT, REFERRER_CHARACTERS)
         self._agents = Memo(self._agent_of, AGENTS_KEPT, AGENT_CHARACTERS)
-        self._said_by_others = Memo(self._read_others, PROFILES_KEPT, WORDS_CHARACTERS)
-        self._known = Memo(self._made, PROFILES_KEPT, WORDS_CHARACTERS)
-        self._texts = {name: Memo(_if_given(read), PROFILES_KEPT, WORDS_CHARACTERS) for name, read in _TEXTS.items()}
-        self._utms = Memo(_of_utm, PROFILES_KEPT, WORDS_CHARACTERS)
-        self._tagged = Memo(self._of_tags, PROFILES_KEPT, WORDS_CHARACTERS)
+        self._said_by_others = Memo(self._read_others, PROFILES_KEPT, OTHERS_CHARACTERS)
+        self._known = Memo(self._made, PROFILES_KEPT, OTHERS_CHARACTERS)
+        self._texts = {name: Memo(_if_given(read), PROFILES_KEPT, OTHERS_CHARACTERS) for name, read in _TEXTS.items()}
+        self._utms = Memo(_of_utm, PROFILES_KEPT, OTHERS_CHARACTERS)
+        self._tagged = Memo(self._of_tags, PROFILES_KEPT, OTHERS_CHARACTERS)
         self._judge: Callable[[str], bool] | None = None
         self._judged = Memo(self._judged_agent, AGENTS_KEPT, AGENT_CHARACTERS)
 
@@ -172,7 +172,7 @@ class ProfileReader:
         return self._bots.setdefault(name, Profile((BOT,), (cut(name),)))  # as many as there are patterns
 
     def profile(self, words: tuple[object, ...]) -> Profile | None:
-        """Returns the profile of a person's hit, given its WordFields; None if none is of these dimensions.
+        """Returns the profile of a person's hit, given its AttributeFields; None if none is of these dimensions.
 
         Raises HitRejected.
         """

@@ -25,9 +25,14 @@ GROUP_PATTERN = r"^([ -~]{1,64}|[^\x00-\x1f\x7f-\x9f]{1,16})\Z"
 _VISITOR = re.compile(VISITOR_PATTERN)
 
 
+def is_visitor(value: object) -> bool:
+    """Tells whether a value can be the field `visitor` of a hit."""
+    return isinstance(value, str) and _VISITOR.search(value) is not None
+
+
 def require_visitor(value: object) -> None:
     """Raises HitRejected unless the field `visitor` of a hit is one."""
-    if not isinstance(value, str) or not _VISITOR.search(value):
+    if not is_visitor(value):
         raise HitRejected("visitor is no such text", field="visitor", value=None, rule=VISITOR_RULE)
 
 
@@ -37,6 +42,15 @@ def require_groups(value: object) -> None:
         raise HitRejected("groups is not such a list", field="groups", value=shown(value), rule=GROUPS_RULE)
     for name in value:
         require_group(name, "groups", GROUPS_RULE)
+
+
+def are_groups(value: object) -> bool:
+    """Tells whether a value can be the field `groups` of a hit."""
+    try:
+        require_groups(value)
+    except HitRejected:
+        return False
+    return True
 
 
 def require_group(name: object, field: str, rule: str) -> None:

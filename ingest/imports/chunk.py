@@ -11,9 +11,9 @@ What breaks a rule is refused one by one, with the reason; the rest counts, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Raw
@@ -23,28 +23,35 @@ from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import group_key, is_key
 from clickcurve.problem import shown
 from ingest.batch import Counts, SourceStep
-from ingest.hit import COUNT_MAX, HIT_RULE, AnyHit, FullHit, RawHits, WordyHit
+from ingest.hit import COUNT_MAX, HIT_RULE, JsonHit, NoHit, RawHits
 from ingest.imports.history_line import Wide, history_steps
-from ingest.reading.body import WORDY_VALUES
 from ingest.reading.json_array import (
     PIECE_BYTES,
     SLOW_VALUES,
-    UNREADABLE,
     WINDOW_PIECES,
     array_steps,
     line_pieces,
     not_json,
-    one_a_line,
     skip_space,
 )
 from ingest.reading.json_hit import ABSENT, HIT_BYTES, NotJson, check_json, object_fields, read_hit
 from ingest.reading.request_sums import RequestSums
+from ingest.reading.ways import STEP_HITS, Form, decoded_steps, way_of
 
 _LONGEST_PIECE = PIECE_BYTES * WINDOW_PIECES
 _LINE_COST = PIECE_BYTES // SLOW_VALUES  # what a line costs in time, in bytes, however short it is
 _SPACES = b" \t\r\n"
 _OF_HISTORY = frozenset(("total", "opening", "buckets"))  # the fields that history alone has tell it from hits
 _NO_TS = HitRejected("ts is missing", field="ts", value=None, rule="imported hits say when they were")
+
+
+class DatedHit(JsonHit, forbid_unknown_fields=True, omit_defaults=True, kw_only=True, gc=False, eq=False):
+    """Hits of one minute, summed, with their attributes: what almost all objects of a body are."""
+
+    ts: Annotated[int, Meta(ge=0)]
+    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
+    id: None = None
+    bot: bool = False
 
 
 @dataclass(slots=True)
@@ -55,12 +62,12 @@ class Chunk:
     people: Counts = field(default_factory=dict)
     bots: Counts = field(default_factory=dict)
     history: bytes = b""
-    wordy: Sequence[WordyHit] = ()
+    with_attributes: Sequence[DatedHit] = ()
 
-    def hits(self) -> list[FullHit]:
+    def hits(self) -> list[DatedHit]:
         """Returns the counts as hits."""
         return [
-            _DatedHit(key=key, ts=minute, count=count, bot=bot)
+            DatedHit(key=key, ts=minute, count=count, bot=bot)
             for counts, bot in ((self.people, False), (self.bots, True))
             for minute, by_key in counts.items()
             for key, count in by_key.items()
@@ -68,26 +75,7 @@ class Chunk:
 
     def body(self) -> bytes:
         """Returns the NDJSON that carries this."""
-        return self.history or _encoder.encode_lines([*self.hits(), *self.wordy])
-
-
-class _DatedHit(FullHit, forbid_unknown_fields=True, omit_defaults=True, kw_only=True, gc=False, eq=False):
-    """What almost all objects of a body are."""
-
-    ts: Annotated[int, Meta(ge=0)]
-    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
-    id: None = None
-    ua: None = None
-    bot: bool = False
-
-
-class DatedWordyHit(WordyHit, forbid_unknown_fields=True, omit_defaults=True, kw_only=True, eq=False):
-    """An imported hit that says something: what a line of an access log gives."""
-
-    ts: Annotated[int, Meta(ge=0)]
-    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
-    id: None = None
-    bot: bool = False
+        return self.history or _encoder.encode_lines([*self.hits(), *self.with_attributes])
 
 
 class _ObjectFields(msgspec.Struct, gc=False, eq=False):
@@ -104,11 +92,9 @@ class _ObjectFields(msgspec.Struct, gc=False, eq=False):
 
 
 _encoder = msgspec.json.Encoder()
-_dated_decoder = msgspec.json.Decoder(_DatedHit)
-_wordy_decoder = msgspec.json.Decoder(DatedWordyHit)
-_dated_list_decoder = msgspec.json.Decoder(list[_DatedHit])
+_WAYS = (way_of(DatedHit, lambda hits: RawHits(json=hits)),)
+_NO_OBJECT = RawHits(no_objects=1)
 _object_decoder = msgspec.json.Decoder(_ObjectFields)
-_Decoded = TypeVar("_Decoded")
 
 
 class ChunkReader:
@@ -121,8 +107,9 @@ class ChunkReader:
     def read(self, chunk: Chunk, sums: RequestSums) -> Iterator[None]:
         """Adds a chunk that was made in this process; yields between steps, for others to run."""
         yield from self.read_body(chunk.history, sums)
-        sums.add(RawHits(full=chunk.hits()), _is_bot)
-        yield from _sum_wordy(chunk.wordy, sums)
+        hits = [*chunk.hits(), *chunk.with_attributes]
+        starts = range(0, len(hits), STEP_HITS)
+        yield from _added((RawHits(json=hits[start : start + STEP_HITS]) for start in starts), sums)
 
     def read_body(self, body: bytes, sums: RequestSums, is_array: bool = False) -> Iterator[None]:
         """Adds every object of a body; yields between steps of some milliseconds, for others to run.
@@ -134,8 +121,8 @@ class ChunkReader:
     # --- an array -----------------------------------------------------------------------------------------------
     def _array_steps(self, body: bytes, sums: RequestSums) -> Iterator[None]:
         def read_piece(piece: bytes) -> Iterator[Iterator[None]] | None:
-            hits = _decoded(_dated_list_decoder.decode, piece)
-            return None if hits is None else iter((_sum_dated(hits, sums),))
+            steps = _decoded(Form.array, piece, sums)
+            return None if steps is None else iter((steps,))
 
         def read_values(values: list[bytes]) -> Iterator[None]:
             for value in values:
@@ -154,13 +141,8 @@ class ChunkReader:
     # --- lines --------------------------------------------------------------------------------------------------
     def _line_steps(self, body: bytes, sums: RequestSums) -> Iterator[None]:
         for lines in line_pieces(body, 0, PIECE_BYTES):
-            hits = _decoded(_dated_decoder.decode_lines, lines)
-            if hits is not None and one_a_line(lines, len(hits)):
-                yield from _sum_dated(hits, sums)
-            elif (wordy := _decoded(_wordy_decoder.decode_lines, lines)) is not None and one_a_line(lines, len(wordy)):
-                yield from _sum_wordy(wordy, sums)
-            else:
-                yield from self._odd_line_steps(lines, sums)
+            steps = _decoded(Form.lines, lines, sums)
+            yield from self._odd_line_steps(lines, sums) if steps is None else steps
 
     def _odd_line_steps(self, lines: bytes, sums: RequestSums) -> Iterator[None]:
         size = 0
@@ -177,17 +159,17 @@ class ChunkReader:
         try:
             yield from self._read_value(line, sums)
         except NotJson as error:
-            if sums.explains_no_more():
-                sums.refuse_unexplained("hit")
+            if sums.refusals.are_explained():
+                sums.add(_NO_OBJECT, _is_bot)
             else:
                 sums.refuse(HitRejected(f"not an object: {error}", field="hit", value=shown(line), rule=HIT_RULE))
 
     # --- a value ------------------------------------------------------------------------------------------------
     def _read_value(self, value: bytes, sums: RequestSums) -> Iterator[None]:
         """Adds or refuses one value; yields within a long history; raises NotJson."""
-        if not value.startswith(b"{") and len(value) <= HIT_BYTES and sums.explains_no_more():
+        if not value.startswith(b"{") and len(value) <= HIT_BYTES and sums.refusals.are_explained():
             check_json(value)
-            sums.refuse_unexplained("hit")
+            sums.add(_NO_OBJECT, _is_bot)
             return
         try:
             found = object_fields(value, _object_decoder)
@@ -216,32 +198,27 @@ class ChunkReader:
             sums.add_history(history.key, history.people, history.bots, history.opening, history.words)
 
 
-def _decoded(decode: Callable[[bytes], _Decoded], piece: bytes) -> _Decoded | None:
-    """Returns what a decoder finds in a piece of the usual size; None if it finds anything odd."""
-    try:
-        return decode(piece) if len(piece) <= _LONGEST_PIECE else None
-    except UNREADABLE:
-        return None
+def _decoded(form: Form, piece: bytes, sums: RequestSums) -> Iterator[None] | None:
+    """Returns the steps that add a piece of the usual size; None if anything in it is odd."""
+    steps = decoded_steps(_WAYS, form, piece) if len(piece) <= _LONGEST_PIECE else None
+    return None if steps is None else _added(steps, sums)
 
 
-def _sum_dated(hits: list[_DatedHit], sums: RequestSums) -> Iterator[None]:
-    sums.add(RawHits(full=hits), _is_bot)
-    yield
-
-
-def _sum_wordy(hits: Sequence[WordyHit], sums: RequestSums) -> Iterator[None]:
-    for start in range(0, len(hits), WORDY_VALUES):
-        sums.add(RawHits(wordy=hits[start : start + WORDY_VALUES]), _is_bot)
+def _added(steps: Iterator[RawHits], sums: RequestSums) -> Iterator[None]:
+    for hits in steps:
+        sums.add(hits, _is_bot)
         yield
 
 
-def _dated_hit(value: bytes) -> AnyHit:
+def _dated_hit(value: bytes) -> JsonHit | NoHit:
     hit = read_hit(value)
-    hit.id = hit.visitor = hit.groups = None
+    if isinstance(hit, NoHit):
+        return hit
+    hit.id = None
     if hit.bot is None:
         hit.bot = False
-    if hit.ts is None and hit.rejected is None and is_key(hit.key):  # a bad key is named first
-        hit.rejected = _NO_TS
+    if hit.ts is None and is_key(hit.key):  # a bad key is named first
+        return NoHit(_NO_TS, hit.count)
     return hit
 
 

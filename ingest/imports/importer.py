@@ -20,9 +20,8 @@ import msgspec
 
 from clickcurve.buckets.errors import ImportOutOfStep
 from ingest.batch import SourceStep
-from ingest.hit import WordyHit
 from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, LogSums, count_fields
-from ingest.imports.chunk import Chunk, DatedWordyHit
+from ingest.imports.chunk import Chunk, DatedHit
 from ingest.imports.fingerprint import PREFIX_BYTES, Likeness
 from ingest.imports.log_attributes import LogWords
 from ingest.imports.retry import Sender
@@ -36,9 +35,9 @@ MOVES = 20  # how often another import of the same source may come between, in o
 Openable = Path | io.BufferedReader
 
 
-def _wordy_hits(reading: LogSums, words: LogWords) -> list[WordyHit]:
+def _hits_with_attributes(reading: LogSums, words: LogWords) -> list[DatedHit]:
     return [
-        DatedWordyHit(key=key, ts=minute, count=count, bot=bot, **words.fields(said))  # type: ignore[arg-type]
+        DatedHit(key=key, ts=minute, count=count, bot=bot, **words.fields(said))  # type: ignore[arg-type]
         for (minute, key, bot, said), count in reading.wordy.items()
     ]
 
@@ -275,7 +274,9 @@ class Importer:
         step = SourceStep(name, lines.start, lines.end, lines.tail)
         if summary.kind is SourceKind.log:
             reading = self._log.read(lines.data)
-            chunk = Chunk(step, reading.people, reading.bots, wordy=_wordy_hits(reading, self._log.words))
+            chunk = Chunk(
+                step, reading.people, reading.bots, with_attributes=_hits_with_attributes(reading, self._log.words)
+            )
         else:
             reading = LogSums(lines=lines.data.count(b"\n") + (bool(lines.data) and not lines.ended))
             chunk = Chunk(step, history=lines.data)

@@ -23,7 +23,7 @@ from typing import Protocol, TypeAlias
 from clickcurve.buckets.errors import JournalBehind
 from ingest.batch import Batch, encode_batch, encode_singles
 from ingest.hit import Hit
-from ingest.reading.profile_table import batch_of_hits
+from ingest.hit_sums import batch_of_hits
 
 GROUP_FULL = 512  # members at which a group is committed at once
 MAX_TURNS = 64  # turns of the loop for which a group may grow, some 2 ms under load

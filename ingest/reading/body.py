@@ -3,10 +3,8 @@
 Decoding 100,000 objects at once falls out of the processor's cache and takes twice as long as decoding them 1,400 at
 a time, so a body is cut into pieces of about 48 KB: NDJSON at newlines, a JSON array as `json_array.py` says.
 
-Each piece is tried in six ways, from lean to exact: hits of key and ts within bounds; those of key, ts and count; hits
-whose fields have the right types, with id, ua and bot; those of key, ts and count among fields that mean nothing here;
-the same with all fields; one by one. The ways agree on every body; only their
-speed differs.
+Each piece is tried in two ways (`WAYS`): plain hits, of key, ts and count within bounds; hits with all fields. What
+neither can decode is read one by one. Whichever way a hit is read, it means the same.
 
 `read_hits` is a generator whose steps take at most about a millisecond, so that its caller can let others run between
 them. It looks at bytes and types only: whether a hit is good, its rules decide (`ingest/hit.py`).
@@ -14,71 +12,40 @@ them. It looks at bytes and types only: whether a hit is good, its rules decide 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from enum import Enum
-from typing import TypeVar
-
-import msgspec
+from typing import Final
 
 from clickcurve.buckets.errors import BodyUnreadable, HitRejected, MediaTypeUnsupported
 from clickcurve.problem import shown
-from ingest.hit import HIT_RULE, AnyHit, FullHit, LeanHit, PlainHit, RawHits, WordyHit
+from ingest.hit import HIT_RULE, JsonHit, NoHit, PlainHit, RawHits
 from ingest.reading.json_array import (
     BODY_RULE,
     PIECE_BYTES,
     SLOW_VALUES,
-    UNREADABLE,
     WINDOW_PIECES,
     array_steps,
     line_pieces,
     not_json,
-    one_a_line,
     skip_space,
 )
 from ingest.reading.json_hit import HIT_BYTES, NotJson, check_json, read_event, read_hit
 from ingest.reading.receipt import RECEIPT_ITEMS
+from ingest.reading.ways import UNREADABLE, Form, decoded_steps, way_of
 
-
-class PlainHitWithMore(PlainHit, forbid_unknown_fields=False, gc=False, eq=False):
-    """A plain hit with fields of other names beside, which are ignored; none that another kind of hit has."""
-
-    id: None = None
-    ua: None = None
-    bot: None = None
-    ref: None = None
-    ip: None = None
-    country: None = None
-    lang: None = None
-    source: None = None
-    utm: None = None
-    tags: None = None
-    visitor: None = None
-    groups: None = None
-
-
-# Hits with words in a step. A new agent takes 50 us; a thousand hits of a real log have some tens of those.
-WORDY_VALUES = 256
+WAYS: Final = (
+    way_of(PlainHit, lambda hits: RawHits(plain=hits), step_hits=None),  # a piece of them takes half a millisecond
+    way_of(JsonHit, lambda hits: RawHits(json=hits)),
+)
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _SPACES = b" \t\r\n"
 
 
-_LEAN = msgspec.json.Decoder(LeanHit)
-_LEAN_LIST = msgspec.json.Decoder(list[LeanHit])
-_PLAIN = msgspec.json.Decoder(PlainHit)
-_PLAIN_LIST = msgspec.json.Decoder(list[PlainHit])
-_FULL = msgspec.json.Decoder(FullHit)
-_FULL_LIST = msgspec.json.Decoder(list[FullHit])
-_PLAIN_WITH_MORE = msgspec.json.Decoder(PlainHitWithMore)
-_PLAIN_WITH_MORE_LIST = msgspec.json.Decoder(list[PlainHitWithMore])
-_WORDY = msgspec.json.Decoder(WordyHit)
-_WORDY_LIST = msgspec.json.Decoder(list[WordyHit])
-
-_NO_OBJECT = AnyHit(rejected=HitRejected("a hit is a JSON object", field="hit", value=None, rule=HIT_RULE))
+_NO_OBJECT = NoHit(HitRejected("a hit is a JSON object", field="hit", value=None, rule=HIT_RULE))
 
 Steps = Generator[RawHits, None, None]
-_Decoded = TypeVar("_Decoded")
 
 
 class Media(Enum):
@@ -109,25 +76,14 @@ def _unsupported(detail: str, header: str) -> MediaTypeUnsupported:
     return MediaTypeUnsupported(detail, field="Content-Type", value=shown(header), rule=rule)
 
 
-def read_one(body: bytes) -> PlainHit | FullHit | None:
+def read_one(body: bytes) -> PlainHit | JsonHit | None:
     """Reads a body that is one object with fields of the right types; None for any other."""
-    try:
-        return _PLAIN.decode(body)
-    except UNREADABLE:
-        pass
-    if b'"ref"' not in body and b'"ip"' not in body:  # with one of these the next two can only fail, for 0.5 us each
+    for way in WAYS:
         try:
-            return _FULL.decode(body)
+            return way.decoders[Form.object](body)  # type: ignore[no-any-return]
         except UNREADABLE:
             pass
-        try:
-            return _PLAIN_WITH_MORE.decode(body)
-        except UNREADABLE:
-            pass
-    try:
-        return _WORDY.decode(body)
-    except UNREADABLE:
-        return None
+    return None
 
 
 def read_hits(body: bytes, media: Media, piece_bytes: int = PIECE_BYTES, explained: int = RECEIPT_ITEMS) -> Steps:
@@ -166,31 +122,20 @@ class _Reader:
         if not value.startswith(b"{"):
             what = "is neither an object nor an array" if value else "is empty"
             raise BodyUnreadable(f"the body {what}", value=shown(value) if value else None, rule=BODY_RULE)
-        if (plain := self._decoded(_PLAIN.decode, value)) is not None:
-            yield RawHits(plain=[plain])
-        elif (full := self._decoded(_FULL.decode, value)) is not None:
-            yield RawHits(full=[full])
-        elif (plain := self._decoded(_PLAIN_WITH_MORE.decode, value)) is not None:
-            yield RawHits(plain=[plain])
-        elif (wordy := self._decoded(_WORDY.decode, value)) is not None:
-            yield RawHits(wordy=[wordy])
-        else:
-            yield RawHits(odd=[self._element(value)])
+        steps = self._decoded(Form.object, value)
+        yield from (RawHits(odd=[self._element(value)]),) if steps is None else steps
 
-    def _decoded(self, decode: Callable[[bytes], _Decoded], piece: bytes) -> _Decoded | None:
-        """Returns what a decoder finds in a piece of the usual size; None if it finds anything odd."""
-        try:
-            return decode(piece) if self._typed and len(piece) <= self._longest else None
-        except UNREADABLE:
-            return None
+    def _decoded(self, form: Form, piece: bytes) -> Iterator[RawHits] | None:
+        """Returns what a piece of the usual size holds, in steps; None if anything in it is odd."""
+        return decoded_steps(WAYS, form, piece) if self._typed and len(piece) <= self._longest else None
 
-    def _element(self, value: bytes) -> AnyHit:
+    def _element(self, value: bytes) -> JsonHit | NoHit:
         try:
             return self._hit(value)
         except NotJson as error:
             raise not_json(str(error)) from None
 
-    def _hit(self, value: bytes) -> AnyHit:
+    def _hit(self, value: bytes) -> JsonHit | NoHit:
         if value.startswith(b"{"):
             return self._read_value(value)
         if self._to_explain > 0:
@@ -204,23 +149,11 @@ class _Reader:
     def read_lines(self, body: bytes, start: int) -> Steps:
         """Reads one value a line; a line that is not JSON is one rejected hit."""
         for piece in line_pieces(body, start, self._piece):
-            if (lean := self._decoded(_LEAN.decode_lines, piece)) is not None and one_a_line(piece, len(lean)):
-                yield RawHits(lean=lean)
-            elif (plain := self._decoded(_PLAIN.decode_lines, piece)) is not None and one_a_line(piece, len(plain)):
-                yield RawHits(plain=plain)
-            elif (full := self._decoded(_FULL.decode_lines, piece)) is not None and one_a_line(piece, len(full)):
-                yield from _full_in_steps(full)
-            elif (more := self._decoded(_PLAIN_WITH_MORE.decode_lines, piece)) is not None and one_a_line(
-                piece, len(more)
-            ):
-                yield RawHits(plain=more)
-            elif (wordy := self._decoded(_WORDY.decode_lines, piece)) is not None and one_a_line(piece, len(wordy)):
-                yield from _wordy_in_steps(wordy)
-            else:
-                yield from self._read_odd_lines(piece)
+            steps = self._decoded(Form.lines, piece)
+            yield from self._read_odd_lines(piece) if steps is None else steps
 
     def _read_odd_lines(self, piece: bytes) -> Steps:
-        odd: list[AnyHit] = []
+        odd: list[JsonHit | NoHit] = []
         for number, line in enumerate(piece.split(b"\n"), 1):
             if line := line.strip(_SPACES):
                 odd.append(self._line(line))
@@ -229,7 +162,7 @@ class _Reader:
                 odd = []
         yield RawHits(odd=odd)
 
-    def _line(self, line: bytes) -> AnyHit:
+    def _line(self, line: bytes) -> JsonHit | NoHit:
         try:
             return self._hit(line)
         except NotJson as error:
@@ -237,7 +170,7 @@ class _Reader:
                 return _NO_OBJECT
             self._to_explain -= 1
             detail = f"the line is not JSON: {error}"
-            return AnyHit(rejected=HitRejected(detail, field="hit", value=shown(line), rule=HIT_RULE))
+            return NoHit(HitRejected(detail, field="hit", value=shown(line), rule=HIT_RULE))
 
     # --- an array -----------------------------------------------------------------------------------------------
     def read_array(self, body: bytes, start: int) -> Steps:
@@ -245,16 +178,7 @@ class _Reader:
         return array_steps(body, start, self._read_piece, self._read_values, self._piece)
 
     def _read_piece(self, piece: bytes) -> Iterator[RawHits] | None:
-        if (lean := self._decoded(_LEAN_LIST.decode, piece)) is not None:
-            return iter((RawHits(lean=lean),))
-        if (plain := self._decoded(_PLAIN_LIST.decode, piece)) is not None:
-            return iter((RawHits(plain=plain),))
-        if (full := self._decoded(_FULL_LIST.decode, piece)) is not None:
-            return _full_in_steps(full)
-        if (more := self._decoded(_PLAIN_WITH_MORE_LIST.decode, piece)) is not None:
-            return iter((RawHits(plain=more),))
-        wordy = self._decoded(_WORDY_LIST.decode, piece)
-        return None if wordy is None else _wordy_in_steps(wordy)
+        return self._decoded(Form.array, piece)
 
     def _read_values(self, values: list[bytes]) -> RawHits:
         if self._to_explain <= 0 and self._has_no_object(values):
@@ -270,13 +194,3 @@ class _Reader:
         except NotJson as error:
             raise not_json(str(error)) from None
         return True
-
-
-def _full_in_steps(hits: list[FullHit]) -> Steps:
-    for start in range(0, len(hits), SLOW_VALUES):
-        yield RawHits(full=hits[start : start + SLOW_VALUES])
-
-
-def _wordy_in_steps(hits: list[WordyHit]) -> Steps:
-    for start in range(0, len(hits), WORDY_VALUES):
-        yield RawHits(wordy=hits[start : start + WORDY_VALUES])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from clickcurve.buckets.errors import HitRejected
-from ingest.hit import FUTURE, FUTURE_RULE, WORD_FIELDS
+from ingest.hit import ATTRIBUTE_FIELDS, FUTURE, FUTURE_RULE
 
 # Why a hit is refused: the field to blame. A time that is only too far ahead (a wrong clock) has a class of its own.
-REFUSAL_CLASSES = ("key", "ts", "future", "count", "id", "ua", "bot", "hit", "event", *WORD_FIELDS)
+REFUSAL_CLASSES = ("key", "ts", "future", "count", "id", "ua", "bot", "hit", "event", *ATTRIBUTE_FIELDS)
 
 
 def refusal_class(error: HitRejected) -> str:

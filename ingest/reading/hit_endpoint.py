@@ -31,23 +31,22 @@ from ingest.batch import Batch
 from ingest.hit import (
     ID_RULE,
     NO_TIME,
-    FullHit,
     Hit,
+    JsonHit,
     Judge,
     Moment,
     PlainHit,
-    WordyHit,
     hit_of,
     is_id,
     minute_start,
 )
+from ingest.hit_sums import batch_of_hits
 from ingest.reading.body import Media, media_of, read_hits, read_one
 from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody
 from ingest.reading.content_encoding import coding_of, too_large
 from ingest.reading.counters import IngestCounters
-from ingest.reading.profile_table import batch_of, count_ignored
 from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, Item, Receipt
-from ingest.reading.request_sums import RequestSums
+from ingest.reading.request_sums import RequestSums, count_ignored
 
 HITS = b"/v1/hits"
 HIT = b"/v1/hits/"
@@ -167,7 +166,7 @@ class HitRoutes:
         if hit is None:
             return None
         if isinstance(hit, Hit) and hit.id is not None:
-            return self.intake.accept(batch_of(hit))
+            return self.intake.accept(batch_of_hits([hit]))
         return self.intake.accept_one(hit)
 
     def single(self, body: bytes, with_id: bool = False) -> str | Hit | None:
@@ -176,7 +175,7 @@ class HitRoutes:
             return None
         hit = read_one(body)
         if not isinstance(hit, PlainHit):
-            return None if hit is None or not (hit.id is None or with_id) else self._full(hit)
+            return None if hit is None or not (hit.id is None or with_id) else self._valid(hit)
         if hit.count != 1:
             return None
         if hit.ts == NO_TIME:
@@ -186,7 +185,7 @@ class HitRoutes:
             return None
         return Hit(hit.key, minute_start(hit.ts), 1, None, False)
 
-    def _full(self, raw: FullHit) -> Hit | None:
+    def _valid(self, raw: JsonHit) -> Hit | None:
         moment = self._moment()
         try:
             hit = hit_of(raw, moment, self._is_bot, self._reader)
@@ -194,8 +193,7 @@ class HitRoutes:
             return None
         if hit.count != 1 or hit.minute < moment.late_before:
             return None
-        if type(raw) is WordyHit:
-            count_ignored([raw], self._reader, self.counters.ignored)
+        count_ignored(raw, self._reader, self.counters.ignored)
         return hit
 
     def _duplicate(self, ids: frozenset[str]) -> Answer:

@@ -18,6 +18,7 @@ from msgspec import Raw
 
 from clickcurve.buckets.errors import BodyTooLarge, BodyUnreadable
 from ingest.reading.json_hit import HIT_BYTES
+from ingest.reading.ways import UNREADABLE
 
 PIECE_BYTES = 48 * 1024
 BODY_RULE = "a hit, an array of hits, or one hit a line, as the Content-Type says"
@@ -25,9 +26,6 @@ SLOW_VALUES = 128  # a step, where values are judged one by one
 VALUE_BYTES = HIT_BYTES  # of a value with the white space around it, in an array or on a line
 WALKED_TOKENS = 4_000_000  # strings, brackets and commas of a body that are walked one by one, some 0.8 s
 BLANK_BYTES = 16 * 1024 * 1024  # of white space before the first value and after the last one
-
-# What a decoder raises for bytes that it cannot take, whatever the reason; the next way of reading finds the reason.
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 # An array without a cut in so many pieces' length is split exactly. Also the most that is read as one last piece.
 WINDOW_PIECES = 3
@@ -169,12 +167,6 @@ def line_pieces(body: bytes, start: int, piece_bytes: int) -> Iterator[bytes]:
             raise _value_too_long("line", body.rfind(b"\n", start, start + piece_bytes) + 1 or start)
         yield body[start:end].strip(b" \t\r\n")
         start = end
-
-
-def one_a_line(piece: bytes, values: int) -> bool:
-    """Tells whether so many values are one on each line that is not empty: the decoder takes several on a line, too."""
-    lines = piece.count(b"\n") + (not piece.endswith(b"\n"))
-    return values == lines or values == sum(1 for line in piece.split(b"\n") if line.strip(b" \t\r\n"))
 
 
 def _value_too_long(what: str, start: int) -> BodyTooLarge:

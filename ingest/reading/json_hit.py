@@ -1,8 +1,7 @@
 """One hit from the bytes of one JSON value, however odd: the slow and exact way, for the few that need it.
 
 Only the fields that matter are built; the rest of an object is skipped unread, so a hit with megabytes of other fields
-costs no memory. `NotJson` is raised for bytes that are not one JSON value; JSON that cannot be a hit becomes an
-`AnyHit` that is `rejected`.
+costs no memory. `NotJson` is raised for bytes that are not one JSON value; JSON that cannot be a hit becomes a `NoHit`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from msgspec import Raw, Struct
 
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.problem import shown
-from ingest.hit import HIT_RULE, ID_CHARACTERS, AnyHit
+from ingest.hit import HIT_RULE, ID_CHARACTERS, EventId, JsonHit, NoHit
 
 # A longer hit is refused unread: to read it would hold up all others. Only fields that are ignored can be so long.
 HIT_BYTES = 1024 * 1024
@@ -34,24 +33,7 @@ class NotJson(ValueError):
     """The bytes are not one JSON value; the text says where and why."""
 
 
-class _HitFields(Struct, gc=False, eq=False):
-    key: Raw = ABSENT
-    ts: Raw = ABSENT
-    count: Raw = ABSENT
-    id: Raw = ABSENT
-    ua: Raw = ABSENT
-    bot: Raw = ABSENT
-    ref: Raw = ABSENT
-    ip: Raw = ABSENT
-    country: Raw = ABSENT
-    lang: Raw = ABSENT
-    source: Raw = ABSENT
-    utm: Raw = ABSENT
-    tags: Raw = ABSENT
-    visitor: Raw = ABSENT
-    groups: Raw = ABSENT
-
-
+_HIT_FIELDS = JsonHit.__struct_fields__
 _OF_PARTS = ("utm", "tags", "groups")  # the fields that are objects or lists
 
 
@@ -65,7 +47,7 @@ class _EventFields(Struct, gc=False, eq=False):
     data_base64: Raw = ABSENT
 
 
-_HIT = msgspec.json.Decoder(_HitFields)
+_HIT = msgspec.json.Decoder(msgspec.defstruct("_HitFields", [(name, Raw, ABSENT) for name in _HIT_FIELDS], gc=False))
 _EVENT = msgspec.json.Decoder(_EventFields)
 _ANY_JSON = msgspec.json.Decoder(Raw)
 _NUMBER: msgspec.json.Decoder[int | float] = msgspec.json.Decoder(int | float)
@@ -74,26 +56,26 @@ _TEXT = msgspec.json.Decoder(str)
 _Shape = TypeVar("_Shape", bound=Struct)
 
 
-def read_hit(value: bytes) -> AnyHit:
+def read_hit(value: bytes) -> JsonHit | NoHit:
     """Reads one hit from a JSON value; raises NotJson if the bytes are not one."""
     try:
-        return _any_hit(value)
+        return _hit_of_object(value)
     except HitRejected as error:
-        return AnyHit(rejected=error.with_traceback(None))
+        return NoHit(error.with_traceback(None))
 
 
-def read_event(value: bytes) -> AnyHit:
+def read_event(value: bytes) -> JsonHit | NoHit:
     """Reads the hit in one CloudEvent, which counts under the event's source and id; raises NotJson.
 
     `data` is the hit; where it has no key the event's `subject` is the key, where it has no ts the event's `time`. An
     `id` inside `data` is not looked at: an event has its identity already.
     """
-    hit = AnyHit()
+    hit = _empty_hit()
     try:
         event = object_fields(value, _EVENT)
         data = event.get("data")
         if isinstance(data, bytes) and data.startswith(b"{"):
-            hit = _any_hit(data)
+            hit = _hit_of_object(data)
         elif data is not None:
             raise _event_rejected("data", data, HIT_RULE)
         if event.get("specversion") != SPECVERSION:
@@ -102,16 +84,20 @@ def read_event(value: bytes) -> AnyHit:
             raise _event_rejected("data_base64", "", "no data but JSON, in the field data")
         source, event_id = _event_text(event, "source"), _event_text(event, "id")
     except HitRejected as error:
-        hit.rejected = error.with_traceback(None)
-        return hit
-    hit.key = event.get("subject") if hit.key is None else hit.key
-    hit.ts = event.get("time") if hit.ts is None else hit.ts
-    hit.event = joined_id(source, event_id), event_id
+        return NoHit(error.with_traceback(None), hit.count)
+    for field, outside in (("key", "subject"), ("ts", "time")):
+        if getattr(hit, field) is None:
+            setattr(hit, field, event.get(outside))
+    hit.id = EventId.of(joined_id(source, event_id), event_id)
     return hit
 
 
-def _any_hit(value: bytes) -> AnyHit:
-    hit = AnyHit()
+def _empty_hit() -> JsonHit:
+    return JsonHit(key=None)  # type: ignore[arg-type]  # its rule says that it is missing
+
+
+def _hit_of_object(value: bytes) -> JsonHit:
+    hit = _empty_hit()
     for name, given in object_fields(value, _HIT).items():
         if name in _OF_PARTS and isinstance(given, bytes) and given[:1] in (b"{", b"["):
             given = _parts(given)

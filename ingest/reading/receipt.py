@@ -16,6 +16,7 @@ import msgspec
 
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.problem import shown
+from ingest.reading.counters import refusal_class
 
 RECEIPT_ITEMS = 1000
 
@@ -65,3 +66,28 @@ class Receipt:
 
 
 ONE_COUNTED = Receipt(counted=1, duplicate=0, late=0, refused=0).encode()
+
+
+class Refusals:
+    """The refused hits of a request: the first ones explained, all of them summed by class."""
+
+    def __init__(self, explained: int = RECEIPT_ITEMS) -> None:
+        self.items: list[Item] = []
+        self.hits = 0
+        self.sums: dict[str, int] = {}  # of counts, by class
+        self._explained = explained
+
+    def are_explained(self) -> bool:
+        """Tells whether the receipt holds all the explanations that it can."""
+        return len(self.items) >= self._explained
+
+    def note(self, error: HitRejected, count: int, index: int, reason: str | None = None) -> None:
+        """Notes a hit that breaks a rule; `reason`: its class in the counters, if not the field's."""
+        if not self.are_explained():
+            self.items.append(Item.refused(index, error))
+        self.count(reason or refusal_class(error), count)
+
+    def count(self, reason: str, count: int, hits: int = 1) -> None:
+        """Counts hits of one class that get no explanation."""
+        self.hits += hits
+        self.sums[reason] = self.sums.get(reason, 0) + count

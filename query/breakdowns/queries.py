@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from clickcurve.answers import ValueCurveAnswer, ValuesAnswer, VisitorsAnswer
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
@@ -99,7 +99,7 @@ class BreakdownQueries:
         return curve_of_value(row, dimension, value, self._since(dimension), grid, now)
 
     async def value_curves_in(
-        self, stored: str, dimension: str, window: Window, wanted: Callable[[str], bool], most: int
+        self, stored: str, dimension: str, window: Window, wanted: Callable[[str], Awaitable[bool]], most: int
     ) -> list[ValueCurve]:
         """Returns the `most` greatest values of a window that are wanted, each along it, greatest first."""
         self._require_dimension(dimension)
@@ -108,7 +108,7 @@ class BreakdownQueries:
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
         since = self._since(dimension)
         counts = count_values(row, dimension, (window.start, window.end), since, self._reader.capped)
-        values = [value for value in counts.greatest(len(counts.counts)) if wanted(value)][:most]
+        values = [value for value in counts.greatest(len(counts.counts)) if await wanted(value)][:most]
         curves = []
         for value in values:
             await spend(POINTS, len(grid.edges))

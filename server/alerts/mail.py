@@ -11,7 +11,7 @@ from email.utils import formatdate
 from urllib.parse import unquote, urlsplit
 
 from server.alerts.webhook import NotDelivered
-from server.http.auth import is_loopback
+from server.settings.values import is_loopback
 
 TIMEOUT_S = 20.0
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from clickcurve.buckets.ladder import MINUTE_S
 from query.zones import iso
-from server.alerts.alert import Alert
+from server.settings.alerts import Alert
 
 FIRED, OVER, TEST = "alert.fired", "alert.over", "alert.test"
 

@@ -15,13 +15,13 @@ from typing import Protocol
 from clickcurve.buckets.errors import ClickcurveError, ImportElsewhere, ImportOutOfStep
 from clickcurve.buckets.ranges import Span
 from query.queries import Queries
-from server.alerts.alert import Alert
 from server.alerts.condition import Counted, is_met
 from server.alerts.ledger import Ledger, LedgerEntry, Noted
 from server.alerts.mail import Mail
 from server.alerts.message import FIRED, OVER, AlertMessage, span_end
 from server.alerts.webhook import NotDelivered
 from server.logs import log
+from server.settings.alerts import Alert
 
 # After each failure, as the Standard Webhooks specification has it; a restart begins again with the first.
 PAUSES_S = (5, 60, 300, 1_800, 7_200, 18_000, 36_000)

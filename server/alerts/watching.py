@@ -14,7 +14,7 @@ from server.alerts.report import WeeklyReport
 from server.alerts.watch import AlertWatch
 from server.alerts.webhook import Webhooks, webhook_client
 from server.metrics import Sample
-from server.settings import Settings
+from server.settings.table import Settings
 
 
 def new_message_id() -> str:

@@ -7,7 +7,6 @@ import asyncio
 import click
 
 from server import clock
-from server.alerts.alert import Alert
 from server.alerts.mail import Mail
 from server.alerts.message import TEST, AlertMessage
 from server.alerts.watching import mail_server, new_message_id
@@ -15,7 +14,8 @@ from server.alerts.webhook import NotDelivered, Webhooks, webhook_client
 from server.cli.main import FAILED, USAGE, Failed
 from server.cli.options import with_settings
 from server.cli.output import ReportingGroup, Result
-from server.settings import Settings
+from server.settings.alerts import Alert
+from server.settings.table import Settings
 
 
 @click.group("alerts", cls=ReportingGroup)

@@ -17,7 +17,7 @@ from clickcurve.buckets.errors import SettingInvalid
 from server import clock
 from server.cli.options import with_settings
 from server.cli.output import note
-from server.settings import Settings
+from server.settings.table import Settings
 
 DIMENSIONS = ("ref", "country", "device", "source")  # that the visitors say, unless the settings name others
 
@@ -37,7 +37,7 @@ def demo_command(settings: Settings, quiet: bool) -> None:
       clickcurve demo --port 9000 --data ./demo
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-    from server.process.serve import serve  # with the server's libraries, which are slow to import
+    from server.app.serve import serve  # with the server's libraries, which are slow to import
 
     with _demo_folder(settings) as data:
         port = open_port(settings)
@@ -67,7 +67,7 @@ def open_port(settings: Settings) -> int:
 
     Raises SettingInvalid. The page of a server on the usual port sends people to the demo as well.
     """
-    from server.process.serve import bind
+    from server.app.serve import bind
 
     try:
         probe = bind(settings.host, settings.port)
@@ -82,8 +82,8 @@ def open_port(settings: Settings) -> int:
 
 def _fill(settings: Settings) -> None:
     """Puts the year into the folder, unless it is there already."""
+    from server import data_folder
     from server.demo.fill import fill
-    from server.process import data_folder
     from storage.from_uri import open_store
 
     with (

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import click
 
 from server.cli.main import EXIT_CODES
-from server.settings import TABLE, Setting
+from server.settings.table import TABLE, Setting
 from server.version import program_version
 
 BLOCK = "\b"  # alone in a line: the rest of the paragraph keeps its lines

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from server import settings as settings_module
-from server.settings import TABLE
+from server.settings import reading
+from server.settings.table import TABLE
 
 Command = Callable[..., Any]
 
@@ -23,7 +23,7 @@ def with_settings(*names: str) -> Callable[[Command], Command]:
         @functools.wraps(command)
         def wrapped(**given: Any) -> Any:
             flags = {name: _flag_text(given.pop(name)) for name in names}
-            return command(settings=settings_module.read_settings(flags, os.environ), **given)
+            return command(settings=reading.read_settings(flags, os.environ), **given)
 
         decorated: Command = wrapped
         for name in reversed(names):

@@ -7,7 +7,7 @@ import signal
 import click
 
 from server.cli.options import with_settings
-from server.settings import TABLE, Settings
+from server.settings.table import TABLE, Settings
 
 
 @click.command("serve")
@@ -32,7 +32,7 @@ def serve_command(settings: Settings) -> None:
     """
     # Until the server listens to it: it would end a process that does not. What comes meanwhile is not lost but waits.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-    from server.process.serve import (
+    from server.app.serve import (
         serve,  # the server's libraries are slow to import, and the other commands need none
     )
 

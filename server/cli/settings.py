@@ -8,7 +8,7 @@ import click
 
 from server.cli.options import with_settings
 from server.cli.output import Result, reports
-from server.settings import TABLE, Settings
+from server.settings.table import TABLE, Settings
 
 
 @reports("settings")
@@ -51,7 +51,7 @@ def _rule_rows(settings: Settings) -> list[tuple[str, str, str]]:
 
 
 def _limits_listed() -> Result:
-    from server.limits import LIMITS  # it reads the numbers from all parts, which are slow to import
+    from server.app.limits import LIMITS  # it reads the numbers from all parts, which are slow to import
 
     return Result(
         (f"{name:<14} {one.value:>13,} {one.unit}: over it, {one.over}" for name, one in LIMITS.items()),

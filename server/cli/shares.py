@@ -16,7 +16,7 @@ from server.cli.options import with_settings
 from server.cli.output import ReportingGroup, Result
 from server.cli.store.inspect import require_database
 from server.http.shares import MAX_DAYS, Shares
-from server.settings import Settings
+from server.settings.table import Settings
 from storage.from_uri import open_store
 
 USUAL_DAYS = 30

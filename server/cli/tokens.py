@@ -7,13 +7,12 @@ from datetime import UTC, datetime
 
 import click
 
-from server import clock
+from server import clock, data_folder
 from server.cli.main import Failed
 from server.cli.options import with_settings
 from server.cli.output import ReportingGroup, Result
-from server.http import auth
-from server.process import data_folder
-from server.settings import Settings
+from server.http.tokens import Scope, Token, add_token, load_tokens, remove_token
+from server.settings.table import Settings
 
 
 @click.group("token", cls=ReportingGroup)
@@ -44,7 +43,7 @@ def token_command() -> None:
     "scopes",
     multiple=True,
     required=True,
-    type=click.Choice([scope.value for scope in auth.Scope]),
+    type=click.Choice([scope.value for scope in Scope]),
     help="What it allows; may be given several times.",
 )
 @with_settings("data", "config")
@@ -57,8 +56,8 @@ def create_token(settings: Settings, name: str, scopes: tuple[str, ...]) -> Resu
       clickcurve token create dashboard --scope read --data /var/lib/clickcurve
     """
     data_folder.prepare(settings.data)
-    wanted = tuple(dict.fromkeys(auth.Scope(scope) for scope in scopes))
-    token = auth.add_token(data_folder.tokens_file(settings.data), name, wanted, int(clock.now()))
+    wanted = tuple(dict.fromkeys(Scope(scope) for scope in scopes))
+    token = add_token(data_folder.tokens_file(settings.data), name, wanted, int(clock.now()))
     return Result([token], [{"id": token.split("_")[1], "token": token, "name": name, "scopes": wanted}])
 
 
@@ -66,14 +65,14 @@ def create_token(settings: Settings, name: str, scopes: tuple[str, ...]) -> Resu
 @with_settings("data", "config")
 def list_tokens(settings: Settings) -> Result:
     """List tokens: id, scopes, when made, name."""
-    tokens = auth.load_tokens(data_folder.tokens_file(settings.data))
+    tokens = load_tokens(data_folder.tokens_file(settings.data))
     return Result(
         map(_token_text, tokens),
         [{name: value for name, value in asdict(token).items() if name != "sha256"} for token in tokens],
     )
 
 
-def _token_text(token: auth.Token) -> str:
+def _token_text(token: Token) -> str:
     made = datetime.fromtimestamp(token.created_at, UTC).strftime("%Y-%m-%d %H:%M")
     return f"{token.id}  {','.join(token.scopes):<16}  {made}  {token.name}"
 
@@ -83,6 +82,6 @@ def _token_text(token: auth.Token) -> str:
 @with_settings("data", "config")
 def revoke_token(settings: Settings, token_id: str) -> Result:
     """Revoke the token with this id (see `token list`)."""
-    if not auth.remove_token(data_folder.tokens_file(settings.data), token_id):
+    if not remove_token(data_folder.tokens_file(settings.data), token_id):
         raise Failed(f"there is no token {token_id}; `clickcurve token list` shows all tokens")
     return Result([f"revoked {token_id}"], [{"revoked": token_id}])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from clickcurve.asgi import Application, Headers, Message
 from ingest.reading.hit_endpoint import HITS
@@ -22,7 +23,7 @@ class SentHits:
     @property
     def receipt(self) -> dict[str, Any]:
         """The receipt, where the answer is one."""
-        found: dict[str, Any] = json.loads(self.body)
+        found: dict[str, Any] = msgspec.json.decode(self.body)
         return found
 
     def first_reason(self) -> str:
@@ -40,7 +41,7 @@ class HitSender:
 
     async def send(self, hits: Sequence[dict[str, Any]]) -> SentHits:
         """Returns the answer; raises JournalUnknown where nobody knows whether they count."""
-        body = json.dumps(hits, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        body = msgspec.json.encode(hits)
         answered: list[Message] = []
 
         async def receive() -> Message:

@@ -7,20 +7,30 @@ made of what it says and of the times that it spans: sent again it counts once.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from fastapi import APIRouter, Request, Response
+from msgspec import Raw
+from msgspec.json import Decoder
 
 from clickcurve.buckets.errors import BodyUnreadable, MediaTypeUnsupported
-from clickcurve.problem import MEDIA_TYPE
+from clickcurve.budget import Cost, spend
+from clickcurve.problem import MEDIA_TYPE, shown
 from server.compat.forms import read_small_body
 from server.compat.hit_sender import HitSender, SentHits
 
 PATH = "/v1/metrics"
 METRIC = "clicks"
 MOST_BYTES = 4 << 20
+POINT_BYTES = 64 << 10
+OBJECTS = Cost("objects in the body", 200_000, 0.1)
+READ_BYTES = Cost("bytes in elements of the body", 64 << 20, 0.02)
+_ELEMENT_BYTES = 300  # as long as it takes to begin with one
+_SHORT_BYTES = 1_024  # of a resource, which each id of its points is made of
 _DELTA = (1, "AGGREGATION_TEMPORALITY_DELTA")
 _FIELDS = ("key", "ref", "country", "lang", "source", "ua")
 
@@ -44,8 +54,9 @@ class _Point(msgspec.Struct, rename="camel"):
     as_double: float | None = None
 
 
+# What may be long is left as it is sent, and read element by element: others have their turn in between.
 class _Sum(msgspec.Struct, rename="camel"):
-    data_points: list[_Point] = []
+    data_points: list[Raw] = []
     aggregation_temporality: int | str = 0
     is_monotonic: bool = False
 
@@ -56,7 +67,7 @@ class _Metric(msgspec.Struct):
 
 
 class _ScopeMetrics(msgspec.Struct):
-    metrics: list[_Metric] = []
+    metrics: list[Raw] = []
 
 
 class _Resource(msgspec.Struct):
@@ -64,19 +75,34 @@ class _Resource(msgspec.Struct):
 
 
 class _ResourceMetrics(msgspec.Struct, rename="camel"):
-    resource: _Resource = msgspec.field(default_factory=_Resource)
-    scope_metrics: list[_ScopeMetrics] = []
+    resource: Raw = Raw(b"{}")
+    scope_metrics: list[Raw] = []
 
 
 class _Export(msgspec.Struct, rename="camel"):
-    resource_metrics: list[_ResourceMetrics] = []
+    resource_metrics: list[Raw] = []
 
 
-_decoder = msgspec.json.Decoder(_Export)
+_EXPORT, _RESOURCE_METRICS, _RESOURCE = Decoder(_Export), Decoder(_ResourceMetrics), Decoder(_Resource)
+_SCOPE_METRICS, _METRIC, _POINT = Decoder(_ScopeMetrics), Decoder(_Metric), Decoder(_Point)
+_Of = TypeVar("_Of")
 
 
 class _PointRejected(Exception):
     """A point that is no delta of hits, with the reason."""
+
+
+@dataclass(slots=True)
+class _Read:
+    """The hits of an export, the number of points that are rejected, and why the first one is."""
+
+    hits: list[dict[str, Any]] = field(default_factory=list)
+    rejected: int = 0
+    first_reason: str = ""
+
+    def reject(self, reason: str, points: int = 1) -> None:
+        self.first_reason = self.first_reason or reason
+        self.rejected += points
 
 
 def otlp_routes(sender: HitSender) -> APIRouter:
@@ -90,56 +116,84 @@ def otlp_routes(sender: HitSender) -> APIRouter:
         if media != "application/json" or coding != "identity":
             detail = "metrics are read as plain JSON: set OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/json, no compression"
             raise MediaTypeUnsupported(detail, field="Content-Type", value=media, rule="application/json")
-        try:
-            export = _decoder.decode(await read_small_body(request, MOST_BYTES))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BodyUnreadable(f"the body is no export of metrics: {error}") from None
-        hits, rejected = _hits_of_export(export)
-        if hits:
-            sent = await sender.send(hits)
+        found = await _read_export(await read_small_body(request, MOST_BYTES))
+        if found.hits:
+            sent = await sender.send(found.hits)
             if sent.status not in (200, 422):
                 headers = {name.decode(): value.decode() for name, value in sent.headers if name != b"content-length"}
                 return Response(sent.body, sent.status, headers={"content-type": MEDIA_TYPE, **headers})
-            rejected += _refusals(sent)
-        return _otlp_answer(rejected)
+            _add_refusals(found, sent)
+        return _otlp_answer(found)
 
     return router
 
 
-def _refusals(sent: SentHits) -> list[str]:
-    items = [str(item["reason"]) for item in sent.receipt["items"] if item["status"] == "refused"]
-    return items + ["refused"] * int(sent.receipt.get("items_omitted", 0))
+def _add_refusals(found: _Read, sent: SentHits) -> None:
+    for item in sent.receipt["items"]:
+        if item["status"] == "refused":
+            found.reject(str(item["reason"]))
+    if omitted := int(sent.receipt.get("items_omitted", 0)):
+        found.reject("refused", omitted)
 
 
-def _otlp_answer(rejected: list[str]) -> Response:
-    said = {"partialSuccess": {"rejectedDataPoints": len(rejected), "errorMessage": rejected[0]}} if rejected else {}
-    return Response(msgspec.json.encode(said), headers={"content-type": "application/json"})
+def _otlp_answer(found: _Read) -> Response:
+    partial = {"rejectedDataPoints": found.rejected, "errorMessage": found.first_reason}
+    content = {"partialSuccess": partial} if found.rejected else {}
+    return Response(msgspec.json.encode(content), headers={"content-type": "application/json"})
 
 
-def _hits_of_export(export: _Export) -> tuple[list[dict[str, Any]], list[str]]:
-    """Returns the hits of all points, and why others are none."""
-    hits: list[dict[str, Any]] = []
-    rejected: list[str] = []
-    for resource in export.resource_metrics:
-        origin = msgspec.json.encode(resource.resource)
-        for metric in (each for scope in resource.scope_metrics for each in scope.metrics):
-            for point in metric.sum.data_points if metric.sum else ():
-                try:
-                    hit = _hit_of_point(metric, point, origin)
-                except _PointRejected as error:
-                    rejected.append(str(error))
-                    continue
-                if hit is not None:
-                    hits.append(hit)
-    return hits, rejected
+async def _read_export(body: bytes) -> _Read:
+    """Reads the hits of all points; raises BodyUnreadable, RequestTooCostly."""
+    await spend(OBJECTS, body.count(b"{"))
+    found = _Read()
+    try:
+        async for each in _decoded(_RESOURCE_METRICS, _EXPORT.decode(body).resource_metrics):
+            origin = _origin_of(bytes(each.resource))
+            async for scope in _decoded(_SCOPE_METRICS, each.scope_metrics):
+                async for metric in _decoded(_METRIC, scope.metrics):
+                    await _read_points(metric, origin, found)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BodyUnreadable(f"the body is no export of metrics: {error}") from None
+    return found
 
 
-def _hit_of_point(metric: _Metric, point: _Point, origin: bytes) -> dict[str, Any] | None:
+async def _decoded(decoder: Decoder[_Of], elements: Sequence[Raw]) -> AsyncIterator[_Of]:
+    for element in elements:
+        await spend(READ_BYTES, _ELEMENT_BYTES + len(bytes(element)))
+        yield decoder.decode(element)
+
+
+def _origin_of(resource: bytes) -> bytes:
+    """Returns what the ids of a resource's points hold of it: a digest, if it is long."""
+    if len(resource) > POINT_BYTES:
+        return blake2b(resource).digest()
+    encoded = msgspec.json.encode(_RESOURCE.decode(resource))
+    return encoded if len(encoded) <= _SHORT_BYTES else blake2b(encoded).digest()
+
+
+async def _read_points(metric: _Metric, origin: bytes, found: _Read) -> None:
+    """Adds the hits of a metric's points, and what is wrong with the others."""
+    if metric.sum is None:
+        return
+    for element in metric.sum.data_points:
+        raw = bytes(element)
+        await spend(READ_BYTES, _ELEMENT_BYTES + len(raw))
+        try:
+            if len(raw) > POINT_BYTES:
+                raise _PointRejected(f"a point has more than {POINT_BYTES:,} bytes")
+            hit = _hit_of_point(metric.name, metric.sum, _POINT.decode(raw), origin)
+        except _PointRejected as error:
+            found.reject(str(error))
+            continue
+        if hit is not None:
+            found.hits.append(hit)
+
+
+def _hit_of_point(name: str, sum_: _Sum, point: _Point, origin: bytes) -> dict[str, Any] | None:
     """Returns the hits of a point as one; None for a delta of nothing. Raises _PointRejected."""
-    assert metric.sum is not None
-    if metric.name != METRIC:
-        raise _PointRejected(f"the metric {metric.name!r} is not {METRIC!r}")
-    if metric.sum.aggregation_temporality not in _DELTA or not metric.sum.is_monotonic:
+    if name != METRIC:
+        raise _PointRejected(f"the metric {shown(name)!r} is not {METRIC!r}")
+    if sum_.aggregation_temporality not in _DELTA or not sum_.is_monotonic:
         raise _PointRejected(
             "only deltas of a monotonic sum count: set OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE=delta"
         )
@@ -147,11 +201,11 @@ def _hit_of_point(metric: _Metric, point: _Point, origin: bytes) -> dict[str, An
     nanos = _whole_number(point.time_unix_nano)
     if count is None or nanos is None or count < 0:
         raise _PointRejected("a point needs a whole count and a time")
-    said = {each.key: each.value for each in point.attributes}
-    hit: dict[str, Any] = {name: said[name].string_value for name in _FIELDS if name in said}
-    if "bot" in said:
-        hit["bot"] = said["bot"].bool_value
-    identity = msgspec.json.encode((metric.name, point)) + origin
+    given = {each.key: each.value for each in point.attributes}
+    hit: dict[str, Any] = {name: given[name].string_value for name in _FIELDS if name in given}
+    if "bot" in given:
+        hit["bot"] = given["bot"].bool_value
+    identity = msgspec.json.encode((name, point)) + origin
     hit |= {"ts": nanos // 10**9, "count": count, "id": f"otlp-{blake2b(identity, digest_size=20).hexdigest()}"}
     return hit if count else None
 

@@ -6,20 +6,22 @@ is spoken here has it, and the address is used and not kept.
 
 from __future__ import annotations
 
-import json
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
+import msgspec
 from fastapi import APIRouter, Request, Response
 
 from clickcurve.buckets.errors import BodyUnreadable
 from clickcurve.problem import MEDIA_TYPE
+from ingest.attributes.campaign import campaign_of_query
 from server.compat.forms import read_small_body
 from server.compat.hit_sender import HitSender
 
 PATH = "/api/event"
 PAGE_VIEW = "pageview"
-_CAMPAIGN = ("source", "medium", "campaign")
+MOST_BYTES = 64 << 10
+LONGEST_URL = 8_192
 
 
 def plausible_routes(sender: HitSender) -> APIRouter:
@@ -28,7 +30,7 @@ def plausible_routes(sender: HitSender) -> APIRouter:
 
     @router.post(PATH)
     async def event(request: Request) -> Response:
-        hit = _hit_of(_event_in(await read_small_body(request)), request)
+        hit = _hit_of(_event_in(await read_small_body(request, MOST_BYTES)), request)
         sent = await sender.send([hit])
         if sent.status == 200:
             return Response("ok", 202, headers={"content-type": "text/plain; charset=utf-8"})
@@ -43,8 +45,8 @@ def plausible_routes(sender: HitSender) -> APIRouter:
 def _event_in(body: bytes) -> dict[str, Any]:
     """Returns the event, whose members have long or short names; raises BodyUnreadable."""
     try:
-        event = json.loads(body)
-    except (ValueError, RecursionError) as error:
+        event = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BodyUnreadable(f"the body is not JSON: {error}", rule="an event") from None
     if not isinstance(event, dict):
         raise BodyUnreadable("the body is no event", rule='{"name": "pageview", "url": "...", "domain": "..."}')
@@ -58,20 +60,24 @@ def _hit_of(event: dict[str, Any], request: Request) -> dict[str, Any]:
     if name != PAGE_VIEW:
         raise BodyUnreadable("only page views are hits", field="name", value=str(name), rule=PAGE_VIEW)
     try:
-        parts = urlsplit(url if isinstance(url, str) else "")
+        parts = urlsplit(url if isinstance(url, str) and len(url) <= LONGEST_URL else "")
     except ValueError:
         parts = urlsplit("")
     key = parts.path.removeprefix("/")
     if not key:
-        raise BodyUnreadable("the url names no link", field="url", value=str(url), rule="a url with a path")
-    asked = parse_qs(parts.query)
-    utm = {part: asked[f"utm_{part}"][0] for part in _CAMPAIGN if f"utm_{part}" in asked}
+        raise BodyUnreadable(
+            "the url names no link",
+            field="url",
+            value=str(url),
+            rule=f"a url with a path, of at most {LONGEST_URL:,} characters",
+        )
+    _, utm = campaign_of_query(parts.query)
     referrer = event.get("referrer")
-    said = {
+    hit = {
         "key": key,
         "ua": request.headers.get("user-agent"),
         "ip": request.headers.get("x-forwarded-for", "").partition(",")[0].strip() or None,
         "ref": referrer if isinstance(referrer, str) and referrer else None,
         "utm": utm or None,
     }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in hit.items() if value is not None}

@@ -14,11 +14,14 @@ from collections import Counter
 from typing import Any
 
 from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.budget import Cost, budgeted, spend
 from server.compat.hit_sender import HitSender
 from server.logs import log
 
 METRIC = "clicks"
-MOST_WAITING = 50_000  # hits between two handings over; more are dropped, and counted
+MOST_WAITING = 50_000  # lines between two handings over; packets with more are dropped, and counted
+PIECE_HITS = 200  # that are passed on at once
+LINES = Cost("lines", MOST_WAITING, 10)  # 10 us: to read one and to pass it on
 _TAGS = ("key", "ref", "country", "lang", "source", "ua", "visitor")
 
 
@@ -31,7 +34,8 @@ class StatsdReceiver(asyncio.DatagramProtocol):
 
     def __init__(self, sender: HitSender) -> None:
         self._sender = sender
-        self._waiting: list[dict[str, Any]] = []
+        self._packets: list[bytes] = []
+        self._waiting = 0  # lines of these
         self._transport: asyncio.BaseTransport | None = None
         self.lines: Counter[str] = Counter()
 
@@ -45,38 +49,48 @@ class StatsdReceiver(asyncio.DatagramProtocol):
             self._transport.close()
 
     def datagram_received(self, data: bytes, address: object) -> None:
-        """Reads the lines of a packet."""
-        for line in data.decode("utf-8", "replace").splitlines():
-            if not line.strip():
-                continue
-            try:
-                hit = hit_of_line(line.strip())
-            except LineRefused:
-                self.lines["refused"] += 1
-                continue
-            if len(self._waiting) >= MOST_WAITING:
-                self.lines["dropped"] += 1
-                continue
-            self.lines["taken"] += 1
-            self._waiting.append(hit)
+        """Keeps a packet until the next handing over."""
+        lines = data.count(b"\n") + (not data.endswith(b"\n"))
+        if self._waiting + lines > MOST_WAITING:
+            self.lines["dropped"] += lines
+            return
+        self._waiting += lines
+        self._packets.append(data)
 
     async def hand_over(self) -> None:
-        """Passes on what has come. What is not taken is lost, and counted as that."""
-        waiting, self._waiting = self._waiting, []
-        if not waiting:
-            return
+        """Passes on what has come, in pieces, with turns of others. What is not taken is lost, and counted as that."""
+        packets, self._packets, self._waiting = self._packets, [], 0
+        hits: list[dict[str, Any]] = []
+        with budgeted():
+            for line in (line for packet in packets for line in packet.split(b"\n") if line.strip()):
+                await spend(LINES)
+                try:
+                    hits.append(hit_of_line(line.decode("utf-8", "replace").strip()))
+                except LineRefused:
+                    self.lines["refused"] += 1
+                    continue
+                self.lines["taken"] += 1
+                if len(hits) == PIECE_HITS:
+                    await self._send(hits)
+                    hits = []
+            if hits:
+                await self._send(hits)
+
+    async def _send(self, hits: list[dict[str, Any]]) -> None:
         try:
-            sent = await self._sender.send(waiting)
+            sent = await self._sender.send(hits)
         except ClickcurveError as error:
-            self.lines["lost"] += len(waiting)
-            log.warning("statsd hits lost", extra={"hits": len(waiting), "reason": error.detail})
+            self._lose(hits, error.detail)
             return
         if sent.status not in (200, 422):
-            self.lines["lost"] += len(waiting)
-            log.warning("statsd hits lost", extra={"hits": len(waiting), "reason": sent.first_reason()})
+            self._lose(hits, sent.first_reason())
             return
         refused = sum(item["status"] == "refused" for item in sent.receipt["items"])
         self.lines["refused"] += refused + int(sent.receipt.get("items_omitted", 0))
+
+    def _lose(self, hits: list[dict[str, Any]], reason: str) -> None:
+        self.lines["lost"] += len(hits)
+        log.warning("statsd hits lost", extra={"hits": len(hits), "reason": reason})
 
 
 def hit_of_line(line: str) -> dict[str, Any]:

@@ -24,8 +24,9 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from clickcurve.asgi import FIELDS
-from server.http.callers import SLOWEST_BYTES_S, Callers
-from server.http.request_head import HEAD_S, RequestRefused, check_head, check_length, refusal, too_long
+from server.http.address_connections import AddressConnections
+from server.http.request_head import RequestRefused, check_head, check_length, refusal, too_long
+from server.settings.table import HEAD_S, SLOWEST_BYTES_S
 
 CONNECTIONS = 10_000  # of a worker at once
 HEADER_BYTES = 64 * 1024  # request line and headers
@@ -61,7 +62,7 @@ class Connection(HttpToolsProtocol):
     """One HTTP connection of the server. `refused` counts closed connections by reason."""
 
     refused: Counter[str]
-    callers: Callers
+    callers: AddressConnections
     connections_max = CONNECTIONS
     header_bytes = HEADER_BYTES
     head_s: float = HEAD_S
@@ -295,6 +296,6 @@ def _tokens(value: bytes) -> list[bytes]:
     return [token.strip() for token in value.split(b",")]
 
 
-def connection_class(refused: Counter[str], callers: Callers, **bounds: float) -> type[Connection]:
+def connection_class(refused: Counter[str], callers: AddressConnections, **bounds: float) -> type[Connection]:
     """Makes a class of connections that count into both. `bounds` replace the class attributes of these names."""
     return type("CountedConnection", (Connection,), {"refused": refused, "callers": callers, **bounds})

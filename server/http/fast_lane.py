@@ -27,7 +27,7 @@ from clickcurve.asgi import Answer, Application, Headers, Scope
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
 from ingest.hit import Hit
 from ingest.reading.hit_endpoint import COUNTED, is_plain, is_short_json
-from server.http.callers import Callers
+from server.http.address_connections import AddressConnections
 from server.http.connection import Connection, Wait, connection_class
 from server.http.gateway import BEGINS, Gateway, ShortWay
 from server.http.request_head import read_fields
@@ -313,6 +313,6 @@ class LaneConnection(Connection):
         self._start_asgi_task(cycle, application)  # type: ignore[arg-type]
 
 
-def lane_class(lane: FastLane, refused: Counter[str], callers: Callers, **bounds: float) -> type[Connection]:
+def lane_class(lane: FastLane, refused: Counter[str], callers: AddressConnections, **bounds: float) -> type[Connection]:
     """Makes a class of connections that answer plain hits in this lane; the rest is as of `connection_class`."""
     return type("FastConnection", (LaneConnection, connection_class(refused, callers, **bounds)), {"lane": lane})

@@ -11,16 +11,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
-from starlette.responses import Response
-
 from clickcurve.asgi import FIELDS, SAFE, Answer, Application, Message, Receive, Scope, Send, close_unanswered
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, NotAllowed, NotAuthenticated
-from clickcurve.limiter.http.middleware import WRITES, send_refusal
+from clickcurve.limiter.http.admission import WRITES
+from clickcurve.limiter.http.middleware import send_refusal
 from ingest.reading.hit_endpoint import HitRoutes
-from server.http.auth import QUESTIONS, Gate, scope_of
 from server.http.host_and_origin_guard import HostAndOriginGuard
-from server.http.page import cookie_of, is_page, to_login
+from server.http.page_session import cookie_of, is_page, to_login
 from server.http.problems import Problems
+from server.http.tokens import QUESTIONS, Gate, scope_of
 from server.limiter.limiter import ServerLimiter
 from server.workers.unreachable import naming_noted
 
@@ -201,12 +200,6 @@ def made_safe(app: Application) -> Application:
         await app(scope, receive, sending)
 
     return safe
-
-
-def safe_answer(response: Response) -> Answer:
-    """Returns what a response sends, with the headers of SAFE."""
-    start = {"type": "http.response.start", "status": response.status_code, "headers": _with_safe(response.raw_headers)}
-    return Answer(start, {"type": "http.response.body", "body": bytes(response.body)})
 
 
 def _with_safe(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -20,14 +20,15 @@ from starlette.responses import Response
 
 from clickcurve.asgi import FIELDS, Application, Message, Scope, Send
 from clickcurve.buckets.errors import ClickcurveError
-from server.http.auth import is_loopback
 from server.http.problems import Problems
-from server.workers.unreachable import HEADER
+from server.settings.values import is_loopback
+from server.workers.unreachable import HEADER, OLD_HEADER
 
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))
 _KNOWN = 100  # Host headers that are remembered as good
 _SHOWN = (
     HEADER,
+    OLD_HEADER,
     "Retry-After",
     "RateLimit",
     "RateLimit-Policy",

@@ -19,7 +19,7 @@ from ingest.hit import COUNT_MAX, ID_CHARACTERS
 from ingest.reading.content_encoding import BODY_BYTES
 from ingest.reading.receipt import RECEIPT_ITEMS
 from query.http.openapi import schemas as answer_schemas
-from server.http.auth import Scope, scope_of
+from server.http.tokens import Scope, scope_of
 from server.workers.unreachable import HEADER
 
 Schema = dict[str, Any]
@@ -142,8 +142,8 @@ _NAMED: Schema = {
     "description": "Makes a retry safe: what is sent under it counts once within 48 hours.",
     "schema": {"type": "string", "maxLength": ID_CHARACTERS},
 }
-_UNHEARD: Schema = {
-    "description": "Journals of workers that were not heard: what they have not flushed may be missing here.",
+_UNREACHABLE: Schema = {
+    "description": "Journals of workers that could not be reached: hits that they have not flushed may be missing.",
     "schema": {"type": "string"},
     "example": "journal-2",
 }
@@ -263,7 +263,7 @@ def _completed(document: Schema, questions: Mapping[str, Schema]) -> Schema:
             if "HTTPValidationError" in json.dumps(responses.get("422")):
                 responses.update(_error_answers(422))
             if method == "get" and scope is Scope.read:
-                responses["200"].setdefault("headers", {})[HEADER] = _UNHEARD
+                responses["200"].setdefault("headers", {})[HEADER] = _UNREACHABLE
             if scope is not None:
                 operation["security"] = [{"token": []}]
                 operation["x-scope"] = scope.value

@@ -12,7 +12,6 @@ import httptools
 
 from clickcurve.problem import MEDIA_TYPE, problem_body
 
-HEAD_S = 30  # for a whole head to come
 HeaderFields = Sequence[tuple[bytes, bytes]]
 
 _PHRASES = {

@@ -11,7 +11,7 @@ from clickcurve.extras import extra_for
 from clickcurve.limiter.backend import AsyncBackend, Immediate
 from clickcurve.limiter.backends.guard import AsyncGuarded, Patience
 from clickcurve.limiter.backends.memory import MemoryBackend
-from server.settings import Settings
+from server.settings.table import Settings
 
 Clock = Callable[[], float]
 # (settings, epoch seconds, seconds that never step back)

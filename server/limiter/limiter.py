@@ -17,7 +17,7 @@ from clickcurve.limiter.rule import Rule
 from server.limiter.backends import ADDRESS_SETTINGS, OPENERS
 from server.logs import log
 from server.metrics import Sample
-from server.settings import TABLE, Settings
+from server.settings.table import TABLE, Settings
 
 Clock = Callable[[], float]
 
@@ -108,6 +108,8 @@ class ServerLimiter:
     def samples(self) -> Iterator[Sample]:
         for (event, outcome), count in self._outcomes.items():
             yield Sample("clickcurve_limit_decisions_total", count, (event, outcome))
+            if outcome == "blind":  # the next version says fallback there
+                yield Sample("clickcurve_limit_fallbacks_total", count, (event,))
         for how, count in self._reloads.items():
             yield Sample("clickcurve_limit_reloads_total", count, (how,))
         yield Sample("clickcurve_limit_rules", sum(map(len, self.limiter.events.rules().values())))

@@ -83,7 +83,7 @@ def job_table(
         "publish_metrics": (PUBLISH_S, now, False),
         "limit_history": (HAND_OVER_S, now, False),
         "statsd": (HAND_OVER_S, now, False),
-        "dividing": (flush_s, now, False),  # a server that began while the store was away agrees soon after
+        "dimensions": (flush_s, now, False),  # a server that began while the store was away agrees soon after
         "alerts": (ALERTS_S, now, False),
         "weekly_report": (REPORT_S, now, False),  # sent once a week; looks more often, to go on where it failed
     }

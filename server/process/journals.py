@@ -15,10 +15,9 @@ from ingest.journal.journal import Journal
 from ingest.owner import Owner
 from ingest.owner_status import OwnerStatus
 from ingest.stamps import Stamps
-from server import clock
+from server import clock, data_folder
 from server.logs import log
-from server.process import data_folder
-from server.settings import Settings
+from server.settings.table import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
 from storage.sqlite.file import flush_bytes
@@ -104,7 +103,7 @@ def open_owner(
         if key not in logged:
             logged.add(key)
             row = {"key": key, "owner": journal.state.identity.owner, "reason": error.detail}
-            log.error("damaged row", extra={**row, "then": "its hits are set aside; see `clickcurve repair`"})
+            log.error("damaged row", extra={**row, "then": "its hits are quarantined; see `clickcurve repair`"})
 
     return Owner(
         journal,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ingest.stamps import Slots
 from server import clock
 from server.logs import log
-from server.process import notify
+from server.process import systemd
 
 REFUSED = 2
 CRASHED = 1
@@ -110,7 +110,7 @@ class Parent:
             self._listening.add(worker)
         if len(self._listening) == self._count and not self._stopping:
             self._served = True
-            notify.ready()
+            systemd.ready()
 
     def _fork(self) -> None:
         sys.stdout.flush()
@@ -157,7 +157,7 @@ class Parent:
     def _stop(self, number: int) -> None:
         if not self._stopping:
             self._stopping = True
-            notify.stopping()
+            systemd.stopping()
             self._listener.close()
             self._replace_at = clock.monotonic() + self._patience_s
         self._signal(number)

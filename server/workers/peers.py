@@ -24,7 +24,7 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.row import Pending
 from clickcurve.keys import breakdown_key, counts_key, link_key, link_of
 from query.lists.other_workers import WorkerPending
-from server.process.data_folder import journal_folder, peers_folder
+from server.data_folder import journal_folder, peers_folder
 from server.workers.messages import (
     ALL_GROUPS,
     ANSWERS,
@@ -284,7 +284,7 @@ class Peers:
         self._answering: set[Answering] = set()
         self._server: asyncio.Server | None = None
         self._handle = -1  # of the folder, while it listens
-        self.unheard = 0  # questions for which some worker was not heard
+        self.incomplete_answers = 0  # questions for which some worker was not reached
 
     async def listen(self, asked: Asked) -> None:
         """Answers the other workers from now on, and can ask them."""
@@ -307,7 +307,7 @@ class Peers:
         return f"/proc/self/fd/{self._handle}/{number}"
 
     async def pending(self, key: str) -> list[Pending]:
-        """Returns what the other workers hold of a stored key. Raises RowCorrupt where one has hits set aside."""
+        """Returns what the other workers hold of a stored key. Raises RowCorrupt where one has hits quarantined."""
         return cast(list[Pending], await self._ask_all(key))
 
     async def pending_breakdowns(self, key: str) -> list[PendingBreakdown]:
@@ -315,7 +315,7 @@ class Peers:
         return cast(list[PendingBreakdown], await self._ask_all(key))
 
     async def groups(self) -> list[WorkerPending]:
-        """Returns what the other workers hold of all groups. Raises RowCorrupt where one has hits of one set aside."""
+        """Returns what the other workers hold of all groups. Raises RowCorrupt if one has quarantined hits."""
         return cast(list[WorkerPending], await self._ask_all(ALL_GROUPS))
 
     async def _ask_all(self, key: str) -> list[AnyPending]:
@@ -326,7 +326,7 @@ class Peers:
         if waiter.damaged is not None:
             raise RowCorrupt(waiter.damaged, field="key", value=link_of(counts_key(key)))
         if waiter.unheard:
-            self.unheard += 1
+            self.incomplete_answers += 1
             for name in waiter.unheard:
                 note_unreachable(name)
         return waiter.found

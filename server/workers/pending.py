@@ -1,4 +1,4 @@
-"""What a worker holds that may not be in the store yet: its own owner's hits, and those of former journals."""
+"""What a worker holds that may not be in the store yet: its own owner's hits, and those of orphaned journals."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
 from clickcurve.buckets.row import Pending
 from ingest.owner import Owner
 from ingest.owner_status import OwnerStatus
-from server.process.orphaned_journals import OrphanedJournals
+from server.workers.orphaned_journals import OrphanedJournals
 
 
 class PendingHits:
-    """Joins the owners of one worker for its readers: `own` accepts, those of `former` journals are being emptied."""
+    """Joins the owners of one worker for its readers: `own` accepts, those of `orphaned` journals are being emptied."""
 
-    def __init__(self, own: Owner, former: OrphanedJournals) -> None:
+    def __init__(self, own: Owner, orphaned: OrphanedJournals) -> None:
         self._own = own
-        self._former = former
+        self._orphaned = orphaned
 
     def _owners(self) -> list[Owner]:
-        return [self._own, *self._former.owners]
+        return [self._own, *self._orphaned.owners]
 
     def pending(self, key: str) -> Sequence[Pending]:
         """Returns what may not be in the stored rows of `key` (a stored key) yet. Raises RowCorrupt as `Owner`."""
-        if not self._former.owners:
+        if not self._orphaned.owners:
             return self._own.pending(key)
         return [each for owner in self._owners() for each in owner.pending(key)]
 
@@ -57,11 +57,11 @@ class PendingHits:
     @property
     def flushes(self) -> int:
         """A number that rises whenever a flush is complete."""
-        return self._own.status.flushes + self._former.flushes
+        return self._own.status.flushes + self._orphaned.flushes
 
     async def erased_here(self, key: str) -> None:
-        """Hides what former journals hold of a link that the own owner has erased."""
-        for owner in self._former.owners:
+        """Hides what orphaned journals hold of a link that the own owner has erased."""
+        for owner in self._orphaned.owners:
             await owner.erased_elsewhere(key)
 
     async def erased_elsewhere(self, key: str) -> None:
@@ -71,14 +71,14 @@ class PendingHits:
 
     @property
     def status(self) -> OwnerStatus:
-        """The own owner's status, in which the hits of former journals wait too."""
+        """The own owner's status, in which the hits of orphaned journals wait too."""
         status = self._own.status
-        if not self._former.owners:
+        if not self._orphaned.owners:
             return status
-        former = [owner.status for owner in self._former.owners]
+        others = [owner.status for owner in self._orphaned.owners]
         return replace(
             status,
-            buffered_hits=status.buffered_hits + sum(each.buffered_hits for each in former),
-            buffered_entries=status.buffered_entries + sum(each.buffered_entries for each in former),
-            lag_s=max(status.lag_s, *(each.lag_s for each in former)),
+            buffered_hits=status.buffered_hits + sum(each.buffered_hits for each in others),
+            buffered_entries=status.buffered_entries + sum(each.buffered_entries for each in others),
+            lag_s=max(status.lag_s, *(each.lag_s for each in others)),
         )

@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Protocol, TypeAlias
 
-from storage.first_use import FirstUse, Later
-
 
 class StatementKind(Enum):
     READ = "read"  # at quorum
@@ -94,50 +92,9 @@ class Cql(Protocol):
         """
 
     async def ask(self, statement: Statement, values: Values = ()) -> Rows:
-        """Returns all rows, without blocking the event loop. Raises StoreUnavailable."""
+        """Returns all rows, without blocking the event loop. Raises StoreUnavailable, also if not connected yet."""
 
     def measures(self) -> dict[str, float]:
-        """Returns store_requests_total, store_retries_total and store_unknown_total."""
+        """Returns store_requests_total, store_retries_total and store_unknown_total; {} before it is connected."""
 
     def close(self) -> None: ...
-
-
-class LazyConnection:
-    """A connection to a cluster that may be down at the start.
-
-    Methods that may block connect on first use; `ask`, `measures` and `close` never connect.
-    """
-
-    def __init__(self, connect: Callable[[], Cql], later: Later | None) -> None:
-        """Connects at once, as `FirstUse` does."""
-        self._cql = FirstUse(connect, later)
-
-    def run(self, statement: Statement, values: Values = ()) -> Rows:
-        return self._cql.open().run(statement, values)
-
-    def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
-        return self._cql.open().run_each(statement, many)
-
-    def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
-        return self._cql.open().run_all(work)
-
-    def send_all(self, work: Sequence[Work]) -> Callable[[], list[list[Rows]]]:
-        return self._cql.open().send_all(work)
-
-    def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
-        return self._cql.open().pages(statement, values, size)
-
-    def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool | None:
-        return self._cql.open().apply_if(statement, values, attempt)
-
-    def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int = 0) -> list[bool | None]:
-        return self._cql.open().apply_each_if(statement, many, attempt)
-
-    async def ask(self, statement: Statement, values: Values = ()) -> Rows:
-        return await self._cql.opened().ask(statement, values)
-
-    def measures(self) -> dict[str, float]:
-        return self._cql.opened().measures() if self._cql.is_open else {}
-
-    def close(self) -> None:
-        self._cql.close()

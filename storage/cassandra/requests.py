@@ -1,5 +1,7 @@
 """Requests to a cluster: bounded in flight, from threads and from event loops, whatever the driver's callbacks do.
 
+The cluster may be down at the start. What may block connects on first use; `ask`, `measures` and `close` never do.
+
 For threads, what may be repeated is sent again a few times: one fault fails all requests that are under way on a
 connection, and without this a flush of a thousand requests would begin again because of a few.
 
@@ -21,6 +23,7 @@ from weakref import WeakKeyDictionary
 
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
 from storage.cassandra.cql import Rows, Statement, StatementKind, Values, Work
+from storage.first_use import FirstUse, Later
 
 SERIAL_IN_FLIGHT = 32  # conditional updates and serial reads: each is several rounds of the replicas
 ATTEMPTS = 3  # of what may be repeated
@@ -45,7 +48,9 @@ class DriverFuture(Protocol):
 
 
 class Driver(Protocol):
-    """The few things that need the driver."""
+    """The few things that need the driver. counters: what it counts, and what is counted here."""
+
+    counters: Counters
 
     def send(
         self, statement: Statement, values: Values, size: int | None, state: bytes | None, attempt: int
@@ -67,6 +72,8 @@ class Driver(Protocol):
 
     def is_certain(self, error: Exception) -> bool:
         """Returns whether the request was certainly not carried out."""
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +99,32 @@ class Counters:
 
 
 class Requests:
+    """Implements `Cql` over a driver."""
+
     def __init__(
-        self, driver: Driver, in_flight: int, counters: Counters, pause: Callable[[float], object] | None = None
+        self,
+        connect: Callable[[], Driver],
+        in_flight: int,
+        later: Later | None = None,
+        pause: Callable[[float], object] | None = None,
     ) -> None:
-        self._driver = driver
+        """Connects at once, as `FirstUse` does. in_flight: of threads, and of each event loop. pause: waits seconds."""
+        self._connection = FirstUse(connect, later)
         self._pause = pause or Event().wait
         self._in_flight = in_flight
-        self._counters = counters
         self._gate = Semaphore(in_flight)
         self._serial_gate = Semaphore(min(in_flight, SERIAL_IN_FLIGHT))
         self._loop_gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+    @property
+    def _driver(self) -> Driver:
+        return self._connection.opened()
+
+    def measures(self) -> dict[str, float]:
+        return self._driver.counters.numbers() if self._connection.is_open else {}
+
+    def close(self) -> None:
+        self._connection.close()
 
     # --- one request ----------------------------------------------------------------------------------------------
     def _send(
@@ -114,23 +137,26 @@ class Requests:
         attempt: int = 0,
     ) -> None:
         """Begins a request; calls `ended` once, on any thread, perhaps before this returns."""
-        first = Lock()
+        driver, first = self._driver, Lock()
 
         def end(outcome: Outcome) -> None:
             if first.acquire(blocking=False):
                 ended(outcome)
 
         def came(pending: DriverFuture, rows: Rows | None) -> None:
-            end(Outcome(rows or [], self._driver.state_after(pending)))
+            end(Outcome(rows or [], driver.state_after(pending)))
 
-        self._counters.add("store_requests_total")
+        driver.counters.add("store_requests_total")
         try:
-            pending = self._driver.send(statement, values, size, state, attempt)
+            pending = driver.send(statement, values, size, state, attempt)
             pending.add_callbacks(partial(came, pending), lambda error: end(Outcome([], error=error)))
         except Exception as error:  # of any kind: the waiting side must get it
             end(Outcome([], error=error))
 
     # --- threads --------------------------------------------------------------------------------------------------
+    def run(self, statement: Statement, values: Values = ()) -> Rows:
+        return self.run_each(statement, [values])[0]
+
     def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
         return self.run_all([(statement, many)])[0]
 
@@ -138,7 +164,8 @@ class Requests:
         return self.send_all(work)()
 
     def send_all(self, work: Sequence[Work]) -> Callable[[], list[list[Rows]]]:
-        parts = [Packed.of(statement, many, self._driver.first_replica) for statement, many in work]
+        first_replica = self._connection.open().first_replica
+        parts = [Packed.of(statement, many, first_replica) for statement, many in work]
         # Made once: whatever is sent again is the same rows with the same stamps.
         requests = [request for part in parts for request in part.requests]
         sent = self._send_repeatedly(requests)
@@ -151,6 +178,7 @@ class Requests:
         return results
 
     def pages(self, statement: Statement, values: Values, size: int | None) -> Iterator[Rows]:
+        self._connection.open()
         state: bytes | None = None
         while True:
             (outcome,) = self._send_repeatedly([(statement, values)], size, state)()
@@ -200,18 +228,22 @@ class Requests:
 
         return all_done
 
-    def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int) -> list[bool | None]:
+    def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool | None:
+        return self.apply_each_if(statement, [values], attempt)[0]
+
+    def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int = 0) -> list[bool | None]:
+        driver = self._connection.open()
         updates = [(statement, values) for values in many]
-        outcomes = self._send_all(updates, self._driver.is_certain, 0, attempt=attempt)()
+        outcomes = self._send_all(updates, driver.is_certain, 0, attempt=attempt)()
         for each in outcomes:
-            if each and each.error and self._driver.is_certain(each.error):
-                raise self._driver.as_store_error(each.error) from each.error
+            if each and each.error and driver.is_certain(each.error):
+                raise driver.as_store_error(each.error) from each.error
         return [self._applied(each) for each in outcomes if each]
 
     def _applied(self, outcome: Outcome) -> bool | None:
         if outcome.error is None:
             return bool(outcome.rows[0][0])  # the other columns cannot be relied on
-        self._counters.add("store_unknown_total")
+        self._driver.counters.add("store_unknown_total")
         return None
 
     def _send_all(
@@ -256,7 +288,7 @@ class Requests:
         return all_ended
 
     # --- event loops ----------------------------------------------------------------------------------------------
-    async def ask(self, statement: Statement, values: Values) -> Rows:
+    async def ask(self, statement: Statement, values: Values = ()) -> Rows:
         outcome = await self._ask_page(statement, values, None)
         rows = outcome.rows
         while outcome.state is not None:

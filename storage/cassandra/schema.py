@@ -20,8 +20,9 @@ from uuid import uuid4
 
 from clickcurve.buckets.errors import LadderInvalid, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder
-from storage.cassandra.cql import Rows, Statement, Values
+from storage.cassandra.cql import Rows, Statement
 from storage.cassandra.node_settings import SETTINGS_QUERY, unmet
+from storage.cassandra.requests import Driver, Requests
 from storage.cassandra.statements import NOTE
 from storage.cassandra.uri import Address
 
@@ -154,14 +155,13 @@ TABLES = (
 )
 
 
-class Administered(Protocol):
+class Administered(Driver, Protocol):
     """The connection that schema work needs, which is not in the keyspace yet."""
 
     address: Address
 
     def define(self, text: str) -> None: ...
     def look_up(self, text: str) -> Rows: ...
-    def apply_if(self, statement: Statement, values: Values) -> bool | None: ...
     def use(self, statements: Iterable[Statement]) -> None: ...
     def on_each_node(self, text: str) -> dict[str, Rows]: ...
     def data_centres(self) -> dict[str, int]: ...
@@ -340,13 +340,14 @@ def _check_release(cluster: Administered) -> None:
 def _write_notes(cluster: Administered, ladder: Ladder) -> Iterator[str]:
     """Notes what the keyspace is for; what is noted already stays."""
     noted = {"version": str(VERSION), "ladder": str(ladder), "dc": cluster.address.dc or "", "uuid": str(uuid4())}
+    requests = Requests(lambda: cluster, in_flight=1)
     for name, value in noted.items():
         for _ in range(ATTEMPTS):
-            applied = cluster.apply_if(NOTE, (name, value))
+            applied = requests.apply_if(NOTE, (name, value))
             if applied is not None:
                 break
         else:
-            raise StoreUnavailable(f"it is not known whether {name} was noted in meta: run it again")
+            raise StoreUnavailable(f"could not confirm that {name} was written to meta; run it again")
         if applied:
             yield f"{name} noted: {value or 'none'}"
 

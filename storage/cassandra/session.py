@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import re
 import ssl
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any
@@ -31,9 +31,9 @@ from cassandra.cluster import Cluster, ExecutionProfile, NoHostAvailable, Respon
 from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedStatement, SimpleStatement
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid, StoreMismatch, StoreUnavailable
-from storage.cassandra.cql import Rows, Statement, StatementKind, Values, Work
+from storage.cassandra.cql import Rows, Statement, StatementKind, Values
 from storage.cassandra.nodes import DEFINE, LATER, Heard, Reconnections, condition_timeout_s, profiles
-from storage.cassandra.requests import Counters, Requests
+from storage.cassandra.requests import Counters
 from storage.cassandra.uri import Address
 
 HEARTBEAT_S = 5  # a node that hangs is noticed after this and the time of a request
@@ -49,7 +49,7 @@ _MISSING = re.compile("does not exist|unconfigured table")
 
 
 class Session:
-    """A connection, made by `connect`. Implements `Cql` and, for the schema's commands, `Administered`."""
+    """A connection, made by `connect`. Implements `Driver` and, for the schema's commands, `Administered`."""
 
     def __init__(self, address: Address, cluster: Cluster, counters: Counters, silent: set[Any]) -> None:
         self.address = address
@@ -58,38 +58,9 @@ class Session:
         self._session = cluster.connect()
         self._session.use_client_timestamp = False  # stamps are pinned, or are the cluster's
         self._session._default_timeout = address.timeout_s / 2  # to prepare a statement, for which it has no other way
-        self._counters = counters
-        self._requests = Requests(self, address.in_flight, counters)
+        self.counters = counters
         self._preparing = Lock()
         self._prepared: dict[Statement, PreparedStatement] = {}
-
-    # --- what the store uses --------------------------------------------------------------------------------------
-    def run(self, statement: Statement, values: Values = ()) -> Rows:
-        return self.run_each(statement, [values])[0]
-
-    def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
-        return self._requests.run_each(statement, many)
-
-    def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
-        return self._requests.run_all(work)
-
-    def send_all(self, work: Sequence[Work]) -> Callable[[], list[list[Rows]]]:
-        return self._requests.send_all(work)
-
-    def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
-        return self._requests.pages(statement, values, size)
-
-    def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool | None:
-        return self.apply_each_if(statement, [values], attempt)[0]
-
-    def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int = 0) -> list[bool | None]:
-        return self._requests.apply_each_if(statement, many, attempt)
-
-    async def ask(self, statement: Statement, values: Values = ()) -> Rows:
-        return await self._requests.ask(statement, values)
-
-    def measures(self) -> dict[str, float]:
-        return self._counters.numbers()
 
     def close(self) -> None:
         """Closes within seconds, even if the driver hangs: then it is left to a thread that keeps no process alive."""
@@ -101,7 +72,7 @@ class Session:
         with suppress(Exception):  # nobody can do anything about it
             self._cluster.shutdown()
 
-    # --- what needs the driver ---------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------
     def send(
         self, statement: Statement, values: Values, size: int | None, state: bytes | None, attempt: int
     ) -> ResponseFuture:

@@ -205,7 +205,7 @@ class CassandraStore(UnrankedStore):
                 self._cql.apply_if(NOTE_FOR, (_NOTE + name, value, kept_s), attempt)
             for (noted,) in self._cql.run(NOTED, (_NOTE + name,)):
                 return str(noted)
-        raise StoreUnavailable(f"it is not known whether {name} was noted")
+        raise StoreUnavailable(f"could not confirm that {name} was written; try again")
 
     def drop_notes(self, names: Sequence[str]) -> None:
         self._cql.apply_each_if(DROP_NOTE, [(_NOTE + name,) for name in names])

@@ -8,7 +8,7 @@ be used with it later:
   stays retired, because it may have been lost in the middle of a flush.
 - **The original's journal**, perhaps with hits that were never flushed. The old numbers stay, without rows, as COPIED,
   with epoch and holder as they were, and `begun` is the last flush that the copy includes. So a server can find out
-  whether all that the journal holds is newer than the copy and counts under another number, or must be set aside.
+  whether all that the journal holds is newer than the copy and counts under another number, or must be quarantined.
 - **Imports** go on at the copy's positions: their sources belong to the closed owners, and any owner may take them.
 - **`clickcurve copy`** finds the same notes here that it makes itself: which of the original's owners are in the copy.
   So it never counts both in one store.

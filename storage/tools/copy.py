@@ -5,7 +5,7 @@ begun last) tells which rows it has: they can only change under a higher epoch.
 
 - **Owners** are in the target what they are in the source: epoch, holder, journal, state, last flush. They keep their
   number if it is free. So a journal that was used with the source is treated with the target as with the source: it
-  goes on, or counts what it holds under a new number, or is set aside.
+  goes on, or counts what it holds under a new number, or is quarantined.
 - **Rows** are copied byte for byte, under an owner that is open in the copy's name and has the source's epoch, so that
   a later holder wins over any late write. Saving a row again saves the same bytes, and two copies at once do no harm.
   The row of all links is saved last, as in a flush: to `verify` half a copy is an owner in the middle of a flush.

@@ -21,10 +21,10 @@ from clickcurve.buckets.candidates import Cutoffs
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.quarantine import decode_quarantined, hits_set_aside
+from clickcurve.buckets.quarantine import decode_quarantined, quarantined_hits
 from clickcurve.buckets.row import Row, check
 from clickcurve.buckets.upper_bounds import UpperBounds, upper_bounds_of
-from clickcurve.keys import ALL_LINKS, SET_ASIDE, breakdown_of, counts_key, group_of, is_breakdown, link_of
+from clickcurve.keys import ALL_LINKS, QUARANTINE, breakdown_of, counts_key, group_of, is_breakdown, link_of
 from storage.contract import Store, StoredLink, View
 from storage.tools.breakdown_check import Breakdowns
 
@@ -87,8 +87,8 @@ def verify(store: Store, ladder: Ladder) -> Report:
             for key, link in page:
                 report.links += link_of(key) is not None
                 report.groups += group_of(key) is not None
-                if key == SET_ASIDE:
-                    _report_set_aside(report, link)
+                if key == QUARANTINE:
+                    _report_quarantine(report, link)
                     continue
                 divided = is_breakdown(key)
                 checked = breakdowns.checked(key, link, counts) if divided else _checked_rows(link, ladder)
@@ -165,17 +165,17 @@ class _Ranks:
             yield f"it is not ranked, but its buckets say {expected}; see `clickcurve repair --ranking`"
 
 
-def _report_set_aside(report: Report, link: StoredLink) -> None:
+def _report_quarantine(report: Report, link: StoredLink) -> None:
     for stored in link.rows:
         report.rows += 1
         try:
             rows = decode_quarantined(stored.data)
         except RowCorrupt as error:
-            report.add_broken(row_name(SET_ASIDE, stored.owner), [error.detail])
+            report.add_broken(row_name(QUARANTINE, stored.owner), [error.detail])
             continue
         for key, row in rows.items():
-            hits = sum(hits_set_aside(row))
-            report.add_broken(row_name(key, stored.owner), [f"{hits} hits are set aside until the row can be read"])
+            hits = sum(quarantined_hits(row))
+            report.add_broken(row_name(key, stored.owner), [f"{hits} hits are quarantined until the row can be read"])
 
 
 def _add_up(report: Report, sums: _OwnerSums, key: str, row: Row | None, erased_at: int) -> None:

@@ -14,7 +14,7 @@ from clickcurve.keys import group_of
 from ingest.attributes.profile import Profile
 from ingest.batch import Batch
 from ingest.hit import Hit as GroupHit
-from ingest.reading.profile_table import SaidSums, made_batch
+from ingest.hit_sums import HitSums
 from tests.audit.auditor import BASE, Hit, Sent
 
 DIVIDED = ("ref", "source")
@@ -36,18 +36,19 @@ def fields_of(hit: Hit) -> dict[str, str]:
 
 def batch_of(sent: Sent, minute: int, id_: str | None) -> Batch:
     """The batch of these hits, under an id if there is one, as the routes make it; those of a group's row are in it."""
-    words = SaidSums()
+    sums = HitSums()
     people: dict[str, int] = {}
     for hit in sent.hits:
         said = said_by(hit.digit)
         profile = None if said is None else Profile(DIVIDED, said)
         if group_of(hit.key) is not None:
-            words.add_groups(GroupHit(hit.key, minute, hit.count, None, False, None, profile, (), (hit.key,)))
+            sums.groups.add(hit.key, GroupHit(hit.key, minute, hit.count, None, False, profile), ())
             continue
         people[hit.key] = hit.count
         if profile is not None:
-            words.add_profile(minute - minute % 3_600, hit.key, profile, hit.count)
-    return made_batch({minute: people}, {}, words, id_, ())
+            sums.links.add_profile(minute - minute % 3_600, hit.key, profile, hit.count)
+    sums.links.people[minute] = people
+    return sums.batch(id_)
 
 
 def values_of(row: Breakdown) -> Values:

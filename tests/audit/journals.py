@@ -1,8 +1,8 @@
-"""The auditor of journals that are copied, lost and set aside: which of them holds each batch, and what that means.
+"""The auditor of journals that are copied, lost and quarantined: which of them holds each batch, and what that means.
 
 A batch must count once it was answered with success, unless it was erased, or every journal that held it was given up
-before a flush had brought it into the store: lost with its disk, or set aside, which is reported. A batch with an id is
-given up, too, with the journal whose unfinished flush may have claimed the id.
+before a flush had brought it into the store: lost with its disk, or quarantined, which is reported. A batch with an id
+is given up, too, with the journal whose unfinished flush may have claimed the id.
 """
 
 from __future__ import annotations

@@ -1,14 +1,52 @@
-"""The small measurements, as far as they are about what changes most: they run to their end."""
+"""The measurements in process run to their end with tiny sizes, and print the kinds of figures that are published."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from bench.micro import query_parts
+from bench.measure import Measure, measure
+from bench.micro.__main__ import PARTS, main
+
+PRINTED = {
+    "parse": (r"batches of 1, reading +\S+ ns a hit", r"batches of 100, in the journal +\S+ B a hit"),
+    "import_log": (r"access log, 302 and its like counted +\S+ us a line",),
+    "attributes": (
+        r"attributes, 4 dimensions +\S+ us a hit",
+        r"single with attributes and visitors +\S+ us a request of one hit",
+        r"flush with visitors too, 30 links +\S+ s",
+        r"4 dimensions in the buffer +\S+ B a hit",
+    ),
+    "row_codec": (r"full, busy: bytes +[\d,]+ B", r"full, busy: decode +\S+ us", r"288 points of 24 h +\S+ us"),
+    "breakdown": (r"hottest, 7 dimensions: bytes +\S+ B", r"links, 7 dimensions, with visitors: flush +\S+ us a link"),
+    "breakdown_answers": (r"p99, 3 owners: by, 30 days +p50 \S+ p99 \S+ ms",),
+    "heavy_hitters": (r"attack, life +\d+ of the top 20 found +[\d,]+ distinct; .* other \S+%.* row of [\d,]+ B",),
+    "breakdown_file": (r"5 dimensions, a year +\S+ MB +\d+ B of \d+ links; breakdown rows \d+ B a link",),
+    "query_parts": (r"quiet, 12 mo, \d+ points: all of it +\S+ us", r"full: lifetime +\S+ us"),
+    "ranking": (r"last=12mo&limit=1000 +p50 \S+ p99 \S+ ms +cpu \S+ ms, [\d,]+ links read",),
+    "journal": (r"journal, synced write, 32 payloads +[\d,]+ groups/s +p50", r"recovery of \d+ MB"),
+    "store": (r"rows saved +\S+ us a row", r"file of 100 links +\S+ MB"),
+    "growth": (r"50 links +flush \S+ us a row +\S+ by the wall; fold \S+ us",),
+    "resting": (r"resting server, memory +\S+ MB", r"\.\.\. FastAPI, pydantic +\S+ MB"),
+}
 
 
-def test_the_parts_of_every_query_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    """A curve of thousands of points makes its grid in a thread, and so needs an event loop once."""
-    query_parts.measure(rounds=1, now=1_772_407_680)
-    told = capsys.readouterr().out
-    assert told.count("all of it ") == 3 * len(query_parts.QUERIES)
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_prints_its_figures(part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    links = ["--links", "20", "--every", "10"] if part == "breakdown_file" else []
+    main([part, "--scale", "0.001", "--rounds", "1", *links])
+    printed = capsys.readouterr().out
+    for figure in PRINTED[part]:
+        assert re.search(figure, printed), printed
+
+
+def test_a_time_is_divided_by_what_it_is_of_and_another_figure_is_what_the_call_returns() -> None:
+    made: list[int] = []
+    slow = Measure("slow", lambda: made.append(1), lambda _: sum(range(200_000)), "ms", fresh=True)
+    for_each = Measure("a row", lambda: None, lambda _: sum(range(200_000)), "ms a row", per=1_000)
+    size = Measure("size", lambda: b"12345678", len, "B a row", per=4)
+    whole, part, octets = measure([slow, for_each, size], 3)
+    assert len(made) == 4
+    assert float(whole.figure.split()[0]) > 20 * float(part.figure.split()[0])
+    assert octets.figure == "2.00 B a row"

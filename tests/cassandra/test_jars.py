@@ -10,6 +10,8 @@ import pytest
 
 from testing.cassandra.jars import Missing, cache, jars, java, version
 
+pytestmark = pytest.mark.needs("cassandra")
+
 FETCHES = """#!/bin/sh
 for option in "$@"; do case "$option" in -DoutputDirectory=*) out="${option#*=}" ;; esac; done
 echo run >>"$FAKE_RUNS"

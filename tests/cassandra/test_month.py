@@ -43,7 +43,7 @@ class Left:
 def left(one_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
     name = f"month_{secrets.token_hex(6)}"
     keyspace = Keyspace(one_node, name, CLICKS)
-    month = Month(SHORT, tmp_path_factory.mktemp("month"), lambda: Counted(keyspace.session))
+    month = Month(SHORT, tmp_path_factory.mktemp("month"), lambda: Counted(keyspace.cql))
     done = asyncio.run(month.pass_by())
     one_node.nodetool("flush", name)
     one_node.nodetool("compact", name)
@@ -65,7 +65,7 @@ def test_a_month_leaves_no_tombstone_in_rows(left: Left) -> None:
 
 
 def test_the_partition_of_a_link_that_ten_owners_count_is_bounded(left: Left) -> None:
-    link = asyncio.run(CassandraStore(Counted(left.keyspace.session)).rows(link_key(VIRAL)))
+    link = asyncio.run(CassandraStore(Counted(left.keyspace.cql)).rows(link_key(VIRAL)))
     rows = [codec.decode(row.data) for row in link.rows]
     assert len(rows) == SHORT.owners
     assert merge(rows, CLICKS).lifetime == left.done.hits[VIRAL]
@@ -75,7 +75,7 @@ def test_the_partition_of_a_link_that_ten_owners_count_is_bounded(left: Left) ->
 
 
 def test_nothing_is_lost_or_counted_twice_in_a_month(left: Left) -> None:
-    store = CassandraStore(Counted(left.keyspace.session))
+    store = CassandraStore(Counted(left.keyspace.cql))
     hits = {
         key: merge([codec.decode(row.data) for row in link.rows], CLICKS).lifetime
         for key, link in store.walk(None, 1_000)
@@ -85,7 +85,7 @@ def test_nothing_is_lost_or_counted_twice_in_a_month(left: Left) -> None:
 
 
 def test_the_cost_of_a_pass_follows_the_links_that_had_traffic(of_its_own: Keyspace, tmp_path: Path) -> None:
-    few, many = asyncio.run(_passes(Counted(of_its_own.session), tmp_path, 50, 100))
+    few, many = asyncio.run(_passes(Counted(of_its_own.cql), tmp_path, 50, 100))
     # In each flush the row of all links is read and written next to those that are due.
     assert 50 < few["LOAD_OWN"] <= 55
     assert 100 < many["LOAD_OWN"] <= 105

@@ -80,7 +80,7 @@ def test_a_snapshot_brings_back_what_was_stored_and_journals_add_what_they_hold(
         assert client.send({"key": "launch", "count": 2, "id": "visit"})["duplicate"] == 2
     hit(server, 16)
     assert server.stop() == 0
-    assert not events(server, "journal set aside")
+    assert not events(server, "journal quarantined")
     elsewhere = serve("--store", store, data=tmp_path / "elsewhere")
     assert totals(elsewhere) == (1 + 2 + 8 + 16, 1 + 2 + 8 + 16)
     assert elsewhere.stop() == 0

@@ -137,7 +137,7 @@ class Owner:
             event = line.get("event")
             if event == "journal gives way":
                 self._orphaned_journals += 1
-            elif event == "former journal emptied":
+            elif event == "orphaned journal emptied":
                 self._orphaned_journals -= 1
             elif event == "flush":
                 self.flushes += 1

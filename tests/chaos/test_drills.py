@@ -1,4 +1,4 @@
-"""What operators do to journals by mistake, on a real node: nothing counts twice, and what is set aside is told."""
+"""What operators do to journals by mistake, on a real node: nothing counts twice, and what is quarantined is told."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def copy(tmp_path: Path, name: str, to: str) -> None:
     shutil.copytree(tmp_path / name / "data" / "journal-1", tmp_path / to / "data" / "journal-1")
 
 
-def set_aside(server: RunningServer) -> list[Line]:
-    """What the server says of journals that it set aside: in the log, in the folder and on /metrics alike."""
-    told = events(server, "journal set aside")
+def quarantined(server: RunningServer) -> list[Line]:
+    """What the server says of journals that it quarantined: in the log, in the folder and on /metrics alike."""
+    told = events(server, "journal quarantined")
     assert all(Path(line["moved_to"]).is_dir() for line in told)
     assert len(list(server.data.glob("set-aside-*"))) == len(told)
     with Clickcurve(server.url) as client:
-        assert client.metric("clickcurve_journals_set_aside") == len(told)
+        assert client.metric("clickcurve_quarantined_journals") == len(told)
     return told
 
 
@@ -80,7 +80,7 @@ def test_of_a_copied_journal_started_twice_at_once_one_is_counted(
         second.launch()
         first.wait_ready()
         second.wait_ready()
-        told = [*set_aside(first), *set_aside(second)]
+        told = [*quarantined(first), *quarantined(second)]
         assert len(told) == 1 and "counted already" in told[0]["reason"]
         assert total(first) == total(second) == 1 + 4
         send(first, 16)
@@ -91,7 +91,7 @@ def test_of_a_copied_journal_started_twice_at_once_one_is_counted(
     assert total(start("third")) == 1 + 4 + 16 + 64
 
 
-def test_a_copy_that_starts_takes_over_and_what_the_original_counts_from_then_on_is_set_aside(
+def test_a_copy_that_starts_takes_over_and_what_the_original_counts_from_then_on_is_quarantined(
     start: Callable[..., RunningServer], tmp_path: Path
 ) -> None:
     original = start("original")
@@ -105,7 +105,7 @@ def test_a_copy_that_starts_takes_over_and_what_the_original_counts_from_then_on
     (failed,) = events(original, "last flush failed")
     assert "taken owner" in failed["reason"]
     original.start()
-    (told,) = set_aside(original)
+    (told,) = quarantined(original)
     assert told["hits"] == 1 + 16, "hits with an id show once it is claimed"
     assert total(original) == total(taker) == 1 + 4
     send(original, 64)
@@ -114,7 +114,7 @@ def test_a_copy_that_starts_takes_over_and_what_the_original_counts_from_then_on
     assert total(start("third")) == 1 + 4 + 64 + 256
 
 
-def test_a_journal_restored_from_before_newer_flushes_is_set_aside_if_it_holds_hits(
+def test_a_journal_restored_from_before_newer_flushes_is_quarantined_if_it_holds_hits(
     start: Callable[..., RunningServer], tmp_path: Path
 ) -> None:
     server = start("server")
@@ -127,7 +127,7 @@ def test_a_journal_restored_from_before_newer_flushes_is_set_aside_if_it_holds_h
     shutil.rmtree(server.data / "journal-1")
     (tmp_path / "an-hour-ago" / "data" / "journal-1").rename(server.data / "journal-1")
     server.start()
-    (told,) = set_aside(server)
+    (told,) = quarantined(server)
     assert told["hits"] == 1 and "counted already" in told["reason"]
     assert total(server) == 1 + 4
     send(server, 16)
@@ -152,7 +152,7 @@ def test_an_empty_journal_restored_from_before_newer_flushes_goes_on_as_a_new_ow
     shutil.rmtree(server.data / "journal-1")
     (tmp_path / "an-hour-ago" / "data" / "journal-1").rename(server.data / "journal-1")
     server.start()
-    assert set_aside(server) == []
+    assert quarantined(server) == []
     send(server, 16)
     assert server.stop() == 0
     assert total(start("third")) == 1 + 4 + 16
@@ -190,7 +190,7 @@ def test_a_process_paused_in_a_flush_that_wakes_after_a_takeover_writes_and_acce
         assert client.total("launch")["total"] == 1 + 4 + 16
     assert sleeper.stop() == 0
     sleeper.start()
-    (told,) = set_aside(sleeper)
+    (told,) = quarantined(sleeper)
     assert "counted already" in told["reason"]
     send(sleeper, 64)
     stored(sleeper)

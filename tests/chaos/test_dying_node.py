@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from storage.cassandra.requests import Requests
 from storage.cassandra.session import Session, connect
 from storage.cassandra.statements import STATEMENTS
 from storage.cassandra.store import CassandraStore
@@ -29,9 +30,10 @@ def store_on(ring: Ring, keyspace: str, timeout_s: int) -> Iterator[tuple[Cassan
     """A store in a new keyspace of the ring, and its connection."""
     uri = uri_of(ring, keyspace)
     make_tables(uri)
-    session = connect(parse(f"{uri}?timeout_s={timeout_s}"))
+    address = parse(f"{uri}?timeout_s={timeout_s}")
+    session = connect(address)
     session.use(STATEMENTS.values())
-    store = CassandraStore(session)
+    store = CassandraStore(Requests(lambda: session, address.in_flight))
     try:
         yield store, session
     finally:

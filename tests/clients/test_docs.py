@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 
 import httpx
+import pytest
 
 from clickcurve.client.client import CLOSE_S, FLUSH_S, GATHER_S, MAX_BYTES, TIMEOUT_S
 from clickcurve.client.outbox import BATCH_BYTES, BATCH_LINES
@@ -50,6 +51,7 @@ def test_the_middleware_is_named_as_it_is() -> None:
     assert "MIDDLEWARE" in program
 
 
+@pytest.mark.needs("node")
 def test_the_javascript_program_does_what_it_says(server: RunningServer, client: Clickcurve, tmp_path: Path) -> None:
     folder = tmp_path / "node_modules"
     folder.mkdir()
@@ -69,6 +71,7 @@ def test_the_javascript_program_does_what_it_says(server: RunningServer, client:
     assert client.total("launch")["total"] == 1
 
 
+@pytest.mark.needs("caddy")
 def test_caddy_s_log_is_counted(server: RunningServer, client: Clickcurve, tmp_path: Path) -> None:
     port = free_port()
     (text,) = shown("caddy")

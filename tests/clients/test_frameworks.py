@@ -92,6 +92,7 @@ PROGRAMS = {"flask": FLASK, "django": DJANGO_WSGI, "django-async": DJANGO_ASGI}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.needs("flask", "django", "express")
 def test_redirects_are_counted(name: str, server: RunningServer, client: Clickcurve, tmp_path: Path) -> None:
     prefix = "/" if name == "flask" else "/r/"
     (tmp_path / "app.py").write_text(PROGRAMS[name])

@@ -18,6 +18,8 @@ from testing.server import ROOT
 from tests.clients.test_kill import spooled, written
 from tests.conftest import Serve
 
+pytestmark = pytest.mark.needs("node")
+
 JS = ROOT / "clients" / "js"
 NODE_TESTS = sorted((ROOT / "tests" / "clients" / "node").glob("*.test.js"))
 LOAD = str(ROOT / "tests" / "clients" / "node" / "load.js")
@@ -62,6 +64,7 @@ def test_the_tests_for_node_pass(file: Path) -> None:
     assert "# pass 0" not in done.stdout
 
 
+@pytest.mark.needs("typescript")
 def test_the_declarations_are_those_of_the_modules(tmp_path: Path) -> None:
     for declared in JS.glob("*.d.ts"):
         shutil.copy(declared, tmp_path)

@@ -16,6 +16,8 @@ from testing.server import ROOT, RunningServer, free_port
 from tests.clients.scripted import NEVER, scripted
 from tests.conftest import Serve
 
+pytestmark = pytest.mark.needs("php", "node", "browser")
+
 EXAMPLES = ROOT / "examples"
 BROWSER = {"User-Agent": "Mozilla/5.0", "Referer": "https://news.example/"}
 

@@ -10,10 +10,13 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 
 from testing.client import Clickcurve
 from testing.program import running
 from testing.server import ROOT, RunningServer, free_port
+
+pytestmark = pytest.mark.needs("caddy", "node")
 
 PYTHON = """
 import sys

@@ -1,6 +1,7 @@
 """kill -9 under load: what was acknowledged is counted, to the hit, however often and whenever the server dies.
 
-The server is killed KILLS times here and CRASH_KILLS=50 times by `make chaos`; CRASH_SEED=N plays a campaign again.
+The server is killed a few times by `make test`, twenty times by `make test-all`, and CRASH_KILLS=50 times by
+`make chaos`; CRASH_SEED=N plays a campaign again.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from tests.audit.attributes import DIVIDED, Values, judge_words
 from tests.audit.auditor import Auditor, Outcome, Sent
 from tests.audit.hit_source import HitSource
 from tests.crash.load import EVERY, Load, group_of_key
+from tests.selection import at
 
 # A short interval, so that many deaths fall into a flush.
 SETTINGS = {"CLICKCURVE_FLUSH_S": "1", "CLICKCURVE_BREAKDOWN_DIMENSIONS": "ref,source"}
 LIVES_S = (0.05, 1.3)
 SAMPLED_KEYS = 30
-KILLS = int(os.environ.get("CRASH_KILLS") or 20)
+KILLS = int(os.environ.get("CRASH_KILLS") or at(quick=3, full=20))
 
 
 class Campaign:
@@ -195,13 +197,13 @@ def test_every_acknowledged_hit_counts_once_with_the_database_elsewhere(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
-    play(tmp_path, seed, 5, capsys, flags=("--store", f"sqlite:///{tmp_path}/elsewhere/counts.db"))
+    play(tmp_path, seed, at(quick=2, full=5), capsys, flags=("--store", f"sqlite:///{tmp_path}/elsewhere/counts.db"))
 
 
 def test_every_acknowledged_hit_counts_once_with_two_workers(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    play(tmp_path, seed, 12, capsys, workers=2)
+    play(tmp_path, seed, at(quick=3, full=12), capsys, workers=2)
 
 
 def test_a_server_that_answers_before_it_stores_is_caught(tmp_path: Path, seed: int) -> None:

@@ -55,6 +55,7 @@ def lifetimes(node: RunningServer) -> dict[str, int]:
         return client.lifetimes(LINKS)
 
 
+@pytest.mark.needs("nginx")
 def test_each_link_is_counted_and_answered_by_one_node(nodes: list[RunningServer], balanced: Clickcurve) -> None:
     for _ in range(3):
         for link in LINKS:
@@ -65,6 +66,7 @@ def test_each_link_is_counted_and_answered_by_one_node(nodes: list[RunningServer
     assert all(balanced.total(link)["total"] == 3 for link in LINKS)
 
 
+@pytest.mark.needs("nginx")
 def test_a_node_that_is_down_is_replaced_and_nothing_is_refused(
     nodes: list[RunningServer], balanced: Clickcurve
 ) -> None:

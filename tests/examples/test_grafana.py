@@ -147,6 +147,7 @@ def test_infinity_reads_rows_and_csv_as_they_are(served: Clickcurve) -> None:
     assert served.http.get(health).status_code == 200
 
 
+@pytest.mark.needs("prometheus")
 def test_prometheus_reads_every_question_of_the_nodes_board(tmp_path: Path) -> None:
     asked = [filled(target["expr"]) for target in targets("clickcurve-prometheus")]
     rules = [{"record": f"asked:{number}", "expr": expression} for number, expression in enumerate(asked)]

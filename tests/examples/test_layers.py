@@ -47,6 +47,7 @@ def front(serve: Serve, tmp_path: Path) -> Iterator[httpx.Client]:
         yield client
 
 
+@pytest.mark.needs("nginx")
 def test_a_caller_meets_the_inner_limit_and_a_flood_the_outer_one(front: httpx.Client) -> None:
     def write(number: int) -> httpx.Response:
         # Each with another claim of who it is, which must make no difference.

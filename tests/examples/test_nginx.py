@@ -16,6 +16,8 @@ from testing.client import Clickcurve
 from testing.program import Program, running
 from testing.server import ROOT, RunningServer, command, free_port, run
 
+pytestmark = pytest.mark.needs("nginx")
+
 BROWSER = {"User-Agent": 'Mozilla/5.0 (X11; Linux x86_64) "quoted" Firefox/140.0'}
 ROBOT = {"User-Agent": "Mozilla/5.0 (compatible; Googlebot/2.1)"}
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"

@@ -28,7 +28,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
-from server.http import auth
+from server.http.tokens import Scope, add_token
 from testing.server import ROOT, RunningServer
 
 INPUTS = int(os.environ.get("SCHEMA_INPUTS", "15"))
@@ -47,7 +47,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningS
     folder = tmp_path_factory.mktemp("described")
     (folder / "data").mkdir()
     (folder / "clickcurve.toml").write_text(RULES)
-    token = auth.add_token(folder / "data" / "tokens.json", "all", (auth.Scope.admin,), 0)
+    token = add_token(folder / "data" / "tokens.json", "all", (Scope.admin,), 0)
     with RunningServer(folder / "data", "--config", str(folder / "clickcurve.toml")) as server:
         yield server, token
 

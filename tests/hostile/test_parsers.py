@@ -40,7 +40,7 @@ from ingest.journal.segment_format import (
 from ingest.reading.body import Media
 from ingest.reading.content_encoding import decoded
 from ingest.reading.request_sums import RequestSums
-from server.settings import read_settings
+from server.settings.reading import read_settings
 from storage.cassandra.uri import parse
 from tests.buckets.test_golden import NAMES, golden
 from tests.ingest.http_kit import MOMENT, NOW, is_bot, summed

@@ -10,8 +10,7 @@ from http.client import HTTPConnection
 import httpx
 import pytest
 
-from server.http import auth
-from server.http.auth import Scope
+from server.http.tokens import Scope, add_token, remove_token
 from testing.server import ROOT, RunningServer
 
 # The scope that each route needs; None is open to everybody. A route that is missing here fails the test.
@@ -89,9 +88,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningSe
     data = tmp_path_factory.mktemp("scopes") / "data"
     data.mkdir()
     file = data / "tokens.json"
-    tokens = {scope.value: auth.add_token(file, scope.value, (scope,), 0) for scope in Scope}
-    revoked = auth.add_token(file, "revoked", tuple(Scope), 0)
-    assert auth.remove_token(file, revoked.split("_")[1])
+    tokens = {scope.value: add_token(file, scope.value, (scope,), 0) for scope in Scope}
+    revoked = add_token(file, "revoked", tuple(Scope), 0)
+    assert remove_token(file, revoked.split("_")[1])
     admin = tokens["admin"]
     wrong = admin[:-1] + ("A" if admin[-1] != "A" else "B")
     with RunningServer(data) as running:

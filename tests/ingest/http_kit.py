@@ -13,14 +13,14 @@ from hypothesis import settings
 
 from clickcurve.asgi import Message
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
-from ingest.batch import Batch, Counts, KeysBatch
+from ingest.batch import Batch, Counts
 from ingest.hit import Hit, Moment
+from ingest.hit_sums import batch_of_hits
 from ingest.reading.body import Media, read_hits
 from ingest.reading.body_budget import BodyBudget
 from ingest.reading.bots import bot_judge
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.json_array import PIECE_BYTES
-from ingest.reading.profile_table import batch_of
 from ingest.reading.receipt import RECEIPT_ITEMS
 from ingest.reading.request_sums import RequestSums
 
@@ -79,7 +79,7 @@ class MemoryIntake:
         if isinstance(hit, str):
             self.singles[hit] += 1
         else:
-            batch = batch_of(hit)
+            batch = batch_of_hits([hit])
             self.batches.append(batch)
             _count(self.people, people_of(batch))
             _count(self.bots, batch.bots)
@@ -95,7 +95,7 @@ class MemoryIntake:
 
 def people_of(batch: Batch) -> Counts:
     """Returns the counts of people in a batch, which some batches hold unsummed."""
-    if isinstance(batch, KeysBatch):
+    if batch.keys:
         return {minute: dict(Counter(keys)) for minute, keys in batch.keys.items()}
     return batch.people
 

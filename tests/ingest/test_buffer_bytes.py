@@ -13,13 +13,13 @@ import pytest
 from clickcurve.buckets.errors import JournalBehind, StoreUnavailable
 from clickcurve.keys import group_key, link_key
 from ingest.attributes.profile import Profile
-from ingest.batch import Batch, GroupCounts, Identified, KeysBatch, WordyBatch, decode_batch, encode_batch
+from ingest.batch import Batch, BatchAttributes, GroupCounts, Identified, decode_batch, encode_batch
 from ingest.buffer import Buffer
 from ingest.deltas import DeltasByKey
 from ingest.flush import Pace
+from ingest.hit_sums import HitSums
 from ingest.journal.journal import Journal
 from ingest.owner import Owner
-from ingest.reading.profile_table import SaidSums, made_batch
 from storage.memory_store import MemoryStore
 from tests.ingest.faulty_store import FaultyStore
 from tests.ingest.owner_kit import read
@@ -38,7 +38,7 @@ def new_keys(buffer: Buffer) -> None:
 def unsummed_keys(buffer: Buffer) -> None:
     for n in range(20):
         keys = [f"link-{k:06d}" for k in range(MANY // 20)]
-        buffer.add_batch(KeysBatch(keys={MINUTE + 60 * n: keys, MINUTE - 90_000 - 60 * n: keys}), n, False)
+        buffer.add_batch(Batch(keys={MINUTE + 60 * n: keys, MINUTE - 90_000 - 60 * n: keys}), n, False)
 
 
 def long_keys(buffer: Buffer) -> None:
@@ -78,16 +78,16 @@ def openings(buffer: Buffer) -> None:
 
 def groups(buffer: Buffer) -> None:
     counts = GroupCounts({MINUTE: {group_key(f"group-{n:06d}"): n for n in range(1, MANY)}}, {})
-    buffer.add_batch(WordyBatch(groups=counts), 1, False)
+    buffer.add_batch(Batch(attributes=BatchAttributes(groups=counts)), 1, False)
 
 
 def words(buffer: Buffer) -> None:
-    said = SaidSums()
+    sums = HitSums()
     for n in range(MANY):
         profile = Profile(("ref", "country", "device", "source"), (f"host-{n % 3_000}.example", "DE", "phone", ""))
-        said.add_profile(HOUR, f"link-{n % 700:06d}", profile, 1)
-    batch = decode_batch(encode_batch(made_batch({}, {}, said, None, ())))
-    assert isinstance(batch, WordyBatch)
+        sums.links.add_profile(HOUR, f"link-{n % 700:06d}", profile, 1)
+    batch = decode_batch(encode_batch(sums.batch()))
+    assert isinstance(batch, Batch)
     buffer.add_batch(batch, 1, False)
 
 

@@ -7,7 +7,18 @@ from dataclasses import replace
 import pytest
 
 from ingest import claim_table
-from ingest.claim_table import ANOTHER, GO_ON, REUSE, SET_ASIDE, TABLE, Action, Claimant, Holds, Relation, choose_number
+from ingest.claim_table import (
+    ANOTHER,
+    GO_ON,
+    QUARANTINE,
+    REUSE,
+    TABLE,
+    Action,
+    Claimant,
+    Holds,
+    Relation,
+    choose_number,
+)
 from ingest.journal.journal import Identity
 from storage.contract import CLOSED, COPIED, OPEN, RETIRED, OwnerRecord
 
@@ -24,7 +35,7 @@ def test_the_text_shows_the_table() -> None:
     heads, rows = lines[0], lines[2:]
     assert [head.strip() for head in heads[1:5]] == [held.value for held in Holds]
     shown = {Relation[row[0].strip()]: tuple(cell.strip() for cell in row[1:5]) for row in rows}
-    names = {GO_ON: "go on", REUSE: "reuse", ANOTHER: "another", SET_ASIDE: "set aside"}
+    names = {GO_ON: "go on", REUSE: "reuse", ANOTHER: "another", QUARANTINE: "quarantine"}
     assert shown == {relation: tuple(names[action] for action in actions) for relation, actions in TABLE.items()}
     assert set(TABLE) == set(Relation)
 
@@ -110,16 +121,16 @@ def test_the_journals_own_claim_decides_before_its_number_and_that_before_the_ne
         ([OTHER], FLUSH, ANOTHER, None),
         ([OWN, OTHER], FLUSH, GO_ON, 3),
         ([OWN, replace(TWIN, begun=51)], HITS, GO_ON, 3),
-        ([replace(OWN, begun=51), OTHER], HITS, SET_ASIDE, 3),
+        ([replace(OWN, begun=51), OTHER], HITS, QUARANTINE, 3),
         ([replace(OWN, begun=51), OTHER], NOTHING, REUSE, 8),
         ([replace(OWN, state=RETIRED), OTHER], HITS, REUSE, 8),
-        ([replace(OWN, state=RETIRED), OTHER], IMPORT, SET_ASIDE, 3),
+        ([replace(OWN, state=RETIRED), OTHER], IMPORT, QUARANTINE, 3),
         ([replace(OWN, state=RETIRED), OTHER], FLUSH, ANOTHER, None),
         ([replace(OWN, state=RETIRED), TWIN, OTHER], HITS, GO_ON, 4),
         ([replace(OWN, state=RETIRED), TWIN, OTHER], NOTHING, REUSE, 8),
-        ([replace(OWN, state=RETIRED), TWIN, OTHER], FLUSH, SET_ASIDE, 4),
+        ([replace(OWN, state=RETIRED), TWIN, OTHER], FLUSH, QUARANTINE, 4),
         ([replace(OWN, state=RETIRED), replace(TWIN, state=CLOSED), OTHER], NOTHING, GO_ON, 4),
-        ([replace(OWN, state=RETIRED), TWIN, replace(TWIN, owner=5, begun=51)], HITS, SET_ASIDE, 5),
+        ([replace(OWN, state=RETIRED), TWIN, replace(TWIN, owner=5, begun=51)], HITS, QUARANTINE, 5),
     ],
 )
 def test_what_is_done_with_which_record(
@@ -129,7 +140,7 @@ def test_what_is_done_with_which_record(
     assert (done, record and record.owner) == (action, owner)
 
 
-def test_a_flush_is_set_aside_if_a_copy_took_the_journals_old_number_from_somebody_else() -> None:
+def test_a_flush_is_quarantined_if_a_copy_took_the_journals_old_number_from_somebody_else() -> None:
     """Its number may lie below the marks of that owner's rows, so what it adds would be hidden."""
     moved, taken = replace(OWN, owner=7, state=COPIED), replace(TWIN, owner=3)
-    assert choose_number(replace(JOURNAL, flush=51), [taken, moved], FLUSH) == (SET_ASIDE, taken)
+    assert choose_number(replace(JOURNAL, flush=51), [taken, moved], FLUSH) == (QUARANTINE, taken)

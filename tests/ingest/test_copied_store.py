@@ -162,7 +162,7 @@ def test_a_snapshot_is_judged_by_the_newest_owner_that_its_journal_had(tmp_path:
 
 
 def test_a_journal_that_went_on_beside_the_source_brings_what_it_holds(tmp_path: Path, target: MemoryStore) -> None:
-    """Unless its number is a stranger's whose epochs look like its own successors': then it is set aside."""
+    """Unless its number is a stranger's whose epochs look like its own successors': then it is quarantined."""
     ahead = any(record.epoch == 9 for record in target.owners())
 
     async def story() -> None:

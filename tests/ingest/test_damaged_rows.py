@@ -12,7 +12,7 @@ import pytest
 from clickcurve.buckets import codec
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
-from clickcurve.keys import ALL_LINKS, SET_ASIDE
+from clickcurve.keys import ALL_LINKS, QUARANTINE
 from ingest.batch import Batch, Identified
 from storage.contract import Held, SavedRow, Source, Store
 from storage.memory_store import MemoryStore
@@ -61,7 +61,7 @@ async def three_links(node: OwnerProcess) -> None:
     await node.owner.flush()
 
 
-def test_the_others_are_flushed_and_what_is_set_aside_is_added_once(store: Store, tmp_path: Path) -> None:
+def test_the_others_are_flushed_and_what_is_quarantined_is_added_once(store: Store, tmp_path: Path) -> None:
     async def story() -> None:
         node = start(tmp_path / "journal", store)
         await three_links(node)
@@ -71,15 +71,15 @@ def test_the_others_are_flushed_and_what_is_set_aside_is_added_once(store: Store
                 await hit(node, key, 1)
             await node.owner.flush()
         status = node.owner.status
-        assert (status.set_aside, status.failed_flushes, status.buffered_hits) == ({"b": 3}, 0, 0)
+        assert (status.quarantined, status.failed_flushes, status.buffered_hits) == ({"b": 3}, 0, 0)
         assert (await lifetime(store, "a"), await lifetime(store, "c")) == (13, 13)
-        assert any("b', owner 1: 3 hits are set aside" in sentence for sentence in verify(store, CLICKS).broken)
+        assert any("b', owner 1: 3 hits are quarantined" in sentence for sentence in verify(store, CLICKS).broken)
         with pytest.raises(RowCorrupt):
             await lifetime(store, "b")
         put(store, "b", whole)
         for _ in range(2):
             await node.owner.flush()  # without any new hit
-        assert (await lifetime(store, "b"), node.owner.status.set_aside) == (13, {})
+        assert (await lifetime(store, "b"), node.owner.status.quarantined) == (13, {})
         report = verify(store, CLICKS)
         assert (report.people, report.broken) == (39, [])
 
@@ -102,7 +102,7 @@ class FailsAtTheEnd(MemoryStore):
         super().save_own(held, flush, rows, sources)
 
 
-def test_what_is_set_aside_is_written_again_when_a_flush_is_tried_again(tmp_path: Path) -> None:
+def test_what_is_quarantined_is_written_again_when_a_flush_is_tried_again(tmp_path: Path) -> None:
     """It can be read, and yet be on one replica only, which is lost before the others have it."""
 
     async def story() -> None:
@@ -114,10 +114,10 @@ def test_what_is_set_aside_is_written_again_when_a_flush_is_tried_again(tmp_path
         store.fails = True
         with pytest.raises(StoreUnavailable):
             await node.owner.flush()
-        assert SET_ASIDE in store.saved
+        assert QUARANTINE in store.saved
         store.saved.clear()
         await node.owner.flush()
-        assert SET_ASIDE in store.saved[: store.saved.index(ALL_LINKS)], "in that flush, not in a later one"
+        assert QUARANTINE in store.saved[: store.saved.index(ALL_LINKS)], "in that flush, not in a later one"
 
     asyncio.run(story())
 
@@ -129,7 +129,7 @@ def test_the_row_of_all_links_may_be_damaged_too(store: Store, tmp_path: Path) -
         whole = put(store, ALL_LINKS, b"?")
         await hit(node, "a", 1)
         await node.owner.flush()
-        assert node.owner.status.set_aside == {ALL_LINKS: 1}
+        assert node.owner.status.quarantined == {ALL_LINKS: 1}
         put(store, ALL_LINKS, whole)
         await hit(node, "b", 1)
         await node.owner.flush()
@@ -152,7 +152,7 @@ def test_a_link_that_is_erased_begins_anew(store: Store, tmp_path: Path, hits_be
         if hits_after:
             await hit(node, "b", hits_after)
         await node.owner.flush()
-        assert (await lifetime(store, "b"), node.owner.status.set_aside) == (hits_after, {})
+        assert (await lifetime(store, "b"), node.owner.status.quarantined) == (hits_after, {})
         await hit(node, "b", 1)
         await node.owner.flush()
         assert await lifetime(store, "b") == hits_after + 1
@@ -160,7 +160,7 @@ def test_a_link_that_is_erased_begins_anew(store: Store, tmp_path: Path, hits_be
     asyncio.run(story())
 
 
-def test_a_row_that_is_given_up_begins_with_what_is_set_aside(store: Store, tmp_path: Path) -> None:
+def test_a_row_that_is_given_up_begins_with_what_is_quarantined(store: Store, tmp_path: Path) -> None:
     async def story() -> None:
         node = start(tmp_path / "journal", store)
         await three_links(node)
@@ -171,26 +171,26 @@ def test_a_row_that_is_given_up_begins_with_what_is_set_aside(store: Store, tmp_
         await hit(node, "b", 1)
         await node.owner.flush()
         assert (await lifetime(store, "a"), await lifetime(store, "b")) == (10, 3), "a sound row is never given up"
-        assert node.owner.status.set_aside == {}
+        assert node.owner.status.quarantined == {}
 
     asyncio.run(story())
 
 
-def test_what_is_set_aside_may_be_damaged_itself(store: Store, tmp_path: Path) -> None:
+def test_what_is_quarantined_may_be_damaged_itself(store: Store, tmp_path: Path) -> None:
     async def story() -> None:
         node = start(tmp_path / "journal", store)
         await three_links(node)
         put(store, "b", b"?")
         await hit(node, "b", 2)
         await node.owner.flush()
-        put(store, SET_ASIDE, b"{")
+        put(store, QUARANTINE, b"{")
         await hit(node, "a", 1)
         await node.owner.flush()
         assert await lifetime(store, "a") == 11
         node.disk.kill()
         node = start(tmp_path / "journal", store)
         await node.owner.flush()
-        assert any("not a list of rows" in sentence for sentence in verify(store, CLICKS).broken)
+        assert any("not a list of quarantined rows" in sentence for sentence in verify(store, CLICKS).broken)
 
     asyncio.run(story())
 
@@ -255,7 +255,7 @@ async def _flushed(node: OwnerProcess) -> bool:
     return True
 
 
-def test_a_row_that_was_written_before_it_was_damaged_is_not_set_aside_as_well(tmp_path: Path) -> None:
+def test_a_row_that_was_written_before_it_was_damaged_is_not_quarantined_as_well(tmp_path: Path) -> None:
     """Its head still says that it includes the flush."""
 
     async def story() -> None:

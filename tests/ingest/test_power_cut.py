@@ -157,7 +157,7 @@ def test_a_flush_that_has_ended_is_synced_whichever_row_is_damaged(
     for _ in range(2):
         hit_each(process, 10)
         asyncio.run(process.owner.flush())
-        assert process.owner.status.set_aside.keys() == {key}
+        assert process.owner.status.quarantined.keys() == {key}
     again = start(log.cut(tmp_path / "copy", log.synced))
     put(tmp_path / "copy", key, whole)
     asyncio.run(again.owner.flush())

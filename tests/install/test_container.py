@@ -52,6 +52,7 @@ def test_what_is_copied_is_what_the_wheel_is_built_of(tree: Path, tmp_path: Path
     } <= copied
 
 
+@pytest.mark.needs("sed")
 def test_the_build_takes_the_pins_of_the_lock(tree: Path) -> None:
     make, pin, install = said("RUN")[0].split(" && ")
     assert make == "python -m venv /opt/clickcurve"

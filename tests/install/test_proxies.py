@@ -14,6 +14,8 @@ import pytest
 from testing.program import running
 from testing.server import ROOT, RunningServer, free_port
 
+pytestmark = pytest.mark.needs("nginx", "caddy")
+
 RULES = """
 trusted_proxies = "127.0.0.1"
 

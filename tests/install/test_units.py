@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from server.app.limits import LIMITS
 from server.cli.main import HELD, USAGE
-from server.limits import LIMITS
 from testing.client import Clickcurve
 from testing.server import ROOT
 from tests.install.environments import Environment, InstalledServer
@@ -36,6 +36,7 @@ def values(unit: str, name: str) -> list[str]:
     return re.findall(rf"^{name}=(.*)$", text, re.MULTILINE)
 
 
+@pytest.mark.needs("systemd")
 def test_systemd_understands_the_units(installed: Environment, tmp_path: Path) -> None:
     for unit in UNITS:
         text = (DEPLOY / unit).read_text()
@@ -46,6 +47,7 @@ def test_systemd_understands_the_units(installed: Environment, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("unit", "most"), [("clickcurve.service", 20), ("clickcurve-backup.service", 15)])
+@pytest.mark.needs("systemd")
 def test_the_services_are_hardened(unit: str, most: int) -> None:
     """systemd's exposure level, in tenths: above it `security` ends with an error. A unit without any of it has 96.
 

@@ -59,6 +59,7 @@ def test_a_loop_is_lent_memory() -> None:
     asyncio.run(every_verb(Threaded(MemoryBackend()), "memory"))
 
 
+@pytest.mark.needs("memcached")
 def test_a_loop_is_lent_memcached() -> None:
     backend = MemcachedBackend([shared_memcached().address], timeout_s=PATIENCE_S)
     asyncio.run(every_verb(Threaded(backend, threads=3), "memcached"))

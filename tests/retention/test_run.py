@@ -12,7 +12,7 @@ from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, DAY_S
 from clickcurve.buckets.quarantine import encode_quarantined
 from clickcurve.buckets.row import EMPTY, Delta, Row, apply, check, next_due
-from clickcurve.keys import ALL_LINKS, SET_ASIDE, link_key
+from clickcurve.keys import ALL_LINKS, QUARANTINE, link_key
 from retention.run import PassReport, Preview, preview, run_pass
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow
 from storage.memory_store import MemoryStore
@@ -227,8 +227,8 @@ def test_a_dry_run_leaves_out_what_was_erased(owner: SmallOwner) -> None:
     assert preview(owner.store.walk, DAY + 1, CLICKS).rows == 20
 
 
-def test_a_dry_run_passes_over_what_is_set_aside_of_damaged_rows(owner: SmallOwner) -> None:
-    owner.store._rows[SET_ASIDE] = {7: SavedRow(encode_quarantined({"k00": EMPTY}), None)}
+def test_a_dry_run_passes_over_what_is_quarantined_of_damaged_rows(owner: SmallOwner) -> None:
+    owner.store._rows[QUARANTINE] = {7: SavedRow(encode_quarantined({"k00": EMPTY}), None)}
     assert preview(owner.store.walk, DAY + 1, CLICKS).rows == 21
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from clickcurve.buckets.errors import StoreUnavailable
 from server.attributes import SALT_KEPT_S, SINCE_LATER_S, Attributes
-from server.settings import read_settings
+from server.settings.reading import read_settings
 from storage.memory_store import MemoryStore
 from tests.storage.stores import in_flush, saved
 

@@ -104,7 +104,7 @@ class History(Simulation):
             await self.bury(machine)
         elif process is not None and process.fenced and self.rnd.random() < RESTARTED:
             if isinstance(process.fenced, JournalSuperseded):
-                await self.set_aside(machine)
+                await self.quarantine(machine)
             else:
                 await self.bury(machine)
             self.start_process(machine)

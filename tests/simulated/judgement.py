@@ -26,7 +26,7 @@ from tests.simulated.connection import Connection
 from tests.simulated.machine import Process
 from tests.simulated.simulation import CLOCKS_APART_S, DAY_S, Simulation
 
-ROUNDS = 12  # of flushes: a process that is fenced is restarted, one that is superseded sets its journal aside
+ROUNDS = 12  # of flushes: a process that is fenced is restarted, one that is superseded quarantines its journal
 PATIENCE = 2_000
 FAR = 400  # days ahead, when every row is due
 PAIRS = ((0, 1), (0, 2), (1, 2))
@@ -59,7 +59,7 @@ async def _flush_all(simulation: Simulation) -> None:
                 process.connection.fault_at.clear()
                 await _finish(simulation, process)
                 if isinstance(process.fenced, JournalSuperseded):
-                    await simulation.set_aside(machine)
+                    await simulation.quarantine(machine)
                 elif process.fenced or not process.life.alive:
                     await simulation.bury(machine)
             if machine.process is None:

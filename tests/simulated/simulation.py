@@ -110,7 +110,7 @@ class Simulation:
         self.give_up(machine)
         self.machines.remove(machine)
 
-    async def set_aside(self, machine: Machine) -> None:
+    async def quarantine(self, machine: Machine) -> None:
         """As the program does with a journal that is superseded: it goes on with an empty one."""
         await self.bury(machine)
         self.give_up(machine)

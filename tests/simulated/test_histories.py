@@ -1,7 +1,7 @@
 """Random histories on the simulated cluster: nothing acknowledged is lost, nothing counts twice, whatever happens.
 
-Each seed is one history, told the same way every time. The run that is made with every change tells SEEDS of them; a
-long one is asked for by `SIMULATED_SEEDS=first:last` (last exclusive):
+Each seed is one history, told the same way every time. `make test` tells 40 of them, `make test-all` 240; a long run is
+asked for by `SIMULATED_SEEDS=first:last` (last exclusive):
 
     SIMULATED_SEEDS=1000:21000 python -m pytest -q -s tests/simulated/test_histories.py
 
@@ -21,11 +21,12 @@ import pytest
 
 from testing.server import ROOT
 from tests.audit.journals import Wrong
+from tests.selection import at
 from tests.simulated.history import History, Plot
 from tests.simulated.product import history_of, tell
 from tests.simulated.simulation import Simulation
 
-SEEDS = 240
+SEEDS = at(quick=40, full=240)
 CHUNK = 40
 PLOT = Plot(steps=160)
 

@@ -5,43 +5,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from clickcurve.buckets.errors import SettingInvalid, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import Ladder
-from storage.cassandra.cql import Cql, LazyConnection
+from storage.cassandra.requests import Requests
 from storage.cassandra.statements import LINK
 from storage.cassandra.store import CassandraStore
 from storage.contract import StoredLink, StoredRow
 from storage.from_uri import open_store
 from storage.sqlite.store import SqliteStore
+from tests.storage.cassandra.driver_kit import Driver
 from tests.storage.stores import LADDER, in_flush, in_threads, rows, saved
 
 
-class Cluster:
+class Cluster(Driver):
     """Down until it is `up`; `connections` counts the attempts, `closed` the connections that were closed."""
 
     def __init__(self) -> None:
+        super().__init__(lambda pending: pending.answer([(1, b"row", None)]))
         self.up = False
         self.connections = 0
         self.closed = 0
 
-    def connect(self) -> Cql:
+    def connect(self) -> Cluster:
         self.connections += 1
         if not self.up:
             raise StoreUnavailable(f"down at attempt {self.connections}")
-        return cast(Cql, self)
-
-    def run(self, statement: object, values: object = ()) -> list[tuple[object, ...]]:
-        return []
-
-    async def ask(self, statement: object, values: object = ()) -> list[tuple[object, ...]]:
-        return [(1, b"row", None)]
-
-    def measures(self) -> dict[str, float]:
-        return {"store_requests_total": 3}
+        return self
 
     def close(self) -> None:
         self.closed += 1
@@ -118,7 +110,7 @@ def test_a_cluster_is_connected_to_by_what_may_block_and_never_by_a_reader(
     reasons: list[str], later: Callable[[StoreUnavailable], None]
 ) -> None:
     cluster = Cluster()
-    connection = LazyConnection(cluster.connect, later)
+    connection = Requests(cluster.connect, 4, later)
     store = CassandraStore(connection)
     assert reasons == ["down at attempt 1"]
     with pytest.raises(StoreUnavailable, match="down at attempt 2"):
@@ -132,7 +124,7 @@ def test_a_cluster_is_connected_to_by_what_may_block_and_never_by_a_reader(
     in_threads([lambda: connection.run(LINK, ("a",)) for _ in range(20)])
     assert cluster.connections == 3
     assert rows(store, "a") == StoredLink(0, (StoredRow(1, b"row"),))
-    assert store.measures()["store_requests_total"] == 3
+    assert store.measures()["store_requests_total"] == 21
     store.close()
     assert (cluster.connections, cluster.closed) == (3, 1)
 
@@ -141,6 +133,6 @@ def test_a_connection_that_was_never_made_is_closed_without_making_it(
     later: Callable[[StoreUnavailable], None],
 ) -> None:
     cluster = Cluster()
-    store = CassandraStore(LazyConnection(cluster.connect, later))
+    store = CassandraStore(Requests(cluster.connect, 4, later))
     store.close()
     assert (cluster.connections, cluster.closed) == (1, 0)

@@ -9,6 +9,8 @@ import pytest
 
 from testing.backend_servers import Served, memcached_server, redis_server, shared_memcached, shared_redis
 
+pytestmark = pytest.mark.needs("redis", "memcached")
+
 KINDS: list[tuple[Callable[[], AbstractContextManager[Served]], bytes, bytes]] = [
     (redis_server, b"SET a 1", b"GET a"),
     (memcached_server, b"set a 0 0 1\r\n1", b"get a"),

@@ -200,5 +200,5 @@ class KeyItem:
 
     def _take(self, value: bytes | None, cas: bytes, epoch: int) -> None:
         if cas in (b"", b"0"):
-            raise BackendUnavailable(f"memcached at {self.server.address} has no CAS numbers: it runs with -C")
+            raise BackendUnavailable(f"memcached at {self.server.address} returns no CAS values; start it without -C")
         self.value, self.cas, self.epoch, self.is_read = value, cas, epoch, True

@@ -18,23 +18,20 @@ FastAPI cancels a reservation after the answer is sent; with `Depends(..., scope
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from inspect import isawaitable
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import RedirectResponse
 
-from clickcurve.buckets.errors import EventUnknown, ParameterInvalid
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.events import Attempt
 from clickcurve.limiter.http.address import Addresses
-from clickcurve.limiter.http.fallback import Verb, decide_anyway, settle_anyway
-from clickcurve.limiter.http.headers import HttpRefusal, check_dialect, fields, http_refusal, may_carry_limits, sentence
-from clickcurve.limiter.http.middleware import WRITES, Given
+from clickcurve.limiter.http.admission import WRITES, Admission, Given, Refusal
+from clickcurve.limiter.http.headers import HttpRefusal, may_carry_limits
 
 
 class Refused(HTTPException):
-    """A hit that is not allowed.
+    """A hit that is not allowed, or whose caller has no name.
 
     Without `install` FastAPI answers it, with the same status and headers but another body.
     """
@@ -61,56 +58,36 @@ class Limited:
         only_failures: bool = False,
         documentation_url: str = "",
     ) -> None:
-        limiter.events[event]
-        self._limiter = limiter
-        self._event = event
-        self._features = features
-        self._methods = frozenset(methods)
-        self._cost = cost
-        self._dialect = check_dialect(dialect)
-        self._addresses = addresses or Addresses()
-        self._only_failures = only_failures
-        self._documentation_url = documentation_url
+        self._admission = Admission(
+            limiter,
+            event,
+            features=features,
+            methods=methods,
+            cost=cost,
+            dialect=dialect,
+            addresses=addresses,
+            reserves=only_failures,
+            documentation_url=documentation_url,
+        )
 
     async def __call__(self, request: Request, response: Response) -> AsyncIterator[Attempt | None]:
         """Yields None where nothing is limited: another method, or an event that has no rule any more."""
-        attempt = await self._admit(request, response) if request.method in self._methods else None
-        if attempt is None or attempt.reservation is None:
-            yield attempt
+        decided = await self._admission.decide(request.scope, request)
+        if isinstance(decided, Refusal):
+            raise Refused(decided.answer, decided.detail)
+        if decided is None:
+            yield None
             return
+        attempt = Attempt(decided.decision)
+        if not self._admission.reserves and not _redirects(request.scope.get("route")):
+            response.headers.update(dict(decided.shown))
         try:
             yield attempt
         except BaseException:
             attempt.fail()
             raise
         finally:
-            await settle_anyway(self._limiter, self._event, attempt.reservation, attempt.keep)
-
-    async def _admit(self, request: Request, response: Response) -> Attempt | None:
-        try:
-            self._limiter.events[self._event]
-        except EventUnknown:
-            return None
-        given: dict[str, str] = {"ip": self._addresses.client(request.scope), **await self._given(request)}
-        try:
-            verb: Verb = "reserve" if self._only_failures else "hit"
-            rules = self._limiter.events.of(self._event, given).rules
-            decision = await decide_anyway(self._limiter, verb, self._event, given, self._cost)
-        except ParameterInvalid as error:
-            raise HTTPException(error.status, error.detail) from error
-        now = self._limiter.events.now()
-        if not decision.allowed:
-            refused = http_refusal(self._dialect, decision, rules, now, self._documentation_url)
-            raise Refused(refused, sentence(decision))
-        if not self._only_failures and not _redirects(request.scope.get("route")):
-            response.headers.update(dict(fields(self._dialect, decision, rules, now)))
-        return Attempt(decision)
-
-    async def _given(self, request: Request) -> Given:
-        if self._features is None:
-            return {}
-        given = self._features(request)
-        return await given if isawaitable(given) else given
+            await self._admission.settle(decided, attempt.keep)
 
 
 def install(app: FastAPI) -> None:

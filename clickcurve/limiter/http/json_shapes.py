@@ -64,9 +64,9 @@ def read_commit(body: bytes) -> int | None:
 
 
 def show_decision(decision: Decision, explain: bool, dialect: str) -> dict[str, Any]:
-    """Returns a decision as JSON: `shadow` and `blind` only where true, `retry_after_s` null if waiting does not help.
+    """Returns a decision as JSON: `shadow` and `fallback` only where true, `retry_after_s` null if waiting is no help.
 
-    `blind` says that the backend did not answer, so that each rule's `on_failure` decided.
+    `fallback` says that the backend did not answer, so that each rule's `on_failure` decided.
     """
     shown: dict[str, Any] = {
         "allowed": decision.allowed,
@@ -80,7 +80,7 @@ def show_decision(decision: Decision, explain: bool, dialect: str) -> dict[str, 
     if decision.shadow:
         shown["shadow"] = True
     if decision.fallback:
-        shown["blind"] = True
+        shown["fallback"] = shown["blind"] = True  # its name until 0.2
     if explain:
         shown["pieces"] = [_piece(piece) for piece in decision.pieces]
     if decision.callers:

@@ -13,21 +13,13 @@ A backend that cannot answer never makes a 5xx: see `clickcurve.limiter.http.fal
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from inspect import isawaitable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Collection
 
 from clickcurve.asgi import Application, Message, Receive, Scope, Send
-from clickcurve.buckets.errors import EventUnknown, ParameterInvalid
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.http.address import Addresses
-from clickcurve.limiter.http.fallback import Verb, decide_anyway, settle_anyway
-from clickcurve.limiter.http.headers import Fields, HttpRefusal, check_dialect, fields, http_refusal, may_carry_limits
-from clickcurve.problem import MEDIA_TYPE, problem_body
-
-Given: TypeAlias = Mapping[str, str]
-
-WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+from clickcurve.limiter.http.admission import WRITES, Admission, Given, Pass, Refusal
+from clickcurve.limiter.http.headers import Fields, HttpRefusal, may_carry_limits
 
 
 def is_failure(status: int) -> bool:
@@ -57,83 +49,52 @@ class RateLimit:
         only: Callable[[int], bool] | None = None,
         documentation_url: str = "",
     ) -> None:
-        if isinstance(event, str):
-            limiter.events[event]  # a name that nobody knows is an error now, not with the first request
         self._app = app
-        self._limiter = limiter
-        self._event = event
-        self._features = features
-        self._methods = frozenset(methods)
-        self._cost = cost
-        self._dialect = check_dialect(dialect)
-        self._addresses = addresses or Addresses()
         self._only = only
-        self._documentation_url = documentation_url
+        self._admission = Admission(
+            limiter,
+            event,
+            features=features,
+            methods=methods,
+            cost=cost,
+            dialect=dialect,
+            addresses=addresses,
+            reserves=only is not None,
+            documentation_url=documentation_url,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        event = None
-        if scope["type"] == "http" and scope["method"] in self._methods:
-            event = self._event if isinstance(self._event, str) else self._event(scope)
-        if event is None:
+        decided = await self._admission.decide(scope, scope)
+        if decided is None:
             await self._app(scope, receive, send)
-            return
-        try:
-            self._limiter.events[event]
-        except EventUnknown:
-            await self._app(scope, receive, send)
-            return
-        given: dict[str, str] = {"ip": self._addresses.client(scope), **await self._given(scope)}
-        try:
-            verb: Verb = "hit" if self._only is None else "reserve"
-            rules = self._limiter.events.of(event, given).rules
-            decision = await decide_anyway(self._limiter, verb, event, given, self._cost)
-        except ParameterInvalid as error:
-            await send_refusal(_unnamed_caller(error), send)
-            return
-        now = self._limiter.events.now()
-        if not decision.allowed:
-            await send_refusal(http_refusal(self._dialect, decision, rules, now, self._documentation_url), send)
-            return
-        shown = fields(self._dialect, decision, rules, now)
-        if self._only is None or decision.reservation is None:
-            await self._app(scope, receive, _with_fields(send, shown))
+        elif isinstance(decided, Refusal):
+            await send_refusal(decided.answer, send)
+        elif self._only is None or decided.decision.reservation is None:
+            await self._app(scope, receive, _with_fields(send, decided.shown))
         else:
-            await self._hold(event, decision.reservation, self._only, shown, (scope, receive, send))
+            await self._hold(decided, self._only, (scope, receive, send))
 
-    async def _given(self, scope: Scope) -> Given:
-        if self._features is None:
-            return {}
-        given = self._features(scope)
-        return await given if isawaitable(given) else given
-
-    async def _hold(
-        self,
-        event: str,
-        reservation: str,
-        counts: Callable[[int], bool],
-        shown: Fields,
-        request: tuple[Scope, Receive, Send],
-    ) -> None:
+    async def _hold(self, passed: Pass, counts: Callable[[int], bool], request: tuple[Scope, Receive, Send]) -> None:
         """Lets the application answer, and cancels the hit first if that answer does not count. No answer counts."""
         scope, receive, send = request
-        settle: int | None = None
+        keep: int | None = None
         ended = False
 
         async def sending(message: Message) -> None:
-            nonlocal settle, ended
+            nonlocal keep, ended
             if message["type"] == "http.response.start" and not ended:
                 ended = True
-                settle = None if counts(message["status"]) else 0
-                await settle_anyway(self._limiter, event, reservation, settle)
+                keep = None if counts(message["status"]) else 0
+                await self._admission.settle(passed, keep)
             # How much was left is shown only where it still holds.
-            await (showing if settle is None else send)(message)
+            await (showing if keep is None else send)(message)
 
-        showing = _with_fields(send, shown)
+        showing = _with_fields(send, passed.shown)
         try:
             await self._app(scope, receive, sending)
         finally:
             if not ended:
-                await settle_anyway(self._limiter, event, reservation, None)
+                await self._admission.settle(passed, None)
 
 
 def _with_fields(send: Send, shown: Fields) -> Send:
@@ -159,9 +120,3 @@ async def send_refusal(refused: HttpRefusal, send: Send, *more: tuple[bytes, byt
 
 def encoded(shown: Fields) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in shown]
-
-
-def _unnamed_caller(error: ParameterInvalid) -> HttpRefusal:
-    """Returns the answer to a caller without the features that the rules ask for."""
-    content = problem_body(error.status, error.title, error.detail, field=error.field)
-    return HttpRefusal(error.status, [("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(content)))], content)

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
+from clickcurve.asgi import SAFE, Answer, answer
 from clickcurve.buckets.errors import BodyTooLarge, ReservationEnded, ReservationUnknown
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import Settled
@@ -27,6 +29,7 @@ from clickcurve.limiter.http.json_shapes import (
     show_decision,
     show_rules,
 )
+from clickcurve.limiter.http.middleware import encoded
 from clickcurve.limiter.rule import Rule
 
 _ASKED: dict[str, Any] = {
@@ -92,7 +95,7 @@ class DecisionService:
         self._addresses = addresses
         self._dialect = dialect
 
-    async def answer(self, event: str, body: bytes) -> Response:
+    async def answer(self, event: str, body: bytes) -> Answer:
         """Decides the hit of an event that a body describes; raises EventUnknown, ParameterInvalid."""
         limiter = self.limiter
         limiter.events[event]
@@ -105,13 +108,13 @@ class DecisionService:
         )
         return self._shown(decision, asked, limiter.events.of(event, features).rules)
 
-    def _shown(self, decision: Decision, asked: ServiceQuestion, rules: Sequence[Rule]) -> Response:
+    def _shown(self, decision: Decision, asked: ServiceQuestion, rules: Sequence[Rule]) -> Answer:
         found = show_decision(decision, asked.explain, self._dialect)
         if "message" in found:
             found["documentation_url"] = "/docs"
-        headers = dict(fields(self._dialect, decision, rules, self.limiter.events.now()))
-        headers["Cache-Control"] = "no-store"
-        return JSONResponse(found, 200 if decision.allowed else decision.rule.status, headers)
+        headers = encoded(fields(self._dialect, decision, rules, self.limiter.events.now()))
+        status = 200 if decision.allowed else decision.rule.status
+        return answer(status, msgspec.json.encode(found), more=(*headers, *SAFE))
 
 
 def limit_routes(service: DecisionService) -> APIRouter:
@@ -123,7 +126,10 @@ def limit_routes(service: DecisionService) -> APIRouter:
         """Decides a hit of the event under all of its rules, and counts it if it may pass. The body has the features
         that the rules ask for, as text, and `cost`, `peek`, `explain` and `reserve` if they are wanted."""
         limiter.events[event]
-        return await service.answer(event, await _read_bounded(request))
+        found = await service.answer(event, await _read_bounded(request))
+        response = Response(found.body["body"], found.status)
+        response.raw_headers = found.start["headers"]
+        return response
 
     @router.post("/v1/limit/{event}/{reservation}/commit", summary="It passed", responses=_ENDED, openapi_extra=_COMMIT)
     async def commit(event: str, reservation: str, request: Request) -> Response:
@@ -144,7 +150,7 @@ def limit_routes(service: DecisionService) -> APIRouter:
         limiter.events[event]
         how = await settle_anyway(limiter, event, reservation, keep)
         if how is None:
-            return JSONResponse({"reservation": reservation, "state": "unknown", "blind": True})
+            return JSONResponse({"reservation": reservation, "state": "unknown", "fallback": True, "blind": True})
         if how is Settled.unknown:
             detail = "there is no such reservation, or its windows are over"
             raise ReservationUnknown(detail, field="reservation", value=reservation[:80])

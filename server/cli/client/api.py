@@ -15,7 +15,7 @@ from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import GROUP_RULE, require_key
 from server import clock
 from server.cli.main import FAILED, UNREACHABLE, Failed
-from server.settings import Settings
+from server.settings.table import Settings
 
 TIMEOUT_S = 60.0
 TRIES = 6

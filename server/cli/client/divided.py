@@ -12,7 +12,7 @@ from server.cli.client.read import parameters_of, subject_path, with_parameters
 from server.cli.main import USAGE, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, lacks_unicode, reports, screen, wants_json
-from server.settings import Settings
+from server.settings.table import Settings
 
 
 @reports("by")

@@ -26,7 +26,7 @@ from ingest.imports.products.products import PRODUCTS, read_product
 from ingest.imports.retry import TRIES, Sender
 from ingest.imports.target import TIMEOUT_S, HttpTarget, OwnerTarget, Target
 from ingest.reading.bots import bot_judge
-from server import clock
+from server import clock, data_folder
 from server.attributes import Attributes
 from server.cli.client.api import is_here
 from server.cli.client.follow import Follower
@@ -34,10 +34,9 @@ from server.cli.client.takeover import take_over
 from server.cli.main import FAILED, USAGE, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, note, on_screen, progress, reports, show
-from server.process import data_folder
 from server.process.journals import owning
-from server.setting_values import Broken, dimensions
-from server.settings import Settings
+from server.settings.table import Settings
+from server.settings.values import Broken, dimensions
 
 STDIN = Path("-")
 LABEL_HINT = (

@@ -12,7 +12,7 @@ from server.cli.client.api import NamedServer, group_path, link_path
 from server.cli.main import USAGE, Failed
 from server.cli.options import Command, with_settings
 from server.cli.output import Result, lacks_unicode, reports, screen, wants_json
-from server.settings import Settings
+from server.settings.table import Settings
 
 
 def with_parameters(*names: str) -> Callable[[Command], Command]:

@@ -15,7 +15,7 @@ from server.cli.client.api import NamedServer
 from server.cli.main import FAILED, USAGE, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, note, reports
-from server.settings import Settings
+from server.settings.table import Settings
 
 BATCH_BYTES = 4 * 1024 * 1024
 SUMS = ("counted", "duplicate", "late", "refused")

@@ -15,7 +15,7 @@ from server.cli.client.read import with_parameters
 from server.cli.main import Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, lacks_unicode, live_screen, reports, screen, show
-from server.settings import Settings
+from server.settings.table import Settings
 
 EVERY_S = 2
 

@@ -11,13 +11,12 @@ import click
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from ingest.claim_table import Action, Claimant, Holds, choose_number, what_it_holds
-from server import clock
+from server import clock, data_folder
 from server.cli.options import with_settings
 from server.cli.output import Result, on_screen, progress, reports
 from server.cli.store.inspect import require_database
-from server.process import data_folder
 from server.process.journals import open_journal
-from server.settings import Settings
+from server.settings.table import Settings
 from storage.contract import OwnerRecord
 from storage.from_uri import open_store
 from storage.sqlite.backup import Included, backup
@@ -152,7 +151,7 @@ def _clear_screen() -> None:
 
 @dataclass(frozen=True, slots=True)
 class JournalOutlook:
-    """What the next start does with a journal beside the restored database: nothing, count, set aside or damaged."""
+    """What the next start does with a journal beside the restored database: nothing, count, quarantined or damaged."""
 
     journal: str
     then: str
@@ -167,9 +166,9 @@ def _outlook(settings: Settings, number: int, owners: list[OwnerRecord]) -> Jour
             action, _ = choose_number(Claimant.of(journal), owners, holds)
     except ClickcurveError as error:
         return JournalOutlook(name, "damaged", f"cannot be read: {error.detail}")
-    if action is Action.SET_ASIDE:
+    if action is Action.QUARANTINE:
         reason = (
-            "it holds hits that may be in the backup already, so the next start sets it aside and counts none of them"
+            "it holds hits that may be in the backup already, so the next start quarantines it and counts none of them"
         )
         return JournalOutlook(name, "set aside", reason)
     if holds == {Holds.NOTHING}:

@@ -9,14 +9,13 @@ import click
 
 from clickcurve.buckets.ladder import fold_day
 from retention.run import preview, run_pass
-from server import clock
+from server import clock, data_folder
 from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, reports, show
 from server.cli.store.inspect import reading
-from server.process import data_folder
 from server.process.journals import owning
-from server.settings import Settings
+from server.settings.table import Settings
 
 
 @reports("fold")

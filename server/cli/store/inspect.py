@@ -20,7 +20,7 @@ from server import clock
 from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, note, reports
-from server.settings import Settings
+from server.settings.table import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
 from storage.tools.breakdown_dump import breakdown_lines, breakdown_objects

@@ -19,7 +19,7 @@ from server.cli.main import Failed
 from server.cli.options import with_settings
 from server.cli.output import ReportingGroup, Result
 from server.cli.store.inspect import reading
-from server.settings import Settings
+from server.settings.table import Settings
 from storage.contract import OPEN, RETIRED, OwnerRecord, StoredLink
 from storage.from_uri import open_store
 
@@ -126,7 +126,7 @@ def _consequences(record: OwnerRecord, in_mid_flush: bool) -> Iterator[str]:
     yield "  what it accepted after that, and did not flush, is lost with its disk"
     yield "  its imports may go on: give the same files to `clickcurve import` at any other server"
     yield (
-        "  should it come back, what its journal holds counts under a new number, or is set aside and reported where"
+        "  should it come back, what its journal holds counts under a new number, or is quarantined and reported where"
         " it may be counted already"
     )
 

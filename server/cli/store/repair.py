@@ -1,4 +1,4 @@
-"""`clickcurve repair`: the rows that cannot be read, what is set aside for them, and a way to go on without one."""
+"""`clickcurve repair`: the rows that cannot be read, what is quarantined for them, and a way to go on without one."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import click
 from clickcurve.buckets.breakdowns.parts import separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
-from clickcurve.buckets.quarantine import decode_quarantined, hits_set_aside
+from clickcurve.buckets.quarantine import decode_quarantined, quarantined_hits
 from clickcurve.buckets.upper_bounds import upper_bounds_in
-from clickcurve.keys import SET_ASIDE, breakdown_of, counts_key, is_breakdown
+from clickcurve.keys import QUARANTINE, breakdown_of, counts_key, is_breakdown
+from server import data_folder
 from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, reports
 from server.cli.store.inspect import reading, require_database, stored_keys
-from server.process import data_folder
 from server.process.journals import owning
-from server.settings import Settings
+from server.settings.table import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
 from storage.tools.verify import row_name
@@ -29,7 +29,7 @@ from storage.tools.verify import row_name
 
 @dataclass(frozen=True, slots=True)
 class DamagedRow:
-    """A row for which something is set aside. fault: why it cannot be read; None: it can, and the next flush adds."""
+    """A row for which something is quarantined. fault: why it cannot be read; None: it can, and the next flush adds."""
 
     key: str
     owner: int
@@ -38,7 +38,7 @@ class DamagedRow:
     fault: str | None
 
     def line(self) -> str:
-        waiting = f"{self.people:,} hits of people and {self.bots:,} of bots are set aside"
+        waiting = f"{self.people:,} hits of people and {self.bots:,} of bots are quarantined"
         state = self.fault or "it can be read again, and the next flush adds them"
         return f"{row_name(self.key, self.owner)}: {waiting}; {state}"
 
@@ -53,12 +53,13 @@ class DamagedRow:
 def repair_command(
     settings: Settings, key: str | None, all_links: bool, group: str | None, drop: bool, ranking: bool
 ) -> Result:
-    """Show the damaged rows that flushes met, and the hits that are set aside for each.
+    """Show the damaged rows that flushes met, and the hits that are quarantined for each.
 
     Ends with 1 if there are any. As soon as such a row can be read again, or its link is deleted, the next flush adds
-    what is set aside, once. With --drop the row of KEY begins anew with what is set aside: what it held before is given
-    up, in the curves and totals of that link alone. It is for a folder that no server holds. `verify` finds damaged
-    rows that no flush has met. With --ranking it mends what `verify` says of rankings; a server may run meanwhile.
+    what is quarantined, once. With --drop the row of KEY begins anew with the quarantined hits: what it held before is
+    given up, in the curves and totals of that link alone. It is for a folder that no server holds. `verify` finds
+    damaged rows that no flush has met. With --ranking it mends what `verify` says of rankings; a server may run
+    meanwhile.
 
     \b
     Examples:
@@ -96,9 +97,9 @@ def _rank_anew(settings: Settings) -> str:
 
 
 def _damaged(store: Store) -> Iterator[DamagedRow]:
-    for each in asyncio.run(store.rows(SET_ASIDE)).rows:
+    for each in asyncio.run(store.rows(QUARANTINE)).rows:
         for key, row in decode_quarantined(each.data).items():
-            yield DamagedRow(key, each.owner, *hits_set_aside(row), _faults(store, key).get(each.owner))
+            yield DamagedRow(key, each.owner, *quarantined_hits(row), _faults(store, key).get(each.owner))
 
 
 def _faults(store: Store, key: str) -> dict[int, str]:

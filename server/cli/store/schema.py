@@ -12,7 +12,7 @@ from clickcurve.buckets.errors import SettingInvalid
 from server.cli.main import FAILED
 from server.cli.options import with_settings
 from server.cli.output import ReportingGroup, Result
-from server.settings import Settings
+from server.settings.table import Settings
 from storage.cassandra.schema import REPLICATION, Administered, Finding, apply_schema, check_schema, schema_text
 from storage.cassandra.uri import Address, parse
 

@@ -5,21 +5,22 @@ Counts are added up and never averaged: so `summarize` and `consolidateBy` take 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.budget import POINTS, spend
 from query.steps import STEPS
-from server.compat.expressions import safe_expression
+from server.compat.expressions import Expression
 from server.compat.graphite.moments import length_s
 from server.compat.graphite.names import node_text, nodes_of
 from server.compat.graphite.series import AskedSpan, CountSeries, SeriesReader
 from server.compat.graphite.targets import CallTarget, PathTarget, Target
 
 Found: TypeAlias = list[CountSeries]
-_MOST_NAME = 500  # characters of a name that a regular expression is put to, and of what takes its place
+_MOST_NAME = 2_048  # characters of a name that a target makes up
+_MOST_NODES = 20  # of aliasByNode
 _RANKS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "sum": sum,
     "total": sum,
@@ -99,8 +100,14 @@ def _require_sum(call: CallTarget, at: int, name: str) -> None:
 
 
 # --- names ----------------------------------------------------------------------------------------------------------
+def _require_short(call: CallTarget, name: str) -> str:
+    if len(name) > _MOST_NAME:
+        raise _wrong(call, f"a name of {len(name):,} characters is too long", f"at most {_MOST_NAME:,} characters")
+    return name
+
+
 async def _alias(evaluation: Evaluation, call: CallTarget, span: AskedSpan) -> Found:
-    name: str = _argument(call, 1, "newName", str)
+    name = _require_short(call, _argument(call, 1, "newName", str))
     return [series.renamed(name) for series in await evaluation.first(call, span)]
 
 
@@ -109,29 +116,26 @@ async def _alias_by_node(evaluation: Evaluation, call: CallTarget, span: AskedSp
     at = [_argument(call, i, "nodes", int) for i in range(1, len(call.arguments))]
     if not at:
         raise _wrong(call, "its second argument is missing", "numbers of nodes, from 0")
-    return [series.renamed(".".join(_node_at(series.path, i) for i in at)) for series in found]
+    if len(at) > _MOST_NODES:
+        raise _wrong(call, f"{len(at):,} nodes are too many", f"at most {_MOST_NODES} nodes")
+    return [series.renamed(_named_by(series.path, at)) for series in found]
 
 
-def _node_at(path: str, at: int) -> str:
+def _named_by(path: str, at: Sequence[int]) -> str:
+    """Returns the nodes of a path at these places, with keys and values as they are."""
     nodes = nodes_of(path)
-    return (node_text(nodes[at]) or "(not given)") if -len(nodes) <= at < len(nodes) else ""
+    return ".".join((node_text(nodes[i]) or "(not given)") if -len(nodes) <= i < len(nodes) else "" for i in at)
 
 
 async def _alias_by_metric(evaluation: Evaluation, call: CallTarget, span: AskedSpan) -> Found:
-    return [series.renamed(_node_at(series.path, -1)) for series in await evaluation.first(call, span)]
+    return [series.renamed(_named_by(series.path, [-1])) for series in await evaluation.first(call, span)]
 
 
 async def _alias_sub(evaluation: Evaluation, call: CallTarget, span: AskedSpan) -> Found:
     search, replacement = _argument(call, 1, "search", str), _argument(call, 2, "replace", str)
+    expression = await Expression.compiled("target", search, captures=True)
     found = await evaluation.first(call, span)
-    longest = max((len(series.name) for series in found), default=0)
-    if max(longest, len(replacement)) > _MOST_NAME:
-        raise _wrong(call, f"a name or what replaces it is longer than {_MOST_NAME} characters", "shorter names")
-    expression = safe_expression("target", search, longest)
-    try:
-        return [series.renamed(expression.sub(replacement, series.name)) for series in found]
-    except (re.error, IndexError) as error:
-        raise _wrong(call, f"{replacement!r} cannot be put in its place: {error}", r"\1 for the first group") from None
+    return [series.renamed(await expression.replaced(series.name, replacement, _MOST_NAME)) for series in found]
 
 
 # --- counts ---------------------------------------------------------------------------------------------------------
@@ -141,11 +145,13 @@ async def _sum_series(evaluation: Evaluation, call: CallTarget, span: AskedSpan)
         return []
     sums: dict[int, float | None] = {}
     for series in found:
+        await spend(POINTS, len(series.starts))
         for start, value in zip(series.starts, series.values, strict=True):
             before = sums.get(start)
             sums[start] = before if value is None else value + (before or 0)
     starts = tuple(sorted(sums))
-    path = ",".join(dict.fromkeys(series.path for series in found)) if len(found) <= 10 else found[0].path
+    paths = ",".join(dict.fromkeys(series.path for series in found[:11]))
+    path = paths if len(found) <= 10 and len(paths) <= _MOST_NAME else found[0].path
     tiers = [series.tier for series in found if series.tier is not None]
     return [
         CountSeries(call.text, path, starts, tuple(sums[t] for t in starts), found[0].step, max(tiers, default=None))
@@ -154,14 +160,12 @@ async def _sum_series(evaluation: Evaluation, call: CallTarget, span: AskedSpan)
 
 async def _scale(evaluation: Evaluation, call: CallTarget, span: AskedSpan) -> Found:
     factor: float = _argument(call, 1, "factor", float)
-    return [
-        replace(
-            series,
-            name=f"scale({series.name},{factor:g})",
-            values=tuple(None if value is None else value * factor for value in series.values),
-        )
-        for series in await evaluation.first(call, span)
-    ]
+    scaled = []
+    for series in await evaluation.first(call, span):
+        await spend(POINTS, len(series.values))
+        values = tuple(None if value is None else value * factor for value in series.values)
+        scaled.append(replace(series, name=f"scale({series.name},{factor:g})", values=values))
+    return scaled
 
 
 async def _summarize(evaluation: Evaluation, call: CallTarget, span: AskedSpan) -> Found:
@@ -184,15 +188,12 @@ async def _consolidate_by(evaluation: Evaluation, call: CallTarget, span: AskedS
 async def _time_shift(evaluation: Evaluation, call: CallTarget, span: AskedSpan) -> Found:
     shift: str = _argument(call, 1, "timeShift", str)
     by_s = length_s("target", shift if shift[:1] in ("+", "-") else f"-{shift}")
-    found = await evaluation.first(call, span.moved(by_s))
-    return [
-        replace(
-            series,
-            name=f'timeShift({series.name}, "{shift}")',
-            starts=tuple(start - by_s for start in series.starts),
-        )
-        for series in found
-    ]
+    shifted = []
+    for series in await evaluation.first(call, span.moved(by_s)):
+        await spend(POINTS, len(series.starts))
+        starts = tuple(start - by_s for start in series.starts)
+        shifted.append(replace(series, name=f'timeShift({series.name}, "{shift}")', starts=starts))
+    return shifted
 
 
 async def _constant_line(evaluation: Evaluation, call: CallTarget, span: AskedSpan) -> Found:
@@ -228,8 +229,12 @@ async def _ranked(evaluation: Evaluation, call: CallTarget, span: AskedSpan, by:
         greatest = await evaluation.reader.greatest(pattern.text, span, n)
         if greatest is not None:
             return greatest
-    found = [series for series in await evaluation.first(call, span) if series.known()]
-    return sorted(found, key=lambda series: -_RANKS[by](series.known()))[:n]
+    ranked: list[tuple[float, CountSeries]] = []
+    for series in await evaluation.first(call, span):
+        await spend(POINTS, len(series.values))
+        if known := series.known():
+            ranked.append((_RANKS[by](known), series))
+    return [series for _, series in sorted(ranked, key=lambda each: -each[0])[:n]]
 
 
 _SERIES = ("seriesList", "seriesList", True)

@@ -5,45 +5,45 @@ from __future__ import annotations
 import re
 
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.times import UNITS_S, parse_length, require_in_range
 from query.parameters import moment
 from query.zones import Zone
 
 MOMENT_RULE = "epoch seconds, now, -6h, now-6h, 20260131, 10:30_20260131, or ISO 8601"
 LENGTH_RULE = "a whole number and s, min, h, d, w, mon or y, such as 1h or 7d"
-_DAY_S = 86_400
 # As Graphite has them: a month is 30 days, a year 365.
-_UNITS = (
-    ("s", 1, "s|sec|secs|second|seconds"),
-    ("min", 60, "m|min|mins|minute|minutes"),
-    ("h", 3_600, "h|hour|hours"),
-    ("d", _DAY_S, "d|day|days"),
-    ("w", 7 * _DAY_S, "w|week|weeks"),
-    ("mon", 30 * _DAY_S, "mon|month|months"),
-    ("y", 365 * _DAY_S, "y|year|years"),
-)
-_SECONDS = {name: seconds for _, seconds, names in _UNITS for name in names.split("|")}
-_LENGTH = re.compile(r"([+-]?)([0-9]{1,9})([a-z]+)")
+_NAMES = {
+    "s": "s|sec|secs|second|seconds",
+    "m": "m|min|mins|minute|minutes",
+    "h": "h|hour|hours",
+    "d": "d|day|days",
+    "w": "w|week|weeks",
+    "y": "y|year|years",
+}
+_UNITS_S = {name: UNITS_S[unit] for unit, names in _NAMES.items() for name in names.split("|")}
+_UNITS_S |= dict.fromkeys(("mon", "month", "months"), 30 * UNITS_S["d"])
 _CLOCK_DATE = re.compile(r"([0-9]{1,2}):([0-9]{2})_([0-9]{8})")
 
 
 def length_s(field: str, text: str) -> int:
     """Returns the seconds of a length such as `1h`, negative for `-1h`."""
-    found = _LENGTH.fullmatch(text.strip())
-    if found is None or found[3] not in _SECONDS:
+    written = text.strip()
+    length = parse_length(written.removeprefix(written[:1] if written[:1] in ("+", "-") else ""), _UNITS_S)
+    if length is None:
         raise ParameterInvalid(f"{field} {text!r} is no length of time", field=field, value=text, rule=LENGTH_RULE)
-    return int(found[2]) * _SECONDS[found[3]] * (-1 if found[1] == "-" else 1)
+    return length[0] * length[1] * (-1 if written[0] == "-" else 1)
 
 
 def moment_of(field: str, text: str, now: int, zone: Zone) -> int:
-    """Returns the epoch seconds that a time means; never below 0."""
-    said = text.strip()
-    if said == "now":
+    """Returns the epoch seconds that a time means, from 0 to the year 9998. Raises ParameterInvalid."""
+    written = text.strip()
+    if written == "now":
         return now
-    if said[:1] in "+-" or said.startswith(("now-", "now+")):
-        return max(0, now + length_s(field, said.removeprefix("now")))
-    if clock := _CLOCK_DATE.fullmatch(said):
-        said = f"{clock[3]}T{clock[1]:0>2}{clock[2]}"
+    if written[:1] in ("+", "-") or written.startswith(("now-", "now+")):
+        return require_in_range(field, text, max(0, now + length_s(field, written.removeprefix("now"))))
+    if clock := _CLOCK_DATE.fullmatch(written):
+        written = f"{clock[3]}T{clock[1]:0>2}{clock[2]}"
     try:
-        return moment(field, said, zone)
+        return moment(field, written, zone)
     except ParameterInvalid as error:
         raise ParameterInvalid(error.detail, field=field, value=text, rule=MOMENT_RULE) from None

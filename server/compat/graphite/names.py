@@ -8,12 +8,12 @@ in a shell, within a node.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from urllib.parse import quote, unquote
 
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.budget import RequestTooCostly
+from clickcurve.problem import shown
+from server.compat.expressions import Expression
 
 CLICKS = "clicks"
 GROUPS = "groups"
@@ -22,7 +22,11 @@ TOTAL = "total"  # all links together
 _PLAIN = "-_~/:@+!$#^"
 NOT_GIVEN = "%"  # the node of the value of hits that gave none: no other value is written so
 NAME_RULE = f"{CLICKS}.KEY, {GROUPS}.NAME or {TOTAL}, perhaps .DIMENSION.VALUE; a dot in a key is %2E"
-_MOST_ALTERNATIVES = 100
+MOST_NAME = 8_192  # characters: a key of 1,024 bytes needs some 3,000 as a node, a value 300
+_OF_NODES = re.compile(r"[.{}]")
+_SPECIAL = re.compile(r"[.*+?()\[\]{}^$\\|]")
+_ESCAPED = r"\\\g<0>"
+_OF_CLASSES = re.compile(r"[\\\[\]^&~|]")
 
 
 def node_name(text: str) -> str:
@@ -44,103 +48,91 @@ def node_text(node: str) -> str:
 
 
 def nodes_of(path: str) -> list[str]:
-    """Returns the nodes of a name or pattern: what stands between the dots outside of braces."""
-    nodes, depth = [""], 0
-    for sign in path:
-        depth += (sign == "{") - (sign == "}")
-        if sign == "." and depth <= 0:
-            nodes.append("")
-        else:
-            nodes[-1] += sign
-    return nodes
+    """Returns the nodes of a name or pattern: what stands between the dots outside of braces.
+
+    Raises ParameterInvalid for a longer one than any key needs.
+    """
+    if len(path) > MOST_NAME:
+        detail = f"a name has at most {MOST_NAME:,} characters, this one {len(path):,}"
+        raise ParameterInvalid(detail, field="target", value=path, rule=f"at most {MOST_NAME} characters")
+    nodes, begin, depth = [], 0, 0
+    for found in _OF_NODES.finditer(path):
+        if (sign := found[0]) != ".":
+            depth += 1 if sign == "{" else -1
+        elif depth <= 0:
+            nodes.append(path[begin : found.start()])
+            begin = found.end()
+    return [*nodes, path[begin:]]
 
 
-@dataclass(frozen=True)
 class NodePattern:
     """One node of a pattern."""
 
-    text: str
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._expression: Expression | None = None
 
-    @cached_property
+    @property
     def is_plain(self) -> bool:
         """Whether it names one thing."""
         return not any(sign in self.text for sign in "*?[{")
 
-    @cached_property
+    @property
     def prefix(self) -> str:
         """The text that all begin with that the node may mean."""
         return node_text(re.split(r"[*?\[{]", self.text, maxsplit=1)[0])
 
-    def matches(self, text: str) -> bool:
-        """Returns whether the node means this key or value."""
-        return self._expression.fullmatch(text) is not None
+    async def matches(self, text: str) -> bool:
+        """Returns whether the node means this key or value.
 
-    @cached_property
-    def _expression(self) -> re.Pattern[str]:
+        Raises ParameterInvalid for what is no pattern, RequestTooCostly.
+        """
+        if self._expression is None:
+            self._expression = await self._compiled()
+        return await self._expression.matches(text)
+
+    async def _compiled(self) -> Expression:
         try:
-            return re.compile("|".join(_glob_expression(each) for each in _alternatives(self.text)), re.DOTALL)
-        except re.error:  # such as [z-a]
+            return await Expression.compiled("target", _glob_expression(self.text))
+        except RequestTooCostly:
+            raise
+        except ParameterInvalid:  # such as [z-a]
             rule = "*, ?, [abc], [a-z] and {one,two}"
-            raise ParameterInvalid(f"{self.text!r} is no pattern", field="target", value=self.text, rule=rule) from None
+            detail = f"{shown(self.text)!r} is no pattern, or too long a one"
+            raise ParameterInvalid(detail, field="target", value=self.text, rule=rule) from None
 
 
 def _glob_expression(glob: str) -> str:
-    """Returns a node without braces as a regular expression, whose stars never take turns with one another."""
-    found, at = [], 0
+    """Returns a pattern as a regular expression. What opens and is never closed stands for itself."""
+    last_bracket, last_brace = glob.rfind("]"), glob.rfind("}")
+    found: list[str] = []
+    at = plain_from = 0
+    depth = 0
     while at < len(glob):
-        sign = glob[at]
-        if sign == "*":
-            found.append("*")
-        elif sign == "?":
-            found.append(".")
-        elif sign == "[" and (end := glob.find("]", at + 2)) > 0:
-            signs = glob[at + 1 : end]
-            outside = "^" if signs[0] in "!^" else ""
-            found.append(f"[{outside}{_class_signs(signs.removeprefix(signs[0] if outside else ''))}]")
-            at = end
-        else:
-            end = next((i for i in range(at + 1, len(glob)) if glob[i] in "*?["), len(glob))
-            found.append(re.escape(node_text(glob[at:end])))
-            at = end - 1
-        at += 1
-    return _starred(found)
+        sign, after = glob[at], at + 1
+        expression: str | None = None
+        if sign in "*?":
+            expression = ".*" if sign == "*" else "."
+        elif sign == "[" and at + 2 <= last_bracket:
+            after = glob.index("]", at + 2) + 1
+            expression = _class_expression(glob[at + 1 : after - 1])
+        elif sign == "{" and at < last_brace and not depth:
+            depth, expression = 1, "(?:"
+        elif sign in ",}" and depth:
+            depth, expression = int(sign == ","), "|" if sign == "," else ")"
+        if expression is not None:
+            found += (_literal(glob[plain_from:at]), expression)
+            plain_from = after
+        at = after
+    return "".join((*found, _literal(glob[plain_from:])))
 
 
-def _class_signs(signs: str) -> str:
+def _literal(text: str) -> str:
+    return _SPECIAL.sub(_ESCAPED, node_text(text)) if text else ""
+
+
+def _class_expression(signs: str) -> str:
     """Returns what stands in brackets, with `a-z` as a range and all else as itself."""
-    return re.sub(r"([\\\[\]^&~|])", r"\\\1", signs)
-
-
-def _starred(parts: Sequence[str]) -> str:
-    """Joins parts, `*` as any text: each piece after a star is looked for once, at its first place, and stays there.
-
-    So a pattern of many stars takes time in proportion to the text; but the last piece is that at the end.
-    """
-    pieces: list[str] = [""]
-    for part in parts:
-        if part == "*":
-            pieces.append("")
-        else:
-            pieces[-1] += part
-    if len(pieces) == 1:
-        return pieces[0]
-    first, *middle, last = pieces
-    return first + "".join(f"(?>.*?{piece})" for piece in middle if piece) + f".*{last}"
-
-
-def _alternatives(text: str) -> list[str]:
-    """Returns what a node with braces stands for."""
-    found = [""]
-    at = 0
-    while at < len(text):
-        end = text.find("}", at)
-        if text[at] == "{" and end > 0:
-            found = [begun + each for begun in found for each in text[at + 1 : end].split(",")]
-            if len(found) > _MOST_ALTERNATIVES:
-                rule = f"at most {_MOST_ALTERNATIVES} alternatives in a node"
-                raise ParameterInvalid(f"{text!r} stands for too many names", field="target", value=text, rule=rule)
-            at = end
-        else:
-            found = [begun + text[at] for begun in found]
-        at += 1
-    return found
+    outside = "^" if signs[0] in "!^" else ""
+    inside = _OF_CLASSES.sub(_ESCAPED, signs.removeprefix(signs[0] if outside else ""))
+    return f"[{outside}{inside}]"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import io
-import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from msgspec.json import encode
 
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.budget import NAMES, POINTS, SIGNS, spend
 from query.steps import STEPS
 from query.zones import UTC_ZONE, zone
 from server.compat.forms import Form, read_form
@@ -29,6 +30,9 @@ MOST_ANSWERED = 200_000  # points of all series together
 USUAL_POINTS = 1_000
 MOST_FOUND = 1_000  # links of one /metrics/find
 FORMATS = ("json", "csv")
+_WRITING = 5  # times as much work as making a point
+_CSV_LINES = 500
+_WHOLE = 2**53  # beyond it a float is no exact whole number
 _BOTH = ["GET", "POST"]
 
 
@@ -41,17 +45,20 @@ def graphite_routes(reader: SeriesReader) -> APIRouter:
     async def render(request: Request) -> Response:
         form = await read_form(request)
         span = _asked_span(form, reader.now())
-        targets = [parse_target(text) for text in form.all("target")]
-        if len(targets) > MOST_TARGETS:
-            raise ParameterInvalid(f"{len(targets)} targets, {MOST_TARGETS} at most", field="target")
+        texts = form.all("target")
+        if len(texts) > MOST_TARGETS:
+            raise ParameterInvalid(f"{len(texts)} targets, {MOST_TARGETS} at most", field="target")
+        targets = []
+        for text in texts:
+            await spend(SIGNS, len(text))
+            targets.append(parse_target(text))
         found: list[CountSeries] = []
         for target in targets:
             found += await evaluation.series(target, span)
             if sum(len(series.starts) for series in found) > MOST_ANSWERED:
                 rule = f"at most {MOST_ANSWERED:,} points of all series together"
                 raise ParameterInvalid("that is too much for one answer", field="target", rule=rule)
-        write = _written(reader, form, found)
-        return await asyncio.to_thread(write) if len(found) > 1 else write()
+        return await _written(reader, form, found)
 
     @router.api_route("/metrics/find", methods=_BOTH)
     @router.api_route("/metrics/find/", methods=_BOTH)
@@ -61,8 +68,12 @@ def graphite_routes(reader: SeriesReader) -> APIRouter:
     @router.api_route("/metrics/expand", methods=_BOTH)
     async def expand(request: Request) -> Response:
         form = await read_form(request)
-        names = [node["id"] for query in form.all("query") for node in await _nodes(reader, query) if node["id"]]
-        return _json_response({"results": sorted(set(names))})
+        names: set[str] = set()
+        for query in form.all("query"):
+            nodes = await _nodes(reader, query)
+            await spend(NAMES, len(nodes))
+            names |= {node["id"] for node in nodes if node["id"]}
+        return _json_response({"results": sorted(names)})
 
     @router.api_route("/functions", methods=_BOTH)
     async def functions() -> Response:
@@ -81,8 +92,7 @@ def graphite_routes(reader: SeriesReader) -> APIRouter:
 
 
 def _json_response(content: object) -> Response:
-    body = json.dumps(content, separators=(",", ":"), allow_nan=False)
-    return Response(body, headers={"content-type": "application/json"})
+    return Response(encode(content), headers={"content-type": "application/json"})
 
 
 def _asked_span(form: Form, now: int) -> AskedSpan:
@@ -100,15 +110,18 @@ def _asked_span(form: Form, now: int) -> AskedSpan:
     return AskedSpan(start, end, where, min(points, MOST_POINTS))
 
 
-def _written(reader: SeriesReader, form: Form, found: Sequence[CountSeries]) -> Callable[[], Response]:
-    """Returns what makes the answer: it takes 0.1 s for the most points, so that of many series in a thread."""
+async def _written(reader: SeriesReader, form: Form, found: Sequence[CountSeries]) -> Response:
+    """Returns the answer. It is written piece by piece: as a whole, the most points would take 0.1 s."""
     if form.get("format") == "csv":
-        return lambda: Response(_series_csv(found), headers={"content-type": "text/csv; charset=utf-8"})
-    if form.get("meta") == "true":
-        return lambda: _json_response(
-            {"meta": {"stats": {}}, "series": [_with_resolution(reader, one) for one in found]}
-        )
-    return lambda: _json_response([_series_object(one) for one in found])
+        return Response(await _series_csv(found), headers={"content-type": "text/csv; charset=utf-8"})
+    is_with_meta = form.get("meta") == "true"
+    objects = []
+    for series in found:
+        await spend(POINTS, _WRITING * len(series.starts))
+        objects.append(encode(_with_resolution(reader, series) if is_with_meta else _series_object(series)))
+    listed = b"[" + b",".join(objects) + b"]"
+    body = b'{"meta":{"stats":{}},"series":' + listed + b"}" if is_with_meta else listed
+    return Response(body, headers={"content-type": "application/json"})
 
 
 # --- series ---------------------------------------------------------------------------------------------------------
@@ -118,8 +131,12 @@ def _series_object(series: CountSeries) -> dict[str, Any]:
 
 
 def _whole(value: float | None) -> float | None:
-    """Returns a count without `.0`."""
-    return int(value) if value is not None and value == int(value) else value
+    """Returns a count without `.0`; raises ParameterInvalid for what is no number any more."""
+    if value is None or isinstance(value, int):
+        return value
+    if not math.isfinite(value):
+        raise ParameterInvalid("the values become too large to be numbers", field="target", rule="below 1e308")
+    return int(value) if value == value // 1 and abs(value) < _WHOLE else value
 
 
 def _with_resolution(reader: SeriesReader, series: CountSeries) -> dict[str, Any]:
@@ -143,13 +160,15 @@ def _with_resolution(reader: SeriesReader, series: CountSeries) -> dict[str, Any
     return {**found, "meta": [resolution]}
 
 
-def _series_csv(found: Sequence[CountSeries]) -> str:
+async def _series_csv(found: Sequence[CountSeries]) -> str:
     written = io.StringIO()
     lines = csv.writer(written, lineterminator="\r\n")
     for series in found:
-        for start, value in zip(series.starts, series.values, strict=True):
-            said = datetime.fromtimestamp(start, UTC).strftime("%Y-%m-%d %H:%M:%S")
-            lines.writerow((series.name, said, "" if value is None else _whole(value)))
+        for number, (start, value) in enumerate(zip(series.starts, series.values, strict=True)):
+            if number % _CSV_LINES == 0:
+                await spend(POINTS, _WRITING * _CSV_LINES)
+            time = datetime.fromtimestamp(start, UTC).strftime("%Y-%m-%d %H:%M:%S")
+            lines.writerow((series.name, time, "" if value is None else _whole(value)))
     return written.getvalue()
 
 
@@ -158,13 +177,14 @@ async def _nodes(reader: SeriesReader, query: str) -> list[dict[str, Any]]:
     """Returns the nodes that a pattern finds; a last one without a name says that there are more."""
     patterns = [NodePattern(node) for node in nodes_of(query)]
     if len(patterns) == 1:
-        return [_node(text, text, leaf=text == TOTAL) for text in (CLICKS, GROUPS, TOTAL) if patterns[0].matches(text)]
+        tops = [text for text in (CLICKS, GROUPS, TOTAL) if await patterns[0].matches(text)]
+        return [_node(text, text, leaf=text == TOTAL) for text in tops]
     found: list[dict[str, Any]] = []
-    places = 1 if patterns[0].matches(TOTAL) else 2
+    places = 1 if await patterns[0].matches(TOTAL) else 2
     if len(patterns) in (places + 1, places + 2) and all(pattern.is_plain for pattern in patterns[:places]):
         return await _divided_nodes(reader, patterns, places)
     for kind in (CLICKS, GROUPS):
-        if len(patterns) == 2 and patterns[0].matches(kind):
+        if len(patterns) == 2 and await patterns[0].matches(kind):
             keys, more = await reader.keys(kind, patterns[1], MOST_FOUND)
             opens = bool(reader.dimensions)
             found += [_node(node_name(key), f"{kind}.{node_name(key)}", leaf=True, expandable=opens) for key in keys]
@@ -176,7 +196,7 @@ async def _nodes(reader: SeriesReader, query: str) -> list[dict[str, Any]]:
 async def _divided_nodes(reader: SeriesReader, patterns: Sequence[NodePattern], places: int) -> list[dict[str, Any]]:
     """Returns the dimensions below a link, a group or all links, or the values of one of these."""
     prefix = ".".join(pattern.text for pattern in patterns[:places])
-    dimensions = [each for each in reader.dimensions if patterns[places].matches(each)]
+    dimensions = [each for each in reader.dimensions if await patterns[places].matches(each)]
     if len(patterns) == places + 1:
         return [_node(node_name(each), f"{prefix}.{node_name(each)}", leaf=False) for each in dimensions]
     found: list[dict[str, Any]] = []

@@ -7,18 +7,21 @@ from dataclasses import dataclass, replace
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import Ladder, fold_day
+from clickcurve.budget import KEYS, ROWS, spend
 from clickcurve.keys import ALL_LINKS, group_key, link_key
+from clickcurve.times import require_in_range
 from query.breakdowns.queries import BreakdownQueries
 from query.curve import Curve
 from query.grid import Grid, fitting_step
 from query.parameters import BY_KEY, MAX_TOP, Parameters, Window
 from query.queries import Queries
-from query.steps import Step
+from query.steps import STEPS, Step
 from query.zones import Zone
 from server.compat.graphite.names import CLICKS, GROUPS, NAME_RULE, TOTAL, NodePattern, node_name, node_text, nodes_of
 
 MOST_SERIES = 200  # of one pattern; each is a row to read
 MOST_KEYS = 10_000  # that are looked at for a pattern
+LEAST_RANKED = 100  # rows that a ranking reads at least
 _STORED_OF = {CLICKS: link_key, GROUPS: group_key}
 
 
@@ -33,7 +36,9 @@ class AskedSpan:
     least: Step | None = None
 
     def moved(self, by_s: int) -> AskedSpan:
-        return replace(self, start=max(0, self.start + by_s), end=max(1, self.end + by_s))
+        """Returns the range so much later; raises ParameterInvalid beyond the year 9998."""
+        end = require_in_range("target", f"{by_s:+} seconds", max(1, self.end + by_s))
+        return replace(self, start=max(0, self.start + by_s), end=end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +89,15 @@ class SeriesReader:
         subjects = await self.subjects(nodes, path)
         if len(nodes) > places:
             return await self._divided(subjects, nodes[-2], NodePattern(nodes[-1]), span, path)
-        window = self.window(span)
-        return [self.series(name, await self._queries.curve_in(stored, window)) for name, stored in subjects]
+        return await self._counts(subjects, span)
+
+    async def _counts(self, subjects: Sequence[tuple[str, str]], span: AskedSpan) -> list[CountSeries]:
+        """Returns the series of names with their stored keys."""
+        window = await self._window(span)
+        return [
+            self._series(name, await self._queries.curve_in(stored, window), span.most_points)
+            for name, stored in subjects
+        ]
 
     async def subjects(self, nodes: Sequence[str], path: str) -> list[tuple[str, str]]:
         """Returns the names and stored keys of what the first nodes of a pattern mean."""
@@ -107,18 +119,18 @@ class SeriesReader:
         self, subjects: Sequence[tuple[str, str]], node: str, pattern: NodePattern, span: AskedSpan, path: str
     ) -> list[CountSeries]:
         """Returns the series of values of a dimension: what is certain of each."""
+        breakdowns = self._known_breakdowns(node_text(node))
+        window = await self._window(span, breakdowns.ladder)
         found: list[CountSeries] = []
         for name, stored in subjects:
             for value in await self.values(stored, node_text(node), pattern, span):
                 if len(found) == MOST_SERIES:
                     rule = f"at most {MOST_SERIES}"
                     raise ParameterInvalid(f"{path} means too many series", field="target", value=path, rule=rule)
-                breakdowns = self._known_breakdowns(node_text(node))
-                window = self.window(span, breakdowns.ladder)
                 curve = await breakdowns.value_curve_in(stored, node_text(node), value, window)
                 certain = [bounds.at_least for bounds in curve.bounds]
                 named = f"{name}.{node}.{node_name(value)}"
-                found.append(self._series_of(named, curve.grid, certain, curve.first))
+                found.append(self._series_of(named, curve.grid, certain, curve.first, span.most_points))
         return found
 
     @property
@@ -141,18 +153,16 @@ class SeriesReader:
             return [node_text(pattern.text)]
         asked = Parameters(limit=MAX_TOP) if span is None else Parameters(start=span.start, end=span.end, limit=MAX_TOP)
         listed = await breakdowns.values_in(stored, dimension, asked)
-        return [each.value for each in listed.values if pattern.matches(each.value)]
+        return [each.value for each in listed.values if await pattern.matches(each.value)]
 
     async def greatest(self, path: str, span: AskedSpan, n: int) -> list[CountSeries] | None:
         """Returns the n links with the most hits; None for a path that does not mean all links."""
         if path != f"{CLICKS}.*":
             return None
-        window = self.window(span)
-        found = await self._queries.top(Parameters(start=span.start, end=span.end, limit=min(n, MAX_TOP)))
-        return [
-            self.series(f"{CLICKS}.{node_name(key)}", await self._queries.curve_in(link_key(key), window))
-            for key, _ in found.links
-        ]
+        n = min(n, MAX_TOP)
+        await spend(ROWS, max(LEAST_RANKED, n))
+        found = await self._queries.top(Parameters(start=span.start, end=span.end, limit=n))
+        return await self._counts([(f"{CLICKS}.{node_name(key)}", link_key(key)) for key, _ in found.links], span)
 
     async def keys(self, kind: str, pattern: NodePattern, most: int) -> tuple[list[str], bool]:
         """Returns the first links or groups that a node means, in their order, and whether there may be more."""
@@ -162,33 +172,54 @@ class SeriesReader:
         after: str | None = None
         for _ in range(MOST_KEYS // MAX_TOP):
             asked = Parameters(sort=BY_KEY, prefix=pattern.prefix, after=after, limit=MAX_TOP)
+            await spend(KEYS, MAX_TOP)
             page = await self._queries.key_page(asked, of_groups=kind == GROUPS)
-            found += [key for key, _ in page.links if pattern.matches(key)]
+            found += [key for key, _ in page.links if await pattern.matches(key)]
             after = page.after
             if after is None or len(found) > most:
                 break
         return found[:most], after is not None or len(found) > most
 
-    def window(self, span: AskedSpan, coarser: Ladder | None = None) -> Window:
-        """Returns the range with the finest step that all of it has, in this ladder too, and that fits."""
-        day, least = fold_day(self._queries.now()), span.least
-        for ladder in (self._queries.ladder, coarser):
-            if ladder is not None:
-                least = fitting_step(span.start, span.end, span.zone, ladder, day, span.most_points, least)
-        assert least is not None
-        return Window(span.start, span.end, least, span.zone)
+    async def _window(self, span: AskedSpan, coarser: Ladder | None = None) -> Window:
+        """Returns the range with the finest step that all of it has, in this ladder too, and that fits.
 
-    def series(self, name: str, curve: Curve) -> CountSeries:
+        A step is found by an estimate of its points; whether these are too many shows once they are made.
+        """
+        day, least = fold_day(self._queries.now()), span.least
+        while True:
+            for ladder in (self._queries.ladder, coarser):
+                if ladder is not None:
+                    least = fitting_step(span.start, span.end, span.zone, ladder, day, span.most_points, least)
+            assert least is not None
+            window = Window(span.start, span.end, least, span.zone)
+            longer = [step for step in STEPS.values() if step.average_s > least.average_s]
+            if not longer or await self._queries.points_in(window) <= span.most_points:
+                return window
+            least = min(longer, key=lambda step: step.average_s)
+
+    def _series(self, name: str, curve: Curve, most_points: int) -> CountSeries:
         """Returns a curve as a series: without a value before the link's first hit, and after now."""
-        found = self._series_of(name, curve.grid, curve.counts, curve.first)
+        found = self._series_of(name, curve.grid, curve.counts, curve.first, most_points)
         if not found.starts:
             return found
         return replace(found, tier=self._queries.ladder.tier_of(found.starts[0], curve.grid.fold_day))
 
-    def _series_of(self, name: str, grid: Grid, counts: Sequence[int], first: int | None) -> CountSeries:
+    def _series_of(
+        self, name: str, grid: Grid, counts: Sequence[int], first: int | None, most_points: int
+    ) -> CountSeries:
         now, edges = self.now(), grid.edges
+        starts = edges[:-1]
         values: list[float | None] = [
             count if start <= now and first is not None and end > first else None
             for start, end, count in zip(edges, edges[1:], counts, strict=False)
         ]
-        return CountSeries(name, name, edges[:-1], tuple(values), grid.window.step.name)
+        if len(values) > most_points:  # the longest step is too short: neighbours are added up
+            together = -(-len(values) // most_points)
+            starts = starts[::together]
+            values = [_sum_of_known(values[at : at + together]) for at in range(0, len(values), together)]
+        return CountSeries(name, name, starts, tuple(values), grid.window.step.name)
+
+
+def _sum_of_known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -87,7 +88,9 @@ class _TargetReader:
         if text := self._found(_TEXT):
             return re.sub(r"\\([\"'])", r"\1", text[1] if text[1] is not None else text[2])
         if number := self._found(_NUMBER):
-            return float(number[0])
+            if not math.isfinite(value := float(number[0])):
+                raise self.unreadable("a number is too large")
+            return value
         begin = self.at
         if call := self._found(_CALL):
             return self._call(call[1], begin, depth)

@@ -12,13 +12,14 @@ Hits that gave no value have an empty label, which is none; those that no kept v
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import NamedTuple
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import MINUTE_S, Ladder, fold_day
+from clickcurve.budget import KEYS, POINTS, ROWS, spend
 from clickcurve.keys import ALL_LINKS, link_key
 from query.breakdowns.queries import BreakdownQueries
 from query.grid import Grid
@@ -26,7 +27,7 @@ from query.parameters import BY_KEY, MAX_TOP, Parameters, Window
 from query.queries import Queries
 from query.steps import STEPS
 from query.zones import UTC_ZONE, iso
-from server.compat.expressions import literals_of, safe_expression
+from server.compat.expressions import Expression, literals_of
 from server.compat.prometheus.promql import Increase, Matcher, NotUnderstood, SumBy, TopK, Vector
 
 KEY = "key"
@@ -35,7 +36,8 @@ MOST_DIVIDED = 200  # links whose breakdowns one may read
 MOST_LOOKED_AT = 10_000  # links whose keys are compared
 MOST_MOMENTS = 11_000  # as Prometheus has it
 MOST_SAMPLES = 500_000
-_KEY_CHARACTERS = 1_024
+LEAST_RANKED = 100  # rows that a ranking reads at least
+_GATHERING = 3  # times as much work as making a point
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,7 @@ class Increases:
             labels = {label: one.labels[label] for label in vector.labels if label in one.labels}
             of = tuple([labels.get(label) for label in vector.labels])
             into = sums.setdefault(of, LabelledSamples(labels)).samples
+            await spend(POINTS, len(one.samples))
             for at, count in one.samples.items():
                 into[at] = into.get(at, 0) + count
         return list(sums.values())
@@ -144,6 +147,7 @@ class Increases:
         found = await self.series(vector.of)
         kept = [LabelledSamples(one.labels) for one in found]
         for at in range(len(self._moments)):
+            await spend(POINTS, len(found))
             there = ((one.samples[at], -number) for number, one in enumerate(found) if at in one.samples)
             for count, number in nlargest(vector.k, there):
                 kept[-number].samples[at] = count
@@ -154,6 +158,7 @@ class Increases:
     async def _ranked_links(self, over_s: int, k: int) -> list[LabelledSamples]:
         """Returns the links with the most hits of all, without reading each of them."""
         end = self._moments.end
+        await spend(ROWS, max(LEAST_RANKED, k))
         top = await self._queries.top(Parameters(start=max(0, end - over_s), end=end, limit=k))
         return [LabelledSamples({KEY: key}, {0: count}) for key, count in top.links]
 
@@ -173,7 +178,7 @@ class Increases:
             if dimension is None:
                 curve = await self._queries.curve_in(stored, window)
                 self._warn(curve.grid, vector.over_s, self._queries.ladder)
-                found.append(LabelledSamples(labels, self._gathered(curve.grid, curve.counts, curve.first)))
+                found.append(LabelledSamples(labels, await self._gathered(curve.grid, curve.counts, curve.first)))
                 continue
             found += await self._values(vector, labels, stored, dimension, window)
         return found
@@ -183,14 +188,14 @@ class Increases:
     ) -> list[LabelledSamples]:
         """Returns a series for each value that the matchers of a dimension select."""
         assert self._breakdowns is not None
-        is_wanted = self.selector(vector.matchers, dimension)
+        is_wanted = await self.selector(vector.matchers, dimension)
         curves = await self._breakdowns.value_curves_in(stored, self._dimensions[dimension], window, is_wanted, MAX_TOP)
         found = []
         for curve in curves:
             self._warn(curve.grid, vector.over_s, self._breakdowns.ladder)
             certain = [bounds.at_least for bounds in curve.bounds]
             of_value = labels | ({dimension: curve.value} if curve.value else {})
-            found.append(LabelledSamples(of_value, self._gathered(curve.grid, certain, curve.first)))
+            found.append(LabelledSamples(of_value, await self._gathered(curve.grid, certain, curve.first)))
         return found
 
     def _window(self, over_s: int) -> Window | None:
@@ -209,12 +214,13 @@ class Increases:
         start = max(0, moments.start - over_s)
         return Window(start, end, STEPS["native"], UTC_ZONE) if start < end else None
 
-    def _gathered(self, grid: Grid, counts: Sequence[int], first: int | None) -> dict[int, int]:
+    async def _gathered(self, grid: Grid, counts: Sequence[int], first: int | None) -> dict[int, int]:
         """Returns the counts by moment: that of a bucket belongs to the first moment at or after its end."""
         now, edges = self._queries.now(), grid.edges
         found: dict[int, int] = {}
         if first is None:
             return found
+        await spend(POINTS, _GATHERING * len(counts))
         for start, end, count in zip(edges, edges[1:], counts, strict=False):
             at = max(0, self._moments.first_after(min(end, max(now, start))))
             if end > first and start <= now and at < len(self._moments):
@@ -237,61 +243,74 @@ class Increases:
 
     # --- which links --------------------------------------------------------------------------------------------------
     async def keys(self, matchers: Iterable[Matcher], most: int = MOST_LINKS) -> list[str]:
-        """Returns the links that matchers select, in the order of their keys; raises ParameterInvalid for too many."""
-        given = [each for each in matchers if each.label == KEY]
-        expressions = _expressions(given)
-        named = [texts for each in given if (texts := _named(each)) is not None]
-        if named:
-            return [key for key in sorted(named[0]) if key and _are_met(given, expressions, key)]
+        """Returns the links that matchers select, in the order of their keys.
+
+        Raises ParameterInvalid for too many, RequestTooCostly.
+        """
+        wanted = _Selector(matchers, KEY)
+        await wanted.compile()
+        if wanted.named is not None:
+            return self._few([key for key in sorted(wanted.named) if key and await wanted.selects(key)], most)
         found: list[str] = []
         after: str | None = None
         for _ in range(MOST_LOOKED_AT // MAX_TOP):
+            await spend(KEYS, MAX_TOP)
             page = await self._queries.key_page(Parameters(sort=BY_KEY, after=after, limit=MAX_TOP))
-            found += [key for key, _ in page.links if _are_met(given, expressions, key)]
+            found += [key for key, _ in page.links if await wanted.selects(key)]
             after = page.after
             if after is None or len(found) > most:
                 break
-        if after is not None or len(found) > most:
+        return self._few(found, most, are_all=after is None)
+
+    def _few(self, keys: list[str], most: int, are_all: bool = True) -> list[str]:
+        if not are_all or len(keys) > most:
             raise ParameterInvalid(
                 f"this selects from more links than can be read at once ({most:,} of {MOST_LOOKED_AT:,} looked at): "
                 "name keys, add all up with sum(...), or ask topk(...) at one moment",
                 field="query",
                 rule=f"at most {most:,} links",
             )
-        return found
+        return keys
 
-    def selector(self, matchers: Iterable[Matcher], label: str) -> Callable[[str], bool]:
-        """Returns what tells whether a value of this label is selected."""
-        given = [each for each in matchers if each.label == label]
-        expressions = _expressions(given)
-        return lambda value: _are_met(given, expressions, value)
-
-
-def _expressions(matchers: Iterable[Matcher]) -> dict[Matcher, re.Pattern[str]]:
-    """Compiles those of the matchers that are regular expressions; raises ParameterInvalid."""
-    return {
-        each: safe_expression("query", each.text, _KEY_CHARACTERS)
-        for each in matchers
-        if each.sign.endswith("~") and literals_of(each.text) is None
-    }
+    async def selector(self, matchers: Iterable[Matcher], label: str) -> Callable[[str], Awaitable[bool]]:
+        """Returns what tells whether a value of this label is selected. Raises ParameterInvalid, RequestTooCostly."""
+        wanted = _Selector(matchers, label)
+        await wanted.compile()
+        return wanted.selects
 
 
-def _named(matcher: Matcher) -> list[str] | None:
-    """Returns the only keys that a matcher can select; None if it names none."""
-    if matcher.sign == "=":
-        return [matcher.text]
-    return literals_of(matcher.text) if matcher.sign == "=~" else None
+class _Selector:
+    """What the matchers of one label select. named: the only texts that they can select; None if that may be any."""
 
+    def __init__(self, matchers: Iterable[Matcher], label: str) -> None:
+        self.named: frozenset[str] | None = None
+        self._texts: list[tuple[frozenset[str], bool]] = []  # with whether a text must be one of them, or must not
+        self._expressions: list[tuple[Expression, bool]] = []
+        self._uncompiled: list[tuple[str, bool]] = []
+        for each in matchers:
+            if each.label != label:
+                continue
+            is_wanted = not each.sign.startswith("!")
+            texts = literals_of(each.text) if each.sign.endswith("~") else [each.text]
+            if texts is None:
+                self._uncompiled.append((each.text, is_wanted))
+                continue
+            self._texts.append((frozenset(texts), is_wanted))
+            if is_wanted and self.named is None:
+                self.named = self._texts[-1][0]
 
-def _are_met(matchers: Iterable[Matcher], expressions: Mapping[Matcher, re.Pattern[str]], key: str) -> bool:
-    return all(_is_met(each, expressions.get(each), key) for each in matchers)
+    async def compile(self) -> None:
+        """Compiles what are regular expressions. Raises ParameterInvalid, RequestTooCostly."""
+        while self._uncompiled:
+            text, is_wanted = self._uncompiled.pop()
+            self._expressions.append((await Expression.compiled("query", text), is_wanted))
 
-
-def _is_met(matcher: Matcher, expression: re.Pattern[str] | None, key: str) -> bool:
-    if matcher.sign in ("=", "!="):
-        met = key == matcher.text
-    elif expression is None:
-        met = key in (literals_of(matcher.text) or ())
-    else:
-        met = expression.fullmatch(key) is not None
-    return met is not matcher.sign.startswith("!")
+    async def selects(self, text: str) -> bool:
+        """Returns whether all matchers select this text."""
+        for texts, is_wanted in self._texts:
+            if (text in texts) is not is_wanted:
+                return False
+        for expression, is_wanted in self._expressions:
+            if await expression.matches(text) is not is_wanted:
+                return False
+        return True

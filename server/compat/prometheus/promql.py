@@ -8,27 +8,33 @@ nothing to extrapolate, so `rate`, arithmetic on series and the rest of the lang
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.problem import shown
+from clickcurve.times import UNITS_S, parse_length
 
 METRIC = "clicks"
 UNDERSTOOD = (
     f'increase({METRIC}{{key="..."}}[1h]) with =, !=, =~ and !~, sum(...) and sum by (...) of it, topk(10, ...) of '
     "either, with the label key and at most one dimension, and numbers with + - * /"
 )
-_MOST_EXPRESSION = 100_000
-_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800, "y": 31_536_000}
+_MOST_CHARACTERS = 65_536
+_MOST_TOKENS = 2_000
+_MOST_LENGTH = 60  # characters of a length of time: each unit once
+# What has been read of a token is not given back, so each sign is looked at once.
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?(?![\w.]))"
-    r"|(?P<length>(?:[0-9]+(?:ms|[smhdwy]))+(?!\w))"
-    r"|(?P<word>[A-Za-z_:][\w:.]*)"
-    r"|(?P<text>\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`)"
+    r"\s*+(?:(?P<number>(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,3})?(?![\w.]))"
+    r"|(?P<length>(?:[0-9]{1,9}(?:ms|[smhdwy]))++(?!\w))"
+    r"|(?P<word>[A-Za-z_:][\w:.]*+)"
+    r"|(?P<text>\"(?:[^\"\\]++|\\.)*+\"|'(?:[^'\\]++|\\.)*+'|`[^`]*+`)"
     r"|(?P<sign>=~|!~|!=|[-+*/(){}\[\],=]))",
     re.DOTALL,
 )
+_LENGTH = re.compile("[0-9]+[a-z]")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'"}
 
 
@@ -76,13 +82,11 @@ class NotUnderstood(ParameterInvalid):
 
 def parse_promql(text: str) -> Vector | float:
     """Reads an expression; raises NotUnderstood, which says what is."""
-    if len(text) > _MOST_EXPRESSION:
-        raise NotUnderstood(f"the expression has {len(text):,} characters", field="query", rule=UNDERSTOOD)
     return _PromReader(text).whole()
 
 
 def parse_selector(text: str) -> tuple[Matcher, ...]:
-    """Reads `clicks{...}`, as `match[]` has it."""
+    """Reads `clicks{...}`, as `match[]` has it; raises as `parse_promql`."""
     reader = _PromReader(text)
     found = reader.selector()
     reader.require_end()
@@ -95,8 +99,12 @@ class _PromReader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens: list[tuple[str, str]] = []
+        if len(text) > _MOST_CHARACTERS:
+            raise self._refused(f"it has {len(text):,} characters, {_MOST_CHARACTERS:,} are read")
         at, text = 0, text.rstrip()
         while at < len(text):
+            if len(self._tokens) == _MOST_TOKENS:
+                raise self._refused(f"it has more than {_MOST_TOKENS:,} words and signs")
             found = _TOKEN.match(text, at)
             if found is None:
                 raise self._refused(f"at {text[at : at + 20]!r}")
@@ -116,7 +124,7 @@ class _PromReader:
         """Returns the next token, which must be this one."""
         found, text = self._peek()
         if found != kind or (value is not None and text != value):
-            raise self._refused(f"at {text!r}" if text else "it ends too early")
+            raise self._refused(f"at {shown(text)!r}" if text else "it ends too early")
         self._at += 1
         return text
 
@@ -129,7 +137,7 @@ class _PromReader:
 
     def require_end(self) -> None:
         if self._peek()[0] != "end":
-            raise self._refused(f"at {self._peek()[1]!r}")
+            raise self._refused(f"at {shown(self._peek()[1])!r}")
 
     def whole(self) -> Vector | float:
         kind, text = self._peek()
@@ -145,6 +153,8 @@ class _PromReader:
         while (sign := self._peek()[1]) in ("+", "-"):
             self._at += 1
             found = found + self._product() if sign == "+" else found - self._product()
+        if not math.isfinite(found):
+            raise self._refused("the number is too large")
         return found
 
     def _product(self) -> float:
@@ -185,7 +195,7 @@ class _PromReader:
             if not (1 <= k <= 1_000 and k == int(k)):
                 raise self._refused("topk takes a whole number from 1 to 1000")
             return TopK(found, int(k))
-        raise self._refused(f"at {function!r}")
+        raise self._refused(f"at {shown(function)!r}")
 
     def _increase(self) -> Increase:
         self._next("sign", "(")
@@ -212,13 +222,14 @@ class _PromReader:
             labels.append(self._next("word"))
             if self._peek()[1] != ")":
                 self._next("sign", ",")
-        return tuple(labels)
+        return tuple(dict.fromkeys(labels))
 
     def _length(self) -> int:
         text = self._next("length")
-        if "ms" in text:
-            raise self._refused(f"{text} is not whole seconds")
-        return sum(int(n) * _UNITS_S[unit] for n, unit in re.findall(r"([0-9]+)([smhdwy])", text))
+        parts = [parse_length(part, UNITS_S) for part in _LENGTH.findall(text)]
+        if "ms" in text or len(text) > _MOST_LENGTH:
+            raise self._refused(f"at {shown(text)!r}: a length is whole seconds, such as 1h30m")
+        return sum(n * unit_s for n, unit_s in filter(None, parts))
 
     def selector(self) -> tuple[Matcher, ...]:
         matchers: list[Matcher] = []

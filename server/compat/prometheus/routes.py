@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import TypeAlias
 
 from fastapi import APIRouter, Request, Response
+from msgspec import Raw
+from msgspec.json import encode
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
@@ -16,8 +17,9 @@ from prometheus_client.registry import Collector
 
 from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
 from clickcurve.buckets.ladder import MINUTE_S
+from clickcurve.budget import NAMES, POINTS, SIGNS, spend
 from clickcurve.keys import ALL_LINKS, link_key
-from clickcurve.times import LATEST
+from clickcurve.times import LATEST, UNITS_S, parse_length
 from query.breakdowns.queries import BreakdownQueries
 from query.parameters import MAX_TOP, Parameters, moment
 from query.queries import Queries
@@ -33,14 +35,14 @@ from server.compat.prometheus.increases import (
     Moments,
     Sources,
 )
-from server.compat.prometheus.promql import METRIC, Matcher, parse_promql, parse_selector
-from server.http.auth import QUESTIONS
+from server.compat.prometheus.promql import METRIC, Matcher, Vector, parse_promql, parse_selector
+from server.http.tokens import QUESTIONS
 from server.metrics import known_versions
 
 USUAL_LINKS = 200
 HITS = "clickcurve_hits_total"
-_LENGTH_S = re.compile(r"([0-9]{1,9})(s|m|h|d|w)?")
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800, None: 1}
+_STEP_UNITS_S = {**UNITS_S, "": 1}
+_WRITING = 5  # times as much work as making a point
 _HELP = "Hits of people, by the minute and coarser; ask increase(clicks[1h])."
 
 Said: TypeAlias = tuple[object, list[str]]  # data, warnings
@@ -96,9 +98,23 @@ def prometheus_routes(
     return router
 
 
+async def _expression_in(form: Form) -> Vector | float:
+    text = form.required("query")
+    await spend(SIGNS, len(text))
+    return parse_promql(text)
+
+
+async def _selectors_in(form: Form) -> list[tuple[Matcher, ...]]:
+    found = []
+    for text in form.all("match[]"):
+        await spend(SIGNS, len(text))
+        found.append(parse_selector(text))
+    return found
+
+
 async def _at_one_moment(sources: Sources, form: Form, name: str) -> Said:
     t = _moment(form, "time", sources.queries.now())
-    vector = parse_promql(form.required("query"))
+    vector = await _expression_in(form)
     if isinstance(vector, float):
         return {"resultType": "scalar", "result": [t, _number_text(vector)]}, []
     evaluated = Increases(sources, Moments(t, t, 1))
@@ -109,7 +125,7 @@ async def _at_one_moment(sources: Sources, form: Form, name: str) -> Said:
 
 async def _along_moments(sources: Sources, form: Form, name: str) -> Said:
     moments = _moments(form)
-    vector = parse_promql(form.required("query"))
+    vector = await _expression_in(form)
     if isinstance(vector, float):
         values = [[moments.at(i), _number_text(vector)] for i in range(len(moments))]
         return {"resultType": "matrix", "result": [{"metric": {}, "values": values}]}, []
@@ -118,17 +134,17 @@ async def _along_moments(sources: Sources, form: Form, name: str) -> Said:
     if sum(len(one.samples) for one in found) > MOST_SAMPLES:
         rule = f"at most {MOST_SAMPLES:,} samples"
         raise ParameterInvalid("that is too much for one answer", field="query", rule=rule)
-    result = [
-        {"metric": one.labels, "values": [[moments.at(i), str(one.samples[i])] for i in sorted(one.samples)]}
-        for one in found
-        if one.samples
-    ]
+    result = []
+    for one in found:
+        if one.samples:
+            await spend(POINTS, _WRITING * len(one.samples))
+            values = [[moments.at(i), str(one.samples[i])] for i in sorted(one.samples)]
+            result.append(Raw(encode({"metric": one.labels, "values": values})))
     return {"resultType": "matrix", "result": result}, evaluated.warnings
 
 
 async def _labels(sources: Sources, form: Form, name: str) -> Said:
-    for text in form.all("match[]"):
-        parse_selector(text)
+    await _selectors_in(form)
     return ["__name__", KEY, *sources.dimensions()], []
 
 
@@ -137,7 +153,7 @@ async def _label_values(sources: Sources, form: Form, name: str) -> Said:
         return await _keys(sources, form)
     if name in sources.dimensions():
         pickers = _Pickers(sources, form)
-        found = {value for each in pickers.selectors() for _, value in await pickers.values(each, name)}
+        found = {value for each in await pickers.selectors() for _, value in await pickers.values(each, name)}
         return sorted(found - {""})[: pickers.most], pickers.warnings
     return [METRIC] if name == "__name__" else [], []
 
@@ -147,10 +163,12 @@ async def _series_of(sources: Sources, form: Form, name: str) -> Said:
         raise ParameterInvalid("match[] is missing", field="match[]", rule=f'{METRIC}{{key="..."}}')
     pickers = _Pickers(sources, form)
     found: list[dict[str, str]] = []
-    for matchers in pickers.selectors():
+    for matchers in await pickers.selectors():
         label = pickers.dimension_of(matchers)
         if label is None:
-            found += [{KEY: key} for key in await pickers.keys(matchers)]
+            keys = await pickers.keys(matchers)
+            await spend(NAMES, len(keys))
+            found += [{KEY: key} for key in keys]
             continue
         found += [
             ({KEY: key} if key else {}) | ({label: value} if value else {})
@@ -178,7 +196,7 @@ _ANSWERS: dict[str, Asked] = {
 async def _keys(sources: Sources, form: Form) -> tuple[list[str], list[str]]:
     """Returns the keys that any `match[]` selects, and a warning if not all are listed."""
     pickers = _Pickers(sources, form)
-    selectors = [matchers for matchers in pickers.selectors() if matchers]
+    selectors = [matchers for matchers in await pickers.selectors() if matchers]
     if not selectors:
         page = await sources.queries.key_page(Parameters(sort="key", limit=min(pickers.most, MAX_TOP)))
         more = ["there are more keys: name them, or select some with =~"] if page.after is not None else []
@@ -198,9 +216,9 @@ class _Pickers:
         self.most = form.number("limit", MOST_LINKS, 0, 1_000_000) or MOST_LINKS
         self.warnings: list[str] = []
 
-    def selectors(self) -> list[tuple[Matcher, ...]]:
+    async def selectors(self) -> list[tuple[Matcher, ...]]:
         """Returns what each `match[]` says, nothing where there is none; raises NotUnderstood."""
-        found = [parse_selector(text) for text in self._form.all("match[]")]
+        found = await _selectors_in(self._form)
         for matchers in found:
             self._wanted.dimension_of(matchers)
         return found or [()]
@@ -218,12 +236,12 @@ class _Pickers:
         assert breakdowns is not None
         of_all = all(each.label != KEY for each in matchers)
         keys = [""] if of_all else await self._wanted.keys(matchers, MOST_DIVIDED)
-        is_wanted = self._wanted.selector(matchers, label)
+        is_wanted = await self._wanted.selector(matchers, label)
         found: list[tuple[str, str]] = []
         for key in keys:
             stored = link_key(key) if key else ALL_LINKS
             listed = await breakdowns.values_in(stored, dimension, Parameters(limit=MAX_TOP))
-            found += [(key, each.value) for each in listed.values if is_wanted(each.value)]
+            found += [(key, each.value) for each in listed.values if await is_wanted(each.value)]
             if listed.not_shown.values and not self.warnings:
                 self.warnings.append(f"of the values the {MAX_TOP:,} greatest are here")
         return found
@@ -234,8 +252,8 @@ def _moments(form: Form) -> Moments:
     if end < start:
         raise ParameterInvalid("end is before start", field="end", value=form.get("end"), rule="not before start")
     text = form.required("step")
-    found = _LENGTH_S.fullmatch(text)
-    step_s = _floored("step", text) if found is None else int(found[1]) * _SECONDS[found[2]]
+    length = parse_length(text, _STEP_UNITS_S)
+    step_s = _floored("step", text) if length is None else length[0] * length[1]
     if step_s < MINUTE_S:
         detail = f"a step of {step_s} s is finer than the minutes that hits are counted by"
         raise ParameterInvalid(
@@ -275,9 +293,8 @@ def _number_text(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def _prometheus_json(said: object) -> Response:
-    body = json.dumps(said, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return Response(body.encode("utf-8"), headers={"content-type": "application/json"})
+def _prometheus_json(content: object) -> Response:
+    return Response(encode(content), headers={"content-type": "application/json"})
 
 
 def _prometheus_refusal(error: ClickcurveError, counted: Response) -> Response:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from server.http import auth
+from server.http.tokens import Scope, add_token
 from testing.axe import axe_script, violations
 from testing.browser import Browser, Page
 from testing.client import http_client
@@ -260,10 +260,10 @@ def test_signing_in_and_out_and_looking_at_a_share(
     browser: Browser, serve: Serve, tmp_path: Path, shots: Path | None
 ) -> None:
     (tmp_path / "data").mkdir()
-    tokens = {scope: auth.add_token(tmp_path / "data" / "tokens.json", scope, (scope,), 0) for scope in auth.Scope}
+    tokens = {scope: add_token(tmp_path / "data" / "tokens.json", scope, (scope,), 0) for scope in Scope}
     server = serve()
     with http_client(server.url) as http:
-        sent = {"Authorization": f"Bearer {tokens[auth.Scope.write]}"}
+        sent = {"Authorization": f"Bearer {tokens[Scope.write]}"}
         http.post("/v1/hits/launch", headers=sent).raise_for_status()
     with browser.page() as opened:
         opened.open(f"{server.url}/links/launch?last=7d")
@@ -274,7 +274,7 @@ def test_signing_in_and_out_and_looking_at_a_share(
         opened.until("document.getElementById('refusal')")
         keep(opened, shots, "login-refused")
         opened.click("input[name=token]")
-        opened.type_text(tokens[auth.Scope.read])
+        opened.type_text(tokens[Scope.read])
         opened.press("Enter")
         opened.until("location.pathname === '/links/launch' && document.querySelector('svg.curve')")
         assert query(opened) == {"last": ["7d"]}

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from dashboard.page.login_routes import login_address, within
-from server.http import auth
+from server.http.tokens import Scope, add_token, remove_token
 from testing.client import http_client
 from testing.server import RunningServer
 
@@ -22,7 +22,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningS
     """A server that asks for tokens, and one token of each scope."""
     data = tmp_path_factory.mktemp("guarded") / "data"
     data.mkdir()
-    tokens = {scope.value: auth.add_token(data / "tokens.json", scope.value, (scope,), 0) for scope in auth.Scope}
+    tokens = {scope.value: add_token(data / "tokens.json", scope.value, (scope,), 0) for scope in Scope}
     with RunningServer(data) as server:
         yield server, tokens
 
@@ -113,6 +113,7 @@ def test_a_form_of_another_site_signs_nobody_in_or_out(
 
 def test_a_form_that_is_too_large_is_not_read(http: httpx.Client) -> None:
     assert http.post("/login", content=b"token=" + b"x" * 100_000).status_code == 413
+    assert http.post("/login", content=b"&".join([b"a=b"] * 17)).status_code == 422
 
 
 EVIL_ADDRESSES = [
@@ -157,9 +158,9 @@ def test_what_needs_no_token_still_needs_none(http: httpx.Client) -> None:
 def test_a_revoked_token_is_out(guarded: tuple[RunningServer, dict[str, str]], http: httpx.Client) -> None:
     server, _ = guarded
     file = Path(server.data) / "tokens.json"
-    token = auth.add_token(file, "short", (auth.Scope.read,), 0)
+    token = add_token(file, "short", (Scope.read,), 0)
     server.wait_until(lambda: sign_in(http, token).status_code == 303)  # read again within a second
-    auth.remove_token(file, token.split("_")[1])
+    remove_token(file, token.split("_")[1])
     server.wait_until(lambda: http.get("/").status_code == 303)
 
 
@@ -171,5 +172,5 @@ def test_without_tokens_there_is_nothing_to_sign_in_to(pages: RunningServer) -> 
 
 
 def test_only_the_folders_owner_reads_what_is_kept(tmp_path: Path) -> None:
-    auth.add_token(tmp_path / "tokens.json", "a", (auth.Scope.read,), 0)
+    add_token(tmp_path / "tokens.json", "a", (Scope.read,), 0)
     assert (tmp_path / "tokens.json").stat().st_mode & 0o777 == 0o600

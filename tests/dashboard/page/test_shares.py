@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from clickcurve.buckets.errors import SettingInvalid
-from server.http import auth
 from server.http.shares import MAX_SHARES, Share, Shares
+from server.http.tokens import Scope, add_token
 from storage.contract import SHARE, Store
 from storage.from_uri import open_store
 from storage.memory_store import MemoryStore
@@ -32,7 +32,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningS
     """A server that asks for tokens, with hits of two links; and a token that may do everything."""
     data = tmp_path_factory.mktemp("shared") / "data"
     data.mkdir()
-    token = auth.add_token(data / "tokens.json", "all", (auth.Scope.admin,), 0)
+    token = add_token(data / "tokens.json", "all", (Scope.admin,), 0)
     with RunningServer(data) as server:
         with http_client(server.url) as http:
             hits = [{"key": key, "count": 7} for key in ("launch", "secret", EVIL)]

@@ -6,8 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.attributes.memo import Memo
-from ingest.hit import AnyHit
-from ingest.reading.body import PlainHitWithMore
 
 
 @given(st.lists(st.text("ab", max_size=4), max_size=60), st.integers(2, 6))
@@ -33,9 +31,3 @@ def test_the_function_is_asked_once_for_what_comes_again_and_again() -> None:
     assert asked.count("often") == 1
     kept.clear()
     assert kept["often"] == 42
-
-
-def test_a_hit_with_more_takes_no_field_that_means_something_for_one_that_does_not() -> None:
-    """A field that is added to hits must be added there: else it would be left out without a word."""
-    fields = {*AnyHit.__struct_fields__} - {"event", "rejected"}
-    assert {*PlainHitWithMore.__struct_fields__} == fields

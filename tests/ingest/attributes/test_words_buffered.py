@@ -16,12 +16,21 @@ from hypothesis import strategies as st
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, group_key, group_of
 from ingest.attributes.profile import Profile
-from ingest.batch import Batch, GroupCounts, HourWords, Identified, Words, WordyBatch, decode_batch, encode_batch
+from ingest.batch import (
+    AttributeCounts,
+    Batch,
+    BatchAttributes,
+    GroupCounts,
+    HourProfiles,
+    Identified,
+    decode_batch,
+    encode_batch,
+)
 from ingest.buffer import Buffer, replay
 from ingest.buffered_words import PROFILE_BYTES, WORDS_BYTES
 from ingest.hit import Hit
+from ingest.hit_sums import HitSums, batch_of_hits
 from ingest.journal.segment_format import Frame
-from ingest.reading.profile_table import SaidSums, batch_of, made_batch
 
 DOCUMENT = Path("docs/journal-format.md")
 HOUR, DAY = 1_700_000_000 - 1_700_000_000 % 3_600, 1_700_000_000 - 1_700_000_000 % 86_400
@@ -77,16 +86,10 @@ def values_in(buffer: Buffer, key: str = ALL_LINKS) -> Values:
 
 
 def batch_of_step(step: Step, id_: str) -> Batch:
-    words = SaidSums()
-    people: dict[int, dict[str, int]] = {}
+    sums = HitSums()
     for key, minute, count, profile, groups in step.hits:
-        if groups:
-            words.add_groups(Hit(key, minute, count, None, False, None, profile, (), groups))
-        cell = people.setdefault(minute, {})
-        cell[key] = cell.get(key, 0) + count
-        if profile is not None:
-            words.add_profile(minute - minute % 3_600, key, profile, count)
-    return made_batch(people, {}, words, id_ if step.with_id else None, ())
+        sums.add(Hit(key, minute, count, None, False, profile, (), groups))
+    return sums.batch(id_ if step.with_id else None)
 
 
 def values_of(hits: list[SentHit], key: str | None = None) -> Values:
@@ -174,7 +177,7 @@ def test_each_dimension_adds_up_to_the_hits_that_said_something_of_it(steps: lis
 
 def test_an_erasure_that_failed_leaves_words_as_they_were() -> None:
     buffer = Buffer(MINUTE)
-    buffer.add_batch(batch_of(Hit("a", MINUTE, 2, None, False, None, PROFILES[2])), 1, visible=True)
+    buffer.add_batch(batch_of_hits([Hit("a", MINUTE, 2, None, False, PROFILES[2])]), 1, visible=True)
     before = values_in(buffer, "a")
     erased = buffer.erase("a", 2)
     assert (values_in(buffer, "a"), values_in(buffer)) == ({}, before)
@@ -187,7 +190,7 @@ def test_profiles_and_words_count_in_the_bound_on_memory() -> None:
     for profiles in ([None], [PROFILES[2]], [PROFILES[2], PROFILES[2]], [PROFILES[2], PROFILES[3]]):
         buffer = Buffer(MINUTE)
         for at, profile in enumerate(profiles):
-            buffer.add_batch(batch_of(Hit("a", MINUTE, 1, None, False, None, profile)), at + 1, visible=True)
+            buffer.add_batch(batch_of_hits([Hit("a", MINUTE, 1, None, False, profile)]), at + 1, visible=True)
         assert buffer.entries() == 1 + len(set(profiles) - {None})
         sizes.append(buffer.bytes_held())
     assert sizes[1] - sizes[0] > PROFILE_BYTES + WORDS_BYTES
@@ -196,8 +199,8 @@ def test_profiles_and_words_count_in_the_bound_on_memory() -> None:
 
 
 def test_a_batch_without_words_has_the_bytes_that_it_always_had() -> None:
-    batch = batch_of(Hit("a", MINUTE, 1, "visit-17", False))
-    assert type(batch) is Batch
+    batch = batch_of_hits([Hit("a", MINUTE, 1, "visit-17", False)])
+    assert batch.attributes is None
     old: list[object] = [{}, {}, [["visit-17", {MINUTE: {"a": 1}}, {}]], {}, None, {}]
     assert encode_batch(batch) == b"b" + msgspec.msgpack.encode(old)
 
@@ -208,24 +211,22 @@ def test_the_documented_batch_with_words_is_what_is_written_and_read() -> None:
     assert block
     documented = bytes.fromhex("".join(line.split("|")[0] for line in block[1].splitlines()))
     first = Profile(("ref", "country"), ("news.example", ""))
-    batch = WordyBatch(
-        people={MINUTE: {"a": 3}},
-        bots={MINUTE: {"a": 1}},
-        identified=[],
+    attributes = BatchAttributes(
         kinds=[(first.dimensions, False), (("bot",), False)],
         profiles=[(0, *first.values), (1, "Googlebot")],
-        words=Words({HOUR: HourWords(["a", "a"], [0, 1], [2, 1])}, {DAY: {"a": [0x123456789A]}}),
+        links=AttributeCounts({HOUR: HourProfiles(["a", "a"], [0, 1], [2, 1])}, {DAY: {"a": [0x123456789A]}}),
         groups=GroupCounts({MINUTE: {group_key("news"): 3}}),
     )
+    batch = Batch(people={MINUTE: {"a": 3}}, bots={MINUTE: {"a": 1}}, attributes=attributes)
     assert documented[:1] == b"p"
     assert encode_batch(batch) == documented
     assert decode_batch(documented) == batch
-    assert batch.table() == [first, Profile(("bot",), ("Googlebot",))]
+    assert attributes.table() == [first, Profile(("bot",), ("Googlebot",))]
 
 
 def test_the_hits_of_an_id_are_counted_with_what_they_say_once_it_is_claimed() -> None:
-    batch = batch_of(Hit("a", MINUTE, 1, "visit-17", False, None, PROFILES[2]))
-    assert isinstance(batch, WordyBatch)
+    batch = batch_of_hits([Hit("a", MINUTE, 1, "visit-17", False, PROFILES[2])])
+    assert batch.attributes is not None
     buffer = Buffer(MINUTE)
     buffer.add_batch(batch, 1, visible=False)
     plain = Batch(identified=[Identified("other", {MINUTE: {"a": 1}}, {})])

@@ -17,7 +17,7 @@ from ingest.attributes.campaign import campaign_of_query, source_of, utm_of
 from ingest.attributes.country import address_of, country_of_field, country_reader
 from ingest.attributes.dimensions import dimensions_of
 from ingest.attributes.language import language_of
-from ingest.attributes.profile import Profile, ProfileReader, WordFields, pairs_of
+from ingest.attributes.profile import AttributeFields, Profile, ProfileReader, pairs_of
 from ingest.attributes.referrer import ALIASES, host_of, own_hosts_of, referrer_of
 from ingest.attributes.text import VALUE_BYTES, cut, text_of
 from ingest.reading.bots import bot_namer
@@ -248,7 +248,7 @@ def values(profile: Profile | None) -> tuple[str, ...] | None:
 def test_a_profile_has_a_value_for_each_dimension_of_people() -> None:
     dimensions = ("ref", "country", "device", "source", "lang", "utm_campaign", "tag.team")
     found = reader(*dimensions, "bot")
-    words = WordFields(
+    words = AttributeFields(
         ref="https://www.news.example/",
         ip="193.99.144.80",
         ua=IPHONE,
@@ -257,48 +257,48 @@ def test_a_profile_has_a_value_for_each_dimension_of_people() -> None:
         utm={"campaign": "spring", "source": "mail"},
         tags={"team": "blue", "other": "x"},
     )
-    for each in (words, WordFields(*map(pairs_of, words)), words):
+    for each in (words, AttributeFields(*map(pairs_of, words)), words):
         profile = Profile(dimensions, ("news.example", "DE", "phone", "qr", "de", "spring", "blue"))
         assert found.profile(each) == profile
-    assert values(found.profile(WordFields(ref="x.example"))) == ("x.example", "", "", "", "", "", "")
+    assert values(found.profile(AttributeFields(ref="x.example"))) == ("x.example", "", "", "", "", "", "")
 
 
 def test_hits_that_say_nothing_of_the_dimensions_have_no_profile() -> None:
     found = reader("ref", "source")
-    assert found.profile(WordFields()) is None
-    assert found.profile(WordFields(ua=IPHONE, ip="193.99.144.80", country="FR", lang="de")) is None
-    assert values(found.profile(WordFields(ref=""))) == ("", "")  # a visit without a referrer says that
+    assert found.profile(AttributeFields()) is None
+    assert found.profile(AttributeFields(ua=IPHONE, ip="193.99.144.80", country="FR", lang="de")) is None
+    assert values(found.profile(AttributeFields(ref=""))) == ("", "")  # a visit without a referrer says that
 
 
 def test_a_country_that_is_given_beats_the_address() -> None:
     found = reader("country")
-    assert values(found.profile(WordFields(ip="193.99.144.80", country="fr"))) == ("FR",)
-    assert values(found.profile(WordFields(ip="193.99.144.80"))) == ("DE",)
-    assert values(found.profile(WordFields(ip="127.0.0.1"))) == ("",)
+    assert values(found.profile(AttributeFields(ip="193.99.144.80", country="fr"))) == ("FR",)
+    assert values(found.profile(AttributeFields(ip="193.99.144.80"))) == ("DE",)
+    assert values(found.profile(AttributeFields(ip="127.0.0.1"))) == ("",)
 
 
 def test_words_that_break_a_rule_are_refused_each_time() -> None:
     found = reader("ref")
     for _ in range(2):
         with pytest.raises(HitRejected):
-            found.profile(WordFields(ref="https://a\x1b.example"))
+            found.profile(AttributeFields(ref="https://a\x1b.example"))
         with pytest.raises(HitRejected):
-            found.profile(WordFields(ref="x" * 2_049))
+            found.profile(AttributeFields(ref="x" * 2_049))
         with pytest.raises(HitRejected):
-            found.profile(WordFields(ref="a", ip="nowhere"))
+            found.profile(AttributeFields(ref="a", ip="nowhere"))
         with pytest.raises(HitRejected):
-            found.profile(WordFields(ip=["193.99.144.80"]))
+            found.profile(AttributeFields(ip=["193.99.144.80"]))
         with pytest.raises(HitRejected):
-            found.profile(WordFields(ref={"a": 1}))
+            found.profile(AttributeFields(ref={"a": 1}))
 
 
 def test_tags_are_those_that_the_settings_know_and_say_something() -> None:
     found = reader("tag.team")
-    assert found.profile(WordFields(tags={"other": "x"})) is None
+    assert found.profile(AttributeFields(tags={"other": "x"})) is None
     for tags in ({"team": ""}, {"team": "x" * 101}, {"team": 1}, dict.fromkeys("abcde", "x"), ["team"], "team"):
         for written in (tags, pairs_of(tags)):
             with pytest.raises(HitRejected, match="tag"):
-                found.profile(WordFields(tags=written))
+                found.profile(AttributeFields(tags=written))
 
 
 def test_a_bots_profile_is_its_name_if_bots_are_divided() -> None:

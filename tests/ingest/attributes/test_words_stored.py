@@ -126,7 +126,7 @@ def test_the_daily_pass_folds_breakdowns_with_the_mark_of_their_counts(tmp_path:
     assert [len(tier) for tier in decode_parts(node.breakdown("a")).dimensions["ref"]] == [0, 0, 0, 1]
 
 
-def test_what_a_damaged_breakdown_lacks_is_set_aside_until_it_can_be_read(tmp_path: Path) -> None:
+def test_what_a_damaged_breakdown_lacks_is_quarantined_until_it_can_be_read(tmp_path: Path) -> None:
     node = Node(tmp_path, store := MemoryStore())
     node.take()
     node.flush()
@@ -135,17 +135,17 @@ def test_what_a_damaged_breakdown_lacks_is_set_aside_until_it_can_be_read(tmp_pa
     store._rows[key][number] = SavedRow(sound.data[:-1] + b"?", sound.due_day, None, sound.closed)
     node.take(Sent([Hit("a", 5)]))
     node.flush()
-    assert dict(node.owner.status.set_aside) == {key: 4**5}
+    assert dict(node.owner.status.quarantined) == {key: 4**5}
     assert store.load_own(number, ["a"])["a"].data is not None
     assert asyncio.run(store.rows("a")).rows[0].data != b""
-    assert "set aside" in "".join(verify(store, CLICKS).broken)
+    assert "quarantined" in "".join(verify(store, CLICKS).broken)
     node.process.disk.kill()
     node.process.start()
     node.owner = node.process.owner
     store._rows[key][number] = sound
     node.take(Sent([Hit("a", 4)]))
     node.flush()
-    assert dict(node.owner.status.set_aside) == {}
+    assert dict(node.owner.status.quarantined) == {}
     assert judge_words("a", *node.words("a")) == []
     assert node.words("a")[0] == 4 + 4**4 + 4**5
     assert verify(store, CLICKS).broken == []

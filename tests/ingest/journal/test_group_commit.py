@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ingest.attributes.profile import Profile
-from ingest.batch import Batch, WordyBatch, decode_batch
+from ingest.batch import Batch, decode_batch
 from ingest.hit import Hit
 from ingest.journal.group_commit import GroupCommit, SingleHit
 
@@ -96,7 +96,7 @@ def test_the_loop_calls_back_when_the_hits_that_it_has_at_hand_are_answered() ->
 def test_single_hits_that_say_something_are_one_batch_of_their_group() -> None:
     """So they are summed, written and counted once: as a batch of its own each took twice the time."""
     said = [Profile(("ref",), (host,)) for host in ("a.example", "b.example", "a.example")]
-    hits = [Hit("launch", 60, 1, None, False, None, profile) for profile in said]
+    hits = [Hit("launch", 60, 1, None, False, profile) for profile in said]
     sent: list[SingleHit] = [*hits, "other", Hit("b", 120, 1, None, bot=True)]
     counted: list[Batch] = []
 
@@ -118,7 +118,7 @@ def test_single_hits_that_say_something_are_one_batch_of_their_group() -> None:
 
     asyncio.run(story())
     (batch,) = counted
-    assert isinstance(batch, WordyBatch)
+    assert batch.attributes is not None
     assert (batch.people, batch.bots) == ({60: {"launch": 3}}, {120: {"b": 1}})
-    assert [profile.values for profile in batch.table()] == [("a.example",), ("b.example",)]
-    assert list(batch.words.counts[0].cells()) == [("launch", 0, 1), ("launch", 1, 1), ("launch", 0, 1)]
+    assert [profile.values for profile in batch.attributes.table()] == [("a.example",), ("b.example",)]
+    assert list(batch.attributes.links.hours[0].cells()) == [("launch", 0, 1), ("launch", 1, 1), ("launch", 0, 1)]

@@ -19,12 +19,12 @@ from clickcurve.limiter.http.address import addresses
 from ingest.reading.body_budget import BodyBudget
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.receipt import ONE_COUNTED
-from server.http.auth import Gate
-from server.http.callers import Callers
+from server.http.address_connections import AddressConnections
 from server.http.connection import Connection
 from server.http.fast_lane import lane_class
 from server.http.gateway import Gateway
 from server.http.problems import Problems
+from server.http.tokens import Gate
 from tests.ingest.http_kit import NOW, MemoryIntake, is_bot, minutes_since
 from tests.server.http.connection_kit import NO_TOKENS, EagerLane
 
@@ -78,7 +78,7 @@ class Served:
 def below_asgi(routes: HitRoutes) -> type[Connection]:
     """Connections of the server that answer plain hits in the lane."""
     door = Gateway(Gate(NO_TOKENS, lambda: 0.0), Problems(), routes, routes)
-    return lane_class(EagerLane(door), Counter(), Callers(addresses("")))
+    return lane_class(EagerLane(door), Counter(), AddressConnections(addresses("")))
 
 
 @asynccontextmanager

@@ -15,17 +15,14 @@ from ingest.attributes.country import country_reader
 from ingest.attributes.profile import NO_DIMENSIONS, Profile, ProfileReader
 from ingest.attributes.visitor import visitor_hash, who_of
 from ingest.batch import (
+    AttributeCounts,
     Batch,
     GroupCounts,
-    HourWords,
-    KeysBatch,
-    Words,
-    WordyBatch,
-    WordyIdentified,
+    HourProfiles,
     decode_batch,
     encode_batch,
 )
-from ingest.hit import WORD_FIELDS
+from ingest.hit import ATTRIBUTE_FIELDS
 from ingest.reading.body import Media
 from ingest.reading.bots import bot_namer
 from ingest.reading.counters import IngestCounters
@@ -113,11 +110,11 @@ def sent(hit: tuple[dict[str, Any], dict[str, tuple[Any, Any]]]) -> dict[str, An
 def divided(batch: Batch | None) -> Counter[tuple[int, Profile, str]]:
     """Counts of a batch by hour, profile and key, those under ids too."""
     found: Counter[tuple[int, Profile, str]] = Counter()
-    if isinstance(batch, WordyBatch):
-        table = batch.table()
+    if batch is not None and batch.attributes is not None:
+        table = batch.attributes.table()
         assert len(set(table)) == len(table)
-        for words in (batch.words, *(one.words for one in batch.identified)):
-            for hour, said in words.counts.items():
+        for attributes, _ in parts_of(batch):
+            for hour, said in attributes.hours.items():
                 for key, number, count in said.cells():
                     found[hour, table[number], key] += count
     return found
@@ -171,8 +168,9 @@ def test_a_body_says_what_its_hits_say_one_by_one(elements: list[Any], piece_byt
         assert decode_batch(encode_batch(batch)) == batch
         named = summed(body, media, RequestSums(MOMENT, "whole", reader=READER), piece_bytes).batch()
         assert divided(named) == counts
-        assert isinstance(named, WordyBatch) == bool(counts or grouped)
-        assert getattr(named, "words", Words()) == Words()
+        assert named is not None
+        assert (named.attributes is not None) == bool(counts or grouped)
+        assert named.attributes is None or not named.attributes.links
 
 
 @law
@@ -220,7 +218,8 @@ def test_with_nothing_divided_the_batch_is_that_of_hits_without_words(elements: 
     for _, words in elements:
         words.pop("groups", None)
     ungrouped = summed(json.dumps(list(map(sent, elements))).encode(), Media.json, RequestSums(MOMENT))
-    assert type(ungrouped.batch()) in (Batch, KeysBatch, type(None))
+    without_groups = ungrouped.batch()
+    assert without_groups is None or without_groups.attributes is None
     assert wordy.receipt().refused == sum(elements[index][0].get("count", 1) for index in refused)
 
 
@@ -229,17 +228,18 @@ COUNTING = ProfileReader((*DIVIDED, "bot"), country_reader("builtin"), frozenset
 COUNTING_ONE = ProfileReader(("utm_campaign",), country_reader("off"), frozenset(), salts=SALTS)
 
 
-def parts_of(batch: Batch | None) -> Iterator[tuple[Words, GroupCounts]]:
-    if isinstance(batch, WordyBatch):
-        yield batch.words, batch.groups
-        yield from ((one.words, one.groups) for one in batch.identified)
+def parts_of(batch: Batch | None) -> Iterator[tuple[AttributeCounts, GroupCounts]]:
+    if batch is not None and batch.attributes is not None:
+        yield batch.attributes.links, batch.attributes.groups
+        for one in batch.identified:
+            yield one.attributes or AttributeCounts(), one.groups or GroupCounts()
 
 
 def visitors_in(batch: Batch | None) -> Counter[tuple[int, str, int]]:
     """Visitors of a batch by day, key and hash: keys of links, and stored keys of groups."""
     found: Counter[tuple[int, str, int]] = Counter()
     for words, groups in parts_of(batch):
-        for said in (words, groups.words):
+        for said in (words, groups.attributes):
             for day, by_key in said.visitors.items():
                 found.update((day, key, visitor) for key, visitors in by_key.items() for visitor in visitors)
     return found
@@ -305,7 +305,7 @@ def test_the_same_visitor_is_another_on_another_day_at_another_link_and_under_an
 
 # --- one by one -------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("reader", [NO_DIMENSIONS, READER])
-@pytest.mark.parametrize("name", WORD_FIELDS)
+@pytest.mark.parametrize("name", ATTRIBUTE_FIELDS)
 def test_a_bad_field_refuses_its_hit_alone_and_is_named(name: str, reader: ProfileReader) -> None:
     for value, says in VALUES[name]:
         if says is not False or (reader is NO_DIMENSIONS and name == "tags" and isinstance(value, dict)):
@@ -350,8 +350,6 @@ def test_under_an_idempotency_key_words_belong_to_that_id() -> None:
     client = Client(reader=READER)
     client.send([{"key": "a", "source": "qr"}, {"key": "a", "source": "qr", "id": "own"}], idempotency_key="all")
     (batch,) = client.intake.batches
-    assert isinstance(batch, WordyBatch)
-    assert batch.words == Words()
-    words = [(one.id, one.words.counts) for one in batch.identified]
-    assert words == [("all", {HOUR: HourWords(["a"], [0])}), ("own", {HOUR: HourWords(["a"], [0])})]
-    assert all(isinstance(one, WordyIdentified) for one in batch.identified)
+    assert batch.attributes is not None and not batch.attributes.links
+    same = AttributeCounts({HOUR: HourProfiles(["a"], [0])})
+    assert [(one.id, one.attributes) for one in batch.identified] == [("all", same), ("own", same)]

@@ -17,6 +17,8 @@ from testing.server import ROOT
 from tests.limiter.given import ANN
 from tests.limiter.places import PATIENCE_S
 
+pytestmark = pytest.mark.needs("redis", "memcached")
+
 PAGE = (ROOT / "docs" / "limiter-backends.md").read_text()
 
 

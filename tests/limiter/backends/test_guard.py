@@ -56,10 +56,10 @@ class Setup:
     """A limiter of each form around one shaky backend; `act("hit", ...)` asks the one that is tried."""
 
     def __init__(self, awaited: bool, *tables: dict[str, Any]) -> None:
-        self.timer, self.shaky = Hand(), Shaky()
+        self.timer, self.shaky, self.local = Hand(), Shaky(), MemoryBackend()
         rules = parse_rules({"e": [{"by": "ip", "rates": "3/m", **table} for table in tables]})
         patience = Patience(deadline_s=0.1, failures=3, pause_s=1.0, max_pause_s=4.0)
-        clocks: dict[str, Any] = {"clock": lambda: T, "timer": self.timer, "patience": patience}
+        clocks: dict[str, Any] = {"clock": lambda: T, "timer": self.timer, "patience": patience, "local": self.local}
         self.limiter: Limiter | AsyncLimiter
         self.guard: Guarded | AsyncGuarded
         if awaited:
@@ -93,7 +93,7 @@ def make(request: pytest.FixtureRequest) -> Make:
 
 
 def fallbacks(setup: Setup) -> dict[str, float]:
-    return {policy: setup.measured(f"blind_{policy}_total") for policy in ("open", "closed", "local")}
+    return {policy: setup.measured(f"fallback_{policy}_total") for policy in ("open", "closed", "local")}
 
 
 def test_while_it_answers_nothing_is_a_fallback(make: Make) -> None:
@@ -151,7 +151,7 @@ def test_all_rules_of_an_event_are_one_decision_then_too(make: Make) -> None:
     setup = make({"on_failure": "local"}, {"on_failure": "closed"})
     setup.shaky.down = True
     assert not any(each.allowed for each in setup.hits(5))
-    assert setup.guard._local.measures()["memory_keys"] == 0
+    assert setup.local.measures()["memory_keys"] == 0
     both = make({"on_failure": "local"}, {"on_failure": "open"}, {"on_failure": "local", "rates": "2/m"})
     both.shaky.down = True
     told = both.hits(3)

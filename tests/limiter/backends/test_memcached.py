@@ -32,6 +32,8 @@ from testing.program import TRIES
 from tests.limiter.given import ANN, BEN, T, free, hits, ten
 from tests.limiter.places import PATIENCE_S, Place
 
+pytestmark = pytest.mark.needs("memcached")
+
 DAY_S = 86_400
 
 
@@ -287,7 +289,7 @@ def test_without_it_each_rule_says_what_is_done_and_with_it_again_it_decides(ser
             pass
         assert admitted() == {"open": 5, "closed": 0, "local": 3}
         measures = guarded.measures()
-        assert [measures[f"blind_{name}_total"] for name in FAILURES] == [5, 6, 5]
+        assert [measures[f"fallback_{name}_total"] for name in FAILURES] == [5, 6, 5]
         server.start() if how == "killed" else server.resume()
         passed_s[0] += 6.0
         # Killed, it knows nothing of before.

@@ -22,6 +22,7 @@ def server() -> Iterator[Served]:
         yield server
 
 
+@pytest.mark.needs("memcached")
 def test_connections_are_bounded(server: Served) -> None:
     one = Server(server.address, connections=1, timeout_s=0.05)
     with closing(one):
@@ -33,6 +34,7 @@ def test_connections_are_bounded(server: Served) -> None:
         assert one.idle == 1
 
 
+@pytest.mark.needs("memcached")
 def test_an_answer_of_many_pieces(server: Served) -> None:
     """Of lines and of values that look like lines, some larger than what is received at once."""
     values = [b"\r\n", b"HD c7\r\nEN", b"", b"x" * 900_000, b"VA 3 c1\r\nabc", bytes(range(256)) * 700]

@@ -26,6 +26,8 @@ from tests.limiter.strategies.oracle import SECOND_US, FixedModel, TieredModel
 from tests.limiter.strategies.test_same_answers import numbers
 from tests.limiter.together import together
 
+pytestmark = pytest.mark.needs("memcached")
+
 ROUNDS = 8
 RACED: dict[str, Any] = {
     strategy: {"by": "ip", "rates": "5/s" if strategy == "per_second" else "5/m", "strategy": strategy}

@@ -23,6 +23,8 @@ from tests.limiter.places import PATIENCE_S, Place, memory, on
 from tests.limiter.strategies.test_same_answers import numbers
 from tests.limiter.together import together
 
+pytestmark = pytest.mark.needs("redis")
+
 ON_REDIS = ("redis",)
 
 

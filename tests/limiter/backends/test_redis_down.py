@@ -20,6 +20,8 @@ from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import FAILURES, Rule, parse_rules
 from testing.backend_servers import Served, redis_server
 
+pytestmark = pytest.mark.needs("redis")
+
 ANN = {"ip": "10.0.0.1"}
 LIMIT = 1_000_000_000
 LOCAL_LIMIT = 7
@@ -143,7 +145,7 @@ def obeyed(run: Run, guard: Guarded | AsyncGuarded) -> None:
     assert sum(each.allowed for each in run.of("local", fallback=True)) == LOCAL_LIMIT
     measured = guard.measures()
     for policy in FAILURES:
-        assert measured[f"blind_{policy}_total"] == len(run.of(policy, fallback=True))
+        assert measured[f"fallback_{policy}_total"] == len(run.of(policy, fallback=True))
 
 
 @FORMS

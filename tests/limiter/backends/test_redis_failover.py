@@ -75,6 +75,7 @@ FORMS = pytest.mark.parametrize("form", [threads, event_loop], ids=["threads", "
 
 
 @FORMS
+@pytest.mark.needs("redis")
 def test_behind_one_address_the_old_primary_lives_on_as_a_replica(form: Any) -> None:
     """Its connections stay open, and answer READONLY: one question is lost by it, then the new primary decides."""
     with replicated() as (old, new), forwarder(old.port) as front, form(f"redis://127.0.0.1:{front.port}/0") as ask:
@@ -99,6 +100,7 @@ def test_behind_one_address_the_old_primary_lives_on_as_a_replica(form: Any) -> 
         (["CONFIG SET maxmemory 1"], "maxmemory"),
     ],
 )
+@pytest.mark.needs("redis")
 def test_every_answer_that_is_an_error_ends_its_connection(form: Any, commands: list[str], answer: str) -> None:
     with redis_server() as old, redis_server() as new, forwarder(old.port) as front:
         url = f"redis://127.0.0.1:{front.port}/0"
@@ -114,6 +116,7 @@ def test_every_answer_that_is_an_error_ends_its_connection(form: Any, commands: 
 
 
 @FORMS
+@pytest.mark.needs("redis")
 def test_sentinels_name_the_new_primary_after_a_failover(form: Any) -> None:
     """The primary is killed, the sentinels agree on its replica; then one of them answers nothing any more."""
     with replicated() as (old, new), sentinels("links", old, password="s3cret") as watching:

@@ -11,6 +11,8 @@ from testing.backend_servers import shared_redis
 from tests.limiter.backends.racer import Racers, racers
 from tests.limiter.given import T
 
+pytestmark = pytest.mark.needs("redis")
+
 ROUNDS = 10
 RULES = {
     strategy: {"by": "ip", "rates": "5/s" if strategy == "per_second" else "5/m", "strategy": strategy}

@@ -128,6 +128,7 @@ def test_numbers_that_are_signs_of_a_format_are_numbers(strategy: str, place: Pl
     assert limiter.peek("e", {"ip": "%d%b"}, now=T).remaining == 37
 
 
+@pytest.mark.needs("redis", "openssl")
 def test_a_connection_over_tls_is_kept(tmp_path: Path) -> None:
     """What TLS itself sends after its handshake is not an answer that came too late."""
     key, certificate, port = tmp_path / "key", tmp_path / "certificate", free_port()
@@ -143,6 +144,7 @@ def test_a_connection_over_tls_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
+@pytest.mark.needs("redis")
 def test_what_is_leaned_on_of_the_library(protocol: int) -> None:
     """A connected connection has its socket as `_sock`, with the time limit that was asked for."""
     connection: Any = RedisAddress(f"{shared_redis().url}?protocol={protocol}", 7.5, 7.5).connection()

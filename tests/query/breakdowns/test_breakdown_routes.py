@@ -16,10 +16,10 @@ from query.http.openapi import schemas
 from query.http.query_endpoint import QueryEndpoint
 from query.http.questions import Questions
 from query.http.routes import routes
-from server.http.auth import Gate, add_token
-from server.http.auth import Scope as Allowed
 from server.http.gateway import Gateway, made_safe
 from server.http.problems import Problems
+from server.http.tokens import Gate, add_token
+from server.http.tokens import Scope as Allowed
 from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
 from tests.query.queried_nodes import Limits
 

@@ -6,7 +6,8 @@ import pytest
 
 from clickcurve.buckets.errors import SettingInvalid
 from clickcurve.buckets.ranges import Span
-from server.alerts.condition import Counted, is_met, parse_condition
+from server.alerts.condition import Counted, is_met
+from server.settings.alerts import parse_condition
 
 NOW = 1_772_407_710
 LONG_AGO = 1_000_000

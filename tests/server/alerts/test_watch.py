@@ -10,12 +10,12 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
-from server.alerts.alert import parse_alerts
 from server.alerts.ledger import Ledger
 from server.alerts.report import WeeklyReport
 from server.alerts.watch import GIVE_UP_S
 from server.alerts.webhook import NotDelivered, signature
 from server.clock import now
+from server.settings.alerts import parse_alerts
 from tests.server.alerts.watched import NOW, SECRET, Killed, WatchedNode, elsewhere, unavailable
 
 OVER = {"link": "launch", "when": "over 10 in 1h"}

@@ -10,11 +10,11 @@ from typing import Any
 
 from clickcurve.buckets.errors import ImportElsewhere, ImportOutOfStep, StoreUnavailable
 from ingest.batch import Batch
-from server.alerts.alert import parse_alerts
 from server.alerts.ledger import Ledger
 from server.alerts.mail import Mail
 from server.alerts.watch import AlertWatch
 from server.alerts.webhook import NotDelivered
+from server.settings.alerts import parse_alerts
 from storage.contract import Source
 from tests.query.queried_nodes import QueriedNodes
 

@@ -43,6 +43,7 @@ def completed(program: Path, *words: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.needs("bash")
 def test_bash_completes_commands_flags_and_choices(program: Path) -> None:
     assert completed(program, "to") == ["total", "top", "token"]
     assert completed(program, "") == list(COMMANDS)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from clickcurve.buckets.errors import SettingInvalid
+from server.app.serve import bind
 from server.cli.demo import open_port
-from server.process.serve import bind
-from server.settings import read_settings
+from server.settings.reading import read_settings
 from testing.client import Clickcurve
 from testing.program import running
 from testing.server import RunningServer, command, free_port

@@ -11,7 +11,7 @@ import pytest
 
 from server.cli.main import EXIT_CODES, main
 from server.cli.manual import manual_page
-from server.settings import TABLE, Setting
+from server.settings.table import TABLE, Setting
 from tests.server.commands import said
 
 MACROS = {".TH", ".SH", ".SS", ".PP", ".TP", ".nf", ".fi", ".nh", ".ad"}
@@ -47,6 +47,7 @@ def test_the_command_prints_the_page() -> None:
     assert said("manual") == manual_page(main, said("version").split()[-1], TABLE, EXIT_CODES) + "\n"
 
 
+@pytest.mark.needs("groff")
 def test_the_page_holds_every_command_with_its_options() -> None:
     shown = rendered(page())
     for path, command in every_command(main, click.Context(main, info_name="clickcurve")):
@@ -58,6 +59,7 @@ def test_the_page_holds_every_command_with_its_options() -> None:
                 assert flag in section or flag == "--version", (path, flag)
 
 
+@pytest.mark.needs("groff")
 def test_the_page_holds_every_setting_and_exit_code() -> None:
     shown = rendered(page()).partition("\nSETTINGS\n")[2]
     for setting in TABLE:
@@ -73,6 +75,7 @@ def test_the_page_is_the_same_each_time_in_ascii_and_few_macros() -> None:
     assert {line.split()[0] for line in page().splitlines() if line.startswith((".", "'"))} <= MACROS
 
 
+@pytest.mark.needs("groff")
 @pytest.mark.parametrize(
     "text",
     [

@@ -48,7 +48,7 @@ class Asked:
         return self.ask("POST", path, data=form)
 
 
-class DoorNode(Asked):
+class CompatNode(Asked):
     """`nodes` counts the hits and knows the time."""
 
     def __init__(self) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.server.compat.compat_node import DAY, HOUR, NOW, DoorNode
+from tests.server.compat.compat_node import DAY, HOUR, NOW, CompatNode
 
 PATH = "/v4/bitlinks/clicks.example"
 
 
-def node() -> DoorNode:
-    found = DoorNode()
+def node() -> CompatNode:
+    found = CompatNode()
     for ago_s, count in ((0, 1), (DAY, 2), (3 * DAY, 4), (200 * DAY, 8)):
         found.hit("launch", ago_s, count)
     return found
 
 
-def clicks(node: DoorNode, **query: Any) -> dict[str, Any]:
+def clicks(node: CompatNode, **query: Any) -> dict[str, Any]:
     answer = node.get(f"{PATH}/launch/clicks", **query)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()

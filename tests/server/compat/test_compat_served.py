@@ -10,12 +10,13 @@ import httpx
 import pytest
 
 from server.clock import now
-from server.http import auth
-from server.http.auth import Scope
+from server.http.tokens import Scope, add_token
 from testing.client import Clickcurve, http_client
 from testing.program import running
 from testing.server import RunningServer, free_port
 from tests.conftest import Serve
+
+pytestmark = pytest.mark.needs("prometheus")
 
 HITS = [{"key": "launch", "count": 3, "country": "DE", "ref": "https://news.example/"}, {"key": 'sp"ring', "count": 4}]
 
@@ -107,7 +108,7 @@ def test_a_prometheus_scrapes_the_greatest_links(asked: RunningServer, tmp_path:
 def test_a_question_by_post_needs_the_scope_read_and_is_no_write(serve: Serve, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    tokens = {scope: auth.add_token(data / "tokens.json", scope.value, (scope,), 0) for scope in Scope}
+    tokens = {scope: add_token(data / "tokens.json", scope.value, (scope,), 0) for scope in Scope}
     settings = tmp_path / "limits.toml"
     settings.write_text('[limits.write]\nby = ["token", "ip"]\nrates = "2/h"\n')
     server = serve("--config", str(settings), data=data)

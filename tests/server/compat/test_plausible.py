@@ -21,8 +21,8 @@ BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.
 EVENT = {"n": "pageview", "u": "https://s.example/launch?x=1&utm_source=mail", "d": "s.example", "r": None}
 
 
-class Doors:
-    """The doors in over an intake in memory."""
+class CompatIntake:
+    """Routes that count hits, over an intake in memory."""
 
     def __init__(self) -> None:
         self.client = Client()
@@ -47,8 +47,8 @@ class Doors:
 
 
 @pytest.fixture
-def doors() -> Doors:
-    return Doors()
+def node() -> CompatIntake:
+    return CompatIntake()
 
 
 @pytest.mark.parametrize(
@@ -64,16 +64,16 @@ def doors() -> Doors:
         },
     ],
 )
-def test_a_page_view_is_a_hit_of_its_path(doors: Doors, event: dict[str, Any]) -> None:
-    answer = doors.event(event, x_forwarded_for="203.0.113.7, 10.0.0.1")
+def test_a_page_view_is_a_hit_of_its_path(node: CompatIntake, event: dict[str, Any]) -> None:
+    answer = node.event(event, x_forwarded_for="203.0.113.7, 10.0.0.1")
     assert (answer.status_code, answer.text) == (202, "ok")
-    assert doors.client.intake.total == 1
-    assert not doors.client.intake.bots
+    assert node.client.intake.total == 1
+    assert not node.client.intake.bots
 
 
-def test_the_agent_of_the_request_tells_a_bot(doors: Doors) -> None:
-    doors.event(EVENT, user_agent="Mozilla/5.0 (compatible; Googlebot/2.1)")
-    assert doors.client.intake.bots == {(MINUTE, "launch"): 1}
+def test_the_agent_of_the_request_tells_a_bot(node: CompatIntake) -> None:
+    node.event(EVENT, user_agent="Mozilla/5.0 (compatible; Googlebot/2.1)")
+    assert node.client.intake.bots == {(MINUTE, "launch"): 1}
 
 
 @pytest.mark.parametrize(
@@ -88,21 +88,21 @@ def test_the_agent_of_the_request_tells_a_bot(doors: Doors) -> None:
         (EVENT | {"u": "https://s.example/" + "k" * 2_000}, "key has 2,000 bytes"),
     ],
 )
-def test_what_is_no_hit_is_400_with_the_reason(doors: Doors, event: object, said: str) -> None:
-    answer = doors.event(event)
+def test_what_is_no_hit_is_400_with_the_reason(node: CompatIntake, event: object, said: str) -> None:
+    answer = node.event(event)
     assert (answer.status_code, said in answer.json()["detail"]) == (400, True), answer.text
-    assert doors.client.intake.total == 0
+    assert node.client.intake.total == 0
 
 
-def test_a_journal_that_is_full_says_so_and_nothing_counts(doors: Doors) -> None:
-    doors.client.intake.failure = JournalFull("full")
-    answer = doors.event(EVENT)
+def test_a_journal_that_is_full_says_so_and_nothing_counts(node: CompatIntake) -> None:
+    node.client.intake.failure = JournalFull("full")
+    answer = node.event(EVENT)
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) >= 1
 
 
-def test_a_large_body_is_refused(doors: Doors) -> None:
-    assert doors.event(b" " * (1 << 20) + b"1").status_code == 413
+def test_a_large_body_is_refused(node: CompatIntake) -> None:
+    assert node.event(b" " * (1 << 20) + b"1").status_code == 413
 
 
 # --- OpenTelemetry ----------------------------------------------------------------------------------------------------
@@ -126,19 +126,19 @@ def export(
     return {"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"scope": {"name": "x"}, "metrics": metrics}]}]}
 
 
-def exported(doors: Doors, body: object, **headers: str) -> httpx.Response:
-    return doors.post("/v1/metrics", body, **{"content_type": "application/json", **headers})
+def exported(node: CompatIntake, body: object, **headers: str) -> httpx.Response:
+    return node.post("/v1/metrics", body, **{"content_type": "application/json", **headers})
 
 
 @pytest.mark.parametrize("temporality", [1, "AGGREGATION_TEMPORALITY_DELTA"])
-def test_a_delta_counts_and_counts_once(doors: Doors, temporality: object) -> None:
+def test_a_delta_counts_and_counts_once(node: CompatIntake, temporality: object) -> None:
     body = export(point(), point("other", 2), temporality=temporality)
     for _ in range(2):
-        answer = exported(doors, body)
+        answer = exported(node, body)
         assert (answer.status_code, answer.json()) == (200, {})
-        assert doors.client.intake.people == {(MINUTE, "launch"): 3, (MINUTE, "other"): 2}
-    exported(doors, export(point(nanos=(NOW + 60) * 10**9)))
-    assert doors.client.intake.total == 8
+        assert node.client.intake.people == {(MINUTE, "launch"): 3, (MINUTE, "other"): 2}
+    exported(node, export(point(nanos=(NOW + 60) * 10**9)))
+    assert node.client.intake.total == 8
 
 
 @pytest.mark.parametrize(
@@ -154,17 +154,17 @@ def test_a_delta_counts_and_counts_once(doors: Doors, temporality: object) -> No
         (export(point(nanos=(NOW + 3_600) * 10**9)), "ts"),
     ],
 )
-def test_other_points_are_rejected_one_by_one(doors: Doors, body: dict[str, Any], said: str) -> None:
+def test_other_points_are_rejected_one_by_one(node: CompatIntake, body: dict[str, Any], said: str) -> None:
     total = body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]
     total.append(export(point("good", 1))["resourceMetrics"][0]["scopeMetrics"][0]["metrics"][0])
-    answer = exported(doors, body).json()["partialSuccess"]
+    answer = exported(node, body).json()["partialSuccess"]
     assert (answer["rejectedDataPoints"], said in answer["errorMessage"]) == (1, True), answer
-    assert doors.client.intake.people == {(MINUTE, "good"): 1}
+    assert node.client.intake.people == {(MINUTE, "good"): 1}
 
 
-def test_a_delta_of_nothing_is_no_hit_and_no_rejection(doors: Doors) -> None:
-    assert exported(doors, export(point(count=0), point(count=None, asDouble=2.0))).json() == {}
-    assert doors.client.intake.total == 2
+def test_a_delta_of_nothing_is_no_hit_and_no_rejection(node: CompatIntake) -> None:
+    assert exported(node, export(point(count=0), point(count=None, asDouble=2.0))).json() == {}
+    assert node.client.intake.total == 2
 
 
 @pytest.mark.parametrize(
@@ -177,13 +177,13 @@ def test_a_delta_of_nothing_is_no_hit_and_no_rejection(doors: Doors) -> None:
         (b"{}", {}, 200),
     ],
 )
-def test_what_cannot_be_read_says_so(doors: Doors, body: bytes, headers: dict[str, str], status: int) -> None:
-    answer = exported(doors, body, **headers)
+def test_what_cannot_be_read_says_so(node: CompatIntake, body: bytes, headers: dict[str, str], status: int) -> None:
+    answer = exported(node, body, **headers)
     assert answer.status_code == status
     if status == 415:
         assert "http/json" in answer.json()["detail"]
 
 
-def test_a_full_journal_is_said_to_the_exporter(doors: Doors) -> None:
-    doors.client.intake.failure = JournalFull("full")
-    assert exported(doors, export(point())).status_code == 503
+def test_a_full_journal_is_said_to_the_exporter(node: CompatIntake) -> None:
+    node.client.intake.failure = JournalFull("full")
+    assert exported(node, export(point())).status_code == 503

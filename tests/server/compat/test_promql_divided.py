@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
-from tests.server.compat.compat_node import DAY, HOUR, NOW, Asked, DoorNode
+from tests.server.compat.compat_node import DAY, HOUR, NOW, Asked, CompatNode
 
 EDGE = NOW - NOW % HOUR  # the last whole hour
 
@@ -140,7 +140,7 @@ def test_pickers_know_dimensions_and_their_values(node: Asked) -> None:
 
 
 def test_a_server_that_divides_nothing_has_the_label_key_alone() -> None:
-    node = DoorNode()
+    node = CompatNode()
     node.hit("launch")
     answer = node.post("/api/v1/query", query="sum by (country) (increase(clicks[1d]))")
     assert answer.status_code == 422

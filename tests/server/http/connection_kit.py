@@ -13,12 +13,12 @@ import uvicorn
 from clickcurve.limiter.http.address import addresses
 from ingest.reading.hit_endpoint import HitRoutes
 from server.http import fast_lane
-from server.http.auth import Gate
-from server.http.callers import Callers
+from server.http.address_connections import AddressConnections
 from server.http.connection import Connection, connection_class
 from server.http.fast_lane import FastLane, lane_class
 from server.http.gateway import Gateway, ShortWay
 from server.http.problems import Problems
+from server.http.tokens import Gate
 from tests.ingest.http_kit import NOW, MemoryIntake, is_bot, minutes_since
 from tests.server.http.test_connection import echo
 
@@ -115,7 +115,7 @@ class Server:
         self.door = Gateway(self.gate, self.problems, self.hits, rest, limiter, ways=ways)
         self.refused: Counter[str] = Counter()
         self.lane = None if lane is None else lane(self.door)
-        shared = self.refused, Callers(addresses(""))
+        shared = self.refused, AddressConnections(addresses(""))
         self.kind: type[Connection]
         if self.lane is None:
             self.kind = connection_class(*shared, **bounds)

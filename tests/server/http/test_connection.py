@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 
 from clickcurve.limiter.http.address import addresses
-from server.http.callers import Callers
+from server.http.address_connections import AddressConnections
 from server.http.fast_lane import FastLane, lane_class
 from server.http.gateway import Gateway
 
@@ -68,7 +68,7 @@ class Nobody:
 async def listening(
     refused: Counter[str] | None = None,
     application: Callable[..., Any] = echo,
-    callers: Callers | None = None,
+    callers: AddressConnections | None = None,
     **bounds: float,
 ) -> AsyncIterator[int]:
     """The port of a server with these bounds, which counts what it refuses."""
@@ -77,7 +77,7 @@ async def listening(
         http=lane_class(
             FastLane(cast(Gateway, Nobody())),
             Counter() if refused is None else refused,
-            callers or Callers(addresses("")),
+            callers or AddressConnections(addresses("")),
             **bounds,
         ),
         lifespan="off",

@@ -11,9 +11,8 @@ import pytest
 
 from clickcurve.buckets.errors import JournalBehind, JournalBroken, JournalUnknown
 from ingest.reading.receipt import ONE_COUNTED
-from server.http import auth
-from server.http.auth import Scope
 from server.http.fast_lane import FastLane
+from server.http.tokens import RECHECK_S, Scope, add_token, remove_token
 from tests.server.http.connection_kit import EagerLane, Server, Wired
 from tests.server.http.test_fast_lane import HIT, JSON, hit
 
@@ -21,8 +20,8 @@ from tests.server.http.test_fast_lane import HIT, JSON, hit
 # --- what a head is let in for may end --------------------------------------------------------------------------------
 def test_a_token_that_is_revoked_lets_nothing_in(tmp_path: Path) -> None:
     file = tmp_path / "tokens.json"
-    token = auth.add_token(file, "shortener", (Scope.write,), 0)
-    reading = auth.add_token(file, "page", (Scope.read,), 0)
+    token = add_token(file, "shortener", (Scope.write,), 0)
+    reading = add_token(file, "page", (Scope.read,), 0)
 
     async def main() -> None:
         server = Server(EagerLane, tokens=file)
@@ -33,8 +32,8 @@ def test_a_token_that_is_revoked_lets_nothing_in(tmp_path: Path) -> None:
         for refused, status in ((HIT, 401), (hit(b"/v1/hits/a", b"Authorization: Bearer " + reading.encode()), 403)):
             other = server.connect()
             assert (await other.ask(refused)).startswith(b"HTTP/1.1 %d" % status) and not other.in_lane
-        auth.remove_token(file, token.split("_")[1])
-        server.now += auth.RECHECK_S
+        remove_token(file, token.split("_")[1])
+        server.now += RECHECK_S
         assert (await wired.ask(with_token)).startswith(b"HTTP/1.1 401") and not wired.in_lane
         assert server.intake.singles == {"a": 2}
         assert server.gate.refused == {"missing": 1, "unknown": 1, "scope": 1}
@@ -47,8 +46,8 @@ def test_the_first_token_of_a_server_that_runs_is_asked_for(tmp_path: Path) -> N
         server = Server(EagerLane, tokens=tmp_path / "tokens.json")
         wired = server.connect()
         assert (await wired.ask(HIT)).startswith(b"HTTP/1.1 200") and wired.in_lane
-        auth.add_token(tmp_path / "tokens.json", "a", (Scope.admin,), 0)
-        server.now += auth.RECHECK_S
+        add_token(tmp_path / "tokens.json", "a", (Scope.admin,), 0)
+        server.now += RECHECK_S
         assert (await wired.ask(HIT)).startswith(b"HTTP/1.1 401")
 
     asyncio.run(main())

@@ -13,9 +13,9 @@ from fastapi import FastAPI
 from clickcurve.asgi import Message
 from clickcurve.buckets.errors import JournalFull, JournalUnknown, NotAllowed, NotAuthenticated, StoreUnavailable
 from ingest.reading.hit_endpoint import HitRoutes
-from server.http.auth import Gate
 from server.http.gateway import Gateway
 from server.http.problems import Problems
+from server.http.tokens import Gate
 
 
 class Hits:

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from clickcurve.buckets.errors import ClickcurveError
-from server.http import auth
 from server.http.host_and_origin_guard import ForeignHost, ForeignPage, HostAndOriginGuard
+from server.http.tokens import Scope, add_token
 from testing.client import http_client
 from testing.server import RunningServer
 
@@ -161,7 +161,7 @@ def test_other_pages_do_not(page: httpx.Client) -> None:
 
 def test_with_tokens_any_name_is_good_since_no_page_has_a_token(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    token = auth.add_token(tmp_path / "data" / "tokens.json", "all", (auth.Scope.admin,), 0)
+    token = add_token(tmp_path / "data" / "tokens.json", "all", (Scope.admin,), 0)
     with RunningServer(tmp_path / "data") as server, http_client(server.url) as http:
         with_token = {**EVIL, "Origin": "https://evil.example", "Authorization": f"Bearer {token}"}
         assert http.post("/v1/hits/a", headers=with_token).status_code == 200

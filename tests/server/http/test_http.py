@@ -14,8 +14,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from server.http import auth
-from server.http.auth import Scope
+from server.http.tokens import Scope, add_token
 from testing.client import Clickcurve, http_client
 from testing.server import RunningServer
 from tests.server.conftest import wait_until
@@ -268,7 +267,7 @@ class Guarded:
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     data: Path = tmp_path_factory.mktemp("guarded") / "data"
     data.mkdir()
-    tokens = {scope.value: auth.add_token(data / "tokens.json", scope.value, (scope,), 0) for scope in Scope}
+    tokens = {scope.value: add_token(data / "tokens.json", scope.value, (scope,), 0) for scope in Scope}
     with RunningServer(data) as server:
         yield Guarded(server, tokens)
 
@@ -311,5 +310,5 @@ def test_a_refused_write_counts_nothing_and_leaks_nothing(guarded: Guarded) -> N
 def test_a_token_made_while_it_runs_closes_an_shared(server: RunningServer) -> None:
     with Clickcurve(server.url) as client:
         client.hit("launch")
-        auth.add_token(server.data / "tokens.json", "first", (Scope.read,), 0)
+        add_token(server.data / "tokens.json", "first", (Scope.read,), 0)
         wait_until(lambda: client.http.get("/v1/total").status_code == 401)

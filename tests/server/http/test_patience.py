@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from clickcurve.limiter.http.address import addresses
-from server.http.callers import Callers
+from server.http.address_connections import AddressConnections
 from tests.server.http.test_connection import Scope, listening, until_closed
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -196,7 +196,7 @@ def test_a_client_is_between_requests_when_its_body_has_come_after_the_answer() 
 
 # --- by address -------------------------------------------------------------------------------------------------------
 def test_an_address_has_so_many_connections_and_gets_its_places_back() -> None:
-    callers = Callers(addresses("10.0.0.0/8, unix"), 2)
+    callers = AddressConnections(addresses("10.0.0.0/8, unix"), 2)
     name = callers.name(("203.0.113.7", 1))
     assert [callers.enter(name) for _ in range(3)] == [True, True, False]
     assert callers.enter(callers.name(("203.0.113.8", 1)))
@@ -207,19 +207,19 @@ def test_an_address_has_so_many_connections_and_gets_its_places_back() -> None:
 
 @pytest.mark.parametrize("client", [("127.0.0.1", 1), ("::1", 1), ("::ffff:127.0.0.1", 1), ("10.1.2.3", 1), None])
 def test_this_machine_and_proxies_speak_for_many(client: tuple[str, int] | None) -> None:
-    callers = Callers(addresses("10.0.0.0/8, unix"), 1)
+    callers = AddressConnections(addresses("10.0.0.0/8, unix"), 1)
     name = callers.name(client)
     assert name is None
     assert [callers.enter(name) for _ in range(3)] == [True] * 3
-    assert Callers(addresses(""), 0).name(("203.0.113.7", 1)) is None, "0 is no bound"
+    assert AddressConnections(addresses(""), 0).name(("203.0.113.7", 1)) is None, "0 is no bound"
 
 
 def test_a_connection_too_many_of_an_address_is_answered_429(monkeypatch: pytest.MonkeyPatch) -> None:
     refused: Counter[str] = Counter()
 
     async def main() -> None:
-        async with listening(refused, callers=Callers(addresses(""), 1)) as port:
-            monkeypatch.setattr(Callers, "name", lambda self, client: "203.0.113.7")
+        async with listening(refused, callers=AddressConnections(addresses(""), 1)) as port:
+            monkeypatch.setattr(AddressConnections, "name", lambda self, client: "203.0.113.7")
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(GET)
             await reader.readuntil(b"\r\n\r\n0")

@@ -19,12 +19,11 @@ from clickcurve.limiter.http.routes import DecisionService, limit_routes
 from query.http.query_endpoint import QueryEndpoint
 from query.http.questions import Questions
 from query.queries import Limits, Queries
-from server.http import auth
-from server.http.app import ask_limiter, ask_total
-from server.http.auth import Scope
+from server.app.application import ask_total
 from server.http.fast_lane import FastLane
 from server.http.gateway import ShortWay, made_safe
 from server.http.problems import Problems
+from server.http.tokens import Scope, add_token
 from server.workers.unreachable import asking_all, naming_unreachable, note_unreachable
 from tests.limiter.http.asgi import limiter
 from tests.server.http.connection_kit import EagerLane, Server
@@ -40,12 +39,12 @@ class Totals:
         "bug": KeyError(1),
         "nobody": StoreUnavailable("nobody"),
     }
-    unheard = ("alone", "nobody")
+    unreachable = ("alone", "nobody")
 
     async def total(self, subject: Subject, query: bytes) -> dict[str, str]:
         key = subject.name or ""
         await asyncio.sleep(0)
-        if key in self.unheard:
+        if key in self.unreachable:
             note_unreachable("journal-2")
             note_unreachable("journal-1")
         if key in self.errors:
@@ -65,7 +64,7 @@ def framework(problems: Problems, workers: int = 1) -> tuple[Any, list[ShortWay]
     if workers > 1:
         rest, total_of = naming_unreachable(rest), asking_all(total_of)
     return rest, [
-        ShortWay("POST", "/v1/limit/", "", ask_limiter(service)),
+        ShortWay("POST", "/v1/limit/", "", service.answer),
         ShortWay("GET", "/v1/links/", "/total", total_of),
     ]
 
@@ -136,7 +135,7 @@ def test_a_total_of_several_workers_names_those_that_were_not_heard() -> None:
 
     in_lane = asyncio.run(main(EagerLane))
     assert in_lane == asyncio.run(main(None))
-    named = [b"clickcurve-unheard: journal-1, journal-2\r\n" in answer for answer in in_lane[0]]
+    named = [b"clickcurve-unreachable-workers: journal-1, journal-2\r\n" in answer for answer in in_lane[0]]
     assert named == [True, False, True, False, True]
 
 
@@ -161,7 +160,7 @@ def test_what_comes_while_a_question_is_under_way_is_answered_after_it() -> None
 
 def test_each_token_opens_what_its_scope_allows(tmp_path: Path) -> None:
     file = tmp_path / "tokens.json"
-    tokens = {scope: auth.add_token(file, scope.value, (scope,), 0).encode() for scope in (Scope.read, Scope.write)}
+    tokens = {scope: add_token(file, scope.value, (scope,), 0).encode() for scope in (Scope.read, Scope.write)}
 
     async def main() -> dict[Scope, list[bytes]]:
         server = Server(EagerLane, tokens=file, framework=framework)

@@ -185,6 +185,7 @@ def go_client(folder: Path) -> Path:
     return program
 
 
+@pytest.mark.needs("java", "curl", "node", "go")
 def test_clients_that_ask_for_http_2_post_hits(server: RunningServer, client: Clickcurve, tmp_path: Path) -> None:
     program = tmp_path / "Post.java"
     program.write_text(JAVA_CLIENT)

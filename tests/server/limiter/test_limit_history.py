@@ -99,6 +99,7 @@ def test_a_caller_is_found_under_the_name_that_it_is_counted_under(data: Path, c
     assert (data / "callers.secret").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.needs("redis")
 def test_all_workers_have_one_history(data: Path, config: Path, serve: Serve) -> None:
     config.write_text(RULES.replace("rates", 'backend = "redis"\nrates'))
     redis = shared_redis()

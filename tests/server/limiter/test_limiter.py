@@ -16,7 +16,8 @@ from server.limiter import limiter
 from server.limiter.backends import OPENERS
 from server.limiter.limiter import ServerLimiter
 from server.metrics import FAMILIES
-from server.settings import Settings, read_settings
+from server.settings.reading import read_settings
+from server.settings.table import Settings
 from tests.limiter.http.asgi import Down
 
 NOW = 1_709_204_800

@@ -15,8 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from server.http import auth
-from server.http.auth import Scope
+from server.http.tokens import Scope, add_token
 from testing.client import Clickcurve, http_client
 from testing.server import RunningServer, free_port
 from tests.conftest import Serve
@@ -171,7 +170,7 @@ def test_a_body_that_is_refused_is_not_read(limited: Start) -> None:
 def test_each_token_has_its_own_limit_and_an_unknown_one_is_not_counted(limited: Start, tmp_path: Path) -> None:
     data = tmp_path / "guarded"
     data.mkdir()
-    ann, ben = (auth.add_token(data / "tokens.json", name, (Scope.write,), 0) for name in ("ann", "ben"))
+    ann, ben = (add_token(data / "tokens.json", name, (Scope.write,), 0) for name in ("ann", "ben"))
     client = limited(WRITE, data=data)
 
     def write(token: str) -> int:

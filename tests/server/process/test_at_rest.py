@@ -33,7 +33,7 @@ def imported(server: RunningServer) -> set[str]:
 def test_a_server_at_rest_has_imported_only_what_it_serves_with(tmp_path: Path, workers: int) -> None:
     with RunningServer(tmp_path / "data", "--workers", str(workers), settings=TELLS_IMPORTS) as server:
         at_rest = imported(server)
-        assert {"fastapi", "uvloop", "storage.sqlite.store", "server.http.app"} <= at_rest, "it tells"
+        assert {"fastapi", "uvloop", "storage.sqlite.store", "server.app.application"} <= at_rest, "it tells"
         assert at_rest & SPARED == set()
         with http_client(server.url) as http:
             assert http.get("/docs").status_code == 200

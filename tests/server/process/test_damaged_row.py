@@ -28,9 +28,10 @@ def test_a_damaged_row_is_told_and_its_hits_wait_for_it(serve: Serve, data: Path
     with Clickcurve(second.url) as client:
         for key in "abccc":
             client.hit(key)
-        waiting = 'clickcurve_set_aside_hits{journal="journal-1",key="b",owner="1"}'
+        waiting = 'clickcurve_quarantined_hits{journal="journal-1",key="b",owner="1"}'
         wait_until(lambda: client.metrics().get(waiting) == 1)
         found = client.metrics()
+        assert found[waiting.replace("quarantined", "set_aside")] == 1, "the metric's former name"
         assert found['clickcurve_damaged_rows{journal="journal-1"}'] == 1
         assert found['clickcurve_failed_flushes_total{journal="journal-1"}'] == 0
         assert (client.total("a")["total"], client.total("c")["total"]) == (2, 4)
@@ -44,7 +45,7 @@ def test_a_damaged_row_is_told_and_its_hits_wait_for_it(serve: Serve, data: Path
     folder = ("--data", str(data))
     (row,) = map(json.loads, said("repair", "--json", *folder, code=1).splitlines())
     assert (row["key"], row["owner"], row["people"], row["fault"][:9]) == ("b", 1, 1, "not a row")
-    assert "1 hits are set aside" in said("verify", *folder, code=1)
+    assert "1 hits are quarantined" in said("verify", *folder, code=1)
     exported = said("export", "--out", str(tmp_path / "out"), *folder, code=1)
     assert "link 'b', owner 1" in exported
     assert [json.loads(line)["key"] for line in (tmp_path / "out").read_text().splitlines()] == ["a", "c"]

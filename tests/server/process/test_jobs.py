@@ -12,7 +12,7 @@ from clickcurve.buckets.errors import JournalDamaged, JournalHeld, JournalSupers
 from ingest.owner import ID_WINDOW_S, Owner
 from ingest.owner_status import OwnerStatus
 from server.process import jobs
-from server.process.orphaned_journals import OrphanedJournals
+from server.workers.orphaned_journals import OrphanedJournals
 from storage.contract import Store
 
 DAY_US = 86_400 * 1_000_000
@@ -58,8 +58,12 @@ class FakeStore:
         self.forgotten_before = before_us
 
 
-def never_set_aside(number: int) -> Path:
-    raise AssertionError(f"journal {number} was set aside")
+async def fold_once(owner: Owner) -> None:
+    await jobs.DailyFold(lambda: 20_000).visit(owner)
+
+
+def never_quarantined(number: int) -> Path:
+    raise AssertionError(f"journal {number} was quarantined")
 
 
 def as_owner(owner: FakeOwner) -> Owner:
@@ -98,7 +102,7 @@ def test_ids_are_kept_twice_their_window_before_the_oldest_hit_that_is_not_store
     assert store.forgotten_before == int((1_000_000 - 3_600 - 2 * ID_WINDOW_S) * 1e6)
 
 
-def test_former_journals_are_emptied_once_a_day_and_let_go_of() -> None:
+def test_orphaned_journals_are_emptied_once_a_day_and_closed() -> None:
     owners: dict[int, FakeOwner] = {}
 
     def open_owner(number: int) -> Owner:
@@ -113,25 +117,25 @@ def test_former_journals_are_emptied_once_a_day_and_let_go_of() -> None:
         opened.append(number)
         return open_owner(number)
 
-    former = OrphanedJournals(lambda: [2, 3], counted, never_set_aside, lambda: 20_000)
+    orphaned = OrphanedJournals(lambda: [2, 3], counted, never_quarantined, fold_once, lambda: 20_000)
     for _ in range(2):
-        asyncio.run(former.visit())
+        asyncio.run(orphaned.visit())
     assert opened == [2, 3, 3]
     assert owners[2].closed and owners[2].flushes >= 1 and owners[2].revisited == ["a"]
 
 
-def test_a_former_journal_is_held_and_shown_while_the_store_is_down() -> None:
+def test_an_orphaned_journal_is_held_and_shown_while_the_store_is_down() -> None:
     owner = FakeOwner(2)
     owner.fails = [StoreUnavailable("down")]
-    former = OrphanedJournals(lambda: [2], lambda _: as_owner(owner), never_set_aside, lambda: 20_000)
+    orphaned = OrphanedJournals(lambda: [2], lambda _: as_owner(owner), never_quarantined, fold_once, lambda: 20_000)
     with pytest.raises(StoreUnavailable):
-        asyncio.run(former.visit())
-    assert not owner.closed and list(former.owners) == [as_owner(owner)]
-    asyncio.run(former.visit())
-    assert owner.flushes >= 1 and owner.closed and not former.owners
+        asyncio.run(orphaned.visit())
+    assert not owner.closed and list(orphaned.owners) == [as_owner(owner)]
+    asyncio.run(orphaned.visit())
+    assert owner.flushes >= 1 and owner.closed and not orphaned.owners
 
 
-def test_a_former_journal_that_is_damaged_or_superseded_does_not_hold_up_the_others(
+def test_an_orphaned_journal_that_is_damaged_or_superseded_does_not_hold_up_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     superseded, good = FakeOwner(4), FakeOwner(5)
@@ -143,16 +147,16 @@ def test_a_former_journal_that_is_damaged_or_superseded_does_not_hold_up_the_oth
             raise JournalDamaged("journal-3/segment-00000001: damaged at byte 300")
         return as_owner({4: superseded, 5: good}[number])
 
-    def set_aside(number: int) -> Path:
+    def quarantine(number: int) -> Path:
         numbers.remove(number)
         return Path(f"set-aside-1-journal-{number}")
 
-    former = OrphanedJournals(lambda: list(numbers), open_owner, set_aside, lambda: 20_000)
+    orphaned = OrphanedJournals(lambda: list(numbers), open_owner, quarantine, fold_once, lambda: 20_000)
     for _ in range(2):
-        asyncio.run(former.visit())
+        asyncio.run(orphaned.visit())
     assert (good.flushes > 0, good.closed, superseded.closed, numbers) == (True, True, True, [3, 5])
     logged = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert logged == ["former journal damaged", "journal set aside"], "once a day"
+    assert logged == ["orphaned journal damaged", "journal quarantined"], "once a day"
 
 
 def test_the_table_names_every_job_and_its_period() -> None:

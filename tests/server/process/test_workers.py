@@ -72,7 +72,7 @@ def test_what_former_workers_left_is_counted_by_the_others(serve: Serve, data: P
     server.kill()
     fewer = serve("--workers", "1", data=data)
     wait_until(lambda: total(fewer) == 30)
-    wait_until(lambda: len(events(fewer, "former journal emptied")) == 2)
+    wait_until(lambda: len(events(fewer, "orphaned journal emptied")) == 2)
     hit(fewer, 1)
     assert fewer.stop() == 0
     more = serve("--workers", "3", data=data)
@@ -108,8 +108,8 @@ def test_a_damaged_former_journal_does_not_hold_up_the_others(serve: Serve, data
     lost = max((data / "journal-2").glob("segment-*")).read_bytes().count(b"launch")
     damage(data / "journal-2")
     fewer = serve("--workers", "1", "--flush-s", "1", data=data)
-    wait_until(lambda: len(events(fewer, "former journal emptied")) == 2)
-    (named,) = events(fewer, "former journal damaged")
+    wait_until(lambda: len(events(fewer, "orphaned journal emptied")) == 2)
+    (named,) = events(fewer, "orphaned journal damaged")
     assert "journal-2/segment-" in named["reason"]
     wait_until(lambda: total(fewer) == 80 - lost)
 

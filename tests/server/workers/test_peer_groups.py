@@ -140,7 +140,7 @@ def test_each_of_three_workers_answers_for_the_groups_of_all_before_any_flush(
 
         def asked(path: str, of: object = client) -> dict[str, object]:
             answer = of.http.get(f"/v1/groups{path}").raise_for_status()  # type: ignore[attr-defined]
-            assert "clickcurve-unheard" not in answer.headers
+            assert "clickcurve-unreachable-workers" not in answer.headers
             found: dict[str, object] = answer.json()
             return found
 

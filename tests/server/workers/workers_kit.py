@@ -25,7 +25,7 @@ class OneWorker:
         path = "/v1/total" if key is None else f"/v1/links/{key}/total"
         answer = self.client.http.get(path).raise_for_status()
         total: Any = answer.json()["total"]
-        return int(total), answer.headers.get("clickcurve-unheard")
+        return int(total), answer.headers.get("clickcurve-unreachable-workers")
 
 
 Connected = Callable[[RunningServer, int], list[OneWorker]]

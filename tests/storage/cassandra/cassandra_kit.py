@@ -9,9 +9,10 @@ from typing import Any, NoReturn
 
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import Ladder
-from storage.cassandra.cql import Rows, Statement, Values, Work
+from storage.cassandra.cql import Cql, Rows, Statement, Values, Work
+from storage.cassandra.requests import Requests
 from storage.cassandra.schema import TABLES, apply_schema
-from storage.cassandra.session import Session, connect
+from storage.cassandra.session import connect
 from storage.cassandra.statements import NOW_MS, STATEMENTS
 from storage.cassandra.store import CassandraStore
 from storage.cassandra.uri import parse
@@ -27,8 +28,10 @@ class Keyspace:
     def __init__(self, node: Node, name: str, ladder: Ladder) -> None:
         self.node = node
         self.uri = f"cassandra://{node.address}:{node.port}/{name}"
-        self.session = connect(parse(self.uri))
-        self.session._requests._pause = lambda seconds: None  # a node that is down here stays so
+        address = parse(self.uri)
+        self.session = connect(address)
+        # No pause before another attempt: a node that is down here stays so.
+        self.cql = Requests(lambda: self.session, address.in_flight, pause=lambda seconds: None)
         apply_schema(self.session, ladder, replication=1)
         # Nothing here outlives the node: with a commit log each truncation would write files.
         self.session.define(f"ALTER KEYSPACE {name} WITH durable_writes = false")
@@ -42,7 +45,7 @@ class Keyspace:
 
     def answers(self) -> bool:
         try:
-            return len(self.session.run(NOW_MS)) == 1
+            return len(self.cql.run(NOW_MS)) == 1
         except StoreUnavailable:
             return False
 
@@ -60,7 +63,7 @@ class CassandraFactory:
         store.drop_notes(list(store.notes()))
 
     def __call__(self) -> Store:
-        return CassandraStore(_Shared(self.keyspace.session))
+        return CassandraStore(_Shared(self.keyspace.cql))
 
     def close(self) -> None:
         """The keyspace's connection stays."""
@@ -69,11 +72,11 @@ class CassandraFactory:
 class _Shared:
     """A connection that others use as well: closing it closes nothing."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, cql: Cql) -> None:
+        self._cql = cql
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._session, name)
+        return getattr(self._cql, name)
 
     def close(self) -> None:
         pass
@@ -91,8 +94,8 @@ class Faulty(_Shared):
     asked: the names of all statements, in order. late: updates that were not done and may still arrive.
     """
 
-    def __init__(self, session: Session, faults: Callable[[Statement], Fault | None] = lambda statement: None) -> None:
-        super().__init__(session)
+    def __init__(self, cql: Cql, faults: Callable[[Statement], Fault | None] = lambda statement: None) -> None:
+        super().__init__(cql)
         self.faults = faults
         self.asked: list[str] = []
         self.late: list[tuple[Statement, Values]] = []
@@ -106,7 +109,7 @@ class Faulty(_Shared):
             self.asked.append(statement.name)
             fault = self.faults(statement)
             if fault is not Fault.DOWN and fault is not Fault.NEVER:
-                done += self._session.run_each(statement, [values])
+                done += self._cql.run_each(statement, [values])
             if fault is not None:
                 raise StoreUnavailable(f"{statement.name}: {fault.value}")
         return done
@@ -130,7 +133,7 @@ class Faulty(_Shared):
 
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
         self.asked.append(statement.name)
-        return self._session.pages(statement, values, size)
+        return self._cql.pages(statement, values, size)
 
     def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool | None:
         return self.apply_each_if(statement, [values])[0]
@@ -146,7 +149,7 @@ class Faulty(_Shared):
         if fault is Fault.NEVER:
             self.late.append((statement, values))
             return None
-        applied = self._session.apply_if(statement, values)
+        applied = self._cql.apply_if(statement, values)
         return None if fault is Fault.LOST else applied
 
 

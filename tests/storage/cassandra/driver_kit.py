@@ -46,6 +46,7 @@ class Driver:
     """`answers`, if given, answers each request at once, in a thread of its own."""
 
     def __init__(self, answers: Callable[[Pending], None] | None = None) -> None:
+        self.counters = Counters("store_requests_total", "store_unknown_total")
         self.sent: list[Pending] = []
         self.answers = answers
         self._lock = threading.Lock()
@@ -87,9 +88,11 @@ class Driver:
     def is_certain(self, error: Exception) -> bool:
         return isinstance(error, Refused)
 
+    def close(self) -> None:
+        """Nothing to close."""
+
 
 def requests(
     driver: Driver, in_flight: int = 4, pause: Callable[[float], object] = lambda seconds: None
 ) -> tuple[Requests, Counters]:
-    counters = Counters("store_requests_total", "store_unknown_total")
-    return Requests(driver, in_flight, counters, pause), counters
+    return Requests(lambda: driver, in_flight, pause=pause), driver.counters

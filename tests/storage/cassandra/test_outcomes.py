@@ -68,7 +68,7 @@ CHANGES: dict[str, tuple[Callable[[Store], object], Callable[[Store], object], C
 @pytest.fixture
 def faulty(cassandra_keyspace: Keyspace) -> Faulty:
     cassandra_keyspace.empty()
-    return Faulty(cassandra_keyspace.session)
+    return Faulty(cassandra_keyspace.cql)
 
 
 def times(fault: Fault, how_often: int) -> Callable[[Statement], Fault | None]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
+from cassandra import OperationTimedOut
 
 from clickcurve.buckets.errors import StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from storage.cassandra import schema as schema
-from storage.cassandra.cql import Rows, Statement, Values
+from storage.cassandra.cql import Rows, Statement
 from storage.cassandra.schema import TABLES
 from storage.cassandra.session import Session, connect
 from storage.cassandra.statements import STATEMENTS
@@ -19,8 +21,17 @@ from storage.cassandra.uri import parse
 from storage.from_uri import open_store
 from testing.cassandra.node import Node
 from testing.server import run
-from tests.storage.cassandra.cassandra_kit import Faulty
 from tests.storage.stores import LADDER
+
+
+class Changed:
+    """A connection of which a test changes something."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
 
 
 @pytest.fixture
@@ -67,7 +78,7 @@ def test_more_replicas_than_nodes_are_refused_before_anything_is_made(cluster: S
 
 
 def test_an_older_cassandra_is_refused_before_anything_is_made(cluster: Session) -> None:
-    class Older(Faulty):
+    class Older(Changed):
         def on_each_node(self, text: str) -> dict[str, Rows]:
             (node,) = self._session.on_each_node(text)
             return {node: [("4.1.10",)]}
@@ -180,7 +191,7 @@ def test_who_opens_a_store_hears_what_is_weak_about_it(made: Session) -> None:
 
 def test_a_commit_log_that_is_not_synced_is_reported_by_node(made: Session) -> None:
 
-    class Unsynced(Faulty):
+    class Unsynced(Changed):
         def on_each_node(self, text: str) -> dict[str, Rows]:
             assert list(self._session.on_each_node(text)) == ["127.0.0.1"]
             periodic = [("commitlog_sync", "periodic")]
@@ -194,20 +205,23 @@ def test_a_commit_log_that_is_not_synced_is_reported_by_node(made: Session) -> N
 
 
 def test_notes_whose_outcome_nobody_knows_are_made_again(made: Session) -> None:
-    class Lost(Faulty):
+    class Lost(Changed):
         lost = 0
 
-        def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool | None:
-            applied = self._session.apply_if(statement, values)
+        def send(self, statement: Statement, *request: Any) -> Any:
+            sent = self._session.send(statement, *request)
             self.lost += 1
-            return None if self.lost % 2 else applied
+            if self.lost % 2:
+                sent.result()
+                raise OperationTimedOut
+            return sent
 
     schema.apply_schema(Lost(made), LADDER, replication=1)
     assert sentences(made) == []
 
-    class Never(Faulty):
-        def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool | None:
-            return None
+    class Never(Changed):
+        def send(self, statement: Statement, *request: Any) -> Any:
+            raise OperationTimedOut
 
     with pytest.raises(StoreUnavailable, match="run it again"):
         schema.apply_schema(Never(made), LADDER, replication=1)

@@ -7,7 +7,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,7 @@ from cassandra.protocol import ErrorMessage
 from clickcurve.buckets.errors import SettingInvalid, StoreMismatch, StoreUnavailable
 from storage.cassandra.cql import StatementKind
 from storage.cassandra.nodes import ATTEMPTS, profiles
+from storage.cassandra.requests import Requests
 from storage.cassandra.schema import TABLES
 from storage.cassandra.session import Session, as_store_error, connect
 from storage.cassandra.statements import (
@@ -54,13 +55,16 @@ HELD = Held(1, 1, "h1")
 
 
 @contextmanager
-def connected(uri: str) -> Iterator[Session]:
-    session = connect(parse(uri))
-    try:
+def connected(uri: str) -> Iterator[Requests]:
+    address = parse(uri)
+
+    def connect_and_prepare() -> Session:
+        session = connect(address)
         session.use(STATEMENTS.values())
-        yield session
-    finally:
-        session.close()
+        return session
+
+    with closing(Requests(connect_and_prepare, address.in_flight)) as cql:
+        yield cql
 
 
 @pytest.fixture
@@ -70,13 +74,13 @@ def emptied(cassandra_keyspace: Keyspace) -> Keyspace:
 
 
 @pytest.fixture
-def proxied(emptied: Keyspace) -> Iterator[tuple[Session, Proxy]]:
+def proxied(emptied: Keyspace) -> Iterator[tuple[Requests, Proxy]]:
     """A connection whose requests time out soon, through a proxy that loses answers when it has to."""
     node = emptied.node
     with Proxy((node.address, node.port)) as proxy:
         name = emptied.uri.rpartition("/")[2]
-        with connected(f"cassandra://127.0.0.1:{proxy.port}/{name}?timeout_s=0.7") as session:
-            yield session, proxy
+        with connected(f"cassandra://127.0.0.1:{proxy.port}/{name}?timeout_s=0.7") as cql:
+            yield cql, proxy
 
 
 # --- what it sends to the driver --------------------------------------------------------------------------------------
@@ -96,13 +100,13 @@ def test_levels_are_quorum_and_serial_or_the_local_ones_with_a_data_centre() -> 
 @pytest.mark.parametrize(("length", "requests"), [(1_024, 4), (160, 1), (3, 1)])
 def test_small_writes_to_one_partition_go_together(emptied: Keyspace, length: int, requests: int) -> None:
     """Up to 200 and 32 KiB: the largest request is still one that the node takes."""
-    session = emptied.session
+    cql = emptied.cql
     keys = [f"{number:0{length}}" for number in range(100 if requests > 1 else 200)]
-    before = session.measures()["store_requests_total"]
-    session.run_each(ADD_TOUCHED, [(day, 1, key) for key in keys for day in (7, 8)])
-    assert session.measures()["store_requests_total"] - before == 2 * requests
+    before = cql.measures()["store_requests_total"]
+    cql.run_each(ADD_TOUCHED, [(day, 1, key) for key in keys for day in (7, 8)])
+    assert cql.measures()["store_requests_total"] - before == 2 * requests
     for day in (7, 8):
-        assert [key for (key,) in session.run(TOUCHED, (day, 1, "", 1_000))] == keys
+        assert [key for (key,) in cql.run(TOUCHED, (day, 1, "", 1_000))] == keys
 
 
 def test_each_statement_names_its_keyspace_for_a_node_may_take_another_one_instead(emptied: Keyspace) -> None:
@@ -246,50 +250,50 @@ def test_the_driver_keeps_quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_after_it_was_closed_everything_is_unavailable(emptied: Keyspace) -> None:
-    with connected(emptied.uri) as session:
-        assert len(session.run(NOW_MS)) == 1
-        session.close()
+    with connected(emptied.uri) as cql:
+        assert len(cql.run(NOW_MS)) == 1
+        cql.close()
         with pytest.raises(StoreUnavailable):
-            session.run(NOW_MS)
+            cql.run(NOW_MS)
         with pytest.raises(StoreUnavailable):
-            asyncio.run(session.ask(LINK, ("a",)))
-        assert session.apply_if(CREATE_OWNER, (1, 1, "", "", "", "", 0, 0)) is None
-        session.close()
+            asyncio.run(cql.ask(LINK, ("a",)))
+        assert cql.apply_if(CREATE_OWNER, (1, 1, "", "", "", "", 0, 0)) is None
+        cql.close()
 
 
 # --- a node that fails ------------------------------------------------------------------------------------------------
 def test_a_node_that_stands_still_costs_the_time_of_a_request_and_no_more(emptied: Keyspace, one_node: Node) -> None:
-    with connected(f"{emptied.uri}?timeout_s=0.5&in_flight=8") as session:
+    with connected(f"{emptied.uri}?timeout_s=0.5&in_flight=8") as cql:
         one_node.suspend()
         try:
             with pytest.raises(StoreUnavailable, match="no answer within"):
-                session.run_each(SAVE, [(1, b"row", f"key-{n}", 1) for n in range(100)])
+                cql.run_each(SAVE, [(1, b"row", f"key-{n}", 1) for n in range(100)])
 
             async def ask() -> list[object]:
-                asking = [session.ask(LINK, (f"key-{n}",)) for n in range(8)]
+                asking = [cql.ask(LINK, (f"key-{n}",)) for n in range(8)]
                 return [*await asyncio.gather(*asking, return_exceptions=True)]
 
             assert all(isinstance(said, StoreUnavailable) for said in asyncio.run(ask()))
-            assert session.apply_if(CREATE_OWNER, (1, 1, "", "", "", "", 0, 0)) is None
+            assert cql.apply_if(CREATE_OWNER, (1, 1, "", "", "", "", 0, 0)) is None
         finally:
             one_node.resume()
-        one_node.until(lambda: _answers(session))
-        assert session.run_each(LINK, [(f"key-{n}",) for n in range(100, 200)]) == [[]] * 100
+        one_node.until(lambda: _answers(cql))
+        assert cql.run_each(LINK, [(f"key-{n}",) for n in range(100, 200)]) == [[]] * 100
 
 
-def _answers(session: Session) -> bool:
+def _answers(cql: Requests) -> bool:
     try:
-        return len(session.run(NOW_MS)) == 1
+        return len(cql.run(NOW_MS)) == 1
     except StoreUnavailable:
         return False
 
 
-def test_a_cancelled_request_leaves_the_connection_usable(proxied: tuple[Session, Proxy]) -> None:
-    session, proxy = proxied
+def test_a_cancelled_request_leaves_the_connection_usable(proxied: tuple[Requests, Proxy]) -> None:
+    cql, proxy = proxied
 
     async def main() -> None:
         proxy.stall(0.3)
-        asking = [asyncio.ensure_future(session.ask(LINK, (f"key-{n}",))) for n in range(200)]
+        asking = [asyncio.ensure_future(cql.ask(LINK, (f"key-{n}",))) for n in range(200)]
         for _ in range(10):
             await asyncio.sleep(0)  # many are sent by now, the others wait for their turn
         for each in asking[::2]:
@@ -297,14 +301,14 @@ def test_a_cancelled_request_leaves_the_connection_usable(proxied: tuple[Session
         said = await asyncio.gather(*asking, return_exceptions=True)
         assert [isinstance(each, asyncio.CancelledError) for each in said] == [True, False] * 100
         assert said[1::2] == [[]] * 100
-        assert await session.ask(LINK, ("a",)) == []
+        assert await cql.ask(LINK, ("a",)) == []
 
     asyncio.run(main())
 
 
-def test_changes_whose_answers_are_lost_are_found_done(proxied: tuple[Session, Proxy]) -> None:
-    session, proxy = proxied
-    store = CassandraStore(session)
+def test_changes_whose_answers_are_lost_are_found_done(proxied: tuple[Requests, Proxy]) -> None:
+    cql, proxy = proxied
+    store = CassandraStore(cql)
     proxy.drop(conditional)
     assert store.create_owner(record())
     assert store.begin(HELD, 0, 1, 5)
@@ -315,12 +319,12 @@ def test_changes_whose_answers_are_lost_are_found_done(proxied: tuple[Session, P
     assert store.claim(record(begun=1), record(epoch=2, holder="h2", begun=1))
     assert store.close_owner(Held(1, 2, "h2"))
     assert proxy.counts.dropped_conditional == 26
-    assert session.measures()["store_unknown_total"] == 26
+    assert cql.measures()["store_unknown_total"] == 26
 
 
-def test_a_connection_that_is_reset_in_the_middle_is_an_unknown_outcome(proxied: tuple[Session, Proxy]) -> None:
-    session, proxy = proxied
-    store = CassandraStore(session)
+def test_a_connection_that_is_reset_in_the_middle_is_an_unknown_outcome(proxied: tuple[Requests, Proxy]) -> None:
+    cql, proxy = proxied
+    store = CassandraStore(cql)
     proxy.reset(conditional)
     for _ in range(3):  # the answer is lost, and so is the connection: nobody can say now how it came out
         try:
@@ -329,16 +333,18 @@ def test_a_connection_that_is_reset_in_the_middle_is_an_unknown_outcome(proxied:
             continue
         assert created
     proxy.heal()
-    proxy.until(lambda counts: _answers(session))
+    proxy.until(lambda counts: _answers(cql))
     assert store.create_owner(record())
     assert store.owner(1) == record()
 
 
-def test_a_row_whose_answer_was_lost_is_stored_once_it_was_tried_again(proxied: tuple[Session, Proxy]) -> None:
-    session, proxy = proxied
-    store = CassandraStore(session)
+def test_a_row_whose_answer_was_lost_is_stored_once_it_was_tried_again(
+    emptied: Keyspace, proxied: tuple[Requests, Proxy]
+) -> None:
+    cql, proxy = proxied
+    store = CassandraStore(cql)
     held = in_flush(store)
-    proxy.drop(lambda text: SAVE.text_in(session.address.keyspace) in text)
+    proxy.drop(lambda text: SAVE.text_in(emptied.session.address.keyspace) in text)
     with pytest.raises(StoreUnavailable):
         store.save_own(held, 1, saved("a", "b"), {})
     proxy.heal()
@@ -346,10 +352,10 @@ def test_a_row_whose_answer_was_lost_is_stored_once_it_was_tried_again(proxied: 
     assert rows(store, "b").rows == (StoredRow(1, b"row"),)
 
 
-def test_a_list_that_does_not_come_whole_is_no_list(proxied: tuple[Session, Proxy]) -> None:
-    session, proxy = proxied
-    store = CassandraStore(session)
-    proxy.drop(lambda text: text == CLAIMED.text_in(session.address.keyspace))
+def test_a_list_that_does_not_come_whole_is_no_list(emptied: Keyspace, proxied: tuple[Requests, Proxy]) -> None:
+    cql, proxy = proxied
+    store = CassandraStore(cql)
+    proxy.drop(lambda text: text == CLAIMED.text_in(emptied.session.address.keyspace))
     with pytest.raises(StoreUnavailable):
         asyncio.run(store.claimed([f"id-{n}" for n in range(500)], 0))
     proxy.heal()

@@ -21,7 +21,7 @@ from tests.storage.stores import due, in_flush, record, rows, saved, walked
 @pytest.fixture
 def faulty(cassandra_keyspace: Keyspace) -> Faulty:
     cassandra_keyspace.empty()
-    return Faulty(cassandra_keyspace.session)
+    return Faulty(cassandra_keyspace.cql)
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_an_erasure_that_is_only_logged_yet_is_seen_once_it_stands(store: Cassan
     held = in_flush(store)
     store.load_own(1, ["a"])
     store.save_own(held, 1, saved("a"), {})
-    eraser = Faulty(faulty._session, lambda statement: Fault.DOWN if statement.name == "ERASE" else None)
+    eraser = Faulty(faulty._cql, lambda statement: Fault.DOWN if statement.name == "ERASE" else None)
     with pytest.raises(StoreUnavailable):
         CassandraStore(eraser).erase("a", 500)
     next_flush(store, held, 2)
@@ -193,7 +193,7 @@ def test_an_erasure_that_took_long_is_logged_again(
     """As when the process stood still in between: others have looked past the first entry. That one node's clock is
     five minutes ahead is not long."""
     clock = iter(clock_ms)
-    eraser = Faulty(faulty._session)
+    eraser = Faulty(faulty._cql)
     run = eraser.run
     eraser.run = lambda statement, values=(): [(next(clock),)] if statement == NOW_MS else run(statement, values)  # type: ignore[method-assign]
     CassandraStore(eraser).erase("a", 500)

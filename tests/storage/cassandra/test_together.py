@@ -104,16 +104,16 @@ def test_rows_are_written_several_to_a_request_each_with_its_own_stamp_and_read_
     large = bytes(60_000)  # a batch of it would be refused
     rows: dict[str, tuple[int, bytes]] = {f"k{n}": (1_000 + n, b"%d" % n) for n in range(95)}
     rows |= {"large": (5, large), "\u00e9t\u00e9": (6, b"text")}
-    before = session.measures()["store_requests_total"]
-    session.run_each(SAVE, [(stamp, data, key, 1) for key, (stamp, data) in rows.items()])
-    assert session.measures()["store_requests_total"] - before == 1 + 10
+    before = emptied.cql.measures()["store_requests_total"]
+    emptied.cql.run_each(SAVE, [(stamp, data, key, 1) for key, (stamp, data) in rows.items()])
+    assert emptied.cql.measures()["store_requests_total"] - before == 1 + 10
     found = session.look_up(f"SELECT short_key, writetime(data), data FROM {keyspace}.rows")
     assert {key: (stamp, data) for key, stamp, data in found} == rows
-    before = session.measures()["store_requests_total"]
+    before = emptied.cql.measures()["store_requests_total"]
     keys = [*rows, "none"]
-    read = session.run_each(LOAD_OWN, [(key, 1) for key in keys])
+    read = emptied.cql.run_each(LOAD_OWN, [(key, 1) for key in keys])
     assert read == [*([(1, data, None)] for _, data in rows.values()), []]
-    assert session.measures()["store_requests_total"] - before == 4
+    assert emptied.cql.measures()["store_requests_total"] - before == 4
 
 
 def test_what_goes_together_goes_to_the_node_that_has_it_first_and_may_be_repeated(
@@ -128,9 +128,9 @@ def test_what_goes_together_goes_to_the_node_that_has_it_first_and_may_be_repeat
         return real(bound, **named)
 
     monkeypatch.setattr(session._session, "execute_async", execute_async)
-    session.run_each(SAVE, [(1, b"row", key, 1) for key in ("a", "b")])
-    session.run_each(SAVE, [(2, b"row", "c", 1)])
-    session.run_each(LOAD_OWN, [(key, 1) for key in ("b", "a")])
+    emptied.cql.run_each(SAVE, [(1, b"row", key, 1) for key in ("a", "b")])
+    emptied.cql.run_each(SAVE, [(2, b"row", "c", 1)])
+    emptied.cql.run_each(LOAD_OWN, [(key, 1) for key in ("b", "a")])
     batch, single, _ = sent
     assert isinstance(batch, BatchStatement) and batch.batch_type is BatchType.UNLOGGED
     assert isinstance(single, BoundStatement)
@@ -141,7 +141,7 @@ def test_what_goes_together_goes_to_the_node_that_has_it_first_and_may_be_repeat
 
 
 def test_a_flush_of_one_link_takes_few_requests(emptied: Keyspace, tmp_path: Path) -> None:
-    counted = Counted(emptied.session)
+    counted = Counted(emptied.cql)
     now = 1_772_407_680
     process = OwnerProcess(tmp_path, CassandraStore(counted), lambda: float(now), alone=False, disk=TrackedDisk())
 

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from clickcurve.buckets.errors import ParameterInvalid
-from server import settings
 from server.cli.client.api import TRIES, NamedServer, group_path, link_path
 from server.cli.main import FAILED, UNREACHABLE, Failed
+from server.settings.reading import read_settings
 
 Answer = httpx.Response | Exception
 GOOD = {"counted": 1, "duplicate": 0, "late": 0, "refused": 0, "items": []}
@@ -32,7 +32,7 @@ class Server:
         return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
 
     def client(self, token: str = "") -> NamedServer:
-        return NamedServer(settings.read_settings({"token": token}, {}), httpx.MockTransport(self), self.waited.append)
+        return NamedServer(read_settings({"token": token}, {}), httpx.MockTransport(self), self.waited.append)
 
 
 def problem(status: int, **headers: str) -> httpx.Response:

@@ -86,7 +86,7 @@ def test_owners_are_listed_for_programs(store: str) -> None:
 def test_a_lost_owner_is_retired_and_what_follows_is_said(store: str) -> None:
     text = said("owners", "retire", "3", "--store", store)
     assert text.startswith("owner 3 (beta:/srv/journal-1) is retired\n")
-    for what in ("what it counted stays", "is lost with its disk", "imports may go on", "set aside and reported"):
+    for what in ("what it counted stays", "is lost with its disk", "imports may go on", "quarantined and reported"):
         assert what in text
     assert states(store) == {1: OPEN, 2: CLOSED, 3: RETIRED, 4: COPIED, 5: OPEN}
 

@@ -59,13 +59,13 @@ def test_hits_after_the_backup_are_in_the_replaced_database_or_count_from_the_jo
     with Clickcurve(fourth.url) as client:
         client.http.headers["Authorization"] = f"Bearer {token}"
         assert client.total("launch")["total"] == 16
-    assert events(fourth, "journal set aside") == []
+    assert events(fourth, "journal quarantined") == []
     fourth.stop()
     assert "12 hits of people" in said("verify", "--store", f"sqlite:///{kept}")
     assert "16 hits of people" in said("verify", "--data", str(data))
 
 
-def test_a_journal_whose_hits_may_be_in_the_backup_is_announced_and_set_aside(
+def test_a_journal_whose_hits_may_be_in_the_backup_is_announced_and_quarantined(
     serve: Serve, data: Path, tmp_path: Path
 ) -> None:
     first = serve("--flush-s", "3600", data=data)
@@ -82,7 +82,7 @@ def test_a_journal_whose_hits_may_be_in_the_backup_is_announced_and_set_aside(
     (journal,) = found["journals"]
     assert (journal["journal"], journal["then"]) == ("journal-1", "set aside")
     third = serve("--flush-s", "3600", data=data)
-    assert len(events(third, "journal set aside")) == 1
+    assert len(events(third, "journal quarantined")) == 1
     with Clickcurve(third.url) as client:
         assert client.total("launch")["total"] == 5
 

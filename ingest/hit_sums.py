@@ -1,0 +1,223 @@
+"""Valid hits summed into a batch: counts by minute, and attributes by hour, of links and of groups."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain, repeat
+
+from msgspec.structs import replace
+
+from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
+from ingest.attributes.numbered_profiles import NumberedProfiles, ProfileRow
+from ingest.attributes.profile import Profile
+from ingest.batch import AttributeCounts, Batch, BatchAttributes, Counts, GroupCounts, HourProfiles, Identified
+from ingest.hit import NO_TIME, Hit, Moment, PlainHit, hour_start, minute_start
+
+COUNTED_BY_C = 24  # hits of one minute from which on a Counter is faster: the dictionary that C adds to
+# Dimension, start of an hour, value, count: what is known of a past.
+PastValues = Iterable[tuple[str, int, str, int]]
+
+_no_visitors: Callable[[], defaultdict[str, list[int]]] = partial(defaultdict, list)
+
+
+def count_hits(
+    by_minute: Counts, keys: Sequence[str], times: Sequence[int], counts: Iterable[int] | None = None
+) -> None:
+    """Adds hits by the minute of their times; counts: None where each is 1."""
+    start = end = 0
+    cell: dict[str, int] = {}
+    if counts is None and len(times) >= COUNTED_BY_C:
+        start = minute_start(min(times))
+        if max(times) < start + MINUTE_S:
+            _counter_of(by_minute, start).update(keys)
+            return
+        start = 0
+    for key, t, count in zip(keys, times, repeat(1) if counts is None else counts, strict=False):
+        if not start <= t < end:
+            start = t - t % MINUTE_S
+            end = start + MINUTE_S
+            cell = by_minute.setdefault(start, {})
+        cell[key] = cell.get(key, 0) + count
+
+
+def _counter_of(by_minute: Counts, minute: int) -> Counter[str]:
+    """Returns the counts of a minute as a Counter, which counts in C."""
+    cell = by_minute.get(minute)
+    if not isinstance(cell, Counter):
+        cell = by_minute[minute] = Counter(cell)
+    return cell
+
+
+class KeyedSums:
+    """Hits of links, or of groups by their stored keys: counts by minute, attributes by hour, visitors by day."""
+
+    def __init__(self, profiles: NumberedProfiles) -> None:
+        self.profiles = profiles
+        self.people: Counts = {}
+        self.bots: Counts = {}
+        self.hours: defaultdict[int, HourProfiles] = defaultdict(HourProfiles)
+        self.visitors: defaultdict[int, defaultdict[str, list[int]]] = defaultdict(_no_visitors)
+
+    def __bool__(self) -> bool:
+        return bool(self.people or self.bots or self.hours)
+
+    def add(self, key: str, hit: Hit, visitors: Sequence[tuple[str, int]]) -> None:
+        """Adds a hit to this key; visitors: of the hit's those of this key, one or none."""
+        cell = (self.bots if hit.bot else self.people).setdefault(hit.minute, {})
+        cell[key] = cell.get(key, 0) + hit.count
+        if hit.profile is not None:
+            self.add_profile(hour_start(hit.minute), key, hit.profile, hit.count)
+            for _, visitor in visitors:
+                self.visitors[hit.minute - hit.minute % DAY_S][key].append(visitor)
+
+    def add_profile(self, hour: int, key: str, profile: Profile, count: int) -> None:
+        """Adds hits of one hour that have the same profile."""
+        of_hour, number = self.hours[hour], self.profiles.number(profile)
+        if count == 1 and not of_hour.counts:
+            of_hour.keys.append(key)
+            of_hour.profiles.append(number)
+        else:
+            of_hour.extend([key], [number], [count])
+
+    def add_rows(
+        self, keys: Sequence[str], times: Sequence[int], rows: Iterable[ProfileRow], counts: Sequence[int]
+    ) -> None:
+        """Adds the attributes of hits, as rows of profiles; counts: none where each is 1."""
+        numbers = list(map(self.profiles.numbers.__getitem__, rows))
+        hours = {min(times) // HOUR_S, max(times) // HOUR_S} if times else ()
+        if len(hours) == 1:
+            self.hours[hours.pop() * HOUR_S].extend(keys, numbers, counts)
+            return
+        of_hour: defaultdict[int, list[int]] = defaultdict(list)
+        for place, t in enumerate(times):
+            of_hour[t - t % HOUR_S].append(place)
+        for hour, places in of_hour.items():
+            some_keys, some_numbers = [keys[place] for place in places], [numbers[place] for place in places]
+            self.hours[hour].extend(some_keys, some_numbers, [counts[place] for place in places] if counts else ())
+
+    def add_past(self, key: str, people: Mapping[int, int], bots: Mapping[int, int], values: PastValues) -> None:
+        """Adds what is known of a past: minute start -> count, and the values of its breakdown."""
+        for counts, past in ((self.people, people), (self.bots, bots)):
+            count_hits(counts, [key] * len(past), [*past], past.values())
+        for dimension, hour, value, count in values:
+            self.add_profile(hour, key, Profile((dimension,), (value,)), count)
+
+    def attributes(self) -> AttributeCounts:
+        """Returns the attributes, for a batch with these profiles."""
+        visitors = {day: dict(by_key) for day, by_key in self.visitors.items() if by_key}
+        return AttributeCounts(dict(self.hours), visitors)
+
+    def group_counts(self) -> GroupCounts:
+        """Returns all of it, where the keys are those of groups."""
+        return GroupCounts(self.people, self.bots, self.attributes())
+
+
+class HitSums:
+    """Hits on their way into one batch.
+
+    keys: the start of a minute -> the link of each hit that counts one person and says nothing else. They are not
+    summed, because the buffer sums what comes to it in any case: here it would cost a quarter of what it takes to read
+    and count a hit.
+    """
+
+    def __init__(self, profiles: NumberedProfiles | None = None) -> None:
+        """Begins with nothing; profiles: those that other hits of the same batch have."""
+        profiles = NumberedProfiles() if profiles is None else profiles
+        self.links = KeyedSums(profiles)
+        self.groups = KeyedSums(profiles)
+        self.keys: defaultdict[int, list[str]] = defaultdict(list)
+        self.openings: dict[str, int] = {}
+        self.with_id: list[Hit] = []
+
+    def add(self, hit: Hit) -> None:
+        """Adds a hit, under its id if it has one."""
+        if hit.id is not None:
+            self.with_id.append(hit)
+            return
+        self.links.add(hit.key, hit, hit.visitors[:1])
+        for place, group in enumerate(hit.groups, 1):
+            self.groups.add(group, hit, hit.visitors[place : place + 1])
+
+    def add_plain(self, hits: Sequence[PlainHit], moment: Moment) -> list[PlainHit]:
+        """Adds hits of people; returns those that are too far ahead, which are left out."""
+        # Lean, for most hits pass here: the decoder has checked them, but for the time, which is looked at with a new
+        # minute. The minute that the last tolerated second lies in ends there: later hits of it are judged again.
+        limit, ahead = moment.latest + 1, list[PlainHit]()
+        minute = start = end = 0
+        append = list[str]().append
+        for hit in hits:
+            ts = hit.ts
+            if not start <= ts < end:
+                minute = start = ts - ts % MINUTE_S
+                end = start + MINUTE_S if start + MINUTE_S < limit else limit
+                if ts == NO_TIME:
+                    minute, start, end = minute_start(moment.now), NO_TIME, NO_TIME + 1
+                elif ts >= limit:
+                    ahead.append(hit)
+                    end = 0  # the next one of this minute may lie before the limit
+                    continue
+                append = self.keys[minute].append
+            if hit.count == 1:
+                append(hit.key)
+            else:
+                cell = self.links.people.setdefault(minute, {})
+                cell[hit.key] = cell.get(hit.key, 0) + hit.count
+        return ahead
+
+    def sum_keys(self) -> None:
+        """Sums the hits that are not summed yet."""
+        for minute, keys in self.keys.items():
+            _counter_of(self.links.people, minute).update(keys)
+        self.keys.clear()
+
+    def sums_without_id(self, late_before: int) -> tuple[int, int]:
+        """Returns the number of all hits that have no id of their own, and of those before this minute."""
+        total, late = sum(self.openings.values()), 0
+        for minute, cell in chain(self.links.people.items(), self.links.bots.items()):
+            count = sum(cell.values())
+            total += count
+            late += count if minute < late_before else 0
+        for minute, keys in self.keys.items():
+            total += len(keys)
+            late += len(keys) if minute < late_before else 0
+        return total, late
+
+    def batch(self, name: str | None = None) -> Batch:
+        """Returns the batch; hits without an id of their own count under this name, if there is one."""
+        links, groups = self.links, self.groups
+        if self.keys and not (links or groups or self.with_id or self.openings or name):
+            return Batch(keys=self.keys)
+        self.sum_keys()
+        if not (links.hours or groups or self.with_id or name):  # nearly always
+            return Batch(links.people, links.bots, openings=self.openings)
+        identified = [self._identified(hit) for hit in self.with_id]
+        part = BatchAttributes(links=links.attributes(), groups=groups.group_counts())
+        if name is None:
+            batch = Batch(links.people, links.bots, identified, self.openings)
+        else:
+            named = Identified(name, links.people, links.bots, part.links or None, part.groups or None)
+            batch, part = Batch(identified=[named, *identified]), BatchAttributes()
+        if links.profiles or groups or any(one.groups for one in identified):
+            part.kinds, part.profiles = list(links.profiles.kinds), list(links.profiles.numbers)
+            batch.attributes = part
+        return batch
+
+    def _identified(self, hit: Hit) -> Identified:
+        """Returns a hit with an id, whose profile is numbered beside those of all others."""
+        if hit.profile is None and not hit.groups:
+            counts: Counts = {hit.minute: {hit.key: hit.count}}
+            return Identified(str(hit.id), {} if hit.bot else counts, counts if hit.bot else {})
+        alone = HitSums(self.links.profiles)
+        alone.add(replace(hit, id=None))
+        links, groups = alone.links, alone.groups.group_counts()
+        return Identified(str(hit.id), links.people, links.bots, links.attributes() or None, groups or None)
+
+
+def batch_of_hits(hits: Iterable[Hit]) -> Batch:
+    """Returns the batch of some hits."""
+    sums = HitSums()
+    for hit in hits:
+        sums.add(hit)
+    return sums.batch()

@@ -1,0 +1,196 @@
+"""Joins one worker's parts into the application that it serves: all routes, and the gateway in front of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse
+
+from clickcurve.answers import as_json
+from clickcurve.asgi import SAFE, Answer, Application, answer
+from clickcurve.buckets.ladder import minutes_since
+from clickcurve.keys import link_subject
+from clickcurve.limiter.http.routes import DecisionService, limit_routes
+from dashboard.pictures.picture_routes import picture_routes
+from dashboard.questions import BrokenDown
+from ingest.hit import Moment
+from ingest.imports.routes import import_routes
+from ingest.owner import Owner
+from ingest.reading.body_budget import BodyBudget
+from ingest.reading.bots import bot_judge
+from ingest.reading.counters import IngestCounters
+from ingest.reading.hit_endpoint import HitRoutes
+from query.breakdowns.queries import BreakdownQueries
+from query.breakdowns.reader import BreakdownReader
+from query.http.query_endpoint import QueryEndpoint
+from query.http.questions import Questions
+from query.http.routes import routes as query_routes
+from query.lists.key_kind import GROUP, LINK
+from query.lists.listing import Listing
+from query.lists.other_workers import nobody
+from query.queries import Limits, Queries
+from query.reader import Reader
+from server.app.page import PageSources, include_page
+from server.attributes import Attributes
+from server.clock import monotonic
+from server.compat.bitly import bitly_routes
+from server.compat.graphite.routes import graphite_routes
+from server.compat.graphite.series import SeriesReader
+from server.compat.hit_sender import HitSender
+from server.compat.otlp import otlp_routes
+from server.compat.plausible import plausible_routes
+from server.compat.prometheus.routes import prometheus_routes
+from server.http.docs_page import CONTENT_POLICY, docs_page
+from server.http.gateway import Gateway, ShortWay, made_safe
+from server.http.health_routes import Readiness
+from server.http.health_routes import router as server_routes
+from server.http.host_and_origin_guard import HostAndOriginGuard
+from server.http.openapi import describe
+from server.http.problems import Problems
+from server.http.tokens import Gate
+from server.limiter.limiter import ServerLimiter
+from server.metrics import Metrics
+from server.version import program_version
+from server.workers.peers import Peers
+from server.workers.pending import PendingHits
+from server.workers.unreachable import asking_all, naming_unreachable
+from storage.contract import Store
+
+ABOUT = """Counts the hits of short links and answers their totals and curves.
+
+With tokens, send `Authorization: Bearer TOKEN`: `write` to send hits, `read` to ask, `admin` to erase links.
+
+Times are epoch seconds in UTC, ranges are half-open. Errors are `application/problem+json`. 429 and 503 mean that
+certainly nothing was counted: the same request may be sent again after `Retry-After` seconds.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """Where a worker counts its requests, for /metrics."""
+
+    ingest: IngestCounters
+    problems: Problems
+
+
+def create_app(
+    owner: Owner,
+    store: Store,
+    clock: Callable[[], float],
+    gate: Gate,
+    counting: Counting,
+    metrics: Metrics,
+    readiness: Readiness,
+    limiter: ServerLimiter,
+    limit_history: Limits,
+    host_and_origin_guard: HostAndOriginGuard,
+    pending: PendingHits,
+    attributes: Attributes,
+    queries: Queries,
+    page: PageSources,
+    peers: Peers | None,
+) -> Gateway:
+    """Joins the parts into the application that uvicorn runs.
+
+    pending: what the worker holds that the store may lack. attributes: by what hits are broken down. page: what the
+    page shows besides answers. peers: this machine's other workers, if any.
+    """
+    room = BodyBudget(monotonic)
+    hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=attributes.reader, room=room)
+
+    def moment() -> Moment:
+        return Moment.at(clock(), minutes_since)
+
+    async def erase(key: str) -> None:
+        await owner.erase(key)
+        await pending.erased_here(key)
+        if peers is not None:
+            await peers.tell_erased(key)
+
+    app = _without_routes()
+    counting.problems.install(app)
+    app.include_router(query_routes(queries, erase))
+    breakdowns: BreakdownQueries | None = None
+    if attributes.dimensions:
+        breakdowns = _breakdowns(pending, store, clock, attributes, peers)
+        page = replace(page, broken_down=BrokenDown(breakdowns, attributes.dimensions, attributes.visitors))
+    app.include_router(picture_routes(queries))
+    include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock)
+    app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room, attributes.reader))
+    service = DecisionService(limiter.limiter, limiter.addresses, limiter.dialect)
+    app.include_router(limit_routes(service))
+    app.include_router(graphite_routes(SeriesReader(queries, breakdowns)))
+    app.include_router(prometheus_routes(queries, breakdowns, counting.problems.answer))
+    app.include_router(bitly_routes(queries, breakdowns))
+    app.include_router(plausible_routes(HitSender(hits)))
+    app.include_router(otlp_routes(HitSender(hits)))
+    app.include_router(server_routes(readiness, metrics))
+    questions = Questions(queries, breakdowns, limit_history, attributes.visitors)
+    describe(app, questions.paths())
+    app.add_api_route("/docs", _docs(app), include_in_schema=False)
+    reads_first: Application = QueryEndpoint(questions, counting.problems.answer, made_safe(app))
+    total = ask_total(queries)
+    if peers is not None:
+        reads_first, total = naming_unreachable(reads_first), asking_all(total)
+    ways = [
+        ShortWay("POST", "/v1/limit/", "", service.answer),
+        ShortWay("GET", "/v1/links/", "/total", total),
+    ]
+    return Gateway(gate, counting.problems, hits, reads_first, limiter, host_and_origin_guard, ways)
+
+
+def _without_routes() -> FastAPI:
+    return FastAPI(
+        title="Clickcurve",
+        version=program_version(),
+        description=ABOUT,
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+    )
+
+
+def ask_total(queries: Queries) -> Callable[[str, bytes], Awaitable[Answer]]:
+    """Makes the short way of the total of a link over its life."""
+
+    async def lifetime(key: str, _: bytes) -> Answer:
+        return answer(200, as_json(await queries.total(link_subject(key), b"")), more=SAFE)
+
+    return lifetime
+
+
+def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
+    async def docs(request: Request) -> HTMLResponse:
+        page = docs_page(app.openapi(), str(request.base_url).rstrip("/"))
+        return HTMLResponse(page, headers={"Content-Security-Policy": CONTENT_POLICY})
+
+    return docs
+
+
+def make_queries(
+    owner: Owner, pending: PendingHits, store: Store, clock: Callable[[], float], peers: Peers | None
+) -> Queries:
+    """Joins what a worker's answers are made of; parameters as of `create_app`."""
+    # Of links there can be too many to ask others for all that they hold; groups are few.
+    asked = nobody if peers is None else peers.groups
+    links, groups = (
+        Listing(kind, store, pending.pending, buffered, lambda: pending.flushes, others)
+        for kind, buffered, others in (
+            (LINK, pending.buffered_links, nobody),
+            (GROUP, pending.buffered_groups, asked),
+        )
+    )
+    others_pending = None if peers is None else peers.pending
+    return Queries(
+        Reader(store.rows, pending.pending, owner.revisit, store.ladder, others_pending), links, groups, clock
+    )
+
+
+def _breakdowns(
+    pending: PendingHits, store: Store, clock: Callable[[], float], attributes: Attributes, peers: Peers | None
+) -> BreakdownQueries:
+    held = pending.pending, pending.pending_breakdowns
+    reader = BreakdownReader(store.rows, *held, store.ladder, attributes.capped, peers)
+    return BreakdownQueries(reader, attributes.dimensions, attributes.since, clock)

@@ -1,0 +1,113 @@
+"""Joins the page to the server: its answers, its readers' tokens, its shares, and the numbers of the node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from clickcurve.answers import CurveAnswer
+from clickcurve.asgi import Scope
+from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.limiter.rule import Rule
+from clickcurve.visible import visible
+from dashboard.page.login_routes import login_routes
+from dashboard.page.page_routes import page_routes, problem_page
+from dashboard.page.pages import NodeFacts, Pages
+from dashboard.page.share_routes import share_routes
+from dashboard.page.templates import Templates
+from dashboard.questions import BrokenDown
+from query.parameters import LIMIT_CURVE
+from query.queries import Limits, Queries
+from server.clock import monotonic
+from server.http import tokens
+from server.http.page_session import cookie_of
+from server.http.shares import Shares
+from server.http.tokens import Gate
+from server.metrics import Metrics
+from server.version import program_version
+from server.workers.unreachable import some_unreachable
+
+_PREFIX = "clickcurve_"
+
+
+@dataclass(frozen=True, slots=True)
+class PageSources:
+    """What the page shows beside answers.
+
+    store: what kind it is. flush_s: what a worker that was not heard may hold. broken_down: None where no hits
+    are broken down.
+    """
+
+    gate: Gate
+    shares: Shares
+    metrics: Metrics
+    store: str
+    flush_s: float
+    broken_down: BrokenDown | None = None
+
+
+def include_page(
+    app: FastAPI,
+    queries: Queries,
+    limits: Limits,
+    rules: Callable[[], Mapping[str, Sequence[Rule]]],
+    sources: PageSources,
+    clock: Callable[[], float],
+) -> None:
+    """Adds the page's routes to the application."""
+    gate, templates = sources.gate, Templates()
+
+    async def limit_curve(event: str, query: bytes) -> CurveAnswer:
+        subject = await queries.limit_subject(event, query, limits, LIMIT_CURVE)
+        return await queries.curve(subject, query, LIMIT_CURVE)
+
+    def check(token: str) -> None:
+        gate.check(tokens.Scope.read, b"Bearer " + token.encode("latin-1", "replace"))
+
+    def signed_in(scope: Scope) -> bool:
+        return gate.closed and cookie_of(scope) is not None
+
+    async def shared(signed: str) -> tuple[str, str] | None:
+        return await sources.shares.shared(signed, int(clock()))
+
+    def missing_s() -> float:
+        return sources.flush_s if some_unreachable() else 0
+
+    pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, sources.broken_down)
+    app.include_router(page_routes(pages, templates, clock, signed_in, missing_s))
+    app.include_router(share_routes(pages, templates, clock, shared, missing_s))
+    app.include_router(login_routes(templates, check, gate.needs_tokens))
+    _answer_strays(app, templates)
+
+
+class NotHere(ClickcurveError):
+    """A browser asks for a page that there is not."""
+
+    status = 404
+    title = "not found"
+
+
+def _answer_strays(app: FastAPI, templates: Templates) -> None:
+    """Answers a browser that asks for what there is not with a page; programs get a problem document."""
+    as_problem = app.exception_handlers[HTTPException]
+
+    async def on_stray(request: Request, error: Exception) -> Response:
+        answer: Response = await as_problem(request, error)  # type: ignore[misc]  # ours are all async
+        if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
+            return answer
+        return problem_page(templates, request, NotHere(f"There is no {visible(request.url.path)} here."))
+
+    app.add_exception_handler(404, on_stray)
+
+
+def _facts(sources: PageSources) -> NodeFacts:
+    workers, states = {}, {}
+    for journal, samples in sorted(sources.metrics.by_journal().items()):
+        workers[journal] = {each.name.removeprefix(_PREFIX): each.value for each in samples if not each.labels}
+        states[journal] = next((each.labels[1] for each in samples if each.name == f"{_PREFIX}owner_info"), "unknown")
+    return NodeFacts(workers, states, sources.store, program_version())

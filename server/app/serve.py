@@ -1,0 +1,82 @@
+"""`clickcurve serve`: checks everything before anything listens, then starts the processes."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import sys
+from contextlib import ExitStack
+
+from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
+from clickcurve.visible import visible
+from server import data_folder, logs, metrics
+from server.app import run, shutdown
+from server.http import connection
+from server.http.tokens import check_reach, load_tokens
+from server.limiter import limiter
+from server.logs import log
+from server.process import open_files, supervisor
+from server.settings.alerts import require_smtp
+from server.settings.table import Settings
+from server.settings.values import is_loopback
+
+
+def serve(settings: Settings) -> int:
+    """Serves until a signal to stop. Returns the exit code; raises ClickcurveError when it must not start."""
+    limiter.check_rules(settings.rules, settings)
+    require_smtp(settings.alerts, settings.weekly_report, settings.smtp)
+    in_memory = settings.store.startswith("memory:")
+    if in_memory and settings.workers > 1:
+        raise SettingInvalid("memory:// lives in one process: workers must be 1 with it", field="workers")
+    with data_folder.held(settings.data, settings.store, "clickcurve serve"):
+        tokens = load_tokens(data_folder.tokens_file(settings.data))
+        check_reach(settings.host, bool(tokens), settings.insecure)
+        listener = bind(settings.host, settings.port)
+        logs.start()
+        open_files.raise_limit()
+        if in_memory:
+            log.warning("memory store", extra={"then": "nothing that is counted survives the end of this process"})
+        if not settings.sync:
+            log.warning("sync is off", extra={"then": "a crash of the machine loses what was accepted just before it"})
+        if not tokens and not is_loopback(settings.host):
+            log.warning("insecure", extra={"host": settings.host, "then": "anybody who reaches it may write and read"})
+        metrics.clear_samples(data_folder.samples_folder(settings.data))
+        if settings.workers == 1:
+            with listener:
+                return run.run(settings, listener)
+        patience_s = connection.DRAIN_S + shutdown.LAST_FLUSH_S + 3.0
+        return supervisor.Parent(
+            settings.workers, listener, patience_s, lambda parent: _work(settings, listener, parent)
+        ).run()
+
+
+def _work(settings: Settings, listener: socket.socket, parent: supervisor.ParentProcess) -> int:
+    """Runs a worker in a process of its own. A worker that must not start says why, and is not replaced."""
+    try:
+        return run.run(settings, listener, parent)
+    except ClickcurveError as error:
+        if parent.served:  # the log has begun, and others go on
+            log.error("worker refused", extra={"reason": error.detail, "then": "the others go on"})
+        else:
+            print(f"Error: {visible(error.detail)}", file=sys.stderr)
+        return supervisor.REFUSED
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Returns a socket bound to the address, not listening yet. Raises SettingInvalid."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with ExitStack() as undo:
+            listener = undo.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            undo.pop_all()
+    except OSError as error:
+        reason = f"{host}:{port} cannot be listened on: {error.strerror or error}"
+        if error.errno == errno.EADDRINUSE:
+            reason += "; --port names another port, 0 a free one"
+        raise SettingInvalid(reason, field="port", value=port) from error
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,81 @@
+"""What happens at SIGTERM: requests under way end, one last flush, then everything is closed, within seconds.
+
+uvicorn stops to listen and gives requests DRAIN_S seconds; then `shut_down` flushes. What is not in the store by then
+is in the journal, and the next start flushes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+
+from clickcurve.buckets.errors import ClickcurveError
+from server import clock
+from server.app.worker import Worker
+from server.logs import log
+
+LAST_FLUSH_S = 10
+LATER = "the next start flushes the journal"
+
+
+class Signals:
+    """The signals that came: to stop, or to read the settings file again. Its parts may come later than a signal."""
+
+    def __init__(self) -> None:
+        self.to_stop = False
+        self.to_reload = False
+        self.stop_serving: Callable[[], None] | None = None
+        self._worker: Worker | None = None
+
+    def stop(self) -> None:
+        """Stops the server as soon as it serves (SIGTERM, SIGINT)."""
+        self.to_stop = True
+        if self.stop_serving is not None:
+            self.stop_serving()
+
+    def reload(self) -> None:
+        """Reads the limiter's rules and the file of countries again (SIGHUP)."""
+        self.to_reload = True
+        if self._worker is not None:
+            self._worker.limiter.reload()
+            self._worker.attributes.reload()
+
+    def take_worker(self, worker: Worker, reload: bool) -> None:
+        """Takes the worker that reloads are for; reloads at once if `reload` says so, or a signal has."""
+        self._worker = worker
+        if self.to_reload or reload:
+            self.reload()
+
+
+async def shut_down(worker: Worker) -> None:
+    """Flushes and closes everything, within seconds. What the store does not take stays in the journal."""
+    worker.stopping = True
+    until = clock.monotonic() + LAST_FLUSH_S
+    await worker.schedule.stop(LAST_FLUSH_S / 2)
+    await worker.limiter.close()
+    closing = asyncio.ensure_future(_close_owners(worker))
+    await asyncio.wait({closing}, timeout=max(0.0, until - clock.monotonic()))
+    if not closing.done():
+        # A thread hangs in the store and would keep the process from ending. All its hits are in the journal.
+        log.warning("last flush unfinished", extra={"after_s": LAST_FLUSH_S, "then": LATER})
+        logging.shutdown()
+        os._exit(0)
+    try:
+        closing.result()
+    except ClickcurveError as error:
+        log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
+    worker.peers.close()
+    worker.store.close()
+    log.info("stopped", extra={"journal": worker.name, "hits_left": worker.owner.status.buffered_hits})
+
+
+async def _close_owners(worker: Worker) -> None:
+    try:
+        await worker.background.close()
+        await worker.limit_history.hand_over()
+    except ClickcurveError as error:
+        log.warning("limiter's last counts lost", extra={"reason": error.detail})
+    await worker.orphaned.release()
+    await worker.owner.close()

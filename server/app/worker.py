@@ -1,0 +1,171 @@
+"""Joins the parts of one worker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from clickcurve.buckets.errors import JournalDamaged
+from clickcurve.buckets.ladder import fold_day
+from ingest.journal.journal import Journal
+from ingest.owner import Owner
+from ingest.reading.counters import IngestCounters
+from ingest.stamps import Slots, Stamps
+from server import clock, data_folder
+from server.app import application, samples
+from server.app.background import BackgroundRequests
+from server.app.page import PageSources
+from server.attributes import Attributes
+from server.http.health_routes import Readiness
+from server.http.host_and_origin_guard import HostAndOriginGuard
+from server.http.problems import Problems
+from server.http.shares import Shares
+from server.http.tokens import Gate
+from server.limiter.history import LimitHistory
+from server.limiter.limiter import ServerLimiter
+from server.metrics import Metrics, Sample, process_samples
+from server.process import jobs
+from server.process.journals import MIB, holds_hits, open_journal, open_owner
+from server.process.schedule import Schedule
+from server.settings.table import Settings
+from server.workers.orphaned_journals import OrphanedJournals
+from server.workers.peers import Peers
+from server.workers.pending import PendingHits
+from storage.contract import Store
+
+
+def today() -> int:
+    """Returns the fold day of now."""
+    return fold_day(int(clock.now()))
+
+
+class Worker:
+    """The parts of one worker, joined."""
+
+    def __init__(
+        self, settings: Settings, number: int, journal: Journal, store: Store, slots: Slots, gave_way: int | None
+    ) -> None:
+        """Joins the parts. `gave_way`: the number of the journal whose place this one took at the start."""
+        self.settings, self.number, self.store, self._gave_way = settings, number, store, gave_way
+        self.name = data_folder.journal_folder(settings.data, number).name
+        self.listening = self.stopping = False
+        self.stamps = Stamps(clock.now, slots, number - 1)
+        self.attributes = Attributes(settings, store, clock.now)
+        self.owner = open_owner(settings, journal, store, self._alone(), self.stamps, lambda: self.listening)
+        self.fold = jobs.DailyFold(today)
+        self.orphaned = OrphanedJournals(
+            self._orphaned_journals,
+            self._orphans_owner,
+            self._quarantine,
+            lambda owner: jobs.DailyFold(today).visit(owner),
+            today,
+        )
+        self.pending = PendingHits(self.owner, self.orphaned)
+        self.limiter = ServerLimiter(settings, clock.now, clock.monotonic)
+        self.connections_refused: Counter[str] = Counter()
+        self.recovered = 0  # hits that were found in the journal
+        self.limit_history = self._limit_history()
+        self.readiness = Readiness(
+            lambda: self.pending.status, settings.flush_s, store.rows, lambda: self.stopping, journal.check_room
+        )
+        self.peers = Peers(settings.data, number, settings.workers)
+        self.gate = Gate(data_folder.tokens_file(settings.data), clock.monotonic)
+        self.problems = Problems()
+        self.counting = application.Counting(IngestCounters(), self.problems)
+        self.metrics = Metrics(
+            self.name, self._samples(), data_folder.samples_folder(settings.data) if settings.workers > 1 else None
+        )
+        peers = self.peers if settings.workers > 1 else None
+        queries = application.make_queries(self.owner, self.pending, store, clock.now, peers)
+        self.gateway = application.create_app(
+            self.owner,
+            store,
+            clock.now,
+            self.gate,
+            self.counting,
+            self.metrics,
+            self.readiness,
+            self.limiter,
+            self.limit_history,
+            HostAndOriginGuard(settings.host, settings.allowed_hosts, settings.cors_origins),
+            self.pending,
+            self.attributes,
+            queries,
+            PageSources(
+                self.gate, Shares(store), self.metrics, settings.store.partition(":")[0], float(settings.flush_s)
+            ),
+            peers,
+        )
+        self.background = BackgroundRequests(settings, number, self.owner, queries, self.gateway.hits)
+        self.schedule = self._schedule()
+
+    def _samples(self) -> list[Callable[[], samples.Samples]]:
+        """Returns what each part says on /metrics."""
+        settings, store = self.settings, self.store
+        return [
+            lambda: samples.of_ingest(self.counting.ingest),
+            lambda: samples.of_owner(self.pending.status, settings.journal_mib * MIB, self.readiness.flush_state()),
+            lambda: samples.of_store(store.measures()),
+            lambda: samples.of_jobs(self.schedule.status),
+            lambda: samples.of_requests(self.problems, self.gate, self.gateway.answers, self.peers.incomplete_answers),
+            lambda: samples.of_connections(self.connections_refused),
+            self.limiter.samples,
+            lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
+            lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
+            lambda: iter([Sample("clickcurve_quarantined_journals", data_folder.quarantined_journals(settings.data))]),
+            lambda: self.background.samples(),
+            samples.of_build(),
+            process_samples,
+        ]
+
+    def _limit_history(self) -> LimitHistory:
+        """Makes a history that hears every decision of the limiter, and knows its events and names of callers."""
+        limiter, secret = self.limiter, data_folder.callers_secret(self.settings.data)
+        history = LimitHistory(
+            self.owner.accept, clock.now, secret, events=limiter.limiter.events.rules, address=limiter.addresses.name
+        )
+        limiter.listeners.append(history.heard)
+        limiter.caller_listeners.append(history.heard_of_caller)
+        return history
+
+    def _alone(self) -> bool:
+        """Returns whether no other journal's hits could carry the same ids. Then an id is judged when it comes."""
+        if self.store.shared or self.settings.workers > 1:
+            return False
+        try:
+            return not any(holds_hits(self.settings, number) for number in self._orphaned_journals())
+        except JournalDamaged:
+            return False  # nobody knows what it holds; the job that empties them names it
+
+    def _orphaned_journals(self) -> list[int]:
+        """Lists those that this worker empties: the first worker all, another one that which gave way to its own."""
+        numbers = [n for n in data_folder.journal_numbers(self.settings.data) if n > self.settings.workers]
+        return numbers if self.number == 1 else [n for n in numbers if n == self._gave_way]
+
+    def _schedule(self) -> Schedule:
+        functions: dict[str, Callable[[], Awaitable[None]]] = {
+            "flush": self.owner.flush,
+            "fold": lambda: self.fold.visit(self.owner),
+            "forget_ids": lambda: jobs.forget_ids(self.store, self.pending.status.lag_s, clock.now),
+            "rank": lambda: jobs.rank_rows(self.store),
+            "limit_history": self.limit_history.hand_over,
+            "dimensions": self.attributes.renew,
+        }
+        if self.number == 1 or self._gave_way is not None:
+            functions["orphaned_journals"] = self.orphaned.visit
+        if self.settings.workers > 1:
+            functions["publish_metrics"] = self._publish
+        functions |= self.background.jobs()
+        phase = (self.number - 1) / self.settings.workers
+        return Schedule(jobs.job_table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
+
+    def _orphans_owner(self, number: int) -> Owner:
+        journal = open_journal(self.settings, number)
+        return open_owner(self.settings, journal, self.store, False, self.stamps, lambda: self.listening)
+
+    def _quarantine(self, number: int) -> Path:
+        return data_folder.quarantine(data_folder.journal_folder(self.settings.data, number))
+
+    async def _publish(self) -> None:
+        self.metrics.publish()

@@ -1,0 +1,135 @@
+"""Reads the settings: a flag beats the environment, which beats the file, which beats the default.
+
+An unknown name and a value that breaks its rule are refused before anything is opened, in one sentence.
+
+In the file the settings `breakdown_...` are in a table `[breakdown]`, without this prefix. The file may also hold the
+limiter's rules, in tables `[limits.EVENT]` or `[[limits.EVENT]]`, and alerts, in tables `[[alerts]]`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from clickcurve.buckets.errors import RuleInvalid, SettingInvalid
+from clickcurve.limiter.rule import Rule, parse_rules
+from server.settings.alerts import Alert, parse_alerts
+from server.settings.table import PREFIX, TABLE, Setting, Settings
+from server.settings.values import Broken
+
+BREAKDOWN_TABLE = "breakdown"
+_BY_NAME = {setting.name: setting for setting in TABLE}
+
+
+def read_settings(flags: Mapping[str, str | None], environ: Mapping[str, str]) -> Settings:
+    """Reads settings from flags (None = not given), the environment and the file that either names.
+
+    Raises SettingInvalid or RuleInvalid, one sentence, for an unknown name or a value that breaks its rule.
+    """
+    given: dict[str, tuple[str, str]] = {setting.name: (setting.default, "default") for setting in TABLE}
+    from_environ = _from_environ(environ)
+    from_flags = {
+        name: (text, "flag " + _known_setting(name, "flag").flag) for name, text in flags.items() if text is not None
+    }
+    config, _ = {**given, **from_environ, **from_flags}["config"]
+    rules: tuple[Rule, ...] = ()
+    alerts: tuple[Alert, ...] = ()
+    if config:
+        from_file, rules, alerts = _from_file(Path(config).expanduser())
+        given.update(from_file)
+    given.update(from_environ)
+    given.update(from_flags)
+    values = {name: _parse_value(_BY_NAME[name], text, origin) for name, (text, origin) in given.items()}
+    values["store"] = values["store"] or f"sqlite:///{values['data']}/clickcurve.db"
+    origins = {name: origin for name, (_, origin) in given.items()}
+    return Settings(**values, origins=origins, rules=rules, alerts=alerts, again=lambda: read_settings(flags, environ))
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    found = {}
+    for variable, text in sorted(environ.items()):
+        if variable.startswith(PREFIX):
+            setting = _known_setting(variable.removeprefix(PREFIX).lower(), f"variable {variable}")
+            if variable != setting.variable:
+                raise SettingInvalid(f"the variable {variable} must be written {setting.variable}", field=setting.name)
+            found[setting.name] = (text, f"environment {variable}")
+    return found
+
+
+def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...], tuple[Alert, ...]]:
+    """Reads the file's settings, its rules and its alerts."""
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        reason = f"the settings file {path} cannot be read: {error.strerror}"
+        raise SettingInvalid(reason, field="config", value=str(path)) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SettingInvalid(
+            f"the settings file {path} is not TOML: {error}", field="config", value=str(path)
+        ) from error
+    rules = _parse_rule_tables(document.pop("limits", {}), path)
+    try:
+        alerts = parse_alerts(document.pop("alerts", []))
+    except SettingInvalid as error:
+        raise SettingInvalid(f"{error} (file {path})", field="alerts") from None
+    document |= _breakdown_settings(document.pop(BREAKDOWN_TABLE, {}), path)
+    found = {}
+    for name, value in document.items():
+        setting = _known_setting(name, f"name in {path}")
+        if name == "config":
+            raise SettingInvalid(f"{path} names a further settings file; give it by --config instead", field="config")
+        found[setting.name] = (_as_text(name, value, path), f"file {path}")
+    return found, rules, alerts
+
+
+def _breakdown_settings(table: object, path: Path) -> dict[str, object]:
+    """Returns the settings of the file's table of breakdowns by their names as settings."""
+    if not isinstance(table, dict):
+        raise SettingInvalid(f"{BREAKDOWN_TABLE} in {path} must be a table: [{BREAKDOWN_TABLE}]", field=BREAKDOWN_TABLE)
+    return {f"{BREAKDOWN_TABLE}_{name}": value for name, value in table.items()}
+
+
+def _as_text(name: str, value: object, path: Path) -> str:
+    """Returns a value of the file as a flag would have it; lists have commas between their parts."""
+    if isinstance(value, list) and (all(isinstance(part, str) for part in value) or _are_numbers(value)):
+        return ",".join(map(str, value))
+    if not isinstance(value, str | int | bool):
+        what = f"{name} in {path} is a {type(value).__name__}"
+        rule = "it must be a text, a number, true or false, or a list of texts or numbers"
+        raise SettingInvalid(f"{what}: {rule}", field=name)
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def _are_numbers(value: list[object]) -> bool:
+    return len(value) > 1 and all(type(part) is int for part in value)
+
+
+def _parse_rule_tables(tables: object, path: Path) -> tuple[Rule, ...]:
+    try:
+        if not isinstance(tables, dict):
+            raise RuleInvalid("limits must be tables such as [limits.login]", field="limits", value=tables)
+        return parse_rules(tables)
+    except RuleInvalid as error:
+        detail = f"{error.detail} (file {path})"
+        raise RuleInvalid(detail, field=error.field, value=error.value, rule=error.rule) from None
+
+
+def _known_setting(name: str, what: str) -> Setting:
+    setting = _BY_NAME.get(name)
+    if setting is None:
+        close = difflib.get_close_matches(name, _BY_NAME, n=1)
+        hint = f"did you mean {close[0]}?" if close else "`clickcurve settings` lists all settings"
+        raise SettingInvalid(f"{name} is not a setting ({what}); {hint}", field=name)
+    return setting
+
+
+def _parse_value(setting: Setting, text: str, origin: str) -> Any:
+    try:
+        return setting.parse(text)
+    except Broken as broken:
+        shown = "a value that is not shown" if setting.secret else repr(text)
+        message = f"{setting.name} ({origin}) is {shown}: it {broken}"
+        raise SettingInvalid(message, field=setting.name, value=text, rule=str(broken)) from None

@@ -1,0 +1,217 @@
+"""Values of settings as text: each function returns what a text means, or raises Broken with the rule."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CAP_MOST
+from clickcurve.buckets.errors import ClickcurveError, LadderInvalid, SettingInvalid
+from clickcurve.buckets.ladder import Ladder
+from clickcurve.limiter.http.address import addresses
+from ingest.attributes.dimensions import dimensions_of
+from storage.cassandra import uri
+
+CAPS = len(BREAKDOWN.caps)
+CAPS_RULE = f"must be {CAPS} whole numbers from 1 to {CAP_MOST:,}: values a bucket keeps by hour, day, week and month"
+
+
+class Broken(ValueError):
+    """The rule that a value breaks, as the end of a sentence: "must be ..."."""
+
+
+def not_empty(text: str) -> str:
+    if not text.strip() or "\0" in text:
+        raise Broken("must not be empty")
+    return text
+
+
+def anything(text: str) -> str:
+    return text
+
+
+def file_path(text: str) -> Path:
+    return Path(not_empty(text)).expanduser()
+
+
+def maybe_file_path(text: str) -> Path | None:
+    return file_path(text) if text else None
+
+
+def maybe_ladder(text: str) -> Ladder | None:
+    try:
+        return Ladder.parse(text) if text.strip() else None
+    except LadderInvalid as error:
+        raise Broken(f"must be a ladder: {error.detail}") from None
+
+
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        rule = f"must be a whole number from {least} to {most}"
+        try:
+            number = int(text) if text.strip().lstrip("-").isascii() and "_" not in text else least - 1
+        except ValueError:
+            raise Broken(rule) from None
+        if not least <= number <= most:
+            raise Broken(rule)
+        return number
+
+    return parse
+
+
+_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def on_or_off(text: str) -> bool:
+    try:
+        return _WORDS[text.strip().lower()]
+    except KeyError:
+        raise Broken("must be on or off") from None
+
+
+def store_uri(text: str) -> str:
+    if text and not text.startswith(("sqlite:///", "cassandra://", "memory://")):
+        raise Broken("must begin with sqlite:///, cassandra:// or memory://")
+    if text.startswith("cassandra://"):
+        uri.parse(text)  # its own sentence, which shows no password
+    return text
+
+
+def redis_url(text: str) -> str:
+    if text and not text.startswith(("redis://", "rediss://", "unix://", "redis+sentinel://")):
+        raise Broken("must begin with redis://, rediss://, unix:// or redis+sentinel://")
+    return text
+
+
+def memcached_servers(text: str) -> str:
+    """Checks `host:port,host:port`; an IPv6 address stands in brackets."""
+    for part in text.split(",") if text else ():
+        host, _, port = part.strip().rpartition(":")
+        if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+            raise Broken("must be host:port, with commas between several")
+    return text
+
+
+def networks(text: str) -> str:
+    try:
+        addresses(text)
+    except ClickcurveError as error:
+        raise Broken(f"must be {error.rule}: {error.detail}") from None
+    return text
+
+
+def one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise Broken("must be one of " + ", ".join(choices))
+        return text
+
+    return parse
+
+
+def server_url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise Broken("must begin with http:// or https://")
+    try:
+        parts = urlsplit(text)
+        named = parts.hostname is not None and parts.port != 0
+    except ValueError:  # half of an address in brackets, a port that is no number
+        named = False
+    if not named:
+        raise Broken("must name a host, and perhaps a port, as http://127.0.0.1:8080 does")
+    return text.rstrip("/")
+
+
+def statsd_address(text: str) -> tuple[str, int] | None:
+    """Reads `host:port`; an IPv6 address stands in brackets."""
+    if not text:
+        return None
+    host, _, port = text.strip().rpartition(":")
+    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+        raise Broken("must be host:port, such as 127.0.0.1:8125")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+_MAIL = re.compile(r"[^\s@,;<>\x00-\x1f]+@[^\s@,;<>\x00-\x1f]+")
+
+
+def mail_addresses(text: str) -> tuple[str, ...]:
+    """Reads mail addresses with commas between them."""
+    parts = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+    if not all(map(_MAIL.fullmatch, parts)) or not text.isprintable():
+        raise Broken("must be mail addresses such as ann@example.org, with commas between several")
+    return parts
+
+
+def smtp_server(text: str) -> str:
+    """Checks `smtp://clickcurve@host:587` or `smtps://host`; a password in it would be shown."""
+    try:
+        parts = urlsplit(text)
+        fine = parts.scheme in ("smtp", "smtps") and bool(parts.hostname) and parts.port != 0 and not parts.password
+    except ValueError:
+        fine = False
+    if text and not fine:
+        raise Broken("must be smtp://clickcurve@host:587 or smtps://host, and the password in smtp_password")
+    return text
+
+
+_HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\]")
+_ORIGIN = re.compile(r"https?://([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+
+
+def host_names(text: str) -> tuple[str, ...]:
+    """Reads names and addresses as `Host` has them, without a port."""
+    return _listed(text, _HOST, "must be names such as clicks.example.org, without a port, with commas between several")
+
+
+def web_origins(text: str) -> tuple[str, ...]:
+    """Reads origins as browsers send them, or `*`."""
+    if text.strip() == "*":
+        return ("*",)
+    return _listed(text, _ORIGIN, "must be * or origins such as https://www.example.org, with commas between several")
+
+
+def _listed(text: str, shape: re.Pattern[str], rule: str) -> tuple[str, ...]:
+    parts = tuple(part.strip().lower() for part in text.split(",")) if text.strip() else ()
+    if not all(map(shape.fullmatch, parts)):
+        raise Broken(rule)
+    return parts
+
+
+def dimensions(text: str) -> tuple[str, ...]:
+    """Reads names of dimensions with commas between them; none, or `off`, is none."""
+    if text.strip().lower() in ("", "off"):
+        return ()
+    try:
+        return dimensions_of([part.strip() for part in text.split(",")])
+    except SettingInvalid as error:
+        rule = f": {error.rule}" if error.rule else ""
+        raise Broken(f"must be known names, each once ({error.detail}){rule}") from None
+
+
+def caps(text: str) -> tuple[int, ...]:
+    """Reads how many values a bucket of each tier of breakdowns keeps."""
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != CAPS or not all(part.isascii() and part.isdigit() and len(part) < 5 for part in parts):
+        raise Broken(CAPS_RULE)
+    found = tuple(map(int, parts))
+    if not 1 <= min(found) <= max(found) <= CAP_MOST:
+        raise Broken(CAPS_RULE)
+    return found
+
+
+def country_data(text: str) -> str:
+    if text not in ("builtin", "off") and not file_path(text).is_file():
+        raise Broken("must be builtin, off, or a file in MaxMind's format that is there")
+    return text
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether only this machine can reach the host. A name other than localhost may point anywhere."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,111 @@
+"""Which tests `pytest` runs, and at which power: by default those that need Python alone, with `--all` every one.
+
+A test that needs more says so, `@pytest.mark.needs("nginx")`, or its module does, or a fixture of FIXTURES, or a
+parameter of PARAMETERS. Without `--all` such tests are deselected, Hypothesis draws fewer examples, and PATH holds
+Python and a shell alone: a test that calls another program without saying so fails on every machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import settings
+
+from testing.programs import FOR_TESTS, SYSTEM_FOLDERS
+
+# What a test may need beside the programs of testing/programs.py.
+OTHER_NEEDS: Mapping[str, str] = {
+    "network": "a package index that pip reaches",
+    "minutes": "more time than every change of a line can have",
+}
+# A fixture that starts a real program: whatever asks for it, directly or by another fixture, needs the program.
+FIXTURES: Mapping[str, str] = {"cassandra_program": "cassandra", "browser": "browser", "builder": "network"}
+# A test that has one of these names for a parameter, or `cassandra: node suspended`, needs the program.
+PARAMETERS = frozenset(("cassandra", "memcached", "redis"))
+BESIDE_PYTHON = ("sh",)
+QUICK, FULL = "quick", "full"
+QUICK_EXAMPLES = 25
+# Of the examples that a law asks for by a number of its own, one in so many.
+QUICK_SHARE = 8
+
+# No deadline: machines are shared, and the laws do not speak of time.
+settings.register_profile(FULL, deadline=None)
+settings.register_profile(QUICK, deadline=None, max_examples=QUICK_EXAMPLES)
+# What is imported without pytest has full power; pytest_configure chooses before any test is imported.
+settings.load_profile(FULL)
+
+
+def examples(full: int) -> int:
+    """How many examples a law is tried with that needs `full` ones: fewer, at least 10, without `--all`."""
+    return full if is_full() else max(10, full // QUICK_SHARE)
+
+
+def at(*, quick: int, full: int) -> int:
+    """How often something random is done: with `--all` as often as it is worth, else a few times."""
+    return full if is_full() else quick
+
+
+def is_full() -> bool:
+    """Whether this run has `--all`."""
+    return settings.get_current_profile_name() == FULL
+
+
+def add_option(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="also what needs more than Python, all at full power")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(names): runs with --all only; a name is one of testing/programs.py")
+    everything: bool = config.getoption("--all")
+    settings.load_profile(FULL if everything else QUICK)
+    if everything:
+        os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{SYSTEM_FOLDERS}"
+        return
+    folder = TemporaryDirectory(prefix="only-python-")
+    config.add_cleanup(folder.cleanup)
+    make_path(Path(folder.name))
+    os.environ["PATH"] = folder.name
+
+
+def make_path(folder: Path) -> None:
+    """Makes a folder that serves as PATH: Python and what is in BESIDE_PYTHON."""
+    (folder / "python3").symlink_to(Path(sys.executable).resolve())
+    for name in BESIDE_PYTHON:
+        found = shutil.which(name, path=os.defpath)
+        assert found is not None, f"{name} is in no folder of {os.defpath}"
+        (folder / name).symlink_to(found)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    if config.getoption("--all"):
+        return "all tests at full power"
+    return "tests that need Python alone, at quick power; --all adds the others"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Puts the tests of real Cassandra nodes first, or deselects whatever needs more than Python."""
+    wanted = {id(item): needed(item) for item in items}
+    if config.getoption("--all"):
+        items.sort(key=lambda item: "cassandra" not in wanted[id(item)])
+        return
+    config.hook.pytest_deselected(items=[item for item in items if wanted[id(item)]])
+    items[:] = [item for item in items if not wanted[id(item)]]
+
+
+def needed(item: pytest.Item) -> set[str]:
+    """Returns what a test needs beside Python. Raises UsageError for a name that stands for nothing."""
+    names = {name for mark in item.iter_markers("needs") for name in mark.args}
+    if unknown := names - FOR_TESTS.keys() - OTHER_NEEDS.keys():
+        raise pytest.UsageError(f"{item.nodeid} needs {', '.join(sorted(unknown))}, which nothing provides")
+    if isinstance(item, pytest.Function):
+        names |= {FIXTURES[name] for name in item.fixturenames if name in FIXTURES}
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        names |= {str(value).partition(":")[0] for value in parameters} & PARAMETERS
+    return names

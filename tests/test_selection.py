@@ -1,0 +1,80 @@
+"""`make test` needs Python alone, `make test-all` has every test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from testing.programs import FOR_TESTS, missing, wanted
+from testing.server import ROOT
+from tests.selection import FIXTURES, OTHER_NEEDS, at, examples, is_full, make_path, needed
+
+
+def collected(folder: Path, *arguments: str) -> list[str]:
+    """The tests that pytest would run in an environment of nothing but a PATH with Python and a shell."""
+    make_path(folder)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=ROOT,
+        env={"PATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [line for line in done.stdout.splitlines() if "::" in line]
+
+
+def test_only_tests_that_need_python_alone_are_run_unless_all_are_asked_for(tmp_path: Path) -> None:
+    named = ("tests/limiter/test_reservations.py", "tests/cassandra/test_snapshot.py", "tests/clients/test_tls.py")
+    quick = collected(tmp_path, *named)
+    assert {name.partition("::")[0] for name in quick} == {named[0]}
+    assert any("memory" in name for name in quick)
+    assert not any(backend in name for name in quick for backend in ("redis", "memcached"))
+
+
+def test_all_of_them_are_run_with_those_of_real_nodes_first(tmp_path: Path) -> None:
+    everything = collected(tmp_path, "--all", "tests/limiter/test_reservations.py", "tests/cassandra/test_node.py")
+    assert {name.partition("::")[0] for name in everything[:5]} == {"tests/cassandra/test_node.py"}
+    assert all(any(backend in name for name in everything) for backend in ("memory", "redis", "memcached"))
+
+
+def test_every_test_that_needs_python_alone_is_collected_where_there_is_nothing_else(tmp_path: Path) -> None:
+    assert len(collected(tmp_path, "tests")) > 5_000
+
+
+def test_there_is_nothing_else_on_the_path_of_these_tests(tmp_path: Path) -> None:
+    make_path(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["python3", "sh"]
+
+
+def test_a_need_that_nothing_provides_is_an_error() -> None:
+    test: Any = SimpleNamespace(nodeid="test_x.py::test_y", iter_markers=lambda _: [pytest.mark.needs("nginy").mark])
+    with pytest.raises(pytest.UsageError, match=r"test_x\.py::test_y needs nginy"):
+        needed(test)
+
+
+def test_every_fixture_that_says_what_is_needed_is_there() -> None:
+    sources = [path.read_text() for path in (ROOT / "tests").rglob("*.py")]
+    for fixture, need in FIXTURES.items():
+        assert any(f"\ndef {fixture}(" in source for source in sources), fixture
+        assert need in FOR_TESTS or need in OTHER_NEEDS
+
+
+def test_power_is_a_share_where_python_is_alone() -> None:
+    assert (at(quick=3, full=20), examples(400), examples(16)) == ((20, 400, 16) if is_full() else (3, 50, 10))
+
+
+def test_what_is_missing_is_named_by_its_package_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("testing.programs.SYSTEM_FOLDERS", str(tmp_path))
+    assert missing(wanted(["node", "curl", "node"])) == ["nodejs", "curl"]
+    assert missing(["/:slash", "/nowhere/flask:python3-flask"]) == ["python3-flask"]
+    (tmp_path / "curl").write_text("")
+    (tmp_path / "curl").chmod(0o755)
+    assert missing(wanted(["curl"])) == []
