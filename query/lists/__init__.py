@@ -1,1 +1,1 @@
-"""Listing of what can be asked about: links, or groups, by their hits or page by page in the order of their names."""
+"""Lists of what can be asked about: links, or groups, by their hits or page by page in the order of their names."""

@@ -1,4 +1,4 @@
-"""RankedKeys links, or groups: the keys with the most hits, over their life or a range.
+"""Rankings of links, or of groups: the keys with the most hits, over their life or a range.
 
 The stored counts of the best come from the store's bounds of all links, greatest first: links are read until no other
 one can be among the best. A store that keeps no bounds is walked, a page at a time in a worker thread. Either is kept
