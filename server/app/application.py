@@ -43,7 +43,7 @@ from server.compat.otlp import otlp_routes
 from server.compat.plausible import plausible_routes
 from server.compat.prometheus.routes import prometheus_routes
 from server.http.docs_page import CONTENT_POLICY, docs_page
-from server.http.gateway import Gateway, ShortWay, made_safe
+from server.http.gateway import FastRoute, Gateway, made_safe
 from server.http.health_routes import Readiness
 from server.http.health_routes import router as server_routes
 from server.http.host_and_origin_guard import HostAndOriginGuard
@@ -134,11 +134,11 @@ def create_app(
     total = ask_total(queries)
     if peers is not None:
         reads_first, total = naming_unreachable(reads_first), asking_all(total)
-    ways = [
-        ShortWay("POST", "/v1/limit/", "", service.answer),
-        ShortWay("GET", "/v1/links/", "/total", total),
+    fast_routes = [
+        FastRoute("POST", "/v1/limit/", "", service.answer),
+        FastRoute("GET", "/v1/links/", "/total", total),
     ]
-    return Gateway(gate, counting.problems, hits, reads_first, limiter, host_and_origin_guard, ways)
+    return Gateway(gate, counting.problems, hits, reads_first, limiter, host_and_origin_guard, fast_routes)
 
 
 def _without_routes() -> FastAPI:
@@ -153,7 +153,7 @@ def _without_routes() -> FastAPI:
 
 
 def ask_total(queries: Queries) -> Callable[[str, bytes], Awaitable[Answer]]:
-    """Makes the short way of the total of a link over its life."""
+    """Makes the fast route of the total of a link over its life."""
 
     async def lifetime(key: str, _: bytes) -> Answer:
         return answer(200, as_json(await queries.total(link_subject(key), b"")), more=SAFE)

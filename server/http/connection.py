@@ -16,8 +16,9 @@ import math
 import socket
 import struct
 from collections import Counter
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import httptools
 from uvicorn._types import ASGI3Application
@@ -43,9 +44,11 @@ _CALLER_FULL = refusal(
     429, "too many connections", "your address has too many open here; nothing was counted", retry_after_s=1
 )
 _CODED = b"transfer-encoding"
+_CONTINUE = b"100-continue"
 _UNREADABLE = RequestRefused(400, "what came cannot be read as a request")
 _BYTES_ACKED = struct.Struct("=Q")
 _AT_BYTES_ACKED = 120  # in the kernel's struct tcp_info
+Fields: TypeAlias = Mapping[bytes, bytes]  # of a head: by name, in lower case
 
 
 class Wait(NamedTuple):
@@ -108,10 +111,15 @@ class Connection(HttpToolsProtocol):
 
     # --- reading ------------------------------------------------------------------------------------------------
     def on_message_begin(self) -> None:
-        super().on_message_begin()
+        self.url = b""
+        self.headers = []
         self._in_headers = True
         self._begun_bytes = self._read_bytes
         self._head_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_headers:  # else a trailer, which means nothing here and is checked by nothing
+            self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade():
@@ -121,10 +129,19 @@ class Connection(HttpToolsProtocol):
         odd_fields = len(fields) < len(self.headers) or b"host" not in fields or _CODED in fields
         if odd_fields or version != "1.1" or b"#" in self.url:
             check_head(version, self.url, self.headers)
-        self.scope[FIELDS] = fields  # type: ignore[literal-required]
         if self._begun_bytes + self._head_bytes > self.header_bytes:
             check_length(self.url, self.headers, self.header_bytes)
         self._in_headers = False
+        self.begin_request(fields, version)
+
+    def begin_request(self, fields: Fields, version: str) -> None:
+        """Begins to answer the request whose head has come, and is good."""
+        url, headers = self.url, self.headers
+        super().on_message_begin()  # makes the scope
+        self.url, self.headers = url, headers
+        self.scope["headers"] = headers
+        self.scope[FIELDS] = fields  # type: ignore[literal-required]
+        self.expect_100_continue = any(name == b"expect" and value.lower() == _CONTINUE for name, value in headers)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -141,7 +158,10 @@ class Connection(HttpToolsProtocol):
         self._read_bytes = len(data)
         self._head_bytes += self._read_bytes
         try:
-            self._feed(data)
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                self._feed_without_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             why = error.__context__
             self._refuse(why if isinstance(why, RequestRefused) else _UNREADABLE)
@@ -162,18 +182,19 @@ class Connection(HttpToolsProtocol):
             if self._drained_bytes > self.drained_bytes:
                 self._let_go("drained")
 
-    def _feed(self, data: bytes) -> None:
-        """Parses what was received; a request that asks for another protocol is parsed again as plain HTTP."""
+    def _feed_without_upgrade(self, rest: bytes) -> None:
+        """Parses again, as plain HTTP, a request that asks for another protocol; `rest` is what follows its head."""
         while True:
+            if self.parser.get_method() == b"CONNECT":
+                raise httptools.HttpParserError("this is no proxy")
+            data = self._head_without_upgrade() + rest
+            self._read_bytes = len(data)
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
             try:
                 self.parser.feed_data(data)
-            except httptools.HttpParserUpgrade as upgrade:
-                if self.parser.get_method() == b"CONNECT":
-                    raise httptools.HttpParserError("this is no proxy") from None
-                data = self._head_without_upgrade() + data[upgrade.args[0] :]
-                self._read_bytes = len(data)
-                self.parser = httptools.HttpRequestParser(self)
-                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
+            except httptools.HttpParserUpgrade as upgrade:  # of another request behind it
+                rest = data[upgrade.args[0] :]
             else:
                 return
 
@@ -269,7 +290,7 @@ class Connection(HttpToolsProtocol):
         if self._is_ended:
             return Wait("refused", None, 0, self.refused_s, math.inf)
         if self._in_headers or cycle is None:
-            return Wait("head", self.scope, 0, self.head_s, math.inf)
+            return Wait("head", self.headers, 0, self.head_s, math.inf)
         if cycle.more_body and cycle.response_complete:
             return Wait("drained", cycle, 0, self.drained_s, math.inf)
         if cycle.more_body and not self.flow.read_paused:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import httptools
-
 from clickcurve.problem import MEDIA_TYPE, problem_body
 
 HeaderFields = Sequence[tuple[bytes, bytes]]
@@ -70,59 +68,3 @@ def refusal(status: int, title: str, detail: str, retry_after_s: int | None = No
         f"{again}connection: close\r\n\r\n"
     )
     return head.encode() + body
-
-
-class _Heard:
-    """Hears what the parser finds in the bytes of one request."""
-
-    def __init__(self) -> None:
-        self.fields: list[tuple[bytes, bytes]] = []
-        self.begun = self.heads = self.ended = self.body_bytes = 0
-        self.parser = httptools.HttpRequestParser(self)
-        self.stays = False  # the connection, after this request, as it is
-
-    def on_message_begin(self) -> None:
-        self.begun += 1
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.fields.append((name.lower(), value))
-
-    def on_headers_complete(self) -> None:
-        self.heads += 1
-        self.stays = self.parser.should_keep_alive() and not self.parser.should_upgrade()  # later it is not known
-
-    def on_body(self, body: bytes) -> None:
-        self.body_bytes += len(body)
-
-    def on_message_complete(self) -> None:
-        self.ended += 1
-
-    def so_far(self) -> tuple[int, int, int, int]:
-        return self.begun, self.heads, self.body_bytes, self.ended
-
-
-def read_fields(lines: bytes) -> dict[bytes, bytes] | None:
-    """Returns the fields of these header lines, from CR LF to the empty line, as the parser reads them.
-
-    None if they are not exactly one head of a request whose body has the length that it says, and which leaves the
-    connection as it is; or if a field stands twice.
-    """
-    heard = _Heard()
-    parser = heard.parser
-    try:
-        parser.feed_data(b"POST / HTTP/1.1" + lines)
-        fields = dict(heard.fields)
-        length = fields.get(b"content-length", b"0")
-        if len(fields) < len(heard.fields) or not (length.isdigit() and len(length) < 5):
-            return None
-        body_bytes = int(length)
-        if not heard.stays or b"host" not in fields or heard.so_far() != (1, 1, 0, 0 if body_bytes else 1):
-            return None
-        if body_bytes:
-            parser.feed_data(bytes(body_bytes - 1))
-            if heard.so_far() != (1, 1, body_bytes - 1, 0):
-                return None
-            parser.feed_data(b"\0")
-    except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-        return None
-    return fields if heard.so_far() == (1, 1, body_bytes, 1) else None

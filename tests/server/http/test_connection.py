@@ -14,7 +14,7 @@ import uvicorn
 
 from clickcurve.limiter.http.address import addresses
 from server.http.address_connections import AddressConnections
-from server.http.fast_lane import FastLane, lane_class
+from server.http.fast_path import FastPath, fast_connection_class
 from server.http.gateway import Gateway
 
 Scope = dict[str, Any]
@@ -52,10 +52,10 @@ async def echo(scope: Scope, receive: Callable[[], Any], send: Callable[[Any], A
 
 
 class Nobody:
-    """Stands for a front door that lets nothing into the lane: all goes the way of `Connection`."""
+    """Stands for a gateway that lets nothing in: all goes the way of `Connection`."""
 
     hits = None
-    ways = ()
+    fast_routes = ()
 
     def changes(self) -> int:
         return 0
@@ -74,8 +74,8 @@ async def listening(
     """The port of a server with these bounds, which counts what it refuses."""
     config = uvicorn.Config(
         application,
-        http=lane_class(
-            FastLane(cast(Gateway, Nobody())),
+        http=fast_connection_class(
+            FastPath(cast(Gateway, Nobody())),
             Counter() if refused is None else refused,
             callers or AddressConnections(addresses("")),
             **bounds,
