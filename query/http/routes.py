@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.buckets.errors import BodyTooLarge
+from clickcurve.asgi import read_bounded
 from clickcurve.raw_path_routes import RawPathRoute, key_of_path, raw_query
 from query.http import openapi
 from query.http.content import written
@@ -23,7 +23,7 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]]) -> APIRout
 
     @router.post("/v1/sum", **openapi.SUM)
     async def sum_of_links(request: Request) -> Response:
-        keys = keys_to_sum(await _body_of(request))
+        keys = keys_to_sum(await read_bounded(request.stream(), BODY_BYTES))
         query = raw_query(request)
         media, body = written(await queries.sum(keys, query), query, request.scope["headers"])
         return Response(body, headers={"content-type": media, "vary": "accept"})
@@ -36,14 +36,3 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]]) -> APIRout
         return Response(status_code=204)
 
     return router
-
-
-async def _body_of(request: Request) -> bytes:
-    pieces: list[bytes] = []
-    room = BODY_BYTES
-    async for piece in request.stream():
-        room -= len(piece)
-        if room < 0:
-            raise BodyTooLarge(f"the body has more than {BODY_BYTES:,} bytes", rule=f"at most {BODY_BYTES:,} bytes")
-        pieces.append(piece)
-    return b"".join(pieces)

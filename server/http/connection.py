@@ -26,7 +26,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from clickcurve.asgi import FIELDS
 from server.http.address_connections import AddressConnections
-from server.http.request_head import RequestRefused, check_head, check_length, refusal, too_long
+from server.http.request_head import RequestRefused, check_cookies, check_head, check_length, refusal, too_long
 from server.settings.table import HEAD_S, SLOWEST_BYTES_S
 
 CONNECTIONS = 10_000  # of a worker at once
@@ -129,6 +129,8 @@ class Connection(HttpToolsProtocol):
         odd_fields = len(fields) < len(self.headers) or b"host" not in fields or _CODED in fields
         if odd_fields or version != "1.1" or b"#" in self.url:
             check_head(version, self.url, self.headers)
+        if b"cookie" in fields:
+            check_cookies(self.headers)
         if self._begun_bytes + self._head_bytes > self.header_bytes:
             check_length(self.url, self.headers, self.header_bytes)
         self._in_headers = False
@@ -221,7 +223,8 @@ class Connection(HttpToolsProtocol):
             cycle.keep_alive = False
             return
         if cycle is None or not (cycle.more_body and cycle.response_started):
-            self.transport.write(refusal(why.status, HTTPStatus(why.status).phrase.lower(), why.detail))
+            title = HTTPStatus(why.status).phrase.lower()
+            self.transport.write(refusal(why.status, title, why.detail, field=why.field, rule=why.rule))
         if cycle is not None and cycle.more_body:
             cycle.disconnected = True
             cycle.message_event.set()

@@ -110,16 +110,15 @@ def test_a_worker_that_was_started_again_has_another_stamp(data: Path) -> None:
         await second.listen(Neighbour(nodes.owners[1]))
         (before,) = await first.groups()
         assert [each.delta.people for each in before.pending[group_key("g")]] == [{NOW: 5}]
-        for each in (*second._answering, *first._others):
-            assert each.transport is not None
-            each.transport.abort()  # as a kill does it
-        second.close()
+        for writer in second._answering.values():
+            writer.transport.abort()  # as a kill does it
+        await second.close()
         again = Peers(data, 2, 2)
         await again.listen(Neighbour(nodes.owners[1]))
         (after,) = await first.groups()
         assert after.pending.keys() == before.pending.keys() and after.stamp != before.stamp
-        first.close()
-        again.close()
+        await first.close()
+        await again.close()
 
     data.mkdir()
     asyncio.run(main())
