@@ -24,7 +24,7 @@ from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.row import Pending
 from clickcurve.keys import breakdown_key, counts_key, link_key, link_of
-from query.lists.other_workers import HeldElsewhere
+from query.lists.other_workers import WorkerPending
 from server.data_folder import journal_folder, peers_folder
 from server.workers.messages import (
     ALL_GROUPS,
@@ -290,9 +290,9 @@ class Peers:
         """Returns the same of a breakdown."""
         return cast(list[PendingBreakdown], await self._ask_all(key))
 
-    async def groups(self) -> list[HeldElsewhere]:
+    async def groups(self) -> list[WorkerPending]:
         """Returns what the other workers hold of all groups. Raises RowCorrupt if one has quarantined hits."""
-        return cast(list[HeldElsewhere], await self._ask_all(ALL_GROUPS))
+        return cast(list[WorkerPending], await self._ask_all(ALL_GROUPS))
 
     async def _ask_all(self, key: str) -> list[AnyPending]:
         waiter = Waiter(len(self._others))
