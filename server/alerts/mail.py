@@ -96,7 +96,7 @@ class MailServer:
 
 
 async def _in_own_thread(work: Callable[[], None]) -> None:
-    """Runs what blocks in a thread of its own, which neither the store's work nor the end of the process waits for."""
+    """Runs what blocks in a thread of its own: neither the store nor the end of the process waits for it."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
