@@ -12,8 +12,19 @@ from msgspec.structs import replace
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from ingest.attributes.numbered_profiles import NumberedProfiles, ProfileRow
 from ingest.attributes.profile import Profile
-from ingest.batch import AttributeCounts, Batch, BatchAttributes, Counts, GroupCounts, HourProfiles, Identified
+from ingest.batch import (
+    AttributeCounts,
+    Batch,
+    BatchAttributes,
+    Counts,
+    GroupCounts,
+    HourProfiles,
+    Identified,
+    encode_batch,
+    encode_singles,
+)
 from ingest.hit import NO_TIME, Hit, Moment, PlainHit, hour_start, minute_start
+from ingest.journal.group_commit import Group
 
 COUNTED_BY_C = 24  # hits of one minute from which on a Counter is faster: the dictionary that C adds to
 # Dimension, start of an hour, value, count: what is known of a past.
@@ -221,3 +232,14 @@ def batch_of_hits(hits: Iterable[Hit]) -> Batch:
     for hit in hits:
         sums.add(hit)
     return sums.batch()
+
+
+def close_group(group: Group[Hit, Batch], minute: int) -> list[bytes]:
+    """Returns the payload of a group's single hits of this minute, and makes one batch of its other hits.
+
+    A batch of its own for each hit took twice as long.
+    """
+    if group.hits:
+        batch = batch_of_hits(group.hits)
+        group.add_payload(batch, encode_batch(batch), False, None)
+    return [encode_singles(minute, group.keys)] if group.keys else []

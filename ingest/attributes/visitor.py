@@ -68,5 +68,5 @@ def who_of(visitor: str | None, address: str | None, agent: str | None) -> str |
 
 def visitor_hash(salt: bytes, key: str, who: str) -> int:
     """Returns the hash of a visitor under a day's salt, for one link or group."""
-    said = f"{key}\0{who}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(said, digest_size=HASH_BYTES, key=salt).digest())
+    salted = f"{key}\0{who}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(salted, digest_size=HASH_BYTES, key=salt).digest())

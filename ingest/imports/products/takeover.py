@@ -29,11 +29,11 @@ class Visit(NamedTuple):
     second: int
     key: str
     bot: bool
-    said: Fields = ()
+    attributes: Fields = ()
 
     def line(self) -> dict[str, object]:
         """Returns it as an object of an import."""
-        return {"key": self.key, "ts": self.second, **({"bot": True} if self.bot else {}), **dict(self.said)}
+        return {"key": self.key, "ts": self.second, **({"bot": True} if self.bot else {}), **dict(self.attributes)}
 
 
 class CountedSpan(NamedTuple):
@@ -43,13 +43,13 @@ class CountedSpan(NamedTuple):
     end: int
     key: str
     people: int
-    said: HourValues = ()
+    values: HourValues = ()
 
     def line(self) -> dict[str, object]:
         """Returns it as a line of history."""
         by = {
-            dimension: [[self.start, self.end, dict(sorted(values.items())), missing, missing]]
-            for dimension, values, missing in self.said
+            dimension: [[self.start, self.end, dict(sorted(counts.items())), missing, missing]]
+            for dimension, counts, missing in self.values
         }
         line: dict[str, object] = {"key": self.key, "buckets": [[self.start, self.end, self.people, 0]]}
         return line | ({"by": by} if by else {})
@@ -65,22 +65,24 @@ class Takeover:
     bad: int = 0
     first_bad: list[BadLine] = field(default_factory=list)
 
-    def visit(self, when: object, key: str, bot: bool, where: Place, said: Fields = ()) -> None:
+    def visit(self, when: object, key: str, bot: bool, where: Place, attributes: Fields = ()) -> None:
         """Adds one visit, or notes why it is none."""
         second = second_of(when)
         if second is None or not key:
             self.note_bad(where, f"no time: {when!r}" if key else "no link")
             return
-        self.visits.append(Visit(second, key, bot, said))
+        self.visits.append(Visit(second, key, bot, attributes))
 
-    def bucket(self, start: object, width_s: int, key: str, count: object, where: Place, said: HourValues = ()) -> None:
+    def bucket(
+        self, start: object, width_s: int, key: str, count: object, where: Place, values: HourValues = ()
+    ) -> None:
         """Adds a count of people with a beginning and a length."""
         begin, number = second_of(start), whole_count(count)
         if begin is None or number is None or not key:
             self.note_bad(where, "no time, count or link")
         elif number:
             begin -= begin % width_s
-            self.buckets.append(CountedSpan(begin, begin + width_s, key, number, said))
+            self.buckets.append(CountedSpan(begin, begin + width_s, key, number, values))
 
     def total(self, key: str, count: object, where: Place) -> None:
         """Sets a link's count of all time; the greatest, if there are several."""

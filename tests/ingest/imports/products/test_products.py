@@ -101,7 +101,7 @@ def test_goatcounter_has_views_or_hours(tmp_path: Path) -> None:
 
 
 def said_in(found: Takeover) -> list[dict[str, str]]:
-    return [dict(visit.said) for visit in sorted(found.visits)]
+    return [dict(visit.attributes) for visit in sorted(found.visits)]
 
 
 def test_visits_say_what_their_exports_document(tmp_path: Path) -> None:
