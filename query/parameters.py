@@ -56,7 +56,6 @@ class Parameters:
     step: Step | None = None
     zone: Zone = UTC_ZONE
     bots: Bots = Bots.exclude
-    format: str | None = None
     limit: int = DEFAULT_TOP
     outcome: str = DEFAULT_OUTCOME
     caller: str | None = None
@@ -65,10 +64,6 @@ class Parameters:
     prefix: str = ""
     after: str | None = None
     value: str | None = None
-
-    def as_csv(self, accepts_csv: bool) -> bool:
-        """Returns whether the answer is CSV; accepts_csv: the caller would rather have that."""
-        return self.format == "csv" or (accepts_csv and self.format is None)
 
     @property
     def ranged(self) -> bool:
@@ -125,6 +120,12 @@ def parse_query(query: bytes, known: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def given_format(query: bytes) -> str | None:
+    """Returns the `format` of a query string that was understood, None if it has none."""
+    names = (part.partition(b"=") for part in query.split(b"&"))
+    return next((_unquoted(value) for name, _, value in names if _unquoted(name) == "format"), None)
+
+
 def _unquoted(raw: bytes) -> str:
     data = unquote_to_bytes(raw.replace(b"+", b" "))
     try:
@@ -156,6 +157,7 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
         _check_order(start, end, given["from"])
     sort = _one_of("sort", given, SORTS) or SORTS[0]
     _check_sort(given, sort)
+    _one_of("format", given, formats)
     return Parameters(
         start,
         end,
@@ -163,7 +165,6 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
         parse_step(given.get("step", AUTO)),
         where,
         Bots(_one_of("bots", given, tuple(Bots)) or Bots.exclude),
-        _one_of("format", given, formats),
         _limit(given["limit"]) if "limit" in given else DEFAULT_TOP,
         _one_of("outcome", given, OUTCOMES) or DEFAULT_OUTCOME,
         given.get("caller"),

@@ -106,11 +106,11 @@ class AlertWatch:
     async def _counted(self, alert: Alert, now: int) -> Counted:
         length_s = alert.condition.length_s
         end = span_end(now)
-        last = (await self._queries.total_in(alert.stored, max(0, end - length_s), end)).span
+        last = await self._queries.total_in(alert.stored, max(0, end - length_s), end)
         before = _NOTHING
         if alert.condition.compares and end > length_s:
             span = max(0, end - 2 * length_s), end - length_s
-            before = (await self._queries.total_in(alert.stored, *span)).span
+            before = await self._queries.total_in(alert.stored, *span)
         return Counted(last, before, await self._queries.first_hit(alert.stored))
 
     # --- saying -------------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from query.breakdowns.causes import ComparedSpans, DimensionCauses, TimeSpan, compare_spans, count_spans, find_causes
 from query.breakdowns.unrecorded import BreakdownRow
 from tests.query.breakdowns.test_against_raw_words import worlds
-from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes, subject
+from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
+from tests.query.queried_nodes import subject
 from tests.query.test_against_raw_hits import ages
 
 NOON = 1_772_366_400  # a noon, UTC

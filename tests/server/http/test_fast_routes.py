@@ -13,10 +13,12 @@ from fastapi import FastAPI
 
 from clickcurve.asgi import Application
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
+from clickcurve.keys import Subject
 from clickcurve.limiter.http.address import Addresses
 from clickcurve.limiter.http.routes import DecisionService, limit_routes
-from query.http.hot_endpoint import HotQueries
-from query.queries import Queries
+from query.http.query_endpoint import QueryEndpoint
+from query.http.questions import Questions
+from query.queries import Limits, Queries
 from server.app.application import ask_total
 from server.http.gateway import FastRoute, made_safe
 from server.http.problems import Problems
@@ -38,14 +40,15 @@ class Totals:
     }
     unreachable = ("alone", "nobody")
 
-    async def total(self, key: str, query: bytes) -> tuple[str, bytes]:
+    async def total(self, subject: Subject, query: bytes) -> dict[str, str]:
+        key = subject.name or ""
         await asyncio.sleep(0)
         if key in self.unreachable:
             note_unreachable("journal-2")
             note_unreachable("journal-1")
         if key in self.errors:
             raise self.errors[key]
-        return "application/json", b'{"key":"%s","query":"%s"}' % (key.encode(), query)
+        return {"key": key, "query": query.decode()}
 
 
 def framework(problems: Problems, workers: int = 1) -> tuple[Any, list[FastRoute]]:
@@ -55,7 +58,7 @@ def framework(problems: Problems, workers: int = 1) -> tuple[Any, list[FastRoute
     service = DecisionService(limiter(rules), Addresses(), "x")
     app.include_router(limit_routes(service))
     queries = cast(Queries, Totals())
-    rest: Application = HotQueries(queries, None, problems.answer, made_safe(app))
+    rest: Application = QueryEndpoint(Questions(queries, None, cast(Limits, None)), problems.answer, made_safe(app))
     total_of = ask_total(queries)
     if workers > 1:
         rest, total_of = naming_unreachable(rest), asking_all(total_of)

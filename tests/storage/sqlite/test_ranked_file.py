@@ -12,8 +12,8 @@ import pytest
 
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.upper_bounds import upper_bounds_in
-from query.lists.kind import LINK
-from query.lists.lists import Lists
+from query.lists.key_kind import LINK
+from query.lists.listing import Listing
 from query.parameters import Parameters
 from server.process.jobs import rank_rows
 from storage.contract import Ranking
@@ -45,8 +45,8 @@ def make_former(path: Path) -> None:
 
 
 async def asked(store: SqliteStore) -> list[tuple[str, int]]:
-    links = Lists(LINK, store, lambda key: [], tuple, lambda: 0)
-    return (await links.top.top(Parameters(limit=3), NOON)).links
+    links = Listing(LINK, store, lambda key: [], tuple, lambda: 0)
+    return (await links.rankings.best(Parameters(limit=3), NOON)).links
 
 
 def best(store: SqliteStore) -> list[tuple[str, int]]:

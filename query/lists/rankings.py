@@ -1,4 +1,4 @@
-"""Top links, or groups: the keys with the most hits, over their life or a range.
+"""Rankings of links, or of groups: the keys with the most hits, over their life or a range.
 
 The stored counts of the best come from the store's bounds of all links, greatest first: links are read until no other
 one can be among the best. A store that keeps no bounds is walked, a page at a time in a worker thread. Either is kept
@@ -27,8 +27,8 @@ from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Delta, Pending, Row
 from clickcurve.buckets.upper_bounds import MOST
 from clickcurve.waiting import in_thread, locked
-from query.lists.kind import Kind
-from query.lists.other_workers import AskElsewhere, Stamp, by_stored_key
+from query.lists.key_kind import KeyKind
+from query.lists.other_workers import AskOtherWorkers, Stamp, by_stored_key
 from query.lists.steps import Buffered, at_least, in_steps, summed_in_steps
 from query.parameters import Parameters, resolve_range
 from query.reader import HEAD, naming, stored
@@ -47,7 +47,7 @@ _READS = 100  # links that are read before it has, or before the next look wheth
 
 
 @dataclass(frozen=True, slots=True)
-class Top:
+class RankedKeys:
     """The range in epoch seconds (None: over the links' lives), and links by count, most first, ties by key."""
 
     start: int | None
@@ -113,17 +113,17 @@ class _Best:
     others_most: int
 
 
-class TopLinks:
+class Rankings:
     """Answers `GET /v1/links`, or the same of groups.
 
     walk, ranked, rows and ladder are the store's. pending is the owner's, of a stored key; buffered the names for which
     it has any, with parts of the most that this can be; flushes a number that rises whenever a flush is complete.
-    elsewhere asks other workers.
+    other_workers asks for theirs.
     """
 
     def __init__(
         self,
-        kind: Kind,
+        kind: KeyKind,
         walk: Walk,
         ranked: Ranked | None,
         rows: Callable[[str], Awaitable[StoredLink]],
@@ -131,7 +131,7 @@ class TopLinks:
         buffered: Buffered,
         flushes: Callable[[], int],
         ladder: Callable[[], Ladder],
-        elsewhere: AskElsewhere,
+        other_workers: AskOtherWorkers,
     ) -> None:
         self._kind = kind
         self._walk = walk
@@ -140,7 +140,7 @@ class TopLinks:
         self._pending = pending
         self._buffered = buffered
         self._flushes = flushes
-        self._elsewhere = elsewhere
+        self._other_workers = other_workers
         self._ladder = ladder
         self._rankings: dict[tuple[tuple[int, int] | None, Bots, int], _Best] = {}
         self._forgotten = 0
@@ -151,11 +151,11 @@ class TopLinks:
         self._rankings.clear()
         self._forgotten += 1
 
-    async def top(self, parameters: Parameters, now: int) -> Top:
+    async def best(self, parameters: Parameters, now: int) -> RankedKeys:
         """Returns the best `parameters.limit` links. Raises StoreUnavailable, RowCorrupt."""
         span = resolve_range(parameters, now, None) if parameters.ranged else None
         counter = _Counter(self._kept_span(span, now), parameters.bots, now, self._ladder())
-        others = await self._elsewhere()
+        others = await self._other_workers()
         stamps = frozenset(each.stamp for each in others)
         while True:
             flushes = self._flushes()
@@ -181,7 +181,7 @@ class TopLinks:
             if at % _READS == _READS - 1:
                 await asyncio.sleep(0)
         start, end = span or (None, None)
-        return Top(start, end, [(self._name(key), count) for key, count in self._best(counts, parameters.limit)])
+        return RankedKeys(start, end, [(self._name(key), count) for key, count in self._best(counts, parameters.limit)])
 
     def _kept_span(self, span: tuple[int, int] | None, now: int) -> tuple[int, int] | None:
         """Returns the kept buckets that a range touches: one that it cuts counts whole, as in a summary."""
