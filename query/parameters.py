@@ -143,16 +143,16 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
     """Checks the parameters; raises ParameterInvalid. Only names that the request may use are expected."""
     # The + of `Etc/GMT+12`, not percent-encoded, arrives as a blank, and no zone has a blank in its name.
     where = zone(given["tz"].replace(" ", "+")) if "tz" in given else UTC_ZONE
-    start = moment("from", given["from"], where) if "from" in given else None
-    end = moment("to", given["to"], where) if "to" in given else None
     last = parse_last(given["last"]) if "last" in given else None
-    if last and (start is not None or end is not None):
+    if last and ("from" in given or "to" in given):
         raise ParameterInvalid(
             "last cannot be given together with from or to",
             field="last",
             value=given["last"],
             rule="either last, or from and to",
         )
+    start = moment("from", given["from"], where) if "from" in given else None
+    end = moment("to", given["to"], where) if "to" in given else None
     if start is not None and end is not None:
         _check_order(start, end, given["from"])
     sort = _one_of("sort", given, SORTS) or SORTS[0]

@@ -35,7 +35,7 @@ PACE_S = 60  # over which the rate of a body that comes, and of an answer that i
 KEEP_ALIVE_S = 75  # without a request
 DRAINED_S = 30  # for the rest of a body whose request is answered
 DRAINED_BYTES = 64 * 1024 * 1024  # of it
-REFUSED_S = 5  # for a client to end its side, after an answer that ends the connection
+ENDED_S = 5  # for a client to end its side, after an answer that ends the connection
 LOOK_S = 5
 DRAIN_S = 5  # for requests under way at a stop
 
@@ -61,6 +61,16 @@ class Wait(NamedTuple):
     least: float
 
 
+class _Answers(asyncio.Transport):
+    """What a request writes its answer to: the connection, which it can only ask to end."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self.write = connection.transport.write  # type: ignore[method-assign]
+        self.is_closing = connection.transport.is_closing  # type: ignore[method-assign]
+        self.close = connection.end  # type: ignore[method-assign]
+
+
 class Connection(HttpToolsProtocol):
     """One HTTP connection of the server. `refused` counts closed connections by reason."""
 
@@ -74,13 +84,15 @@ class Connection(HttpToolsProtocol):
     keep_alive_s: float = KEEP_ALIVE_S
     drained_s: float = DRAINED_S
     drained_bytes = DRAINED_BYTES
-    refused_s: float = REFUSED_S
+    ended_s: float = ENDED_S
     look_s: float = LOOK_S
     drain_s: float = DRAIN_S
 
     _in_headers = False
     _is_broken = False  # what came cannot be read on
-    _is_ended = False  # our side, for that; the client's is waited for
+    _is_ended = False  # our side, after the last answer; the client's is waited for
+    _has_client_ended = False  # its side
+    _is_stopping = False  # the server
     _read_bytes = 0  # of the last read
     _begun_bytes = 0  # of the read that a head began in
     _head_bytes = 0  # read for it since
@@ -95,6 +107,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.answers = _Answers(self)
         self._caller = self.callers.name(self.client)
         if len(self.connections) > self.connections_max:
             self._turn_away("full", _FULL)
@@ -145,6 +158,7 @@ class Connection(HttpToolsProtocol):
         self.scope[FIELDS] = fields  # type: ignore[literal-required]
         self.expect_100_continue = any(name == b"expect" and value.lower() == _CONTINUE for name, value in headers)
         super().on_headers_complete()
+        self.cycle.transport = self.answers
 
     def on_message_complete(self) -> None:
         if not self.parser.should_upgrade():
@@ -152,7 +166,7 @@ class Connection(HttpToolsProtocol):
             self.cycle.more_body = False  # uvicorn leaves it where the answer was first: the client would seem to stall
 
     def data_received(self, data: bytes) -> None:
-        if self._is_broken:
+        if self._is_broken or self._is_ended:
             self._drained_bytes += len(data)
             if self._drained_bytes > self.drained_bytes:
                 self.transport.abort()
@@ -228,11 +242,24 @@ class Connection(HttpToolsProtocol):
         if cycle is not None and cycle.more_body:
             cycle.disconnected = True
             cycle.message_event.set()
-        self._is_ended = True
-        self._drained_bytes = 0
-        self.transport.write_eof()  # to close with bytes unread is a reset, which takes the answer from the client
+        self._end_our_side()
 
     # --- ends ---------------------------------------------------------------------------------------------------
+    def end(self) -> None:
+        """Ends the connection after its last answer, or at once if that is not whole."""
+        if self._has_client_ended or self._is_stopping or not self._answering.response_complete:
+            self.transport.close()
+            return
+        self.pipeline.clear()
+        self.flow.resume_reading()
+        self._end_our_side()
+
+    def _end_our_side(self) -> None:
+        """Ends our side alone: to close with bytes unread is a reset, which takes the answer (RFC 9112, 9.6)."""
+        self._is_ended = True
+        self._drained_bytes = 0
+        self.transport.write_eof()
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answering = cycle
         task = self.loop.create_task(cycle.run_asgi(app))
@@ -241,15 +268,16 @@ class Connection(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Answers a client that has ended its side after whole requests; lets go of one within a body."""
-        if self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
+        if self._is_ended or self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
             return False
+        self._has_client_ended = True
         self.cycle.keep_alive = False
         return True
 
     def on_response_complete(self) -> None:
         """Goes on with the next request that was sent ahead: as uvicorn does, without its timer."""
         self.server_state.total_requests += 1
-        if self.transport.is_closing():
+        if self._is_ended or self.transport.is_closing():
             return
         self.flow.resume_reading()
         if self.pipeline:
@@ -265,6 +293,7 @@ class Connection(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Lets a request under way be answered at a stop; cuts it off shortly before uvicorn would, with an error."""
+        self._is_stopping = True
         super().shutdown()
         if not self.transport.is_closing():
             self.loop.call_later(0.9 * self.drain_s, self.transport.abort)
@@ -291,7 +320,7 @@ class Connection(HttpToolsProtocol):
         if self.transport.get_write_buffer_size():
             return Wait("answer", None, self._taken_bytes(), self.pace_s, least)
         if self._is_ended:
-            return Wait("refused", None, 0, self.refused_s, math.inf)
+            return Wait("ended", None, 0, self.ended_s, math.inf)
         if self._in_headers or cycle is None:
             return Wait("head", self.headers, 0, self.head_s, math.inf)
         if cycle.more_body and cycle.response_complete:
@@ -309,7 +338,7 @@ class Connection(HttpToolsProtocol):
         return int(_BYTES_ACKED.unpack_from(found, _AT_BYTES_ACKED)[0])
 
     def _let_go(self, what: str) -> None:
-        if what in ("idle", "refused"):
+        if what in ("idle", "ended"):
             self.transport.close()
         else:
             self.refused[what] += 1

@@ -282,7 +282,7 @@ class FastConnection(Connection):
             self.transport.write(stays)
         else:
             self.transport.write(ends)
-            self.transport.close()
+            self.end()
         self.on_response_complete()
 
     def refuse(self, application: Application) -> None:
@@ -292,7 +292,7 @@ class FastConnection(Connection):
             return
         cycle = RequestResponseCycle(
             scope=_SCOPE,  # type: ignore[arg-type]
-            transport=self.transport,
+            transport=self.answers,
             flow=self.flow,
             logger=self.logger,
             access_logger=self.access_logger,

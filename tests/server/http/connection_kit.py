@@ -48,15 +48,16 @@ class Transport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 5), "sockname": ("127.0.0.1", 8080)})
         self.written = bytearray()
-        self.closing = self.paused = self.ended = False
+        self.closing = self.half_closed = self.paused = self.ended = False
         self.kept: list[bytes] = []
 
     def write(self, data: Any) -> None:
-        assert not self.closing, "uvloop would leave it out"
+        assert not (self.closing or self.half_closed), "uvloop would leave it out"
         self.written += data
 
     def write_eof(self) -> None:
         """Ends our side; the client's is waited for."""
+        self.half_closed = True
 
     def is_closing(self) -> bool:
         return self.closing

@@ -21,6 +21,7 @@ from server.http import fast_path
 from server.http.connection import Connection
 from server.http.fast_path import ADMITTED
 from tests.hostile.test_framing import CASES
+from tests.selection import examples
 from tests.server.http.connection_kit import Server
 
 HOST = b"Host: localhost:8080\r\n"
@@ -49,7 +50,7 @@ def test_the_internals_of_uvicorn_are_those_that_it_was_written_for() -> None:
     used |= set(re.findall(r"(?:\bcycle|_answering)\.(\w+)", inspect.getsource(Connection)))
     fast_cycle = fast_path._FastCycle()
     # These belong to requests with an application, or with a body that is still to come.
-    assert {name for name in used if not hasattr(fast_cycle, name)} == {"body", "run_asgi"}
+    assert {name for name in used if not hasattr(fast_cycle, name)} == {"body", "run_asgi", "transport"}
     for name in ("total_requests", "default_headers", "connections", "tasks"):
         assert hasattr(ServerState(), name)
     made_of = inspect.getsource(HttpToolsProtocol.__init__)
@@ -220,7 +221,7 @@ def outcome(fast: bool, raw: bytes, cuts: list[tuple[int, bool]], ends: bool) ->
 
 
 @given(data=st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_random_cuts_of_mixed_requests_are_answered_and_counted_alike(data: st.DataObject) -> None:
     whole = st.sampled_from([*PLAIN.values()] * 3 + [*NOT_PLAIN.values(), *FRAMED])
     parts = data.draw(st.lists(whole, min_size=1, max_size=6))
