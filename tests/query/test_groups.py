@@ -15,6 +15,7 @@ from clickcurve.keys import group_key, group_of, link_key, link_of
 from query.lists.key_kind import GROUP
 from tests.query.queried_nodes import QueriedNodes
 from tests.query.test_routes import Node
+from tests.selection import examples
 
 NOW = 1_772_361_480
 DAY_S = 86_400
@@ -123,7 +124,7 @@ def test_no_group_is_erased() -> None:
     assert Node(QueriedNodes(now=NOW)).ask("DELETE", "/v1/groups/spring").status_code == 405
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(st.integers(0, 2**32), st.integers(1, 4), st.sampled_from(["", "last=2d&"]))
 def test_every_list_of_groups_agrees_with_the_raw_hits(seed: int, limit: int, span: str) -> None:
     drawn = random.Random(seed)
