@@ -53,7 +53,7 @@ class ExportFile:
         return set(columns) <= set(self.header)
 
     def rows(self) -> Iterator[tuple[int, Row]]:
-        """Yields the number of each row's last line, and the row by the names of its columns, "" where it is short."""
+        """Yields the number of each row's last line, and the row by columns: "" where it is short."""
         cells = self._cells()
         next(cells, None)
         for line, row in cells:
