@@ -33,13 +33,15 @@ ID_BYTES = 600  # what CPython takes of an id whose claim is not decided, with a
 class UndecidedId:
     """The counts under an id whose claim is not decided yet. `visible`: they are in answers already.
 
-    numbers: those in the buffer of the profiles of its batch.
+    numbers: those in the buffer of the profiles of its batch. earlier: the counts under the same id that were accepted
+    so long before that the id was forgotten meanwhile; they count whatever becomes of these.
     """
 
     identified: Identified
     accepted_us: int
     visible: bool
     numbers: Sequence[int] = ()
+    earlier: UndecidedId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,8 @@ class Buffer:
             numbers = self.profiles.numbers(batch.attributes)
             self._count_attributes(batch.attributes.links, batch.attributes.groups, numbers, 1)
         for identified in batch.identified:
-            self.undecided[identified.id] = UndecidedId(identified, accepted_us, visible, numbers)
+            earlier = self.undecided.get(identified.id)
+            self.undecided[identified.id] = UndecidedId(identified, accepted_us, visible, numbers, earlier)
             pairs = sum(map(len, identified.people.values())) + sum(map(len, identified.bots.values()))
             self.more_bytes += ID_BYTES + pairs * PAIR_BYTES
             if visible:
@@ -138,13 +141,18 @@ class Buffer:
         others = set(refused)
         self.refused |= others
         for id_, undecided in self.undecided.items():
-            if undecided.visible and id_ in others:
-                self._count_late(undecided, -1)
-            elif not undecided.visible and id_ not in others:
-                self._count_late(undecided, 1)
-            undecided.visible = id_ not in others
+            self._settle(undecided, id_ not in others)
+            earlier = undecided.earlier
+            while earlier is not None:
+                self._settle(earlier, True)
+                earlier = earlier.earlier
         for id_ in others:
             self.undecided.pop(id_, None)
+
+    def _settle(self, undecided: UndecidedId, counts: bool) -> None:
+        if undecided.visible != counts:
+            self._count_late(undecided, 1 if counts else -1)
+            undecided.visible = counts
 
     def _count_late(self, undecided: UndecidedId, sign: int) -> None:
         """Counts the hits under an id (sign -1: takes them back), also among what was erased after they came."""
@@ -292,8 +300,9 @@ class Buffers:
         return [self.filling] if self.taken is None else [self.taken, self.filling]
 
     def accepted_at(self, id_: str) -> int | None:
-        """Returns the accept stamp of an id whose claim is not decided, None if it is not here."""
-        return next((each.undecided[id_].accepted_us for each in self.all() if id_ in each.undecided), None)
+        """Returns the last accept stamp of an id whose claim is not decided, None if it is not here."""
+        stamps = [each.undecided[id_].accepted_us for each in self.all() if id_ in each.undecided]
+        return max(stamps, default=None)
 
     def pending(self, key: str) -> list[Pending]:
         """Returns what may not be in the owner's stored row of `key` (a stored key) yet."""

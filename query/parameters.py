@@ -27,7 +27,7 @@ BY = ("value", "from", "to", "last", "tz", "limit", "format")
 BY_CURVE = ("value", "from", "to", "last", "step", "tz", "format")
 VISITORS = ("from", "to", "last", "tz")
 WHY = ("from", "to", "last", "before_from", "before_to", "tz", "limit", "format")
-LINKS = ("sort", "last", "prefix", "after", "limit", "tz", "bots", "format")
+LINKS = ("sort", "from", "to", "last", "prefix", "after", "limit", "tz", "bots", "format")
 LIMIT_CURVE = ("outcome", "caller", *CURVE)
 LIMIT_TOTAL = ("outcome", "caller", *TOTAL)
 
@@ -144,16 +144,16 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
     """Checks the parameters; raises ParameterInvalid. Only names that the request may use are expected."""
     # The + of `Etc/GMT+12`, not percent-encoded, arrives as a blank, and no zone has a blank in its name.
     where = zone(given["tz"].replace(" ", "+")) if "tz" in given else UTC_ZONE
-    start = moment("from", given["from"], where) if "from" in given else None
-    end = moment("to", given["to"], where) if "to" in given else None
     last = parse_last(given["last"]) if "last" in given else None
-    if last and (start is not None or end is not None):
+    if last and ("from" in given or "to" in given):
         raise ParameterInvalid(
             "last cannot be given together with from or to",
             field="last",
             value=given["last"],
             rule="either last, or from and to",
         )
+    start = moment("from", given["from"], where) if "from" in given else None
+    end = moment("to", given["to"], where) if "to" in given else None
     if start is not None and end is not None:
         _check_order(start, end, given["from"])
     sort = _one_of("sort", given, SORTS) or SORTS[0]
@@ -209,7 +209,8 @@ def parse_before(given: Mapping[str, str], zone: Zone) -> tuple[int, int] | None
 
 def _check_sort(given: Mapping[str, str], sort: str) -> None:
     """Refuses what another order of links needs."""
-    for name, order in (("last", SORTS[0]), ("prefix", BY_KEY), ("after", BY_KEY)):
+    ranges = ((name, SORTS[0]) for name in ("from", "to", "last"))
+    for name, order in (*ranges, ("prefix", BY_KEY), ("after", BY_KEY)):
         if name in given and sort != order:
             raise ParameterInvalid(
                 f"{name} cannot be given with sort={sort}", field=name, value=given[name], rule=f"with sort={order}"

@@ -51,9 +51,10 @@ SHARE_SECRET = "share-secret"
 class OwnerRecord:
     """What the store knows of an owner.
 
-    epoch rises with every claim. holder is the token of the process that claimed last, journal the uuid of its journal,
-    place the journal's address (host and folder, for people to read). state is OPEN, CLOSED, COPIED or RETIRED. begun
-    is the number of the last flush that began, begun_at when it began, in epoch seconds.
+    epoch rises with every claim. holder is the token of the process that claimed last. journal names its journal, the
+    uuid first, and the journals that gave the number back before (`ingest.claim_table`). place is the journal's address
+    (host and folder, for people to read). state is OPEN, CLOSED, COPIED or RETIRED. begun is the number of the last
+    flush that began, begun_at when it began, in epoch seconds.
     """
 
     owner: int

@@ -28,10 +28,10 @@ from tests.query.queried_nodes import QueriedNodes, run
 NOW = 1_772_361_480  # 2026-03-01T10:38
 
 LONG = (
-    "from=7&to=2700-01-01&step=1mo&tz=Europe/Vienna",
-    "from=7&to=2700-01-01&step=1mo&tz=Africa/Monrovia",
-    "from=7&to=9990-01-01&step=1y&tz=Africa/Casablanca",
-    "from=7&to=2700-01-01&step=1mo",
+    "from=70000&to=2700-01-01&step=1mo&tz=Europe/Vienna",
+    "from=70000&to=2700-01-01&step=1mo&tz=Africa/Monrovia",
+    "from=70000&to=9990-01-01&step=1y&tz=Africa/Casablanca",
+    "from=70000&to=2700-01-01&step=1mo",
 )
 
 
