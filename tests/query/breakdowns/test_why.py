@@ -76,7 +76,6 @@ def test_a_new_referrer_is_named_for_a_link_its_group_and_all_links(served: Serv
     assert of_all["total"] == {"before": 84, "after": 584, "change": 500}
     assert of_all["by_link"] == [
         {"key": "k", "before": 70, "after": 570, "change": 500},
-        {"key": "quiet", "before": 14, "after": 14, "change": 0},
     ]
 
 
