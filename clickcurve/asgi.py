@@ -5,10 +5,12 @@ Written down once, so that what is answered in front of the web framework needs 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterable, Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from clickcurve.buckets.errors import BodyTooLarge
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -46,6 +48,16 @@ def answer(status: int, body: bytes, content_type: bytes = b"application/json", 
         {"type": "http.response.start", "status": status, "headers": headers},
         {"type": "http.response.body", "body": body},
     )
+
+
+async def read_bounded(pieces: AsyncIterable[bytes], most_bytes: int) -> bytes:
+    """Reads a whole body. Raises BodyTooLarge as soon as it has more than so many bytes."""
+    body = bytearray()
+    async for piece in pieces:
+        body += piece
+        if len(body) > most_bytes:
+            raise BodyTooLarge(f"the body has more than {most_bytes:,} bytes", rule=f"at most {most_bytes:,} bytes")
+    return bytes(body)
 
 
 async def close_unanswered(send: Send) -> None:

@@ -7,6 +7,7 @@ in it. A stored key names a row of a link, of a group, of a rule's history or of
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from clickcurve.buckets.errors import ClickcurveError
@@ -154,6 +155,26 @@ def limit_key(event: str, outcome: str) -> str:
 def caller_key(event: str, outcome: str, digest: str) -> str:
     """Returns the stored key of one caller's hits of an event, by outcome; `digest` stands for the caller."""
     return namespace_key(_CALLERS, f"{event}:{outcome}:{digest}")
+
+
+class Subject(NamedTuple):
+    """What a question is about: a stored row of counts, and what it is called in the answer; None: all links."""
+
+    stored: str
+    name: str | None
+
+
+ALL = Subject(ALL_LINKS, None)
+
+
+def link_subject(key: str) -> Subject:
+    """Returns a link as the subject of a question."""
+    return Subject(link_key(key), key)
+
+
+def group_subject(name: str) -> Subject:
+    """Returns a group as the subject of a question."""
+    return Subject(group_key(name), name)
 
 
 # What an owner counted of rows that it cannot read: see `clickcurve.buckets.quarantine`.

@@ -4,12 +4,14 @@ One parser reads a hit's `ts` in quotes, `from` and `to` of a query or a command
 of access logs, so that the same text means the same everywhere:
 
     2026-01-31  20260131                    a date: its midnight. Eight digits are always a date
+    2026-01                                 a month: its beginning
     2026-01-31T10:30:05.25                  T, t or a space, then 10, 10:30, 1030, 10:30:05 or 103005, perhaps a
     20260131 103005,25                      fraction after . or ,
     2026-01-31T10:30+05:30  ...+0530 ...+05 an offset, or Z or z; without one the caller says what is meant
 
 24:00 is the next midnight and the leap second :60 the next minute, as the standard says. Weeks and ordinal days are not
-read. In queries, commands and traces a number is epoch seconds; in JSON that is a number without quotes.
+read. In queries, commands and traces a number is epoch seconds; in JSON that is a number without quotes. A number from
+1 to 9999 is refused, for it may be a year; 0 is the beginning.
 """
 
 from __future__ import annotations
@@ -35,9 +37,12 @@ _ISO = re.compile(
     r"(?:[Tt ](\d\d)(?:(:?)(\d\d)(?:\6(\d\d)(?:[.,](\d+))?)?)? ?(?:[Zz]|([+-])(\d\d)(?::?(\d\d))?)?)?",
     re.ASCII,
 )
+_MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
 _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]*))?")
 _LENGTH = re.compile(r"([0-9]{1,9})([a-z]*)")
 _LONGEST = 64
+YEARS = range(1, 10_000)  # numbers that may be meant as years
+YEAR_RULE = "0, or 10000 and more, as epoch seconds; a date has a month and a day"
 _MILLISECONDS_DIGITS = 13
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
@@ -72,6 +77,8 @@ class WrittenTime(NamedTuple):
 
 def parse_iso(text: str) -> WrittenTime | None:
     """Returns what a text in one of the forms above says, or None if it is in none of them."""
+    if _MONTH.fullmatch(text):
+        text += "-01"
     shape = _ISO.fullmatch(text) if len(text) <= _LONGEST else None
     if shape is None:
         return None
@@ -125,9 +132,16 @@ def _epoch(field: str, text: str, number: re.Match[str]) -> WrittenTime:
             rule="seconds since 1970, not milliseconds",
         )
     seconds, part = int(digits or "0"), float(f"0.{fraction or 0}")
+    if seconds in YEARS and not minus:
+        raise ParameterInvalid(f"{field} {text!r}: {year_hint(seconds)}", field=field, value=text, rule=YEAR_RULE)
     if minus and part:
         return WrittenTime(-seconds - 1, 1 - part, 0)
     return WrittenTime(-seconds if minus else seconds, part, 0)
+
+
+def year_hint(number: int) -> str:
+    """Returns what to write instead of a number that may be a year."""
+    return f"a year? write {number if 1970 <= number < 9999 else 2026}-01-01"
 
 
 def require_in_range(field: str, text: str, t: int) -> int:

@@ -19,11 +19,11 @@ from clickcurve.buckets.errors import JournalBehind
 from clickcurve.buckets.row import Delta, Pending
 from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_of
 from ingest.batch import AttributeCounts, Batch, GroupCounts, Identified, SourceStep, decode_batch, keys_of
-from ingest.buffered_words import NOTHING_SAID, BufferedWords, Said, said_of
+from ingest.counts import PAIR_BYTES, BufferedProfiles, KeyedCounts, RowCounts, counts_of, drain
+from ingest.hit import Hit
 from ingest.journal.group_commit import Group
 from ingest.journal.journal import Journal
 from ingest.journal.segment_format import Frame
-from ingest.slot_counts import PAIR_BYTES, MinuteCounts, drain, of_key, sum_of_slots
 
 BUFFER_BYTES = 512 << 20  # what an owner's buffers may take; beyond it hits are answered 429
 ID_BYTES = 600  # what CPython takes of an id whose claim is not decided, with a hit; PAIR_BYTES for each key of it
@@ -33,13 +33,15 @@ ID_BYTES = 600  # what CPython takes of an id whose claim is not decided, with a
 class UndecidedId:
     """The counts under an id whose claim is not decided yet. `visible`: they are in answers already.
 
-    numbers: those in the buffer of the profiles of its batch.
+    numbers: those in the buffer of the profiles of its batch. earlier: the counts under the same id that were accepted
+    so long before that the id was forgotten meanwhile; they count whatever becomes of these.
     """
 
     identified: Identified
     accepted_us: int
     visible: bool
     numbers: Sequence[int] = ()
+    earlier: UndecidedId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,7 @@ class ErasedCounts:
     """The counts of a link that were buffered when it was erased. They stay in the sums of all links."""
 
     at_us: int
-    people: Mapping[int, int]
-    bots: Mapping[int, int]
-    opening: int
-    said: Said = NOTHING_SAID
+    counts: RowCounts
 
 
 @dataclass(slots=True)
@@ -58,11 +57,9 @@ class Buffer:
     """The counts that one flush moves. `late_before`: earlier minutes are kept by key."""
 
     late_before: int
-    people: MinuteCounts = field(default_factory=MinuteCounts)
-    bots: MinuteCounts = field(default_factory=MinuteCounts)
-    others: MinuteCounts = field(default_factory=MinuteCounts)  # by stored key, not in the sums of links
-    other_bots: MinuteCounts = field(default_factory=MinuteCounts)
-    words: BufferedWords = field(default_factory=BufferedWords)
+    links: KeyedCounts = field(default_factory=KeyedCounts)
+    others: KeyedCounts = field(default_factory=KeyedCounts)  # by stored key, not in the sums of links
+    profiles: BufferedProfiles = field(default_factory=BufferedProfiles)
     openings: Counter[str] = field(default_factory=Counter)
     undecided: dict[str, UndecidedId] = field(default_factory=dict)  # by id
     sources: dict[str, SourceStep] = field(default_factory=dict)  # the last piece of each
@@ -75,19 +72,17 @@ class Buffer:
 
     def bytes_held(self) -> int:
         """Returns what this buffer takes in memory, with what its flush will."""
-        counts = (self.people, self.bots, self.others, self.other_bots)
-        return sum(each.bytes_held for each in counts) + self.words.bytes_held() + self.more_bytes
+        return self.links.bytes_held + self.others.bytes_held + self.profiles.bytes_held + self.more_bytes
 
     def entries(self) -> int:
-        counts = (self.people, self.bots, self.others, self.other_bots)
-        return sum(each.entries for each in counts) + self.words.entries() + len(self.undecided) + len(self.openings)
+        return self.links.entries + self.others.entries + len(self.undecided) + len(self.openings)
 
     def is_empty(self) -> bool:
         return self.since_us is None
 
     def hits(self) -> int:
         """Returns the hits of all links, without those of undecided ids that are not visible."""
-        return self.people.sums.total() + self.bots.sums.total()
+        return self.links.people.sums.total() + self.links.bots.sums.total()
 
     def _stamp(self, accepted_us: int) -> None:
         if self.since_us is None:
@@ -97,27 +92,27 @@ class Buffer:
     def add_singles(self, minute: int, keys: Sequence[str], accepted_us: int) -> bool:
         """Counts a hit of each key; returns whether more is held than before."""
         self._stamp(accepted_us)
-        return self.people.add_singles(minute, keys)
+        return self.links.people.add_singles(minute, keys)
 
     def add_batch(self, batch: Batch, accepted_us: int, visible: bool) -> None:
         """Counts a batch. `visible`: the counts under ids are in answers before their claims are decided."""
         self._stamp(accepted_us)
         if batch.keys:
-            self.people.add_keys(batch.keys, self.late_before)
+            self.links.people.add_keys(batch.keys, self.late_before)
             return
-        self.people.add(batch.people, self.late_before)
-        self.bots.add(batch.bots, self.late_before)
-        self.others.add(batch.others, self.late_before)
+        self.links.add(batch.people, batch.bots, self.late_before)
+        self.others.people.add(batch.others, self.late_before)
         before = len(self.openings)
         self.openings.update(batch.openings)
         if growth := len(self.openings) - before:
             self.more_bytes += growth * PAIR_BYTES + sum(map(getsizeof, islice(reversed(self.openings), growth)))
         numbers: Sequence[int] = ()
         if batch.attributes is not None:
-            numbers = self.words.numbers(batch.attributes)
+            numbers = self.profiles.numbers(batch.attributes)
             self._count_attributes(batch.attributes.links, batch.attributes.groups, numbers, 1)
         for identified in batch.identified:
-            self.undecided[identified.id] = UndecidedId(identified, accepted_us, visible, numbers)
+            earlier = self.undecided.get(identified.id)
+            self.undecided[identified.id] = UndecidedId(identified, accepted_us, visible, numbers, earlier)
             pairs = sum(map(len, identified.people.values())) + sum(map(len, identified.bots.values()))
             self.more_bytes += ID_BYTES + pairs * PAIR_BYTES
             if visible:
@@ -128,8 +123,7 @@ class Buffer:
             self.sources[batch.source.source] = batch.source
 
     def _count(self, identified: Identified, numbers: Sequence[int], sign: int) -> None:
-        self.people.add(identified.people, self.late_before, sign)
-        self.bots.add(identified.bots, self.late_before, sign)
+        self.links.add(identified.people, identified.bots, self.late_before, sign)
         if identified.attributes or identified.groups:
             self._count_attributes(identified.attributes, identified.groups, numbers, sign)
 
@@ -137,24 +131,28 @@ class Buffer:
         self, links: AttributeCounts | None, groups: GroupCounts | None, numbers: Sequence[int], sign: int
     ) -> None:
         if links:
-            self.words.links.add(links, numbers, sign)
+            self.links.attributes.add(links, numbers, sign)
         if groups:
-            self.words.groups.add(groups.attributes, numbers, sign)
-            self.others.add(groups.people, self.late_before, sign)
-            self.other_bots.add(groups.bots, self.late_before, sign)
+            self.others.attributes.add(groups.attributes, numbers, sign)
+            self.others.add(groups.people, groups.bots, self.late_before, sign)
 
     def decide(self, refused: Iterable[str]) -> None:
         """Leaves out the ids in `refused`, which others have claimed, and counts all other undecided ids."""
         others = set(refused)
         self.refused |= others
         for id_, undecided in self.undecided.items():
-            if undecided.visible and id_ in others:
-                self._count_late(undecided, -1)
-            elif not undecided.visible and id_ not in others:
-                self._count_late(undecided, 1)
-            undecided.visible = id_ not in others
+            self._settle(undecided, id_ not in others)
+            earlier = undecided.earlier
+            while earlier is not None:
+                self._settle(earlier, True)
+                earlier = earlier.earlier
         for id_ in others:
             self.undecided.pop(id_, None)
+
+    def _settle(self, undecided: UndecidedId, counts: bool) -> None:
+        if undecided.visible != counts:
+            self._count_late(undecided, 1 if counts else -1)
+            undecided.visible = counts
 
     def _count_late(self, undecided: UndecidedId, sign: int) -> None:
         """Counts the hits under an id (sign -1: takes them back), also among what was erased after they came."""
@@ -164,16 +162,13 @@ class Buffer:
         for key in keys_of(identified.people, identified.bots) & self.erased.keys():
             erased = self.erased[key]
             if undecided.accepted_us < erased.at_us:
-                people = sum_of_slots(erased.people, of_key(identified.people, key), sign)
-                bots = sum_of_slots(erased.bots, of_key(identified.bots, key), sign)
-                said = erased.said.plus(said_of(attributes, undecided.numbers, key), sign)
-                self.erased[key] = ErasedCounts(erased.at_us, people, bots, erased.opening, said)
+                late = counts_of(key, identified.people, identified.bots, attributes, undecided.numbers)
+                self.erased[key] = ErasedCounts(erased.at_us, erased.counts.plus(late, sign))
 
     def erase(self, key: str, at_us: int) -> ErasedCounts | None:
         """Erases what is buffered of a link; returns what `restore` needs to take this back."""
         before = self.erased.get(key)
-        people, bots, said = self.people.of(key), self.bots.of(key), self.words.of(key).plus(NOTHING_SAID)
-        self.erased[key] = ErasedCounts(at_us, people, bots, self.openings.get(key, 0), said)
+        self.erased[key] = ErasedCounts(at_us, RowCounts().plus(self._of_link(key)))  # a copy of its own
         return before
 
     def restore(self, key: str, before: ErasedCounts | None) -> None:
@@ -189,53 +184,51 @@ class Buffer:
             return self.delta(link)
         if stored == ALL_LINKS:
             return self.all_links()
-        return Delta(self.others.of(stored), self.other_bots.of(stored))
+        return Delta(self.others.people.of(stored), self.others.bots.of(stored))
 
     def delta(self, key: str) -> Delta:
         """Returns what this buffer adds to one link's row."""
-        people, bots, opening = self.people.of(key), self.bots.of(key), self.openings.get(key, 0)
+        people, bots, opening = self.links.people.of(key), self.links.bots.of(key), self.openings.get(key, 0)
         erased = self.erased.get(key)
         if erased is None:
             return Delta(people, bots, opening)
-        return Delta(
-            sum_of_slots(people, erased.people, -1),
-            sum_of_slots(bots, erased.bots, -1),
-            opening - erased.opening,
-            erased=sum(erased.people.values()) + erased.opening,
-            erased_bots=sum(erased.bots.values()),
-        )
+        left = RowCounts(people, bots, opening).plus(erased.counts._replace(profiles={}, visitors={}), -1)
+        gone, gone_bots = sum(erased.counts.people.values()), sum(erased.counts.bots.values())
+        return Delta(left.people, left.bots, left.opening, gone + erased.counts.opening, gone_bots)
+
+    def _of_link(self, key: str) -> RowCounts:
+        return self.links.of(key)._replace(opening=self.openings.get(key, 0))
 
     def delta_of_breakdown(self, stored: str) -> BreakdownDelta:
         """Returns what this buffer adds to the breakdown of this stored key."""
         assert is_breakdown(stored), stored
         counts = counts_key(stored)
         if counts == ALL_LINKS:
-            return self.words.delta_of_all()
+            return self.profiles.delta_of_all(self.links.attributes.sums)
         link = link_of(counts)
         if link is None:
-            return self.words.delta(self.words.of_group(counts))
-        said, erased = self.words.of(link), self.erased.get(link)
-        return self.words.delta(said if erased is None else said.plus(erased.said, -1))
+            return self.profiles.delta(self.others.of(counts))
+        row, erased = self.links.of(link), self.erased.get(link)
+        return self.profiles.delta(row if erased is None else row.plus(erased.counts, -1))
 
-    def links(self) -> Iterator[dict[str, int]]:
+    def counted_links(self) -> Iterator[dict[str, int]]:
         """Yields the links that were counted here, erased ones included, and their hits, as `MinuteCounts.by_key`."""
-        return chain((dict.copy(self.openings),), self.people.by_key(), self.bots.by_key())
+        return chain((dict.copy(self.openings),), self.links.by_key())
 
-    def groups(self) -> Iterator[dict[str, int]]:
+    def counted_groups(self) -> Iterator[dict[str, int]]:
         """Yields the groups that were counted here, and their hits, in the same way."""
-        stored = chain(self.others.by_key(), self.other_bots.by_key())
-        for by_key in stored:
+        for by_key in self.others.by_key():
             yield {name: count for key, count in by_key.items() if (name := group_of(key)) is not None}
 
     def drain(self, pause: Callable[[], None]) -> None:
         """Lets go of what the store has taken, in small steps with pauses."""
-        for counts in (self.people, self.bots, self.others, self.other_bots, self.words.links, self.words.groups):
-            counts.drain(pause)
+        self.links.drain(pause)
+        self.others.drain(pause)
         drain(self.openings, pause)
         drain(self.undecided, pause)
 
     def all_links(self) -> Delta:
-        return Delta(self.people.all_links(), self.bots.all_links(), self.openings.total())
+        return Delta(self.links.people.all_links(), self.links.bots.all_links(), self.openings.total())
 
 
 def replay(frames: Iterable[Frame], erasures: Mapping[str, int], late_before: int) -> Buffer:
@@ -279,7 +272,7 @@ class Buffers:
         self.filling = replay(journal.frames(), {}, late_before)
         self.full = self.bytes_held() > bytes_max
 
-    def add(self, group: Group, minute: int, accepted_us: int) -> None:
+    def add(self, group: Group[Hit, Batch], minute: int, accepted_us: int) -> None:
         """Counts what a group brought, its single hits in this minute."""
         buffer = self.filling
         if group.keys and buffer.add_singles(minute, group.keys, accepted_us):
@@ -307,8 +300,9 @@ class Buffers:
         return [self.filling] if self.taken is None else [self.taken, self.filling]
 
     def accepted_at(self, id_: str) -> int | None:
-        """Returns the accept stamp of an id whose claim is not decided, None if it is not here."""
-        return next((each.undecided[id_].accepted_us for each in self.all() if id_ in each.undecided), None)
+        """Returns the last accept stamp of an id whose claim is not decided, None if it is not here."""
+        stamps = [each.undecided[id_].accepted_us for each in self.all() if id_ in each.undecided]
+        return max(stamps, default=None)
 
     def pending(self, key: str) -> list[Pending]:
         """Returns what may not be in the owner's stored row of `key` (a stored key) yet."""
@@ -328,12 +322,12 @@ class Buffers:
             if (delta := each.delta_of_breakdown(key)).oldest() is not None
         ]
 
-    def links(self) -> Iterator[dict[str, int]]:
-        """Yields the links that were counted here and their hits, a link several times, as `Buffer.links` does."""
-        return chain.from_iterable([each.links() for each in self.all()])
+    def counted_links(self) -> Iterator[dict[str, int]]:
+        """Yields the links that were counted here and their hits, a link several times."""
+        return chain.from_iterable([each.counted_links() for each in self.all()])
 
-    def groups(self) -> Iterator[dict[str, int]]:
-        return chain.from_iterable([each.groups() for each in self.all()])
+    def counted_groups(self) -> Iterator[dict[str, int]]:
+        return chain.from_iterable([each.counted_groups() for each in self.all()])
 
     def behind(self) -> JournalBehind:
         """Returns the answer to hits while they are full."""

@@ -14,8 +14,8 @@ from itertools import chain, islice
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, link_key, link_of
 from ingest.buffer import Buffer
+from ingest.counts import ENTRIES_PER_PAUSE, MinuteCounts
 from ingest.flushed_rows import NOTHING
-from ingest.slot_counts import ENTRIES_PER_PAUSE, MinuteCounts
 
 KEYS_PER_RANGE = 500  # sorted at once: in 0.1 ms
 SAMPLES_PER_RANGE = 8
@@ -23,7 +23,7 @@ SAMPLES_PER_RANGE = 8
 
 @dataclass(frozen=True, slots=True)
 class DeltasByKey:
-    """A taken buffer turned around: link -> minute -> count; of other rows by stored key. Words are kept by key.
+    """A taken buffer turned around: link -> minute -> count; of other rows by stored key. Attributes are kept by key.
 
     What was erased is in it: the flush asks the store whether it is.
     """
@@ -36,7 +36,7 @@ class DeltasByKey:
 
     @classmethod
     def of(cls, buffer: Buffer, pause: Callable[[], None]) -> DeltasByKey:
-        rows = (buffer.people, buffer.bots, buffer.others, buffer.other_bots)
+        rows = (buffer.links.people, buffer.links.bots, buffer.others.people, buffer.others.bots)
         people, bots, others, other_bots = (_by_key(each, pause) for each in rows)
         return cls(replace(buffer, erased={}), people, bots, others, other_bots)
 
@@ -58,16 +58,17 @@ class DeltasByKey:
         ranges[bisect_right(edges, ALL_LINKS)].discard(ALL_LINKS)
         return ranges
 
-    def is_divided(self, key: str) -> bool:
+    def has_breakdown(self, key: str) -> bool:
         """Tells whether the buffer adds to the breakdown beside the row of counts of this stored key."""
-        link, words = link_of(key), self.buffer.words
-        counts = words.groups.counts.get(key) if link is None else words.links.counts.get(link)
+        link, buffer = link_of(key), self.buffer
+        profiles = buffer.others.attributes if link is None else buffer.links.attributes
+        counts = profiles.counts.get(key if link is None else link)
         return counts is not None and any(counts.values())
 
-    def any_words(self) -> bool:
+    def any_attributes(self) -> bool:
         """Tells whether the buffer adds to any breakdown."""
-        words = self.buffer.words
-        return any(any(counts.values()) for kind in (words.links, words.groups) for counts in kind.counts.values())
+        kept = (self.buffer.links.attributes, self.buffer.others.attributes)
+        return any(any(counts.values()) for profiles in kept for counts in profiles.counts.values())
 
     def take(self, key: str) -> Delta:
         """Lets go of what the buffer adds to the row of this stored key, and returns it; or NOTHING."""

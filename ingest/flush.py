@@ -35,7 +35,7 @@ class Loaded(NamedTuple):
     """Keys of counts and of breakdowns, and the own rows of both."""
 
     keys: list[str]
-    divided: list[str]
+    breakdowns: list[str]
     own: dict[str, OwnRow]
 
 
@@ -79,14 +79,14 @@ class Flush:
         self.quarantined.update(kept or {})
         deltas = DeltasByKey.of(self.taken, self.pause)
         asked = {*self.revisit, *self.quarantined}
-        divided = {counts_key(key) for key in asked if is_breakdown(key)}
-        of_all = [breakdown_of(ALL_LINKS)] if deltas.any_words() or ALL_LINKS in divided else []
+        with_breakdown = {counts_key(key) for key in asked if is_breakdown(key)}
+        of_all = [breakdown_of(ALL_LINKS)] if deltas.any_attributes() or ALL_LINKS in with_breakdown else []
         keys = chain.from_iterable(map(sorted, deltas.ranges({*map(counts_key, asked)}, self.pause)))
         ladder, cutoffs = self.store.ladder(), self.store.cutoffs(self.held.owner)
         counts = FlushedCounts(self.number, self.fold_day, self.rewrite, ladder, cutoffs)
         written = 0
         with self.store.saving(self.held, self.number) as save:
-            for rows in self._pieces(keys, divided, deltas, counts):
+            for rows in self._pieces(keys, with_breakdown, deltas, counts):
                 save(rows)
                 written += len(rows)
         # The row of all links goes last, in every flush: its mark says that all other rows have this flush too.
@@ -99,36 +99,36 @@ class Flush:
         return written + len(saved)
 
     def _pieces(
-        self, keys: Iterator[str], divided: set[str], deltas: DeltasByKey, counts: FlushedCounts
+        self, keys: Iterator[str], with_breakdown: set[str], deltas: DeltasByKey, counts: FlushedCounts
     ) -> Iterator[dict[str, SavedRow]]:
         """Yields the rows of these links with the flush in them, as many as are saved together.
 
         Those of the next piece are read before: behind the writes of this one a cluster would answer last, and then
         have nothing to do while the flush is added to them.
         """
-        loaded = self._load_some(keys, divided, deltas)
+        loaded = self._load_some(keys, with_breakdown, deltas)
         while loaded:
             saved: dict[str, SavedRow] = {}
             for some in loaded:
                 saved |= self._apply(some, deltas, counts)
-            loaded = self._load_some(keys, divided, deltas)
+            loaded = self._load_some(keys, with_breakdown, deltas)
             if saved:
                 yield saved
                 self.pause()
 
-    def _load_some(self, keys: Iterator[str], divided: set[str], deltas: DeltasByKey) -> list[Loaded]:
+    def _load_some(self, keys: Iterator[str], with_breakdown: set[str], deltas: DeltasByKey) -> list[Loaded]:
         """Reads the rows of a piece, or the last ones; returns nothing if no keys are left."""
         loaded: list[Loaded] = []
         rows, at_once = 0, self.store.links_per_load
         while rows <= ROWS_PER_SAVE - at_once and (some := list(islice(keys, at_once))):
-            of_some = [breakdown_of(key) for key in some if key in divided or deltas.is_divided(key)]
+            of_some = [breakdown_of(key) for key in some if key in with_breakdown or deltas.has_breakdown(key)]
             loaded.append(self._load(some, of_some))
             rows += len(some) + len(of_some)
             self.pause()
         return loaded
 
-    def _load(self, keys: list[str], divided: list[str]) -> Loaded:
-        return Loaded(keys, divided, self.store.load_own(self.held.owner, [*keys, *divided]))
+    def _load(self, keys: list[str], breakdowns: list[str]) -> Loaded:
+        return Loaded(keys, breakdowns, self.store.load_own(self.held.owner, [*keys, *breakdowns]))
 
     def _load_quarantine(self) -> dict[str, AnyRow] | None:
         """Returns what earlier flushes, or earlier tries of this one, quarantined; None: nothing, or damaged too."""
@@ -143,17 +143,17 @@ class Flush:
 
     def _apply(self, loaded: Loaded, deltas: DeltasByKey, counts: FlushedCounts) -> dict[str, SavedRow]:
         """Returns these rows of counts and breakdowns with the flush in them, as far as that changes them."""
-        keys, divided, own = loaded
-        divided = divided + self._emptied(keys, divided, own)
-        own.update(self._as_counts_know(divided, own))
+        keys, breakdowns, own = loaded
+        breakdowns = breakdowns + self._emptied(keys, breakdowns, own)
+        own.update(self._as_counts_know(breakdowns, own))
         erased = self._buffers_of_erased(own)
         saved: dict[str, SavedRow] = {}
-        for key in [*keys, *divided]:
+        for key in [*keys, *breakdowns]:
             self.pause()
             row, stored, buffer = None, own.get(key), erased.get(counts_key(key)) if erased else None
             if is_breakdown(key):
-                words = (buffer or deltas.buffer).delta_of_breakdown(key)
-                row = self._row(self.breakdowns, key, stored, words, void=buffer is not None)
+                added = (buffer or deltas.buffer).delta_of_breakdown(key)
+                row = self._row(self.breakdowns, key, stored, added, void=buffer is not None)
             else:
                 delta = deltas.take(key) if buffer is None else buffer.delta_of_row(key)
                 row = self._row(counts, key, stored, delta, void=buffer is not None)
@@ -161,9 +161,9 @@ class Flush:
                 saved[key] = row
         return saved
 
-    def _emptied(self, keys: list[str], divided: list[str], own: dict[str, OwnRow]) -> list[str]:
+    def _emptied(self, keys: list[str], breakdowns: list[str], own: dict[str, OwnRow]) -> list[str]:
         """Returns the breakdowns, read into `own`, that do not know yet that their link was erased."""
-        erased = {breakdown_of(key) for key in keys if key in own and own[key].erased_at} - set(divided)
+        erased = {breakdown_of(key) for key in keys if key in own and own[key].erased_at} - set(breakdowns)
         if not erased:
             return []
         found = self.store.load_own(self.held.owner, sorted(erased))
@@ -171,14 +171,14 @@ class Flush:
         own.update(late)
         return sorted(late)
 
-    def _as_counts_know(self, divided: list[str], own: Mapping[str, OwnRow]) -> dict[str, OwnRow]:
+    def _as_counts_know(self, breakdowns: list[str], own: Mapping[str, OwnRow]) -> dict[str, OwnRow]:
         """Returns these breakdowns of links whose row of counts knows of a newer erasure than was read.
 
         One that failed may be on a single replica, and be read in one flush and not in the next: a breakdown that began
         without it counted for nothing as soon as it was seen again.
         """
         knowing: dict[str, OwnRow] = {}
-        for key in divided:
+        for key in breakdowns:
             counts = own.get(counts_key(key))
             read = own.get(key) or OwnRow(None, 0)
             if counts is not None and counts.data is not None:

@@ -26,7 +26,7 @@ from clickcurve.buckets.quarantine import AnyRow
 from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, apply, forget, merge, next_due
 from clickcurve.buckets.upper_bounds import UpperBounds, upper_bounds_after
 from clickcurve.keys import kept_days, link_of
-from ingest.buffered_words import NO_DELTA
+from ingest.counts import NO_DELTA
 from storage.contract import SavedRow
 
 R = TypeVar("R", bound=AnyRow)

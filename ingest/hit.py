@@ -24,7 +24,7 @@ from clickcurve.buckets.errors import HitRejected
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.keys import KEY_BYTES, group_key, is_key, require_key
 from clickcurve.problem import shown
-from clickcurve.times import iso_seconds
+from clickcurve.times import YEAR_RULE, YEARS, iso_seconds, year_hint
 from ingest.attributes.profile import NO_DIMENSIONS, AttributeFields, Profile, ProfileReader, pairs_of
 from ingest.attributes.visitor import (
     GROUP_PATTERN,
@@ -268,22 +268,25 @@ def second_of(value: object) -> int | None:
 
 
 def ts_of(value: object, moment: Moment) -> int:
-    """Returns epoch seconds, the moment's own where no time is given; raises HitRejected."""
+    """Returns epoch seconds, the moment's own where no time is given; raises HitRejected.
+
+    It takes what an export of histories may hold: a number that may be a year, too.
+    """
     if value is None:
         return moment.now
-    if not is_time(value, moment):
-        refuse_time(value, moment)
     second = second_of(value)
+    if second is None or not 0 <= second <= moment.latest:
+        refuse_time(value, moment)
     assert second is not None
     return second
 
 
 def is_time(value: object, moment: Moment) -> bool:
     """Tells whether a hit may have this time."""
-    if type(value) is int:  # nearly always
-        return 0 <= value <= moment.latest
     second = second_of(value)
-    return second is not None and 0 <= second <= moment.latest
+    if second is None or not 0 <= second <= moment.latest:
+        return False
+    return second not in YEARS or isinstance(value, str)
 
 
 def refuse_time(value: object, moment: Moment) -> None:
@@ -293,6 +296,8 @@ def refuse_time(value: object, moment: Moment) -> None:
         detail = _not_a_time(value)
     elif second < 0:
         detail, rule = "ts lies before 1970", TS_FLOOR_RULE
+    elif second in YEARS:
+        detail, rule = f"ts is {second}: {year_hint(second)}", YEAR_RULE
     elif unit := _smaller_unit(second):
         detail, rule = f"ts has {len(str(second))} digits: {unit}?", TS_UNIT_RULE
     else:

@@ -10,11 +10,24 @@ from itertools import chain, repeat
 from msgspec.structs import replace
 
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
+from clickcurve.times import YEARS
 from ingest.attributes.numbered_profiles import NumberedProfiles, ProfileRow
 from ingest.attributes.profile import Profile
-from ingest.batch import AttributeCounts, Batch, BatchAttributes, Counts, GroupCounts, HourProfiles, Identified
+from ingest.batch import (
+    AttributeCounts,
+    Batch,
+    BatchAttributes,
+    Counts,
+    GroupCounts,
+    HourProfiles,
+    Identified,
+    encode_batch,
+    encode_singles,
+)
 from ingest.hit import NO_TIME, Hit, Moment, PlainHit, hour_start, minute_start
+from ingest.journal.group_commit import Group
 
+_AFTER_YEARS = YEARS.stop + MINUTE_S  # the minute before holds seconds that may be years
 COUNTED_BY_C = 24  # hits of one minute from which on a Counter is faster: the dictionary that C adds to
 # Dimension, start of an hour, value, count: what is known of a past.
 PastValues = Iterable[tuple[str, int, str, int]]
@@ -141,10 +154,10 @@ class HitSums:
             self.groups.add(group, hit, hit.visitors[place : place + 1])
 
     def add_plain(self, hits: Sequence[PlainHit], moment: Moment) -> list[PlainHit]:
-        """Adds hits of people; returns those that are too far ahead, which are left out."""
+        """Adds hits of people; returns those whose time no hit may have, which are left out."""
         # Lean, for most hits pass here: the decoder has checked them, but for the time, which is looked at with a new
         # minute. The minute that the last tolerated second lies in ends there: later hits of it are judged again.
-        limit, ahead = moment.latest + 1, list[PlainHit]()
+        limit, refused = moment.latest + 1, list[PlainHit]()
         minute = start = end = 0
         append = list[str]().append
         for hit in hits:
@@ -154,17 +167,19 @@ class HitSums:
                 end = start + MINUTE_S if start + MINUTE_S < limit else limit
                 if ts == NO_TIME:
                     minute, start, end = minute_start(moment.now), NO_TIME, NO_TIME + 1
-                elif ts >= limit:
-                    ahead.append(hit)
+                elif ts >= limit or ts in YEARS:
+                    refused.append(hit)
                     end = 0  # the next one of this minute may lie before the limit
                     continue
+                elif ts < _AFTER_YEARS:
+                    start, end = ts, ts + 1
                 append = self.keys[minute].append
             if hit.count == 1:
                 append(hit.key)
             else:
                 cell = self.links.people.setdefault(minute, {})
                 cell[hit.key] = cell.get(hit.key, 0) + hit.count
-        return ahead
+        return refused
 
     def sum_keys(self) -> None:
         """Sums the hits that are not summed yet."""
@@ -221,3 +236,14 @@ def batch_of_hits(hits: Iterable[Hit]) -> Batch:
     for hit in hits:
         sums.add(hit)
     return sums.batch()
+
+
+def close_group(group: Group[Hit, Batch], minute: int) -> list[bytes]:
+    """Returns the payload of a group's single hits of this minute, and makes one batch of its other hits.
+
+    A batch of its own for each hit took twice as long.
+    """
+    if group.hits:
+        batch = batch_of_hits(group.hits)
+        group.add_payload(batch, encode_batch(batch), False, None)
+    return [encode_singles(minute, group.keys)] if group.keys else []

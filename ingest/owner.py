@@ -37,13 +37,15 @@ from clickcurve.buckets.errors import (
 from clickcurve.buckets.ladder import fold_day, minutes_since
 from clickcurve.buckets.row import MAX_COUNT, Pending
 from clickcurve.keys import QUARANTINE, breakdown_key, link_key
-from ingest.batch import Batch
+from ingest.batch import Batch, encode_batch
 from ingest.buffer import BUFFER_BYTES, Buffer, Buffers, replay
 from ingest.claim import claim, epoch_is_used_up, first_flush, given_back, refuse_old_ids
 from ingest.deduplication import Deduplication
 from ingest.flush import Flush, Pace
+from ingest.hit import Hit
+from ingest.hit_sums import close_group
 from ingest.imports.offsets import Offsets
-from ingest.journal.group_commit import GroupCommit, SingleHit
+from ingest.journal.group_commit import GroupCommit
 from ingest.journal.journal import FlushRecord, Identity, Journal
 from ingest.owner_status import Bookkeeping, OwnerStatus
 from ingest.stamps import Stamps
@@ -104,7 +106,9 @@ class Owner:
         self._buffers = Buffers(journal, self._late_before(), buffer_bytes)
         self._stamps = stamps or Stamps(clock, [0])
         self._stamps.follow(max(buffer.until_us for buffer in self._buffers.all()))
-        self._commit = GroupCommit(journal, clock, self._stamps.next, self._buffers.add, self._journal_thread)
+        self._commit: GroupCommit[Hit, Batch] = GroupCommit(
+            journal, clock, self._stamps.next, close_group, self._buffers.add, self._journal_thread
+        )
         self._deduplication = Deduplication(
             store, self._buffers.accepted_at, alone, ID_WINDOW_S * 1_000_000, self._stamps.next
         )
@@ -115,7 +119,7 @@ class Owner:
         return minutes_since(int(self._clock()))
 
     # --- accepting -----------------------------------------------------------------------------------------------
-    def accept_one(self, hit: SingleHit) -> asyncio.Future[None]:
+    def accept_one(self, hit: str | Hit) -> asyncio.Future[None]:
         """Counts one hit: a person's now by its key, or any without an id. Its group is done when synced."""
         if self._closed is not None:
             raise self._closed.with_traceback(None)
@@ -150,7 +154,7 @@ class Owner:
     def _join(self, batch: Batch, visible: bool) -> asyncio.Future[None]:
         if self._closed is not None:  # it closed while the store was asked
             raise self._closed.with_traceback(None)
-        return self._commit.add_batch(batch, visible)
+        return self._commit.add_batch(batch, encode_batch(batch), visible)
 
     async def source(self, source: str) -> Source:
         """Returns how far an import has come, unflushed pieces included."""
@@ -177,11 +181,11 @@ class Owner:
 
     def buffered_links(self) -> Iterator[dict[str, int]]:
         """Yields links with hits that the store may lack yet, and parts of the most that these may be."""
-        return chain(self._buffers.links(), [dict.fromkeys(self._books.damaged_links(), MAX_COUNT)])
+        return chain(self._buffers.counted_links(), [dict.fromkeys(self._books.damaged_links(), MAX_COUNT)])
 
     def buffered_groups(self) -> Iterator[dict[str, int]]:
         """Yields the same of groups."""
-        return self._buffers.groups()
+        return self._buffers.counted_groups()
 
     def revisit(self, keys: Iterable[str]) -> None:
         """Makes the next flush fold these own rows (stored keys) even if they get no hits."""
@@ -234,7 +238,12 @@ class Owner:
 
         Flushes run one at a time. Raises StoreUnavailable (nothing is lost, the next flush tries again), OwnerFenced or
         JournalSuperseded (nothing is accepted any more).
+
+        A flush that is cancelled goes on, as its threads do, and the next one waits for it: it may be half recorded.
         """
+        await asyncio.shield(self._flush_alone())
+
+    async def _flush_alone(self) -> None:
         async with self._flushing:
             if self._books.status.state == "closed" and self._closed is not None:
                 raise self._closed.with_traceback(None)

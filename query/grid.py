@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from itertools import pairwise
 
+from clickcurve.answers import PointState
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, Ladder, Tier
 from clickcurve.buckets.ranges import Bucket
@@ -36,18 +36,6 @@ _LENGTH_S = {"week": 7 * DAY_S, "month": 28 * DAY_S}
 _AVERAGE_S = {"week": 505_000, "month": 2_629_746}
 
 
-class PointState(StrEnum):
-    """Whether a point's count is final, and wholly of the requested range.
-
-    complete: the point lies in the range, and in the past. partial: the range has only a part of it. open: it has not
-    ended yet.
-    """
-
-    complete = "complete"
-    partial = "partial"
-    open = "open"
-
-
 @dataclass(frozen=True, slots=True)
 class Grid:
     """The points of one window: point i is [edges[i], edges[i + 1]).
@@ -61,8 +49,6 @@ class Grid:
     edges: tuple[int, ...]
     cut: tuple[tuple[int, Bucket], ...]
     wide: tuple[bool, ...] = ()
-    # What is written around the counts: kind -> the first open point, and the text. Memo here to be found at no cost.
-    texts: dict[str, tuple[int, str]] = field(default_factory=dict, repr=False, compare=False)
 
     def open_from(self, now: int) -> int:
         """Returns the index of the first point that ends after now."""
@@ -73,12 +59,12 @@ class Grid:
         points = len(self.edges) - 1
         if points < 1:
             return []
-        states = [PointState.complete] * points
+        states: list[PointState] = ["complete"] * points
         if self.edges[0] < self.window.start:
-            states[0] = PointState.partial
+            states[0] = "partial"
         if self.edges[-1] > self.window.end:
-            states[-1] = PointState.partial
-        states[open_from:] = [PointState.open] * (points - open_from)
+            states[-1] = "partial"
+        states[open_from:] = ["open"] * (points - open_from)
         return states
 
 

@@ -26,7 +26,7 @@ SUMMARY = ("tz", "bots")
 BY = ("value", "from", "to", "last", "tz", "limit", "format")
 BY_CURVE = ("value", "from", "to", "last", "step", "tz", "format")
 VISITORS = ("from", "to", "last", "tz")
-LINKS = ("sort", "last", "prefix", "after", "limit", "tz", "bots", "format")
+LINKS = ("sort", "from", "to", "last", "prefix", "after", "limit", "tz", "bots", "format")
 LIMIT_CURVE = ("outcome", "caller", *CURVE)
 LIMIT_TOTAL = ("outcome", "caller", *TOTAL)
 
@@ -56,7 +56,6 @@ class Parameters:
     step: Step | None = None
     zone: Zone = UTC_ZONE
     bots: Bots = Bots.exclude
-    format: str | None = None
     limit: int = DEFAULT_TOP
     outcome: str = DEFAULT_OUTCOME
     caller: str | None = None
@@ -65,10 +64,6 @@ class Parameters:
     prefix: str = ""
     after: str | None = None
     value: str | None = None
-
-    def as_csv(self, accepts_csv: bool) -> bool:
-        """Returns whether the answer is CSV; accepts_csv: the caller would rather have that."""
-        return self.format == "csv" or (accepts_csv and self.format is None)
 
     @property
     def ranged(self) -> bool:
@@ -125,6 +120,12 @@ def parse_query(query: bytes, known: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def given_format(query: bytes) -> str | None:
+    """Returns the `format` of a query string that was understood, None if it has none."""
+    names = (part.partition(b"=") for part in query.split(b"&"))
+    return next((_unquoted(value) for name, _, value in names if _unquoted(name) == "format"), None)
+
+
 def _unquoted(raw: bytes) -> str:
     data = unquote_to_bytes(raw.replace(b"+", b" "))
     try:
@@ -142,20 +143,21 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
     """Checks the parameters; raises ParameterInvalid. Only names that the request may use are expected."""
     # The + of `Etc/GMT+12`, not percent-encoded, arrives as a blank, and no zone has a blank in its name.
     where = zone(given["tz"].replace(" ", "+")) if "tz" in given else UTC_ZONE
-    start = moment("from", given["from"], where) if "from" in given else None
-    end = moment("to", given["to"], where) if "to" in given else None
     last = parse_last(given["last"]) if "last" in given else None
-    if last and (start is not None or end is not None):
+    if last and ("from" in given or "to" in given):
         raise ParameterInvalid(
             "last cannot be given together with from or to",
             field="last",
             value=given["last"],
             rule="either last, or from and to",
         )
+    start = moment("from", given["from"], where) if "from" in given else None
+    end = moment("to", given["to"], where) if "to" in given else None
     if start is not None and end is not None:
         _check_order(start, end, given["from"])
     sort = _one_of("sort", given, SORTS) or SORTS[0]
     _check_sort(given, sort)
+    _one_of("format", given, formats)
     return Parameters(
         start,
         end,
@@ -163,7 +165,6 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
         parse_step(given.get("step", AUTO)),
         where,
         Bots(_one_of("bots", given, tuple(Bots)) or Bots.exclude),
-        _one_of("format", given, formats),
         _limit(given["limit"]) if "limit" in given else DEFAULT_TOP,
         _one_of("outcome", given, OUTCOMES) or DEFAULT_OUTCOME,
         given.get("caller"),
@@ -187,7 +188,8 @@ def moment(field: str, text: str, zone: Zone) -> int:
 
 def _check_sort(given: Mapping[str, str], sort: str) -> None:
     """Refuses what another order of links needs."""
-    for name, order in (("last", SORTS[0]), ("prefix", BY_KEY), ("after", BY_KEY)):
+    ranges = ((name, SORTS[0]) for name in ("from", "to", "last"))
+    for name, order in (*ranges, ("prefix", BY_KEY), ("after", BY_KEY)):
         if name in given and sort != order:
             raise ParameterInvalid(
                 f"{name} cannot be given with sort={sort}", field=name, value=given[name], rule=f"with sort={order}"

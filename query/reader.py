@@ -93,12 +93,12 @@ def what_it_is(key: str, noun: str) -> tuple[str, str | None]:
     return (f"this link's {noun}", link_of(key)) if group is None else (f"this group's {noun}", group)
 
 
-def unstored(pending: Sequence[Pending], marks: Mapping[int, int], onto: Row, ladder: Ladder) -> Row:
-    """Returns `onto` with those pending hits added that the rows with these marks do not include."""
+def with_pending(row: Row, pending: Sequence[Pending], marks: Mapping[int, int], ladder: Ladder) -> Row:
+    """Returns the row with those pending hits added that stored rows with these marks do not include."""
     for each in pending:
         if each.is_missing(marks.get(each.owner, 0)):
-            onto = add(onto, each.delta, ladder)
-    return onto
+            row = add(row, each.delta, ladder)
+    return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class Reader:
     """Reads rows for queries.
 
     rows and ladder: the store's; pending and revisit: the owner's. A row that is found fat is asked to be folded, once
-    a fold day. elsewhere: what other owners hold that are near enough to be asked, as `pending`; None: there are none.
+    a fold day. other_workers: asks those of this machine for their pending hits; None: there are none.
     """
 
     def __init__(
@@ -189,10 +189,10 @@ class Reader:
         pending: Callable[[str], Sequence[Pending]],
         revisit: Callable[[Iterable[str]], None],
         ladder: Callable[[], Ladder],
-        elsewhere: Callable[[str], Awaitable[Sequence[Pending]]] | None = None,
+        other_workers: Callable[[str], Awaitable[Sequence[Pending]]] | None = None,
     ) -> None:
         self._ladder = ladder
-        self._elsewhere = elsewhere
+        self._other_workers = other_workers
         self._rows = rows
         self._pending = pending
         self._revisit = revisit
@@ -211,7 +211,9 @@ class Reader:
         Raises StoreUnavailable, RowCorrupt, RequestTooCostly.
         """
         await spend(ROWS)
-        pending = self._pending(key) if self._elsewhere is None else await self._all_pending(key, self._elsewhere)
+        pending = (
+            self._pending(key) if self._other_workers is None else await self._all_pending(key, self._other_workers)
+        )
         link = await self._rows(key)
         try:
             found = self._merged.stored(key, link, now, self.ladder, since, bots)
@@ -219,12 +221,12 @@ class Reader:
             raise naming(error, key, link) from error
         if found.fat:
             self._revisit_once(key, fold_day(now))
-        return unstored(pending, found.marks, found.row, self.ladder) if pending else found.row
+        return with_pending(found.row, pending, found.marks, self.ladder) if pending else found.row
 
     async def _all_pending(
-        self, key: str, elsewhere: Callable[[str], Awaitable[Sequence[Pending]]]
+        self, key: str, other_workers: Callable[[str], Awaitable[Sequence[Pending]]]
     ) -> Sequence[Pending]:
-        others = await elsewhere(key)
+        others = await other_workers(key)
         return [*others, *self._pending(key)]
 
     def _revisit_once(self, key: str, day: int) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from clickcurve.answers import SummaryAnswer
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.ranges import Bots, total
 from clickcurve.buckets.row import Row
@@ -12,26 +11,7 @@ from query.total import lifetime
 from query.zones import DAY
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """Counts, and the starts of the minutes of the first and last hit (None: never hit).
-
-    exact: no day began inside a bucket that is not known to lie on one side of it.
-    """
-
-    lifetime: int
-    today: int
-    yesterday: int
-    last_7d: int
-    last_30d: int
-    bots: int
-    first_hit: int | None
-    last_hit: int | None
-    opening: int
-    exact: bool
-
-
-def make_summary(row: Row, parameters: Parameters, now: int, ladder: Ladder) -> Summary:
+def make_summary(row: Row, name: str, parameters: Parameters, now: int, ladder: Ladder) -> SummaryAnswer:
     """Returns the summary of a current row.
 
     Days begin at midnight of the requested zone, and today is among the 7 and the 30. Where such a midnight lies inside
@@ -42,7 +22,8 @@ def make_summary(row: Row, parameters: Parameters, now: int, ladder: Ladder) -> 
     end = DAY.after(now, zone)
     yesterday = total(row, DAY.back(now, 1, zone), DAY.back(now, 0, zone), parameters.bots, ladder)
     today, week, month = (total(row, DAY.back(now, n - 1, zone), end, parameters.bots, ladder) for n in (1, 7, 30))
-    return Summary(
+    return SummaryAnswer(
+        key=name,
         lifetime=lifetime(row, parameters.bots),
         today=today.at_most,
         yesterday=yesterday.at_most,

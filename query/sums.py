@@ -20,7 +20,7 @@ from clickcurve.budget import POINTS, spend
 from clickcurve.keys import require_key
 from clickcurve.problem import shown
 from query.counts import counts_along
-from query.curve import Curve, Curves
+from query.curve import Curve, Grids
 from query.parameters import Parameters, Window, resolve_until
 from query.reader import HEAD, Reader
 
@@ -49,7 +49,7 @@ def keys_to_sum(body: bytes) -> list[str]:
 
 async def sum_of_rows(
     reader: Reader,
-    curves: Curves,
+    grids: Grids,
     stored: Sequence[str],
     parameters: Parameters,
     now: int,
@@ -63,7 +63,7 @@ async def sum_of_rows(
     day, again = fold_day(now), True
     while again:
         again = False
-        grid = await curves.grid(window, reader.ladder, day)
+        grid = await grids.grid(window, reader.ladder, day)
         sum_ = Curve(grid, grid.open_from(now), [0] * max(0, len(grid.edges) - 1), Span(0, 0, 0), None)
         async for row in _current_rows(reader, stored, now, since=since, bots=parameters.bots is not Bots.exclude):
             if row.fold_day > day:  # another owner's clock is ahead: its row says which buckets are kept

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from clickcurve.answers import TotalAnswer
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.ranges import Bots, Span, total
+from clickcurve.buckets.ranges import Bots, total
 from clickcurve.buckets.row import Row
 from query.parameters import Parameters, resolve_range
-
-
-@dataclass(frozen=True, slots=True)
-class Total:
-    """start and end are the requested range in epoch seconds, None for the whole life (undated counts included)."""
-
-    start: int | None
-    end: int | None
-    span: Span
 
 
 def lifetime(row: Row, bots: Bots) -> int:
@@ -26,10 +16,11 @@ def lifetime(row: Row, bots: Bots) -> int:
     return row.lifetime + row.bots if bots is Bots.include else row.lifetime
 
 
-def make_total(row: Row, parameters: Parameters, now: int, ladder: Ladder) -> Total:
+def make_total(row: Row, name: str | None, parameters: Parameters, now: int, ladder: Ladder) -> TotalAnswer:
     """Returns the total that is requested of a current row."""
     if not parameters.ranged:
         count = lifetime(row, parameters.bots)
-        return Total(None, None, Span(count, count, count))
+        return TotalAnswer(name, None, None, count, count, count, True)
     start, end = resolve_range(parameters, now, row.first)
-    return Total(start, end, total(row, start, end, parameters.bots, ladder))
+    span = total(row, start, end, parameters.bots, ladder)
+    return TotalAnswer(name, start, end, span.at_most if span.exact else None, span.at_least, span.at_most, span.exact)

@@ -19,7 +19,9 @@ def http_client(url: str, timeout_s: float = 30.0, fresh: bool = False) -> httpx
     A client that may meet TLS first loads the system's certificates: 47 ms of processor time, for each client.
     """
     headers = {"Connection": "close"} if fresh else {}
-    return httpx.Client(base_url=url, timeout=timeout_s, headers=headers, trust_env=False, verify=False)
+    # By default httpx opens another connection after five idle seconds, which may lead to another worker.
+    kept = httpx.Limits(keepalive_expiry=None)
+    return httpx.Client(base_url=url, timeout=timeout_s, headers=headers, limits=kept, trust_env=False, verify=False)
 
 
 class Clickcurve:

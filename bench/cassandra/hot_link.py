@@ -18,6 +18,7 @@ from bench.micro.queries import queries_over
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
 from clickcurve.buckets.row import Delta, apply
+from clickcurve.keys import link_subject
 from ingest.batch import Batch
 from ingest.owner import Owner
 from query.reader import MergedLinks, Reader, stored
@@ -112,7 +113,7 @@ async def _read_lines(store: Store, now: int, rounds: int) -> list[Line]:
                 gc.disable()
                 for _ in range(READS):
                     begun = perf_counter()
-                    await ask(key, query)
+                    await ask(link_subject(key), query)
                     of_key[-1].append((perf_counter() - begun) * 1000)
                 gc.enable()
         (p50, p99), (single50, single99) = (

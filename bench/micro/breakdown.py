@@ -40,8 +40,8 @@ from clickcurve.buckets.breakdowns.parts import (
 )
 from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, apply, next_due
-from clickcurve.keys import breakdown_key
-from query.breakdowns.queries import BreakdownQueries, Subject
+from clickcurve.keys import Subject, breakdown_key
+from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.reader import BreakdownReader
 from storage.contract import StoredLink, StoredRow
 

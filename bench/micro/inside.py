@@ -14,7 +14,6 @@ from ingest.buffer import Buffer
 from ingest.flush import Flush
 from ingest.hit import Hit, Moment
 from ingest.hit_sums import batch_of_hits
-from ingest.journal.group_commit import SingleHit
 from ingest.reading.body import Media, read_hits
 from ingest.reading.bots import bot_judge
 from ingest.reading.hit_endpoint import HitRoutes
@@ -54,7 +53,7 @@ class _Refusing:
     async def accept(self, batch: Batch) -> frozenset[str]:
         raise NotImplementedError
 
-    def accept_one(self, hit: SingleHit) -> Future[None]:
+    def accept_one(self, hit: str | Hit) -> Future[None]:
         raise NotImplementedError
 
 

@@ -14,16 +14,18 @@ from bench.measure import Line, Measure, call_each, ready
 from bench.micro.growth import base62_key
 from bench.micro.inside import HELD, begun_flush, owned_store
 from bench.options import Options
+from clickcurve.answers import as_json
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import EMPTY, Delta, add, fold, next_due
 from clickcurve.buckets.upper_bounds import upper_bounds_of
+from clickcurve.keys import link_subject
 from ingest.buffer import Buffer
-from query.curve import Curves
+from query.curve import Curve, make_curve
 from query.grid import make_grid
-from query.lists.kind import GROUP, LINK
-from query.lists.lists import Lists
+from query.lists.key_kind import GROUP, LINK
+from query.lists.listing import Listing
 from query.parameters import CURVE, parse_parameters, parse_query, resolve_window
 from query.queries import Queries
 from query.reader import Reader
@@ -39,6 +41,7 @@ CURVES = {
     "12 mo": "last=12mo",
     "all, native": "from=0&step=native",
 }
+K = link_subject("k")
 CHUNK = 500
 FLUSH_ROWS = 30_000
 RANKINGS = ("", "last=1d", "last=7d", "last=30d", "last=12mo", "last=60m", "last=24h", "last=30d&bots=include")
@@ -52,20 +55,20 @@ def query_parts(_: Options) -> Iterator[Measure]:
         row = decode(data)
         queries = queries_over(_reader(data), MemoryStore(CLICKS), NOW)
         yield Measure(f"{name}, {len(data):,} B: decode", ready(data), decode, "us")
-        yield Measure(f"{name}: lifetime", ready(queries), lambda asked: _finished(asked.total("k", b"")), "us")
+        yield Measure(f"{name}: lifetime", ready(queries), _lifetime, "us")
         for title, query in CURVES.items():
             parameters = parse_parameters(parse_query(query.encode(), CURVE))
             window = resolve_window(parameters, NOW, CLICKS)
             if window is None:
                 raise RuntimeError(f"{query} has no window")
-            curves, grid = Curves(), make_grid(window, CLICKS, row.fold_day)
-            curve = curves.curve(row, grid, Bots.exclude, NOW)
-            asyncio.run(queries.curve("k", query.encode()))  # the first time a grid of many points is made in a thread
+            grid = make_grid(window, CLICKS, row.fold_day)
+            curve = make_curve(row, grid, Bots.exclude, NOW)
+            asyncio.run(queries.curve(K, query.encode()))  # the first time a grid of many points is made in a thread
             pieces: dict[str, Callable[[], Any]] = {
                 "window": partial(resolve_window, parameters, NOW, CLICKS),
                 "grid, first time": partial(make_grid, window, CLICKS, row.fold_day),
-                "count": partial(curves.curve, row, grid, Bots.exclude, NOW),
-                "json": partial(curves.json, "k", curve),
+                "count": partial(make_curve, row, grid, Bots.exclude, NOW),
+                "json": partial(_as_json, curve),
                 "all of it": partial(_answered, queries, query.encode()),
             }
             for what, piece in pieces.items():
@@ -73,8 +76,16 @@ def query_parts(_: Options) -> Iterator[Measure]:
                 yield Measure(f"{name}, {points}: {what}", ready([piece]), call_each, "us")
 
 
-def _answered(queries: Queries, query: bytes) -> Any:
-    return _finished(queries.curve("k", query))
+def _answered(queries: Queries, query: bytes) -> bytes:
+    return as_json(_finished(queries.curve(K, query)))
+
+
+def _lifetime(queries: Queries) -> bytes:
+    return as_json(_finished(queries.total(K, b"")))
+
+
+def _as_json(curve: Curve) -> bytes:
+    return as_json(curve.answer("k"))
 
 
 def _row_data(now: int, every: int) -> bytes:
@@ -108,7 +119,7 @@ def _reader(data: bytes) -> Reader:
 
 def queries_over(reader: Reader, store: Store, now: int) -> Queries:
     """What a server answers from, without a server."""
-    links, groups = (Lists(kind, store, lambda key: [], tuple, lambda: 0) for kind in (LINK, GROUP))
+    links, groups = (Listing(kind, store, lambda key: [], tuple, lambda: 0) for kind in (LINK, GROUP))
     return Queries(reader, links, groups, lambda: now)
 
 
@@ -160,10 +171,10 @@ def _fill(store: SqliteStore, links: int, shape: Shape) -> list[str]:
 def _ask(store: SqliteStore, question: str, now: int) -> tuple[float, float, int]:
     """Returns the milliseconds of one ranking, by the wall and of the processor, and how many links it read."""
     counting = _Counting(store)
-    links = Lists(LINK, counting, lambda key: [], dict, lambda: 0)  # type: ignore[arg-type]
+    links = Listing(LINK, counting, lambda key: [], dict, lambda: 0)  # type: ignore[arg-type]
     parameters = parse_parameters(dict(part.split("=") for part in question.split("&") if part))
     began, cpu = perf_counter(), process_time()
-    asyncio.run(links.top.top(parameters, now))
+    asyncio.run(links.rankings.best(parameters, now))
     return (perf_counter() - began) * 1e3, (process_time() - cpu) * 1e3, counting.read
 
 

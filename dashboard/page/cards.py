@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from dashboard.answers import TotalAnswer
-from dashboard.page.subject import PageSubject
+from clickcurve.answers import TotalAnswer
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import PERCENT, SPACE, wall, with_commas
+from dashboard.questions import AskTotal
 
 # What is asked, what it is called, and the days, months or hours from it to the span before.
 _SPANS = (
@@ -38,15 +38,15 @@ class Card:
     change: str
 
 
-async def cards(subject: PageSubject, view: PageView, now: int) -> list[Card]:
-    """Asks for the totals of a subject. Raises what the questions raise."""
-    spans = await asyncio.gather(*(subject.total(view.total_of(last=span)) for span, *_ in _SPANS))
+async def cards(ask: AskTotal, view: PageView, now: int) -> list[Card]:
+    """Asks for totals. Raises what the questions raise."""
+    spans = await asyncio.gather(*(ask(view.total_of(last=span)) for span, *_ in _SPANS))
     zone = ZoneInfo(view.tz or "UTC")  # the questions have judged it
     asked = []
     for (_, _, _, _, back), found in zip(_SPANS, spans, strict=True):
         assert found.start is not None
         start, end = moved(found.start, back, zone), moved(now, back, zone)
-        asked.append(subject.total(view.total_of(from_=max(0, start), to=max(1, end))))
+        asked.append(ask(view.total_of(from_=max(0, start), to=max(1, end))))
     befores = await asyncio.gather(*asked)
     return [
         Card(name, note, span, bounds(found), bounds(before), said, change(found, before))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-from dashboard.answers import CurveAnswer
+from clickcurve.answers import CurveAnswer
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import day_and_time, wall, with_commas
 from dashboard.pictures.curve_picture import HIT, bars_of, curve_sentence, draw_curve, draw_spark, legend_of

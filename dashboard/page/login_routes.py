@@ -7,7 +7,8 @@ from urllib.parse import parse_qs, quote
 
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.buckets.errors import BodyTooLarge, ClickcurveError, ParameterInvalid
+from clickcurve.asgi import read_bounded
+from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
 from dashboard.page.page_routes import html, page_route
 from dashboard.page.templates import Templates
 from dashboard.page.view import PageView
@@ -74,11 +75,7 @@ def login_address(raw_path: bytes, query: bytes) -> str:
 
 async def _fields(request: Request) -> dict[str, str]:
     """Reads a small form. Raises BodyTooLarge, ParameterInvalid."""
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _FORM_BYTES:
-            raise BodyTooLarge(f"a form here has at most {_FORM_BYTES:,} bytes")
+    body = await read_bounded(request.stream(), _FORM_BYTES)
     try:
         fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError:

@@ -12,7 +12,7 @@ from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
 from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
 from dashboard.page.pages import Pages
 from dashboard.page.responses import HTML, as_sent
-from dashboard.page.subject import GROUP, LINK
+from dashboard.page.subject import GROUP, LINK, link_or_group
 from dashboard.page.templates import Templates
 from dashboard.page.view import PageView, view_of
 
@@ -51,13 +51,13 @@ def page_routes(
     @router.get("/links/{key}", include_in_schema=False)
     async def link(request: Request) -> Response:
         view = view_of(raw_query(request))
-        values = await pages.one(pages.subject(LINK, key_of_path(request)), view, int(clock()))
+        values = await pages.one(link_or_group(LINK, key_of_path(request)), view, int(clock()))
         return page(request, "one.html", "../", view=view, **values)
 
     @router.get("/groups/{name}", include_in_schema=False)
     async def group(request: Request) -> Response:
         view = view_of(raw_query(request))
-        values = await pages.one(pages.subject(GROUP, group_of_path(request)), view, int(clock()))
+        values = await pages.one(link_or_group(GROUP, group_of_path(request)), view, int(clock()))
         return page(request, "one.html", "../", view=view, **values)
 
     @router.get("/limits", include_in_schema=False)

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from functools import partial
 from zoneinfo import ZoneInfo
 
+from clickcurve.answers import CurveAnswer, KeyCount, LinksAnswer
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
-from dashboard.answers import READ_CURVE, READ_LINK, Answers, CurveAnswer, Divided
 from dashboard.page.cards import cards
 from dashboard.page.chart import LOW, Chart, in_path, make_chart, spark
-from dashboard.page.rankings import READ_NAMES, CountedName, NamesAnswer, Rankings
-from dashboard.page.subject import GROUP, LINK, PageSubject, all_links, link_or_group
+from dashboard.page.rankings import Rankings
+from dashboard.page.subject import ALL_LINKS, GROUP, LINK, PageSubject, link_or_group
 from dashboard.page.values import value_tables, visits
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import day_and_time, with_commas
 from dashboard.pictures.curve_picture import length_words
+from dashboard.questions import AskCurve, AskTotal, BrokenDown, Questions
 
 SHOWN = 20
 Values = dict[str, object]  # of a template
@@ -74,79 +75,84 @@ class NodeFacts:
 class Pages:
     """Makes the values of pages. `now` is epoch seconds.
 
-    limit_curve: what was asked of an event of the limiter or admitted; rules: those of each event. divided: None where
-    hits are not divided.
+    limit_curve: what was asked of an event of the limiter or admitted; rules: those of each event. broken_down: None
+    where hits are not broken down.
     """
 
     def __init__(
         self,
-        answers: Answers,
-        limit_curve: Callable[[str, bytes], Awaitable[tuple[str, bytes]]],
+        questions: Questions,
+        limit_curve: Callable[[str, bytes], Awaitable[CurveAnswer]],
         rules: Callable[[], Mapping[str, Sequence[Rule]]],
         node: Callable[[], NodeFacts],
         clock: Callable[[], float],
-        divided: Divided | None = None,
+        broken_down: BrokenDown | None = None,
     ) -> None:
-        self._answers = answers
+        self._questions = questions
         self._limit_curve = limit_curve
         self._rules = rules
         self._node = node
-        self._divided = divided
-        self._links = Rankings(answers.links, clock)
-        self._groups = Rankings(answers.groups, clock)
+        self._broken_down = broken_down
+        self._links = Rankings(questions.links, clock)
+        self._groups = Rankings(questions.groups, clock)
 
     async def overview(self, view: PageView, now: int) -> Values:
         """Returns all links together, and a list: the links with the most hits, or those that begin as searched for."""
-        subject = all_links(self._answers)
-        view, curve = await _view_and_curve(subject.curve, view, now)
+        view, curve = await _view_and_curve(self.curve_of(ALL_LINKS), view, now)
         if curve.first_hit is None and not view.q and not await self._has_any():
             return {"first_run": True}
         ranking = view.ranking_query(SHOWN)
-        found, groups, numbers = await asyncio.gather(
-            self._found(view), self._groups.ranking(ranking), cards(subject, view, now)
+        links, groups, numbers = await asyncio.gather(
+            self._listed(view), self._groups.ranking(ranking), cards(self.total_of(ALL_LINKS), view, now)
         )
+        after = links.after if links is not None else None
         return {
             "first_run": False,
             "cards": numbers,
             "chart": make_chart(curve, view, now),
-            "listed_span": f"last {length_words(view.span)}" if view.span else "all time",
-            "links": None if found is None else await self._rows(LINK, found.links, view),
+            "listed_span": _listed_span(view),
+            "links": None if links is None else await self._rows(LINK, links.links, view),
             "groups": [] if groups is None else await self._rows(GROUP, groups.groups, view),
-            "more": "" if found is None or found.after is None else view.address(after=found.after),
-            **(NOTHING_SAID if view.q else await self._said(subject, view, now)),
+            "more": view.address(after=after) if isinstance(after, str) else "",
+            **(NOTHING_SAID if view.q else await self._said(ALL_LINKS, view, now)),
         }
+
+    def curve_of(self, subject: PageSubject) -> AskCurve:
+        """Returns the question for a subject's curve."""
+        return partial(self._questions.curve, subject.asked)
+
+    def total_of(self, subject: PageSubject) -> AskTotal:
+        """Returns the question for a subject's total."""
+        return partial(self._questions.total, subject.asked)
 
     async def _has_any(self) -> bool:
         """Returns whether any link has a hit, of bots or imported without a date too."""
-        return bool(READ_NAMES((await self._answers.links(b"sort=key&limit=1&bots=include"))[1]).links)
+        return bool((await self._questions.links(b"sort=key&limit=1&bots=include")).links)
 
-    async def _found(self, view: PageView) -> NamesAnswer | None:
+    async def _listed(self, view: PageView) -> LinksAnswer | None:
         if view.q:
-            return READ_NAMES((await self._answers.links(view.search_query(SHOWN)))[1])
+            return await self._questions.links(view.search_query(SHOWN))
         return await self._links.ranking(view.ranking_query(SHOWN))
 
-    async def _rows(self, kind: str, names: Sequence[CountedName], view: PageView) -> list[NameRow]:
-        subjects = [self.subject(kind, each.key) for each in names]
-        curves = await asyncio.gather(*(subject.curve(view.curve_query) for subject in subjects))
+    async def _rows(self, kind: str, names: Sequence[KeyCount], view: PageView) -> list[NameRow]:
+        subjects = [link_or_group(kind, each.key) for each in names]
+        curves = await asyncio.gather(*(self.curve_of(subject)(view.curve_query) for subject in subjects))
         return [
             NameRow(in_path(each.key), visible(each.key), with_commas(each.count), spark(curve))
             for each, curve in zip(names, curves, strict=True)
         ]
 
-    def subject(self, kind: str, name: str) -> PageSubject:
-        return link_or_group(self._answers, kind, name)
-
     async def one(self, subject: PageSubject, view: PageView, now: int) -> Values:
         """Returns a link or a group: its life, its curve, its bots apart, and what its hits said."""
-        assert subject.summary is not None
-        (view, curve), numbers, summary = await asyncio.gather(
-            _view_and_curve(subject.curve, view, now), cards(subject, view, now), subject.summary(b"")
+        (view, curve), numbers, life = await asyncio.gather(
+            _view_and_curve(self.curve_of(subject), view, now),
+            cards(self.total_of(subject), view, now),
+            self._questions.summary(subject.asked, b""),
         )
-        life = READ_LINK(summary[1])
         zone = ZoneInfo(curve.tz)
         bots = None
         if life.bots and view.bots in ("", "exclude"):
-            bots = await subject.curve(view.with_bots("only").curve_query)
+            bots = await self.curve_of(subject)(view.with_bots("only").curve_query)
         return {
             "kind": subject.kind,
             "name": visible(subject.name),
@@ -164,13 +170,13 @@ class Pages:
         }
 
     async def _said(self, subject: PageSubject, view: PageView, now: int) -> Values:
-        """Returns what hits said: nothing on a server that does not divide hits, or where none said anything."""
-        if self._divided is None:
+        """Returns what hits said: nothing on a server that does not break hits down, or where none said anything."""
+        if self._broken_down is None:
             return NOTHING_SAID
-        tables = [each for each in await value_tables(self._divided, subject, view) if each.spoken]
+        tables = [each for each in await value_tables(self._broken_down, subject, view) if each.spoken]
         return {
             "tables": tables,
-            "visits": await visits(self._divided, subject, view, now) if self._divided.visitors else None,
+            "visits": await visits(self._broken_down, subject, view, now) if self._broken_down.visitors else None,
         }
 
     async def limits(self, view: PageView, now: int) -> Values:
@@ -180,7 +186,7 @@ class Pages:
 
     async def _event(self, name: str, rules: Sequence[Rule], view: PageView, now: int) -> EventRow:
         async def curve_of(outcome: bytes, query: bytes) -> CurveAnswer:
-            return READ_CURVE((await self._limit_curve(name, query + b"&outcome=" + outcome))[1])
+            return await self._limit_curve(name, query + b"&outcome=" + outcome)
 
         view, asked = await _view_and_curve(partial(curve_of, b"asked"), view, now)
         curves = [asked, await curve_of(b"admitted", view.curve_query)]
@@ -198,9 +204,14 @@ class Pages:
         return {"workers": facts.workers, "states": facts.states, "store": facts.store, "program": facts.version}
 
 
-async def _view_and_curve(
-    ask: Callable[[bytes], Awaitable[CurveAnswer]], view: PageView, now: int
-) -> tuple[PageView, CurveAnswer]:
+def _listed_span(view: PageView) -> str:
+    """Names the range of a ranking, for its heading."""
+    if view.is_ever:
+        return "all time"
+    return f"last {length_words(view.span)}" if view.span else "this range"
+
+
+async def _view_and_curve(ask: AskCurve, view: PageView, now: int) -> tuple[PageView, CurveAnswer]:
     """Asks for the view's curve; of all time from the first hit on, which the view then knows too."""
     curve = await ask(view.curve_query)
     begun = view.begun_at(curve.first_hit, now)

@@ -11,59 +11,39 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
-
-import msgspec
+from typing import Generic, TypeVar
 
 PATIENCE_S = 0.3
 SERVES = 20  # times as long as it took
 MOST = 16  # rankings that are kept, and that may be under way
 
-Asked: TypeAlias = "asyncio.Future[tuple[str, bytes]]"
-
-
-class CountedName(msgspec.Struct, frozen=True):
-    """A link or a group of a ranking, or of a list."""
-
-    key: str
-    count: int
-
-
-class NamesAnswer(msgspec.Struct, frozen=True):
-    """A ranking of links or of groups, or a page of them in their order; after: the name to go on after."""
-
-    links: list[CountedName] = []
-    groups: list[CountedName] = []
-    after: str | None = None
-
-
-READ_NAMES = msgspec.json.Decoder(NamesAnswer).decode
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranked:
+class _Ranked(Generic[A]):
     """A ranking, and until when it serves."""
 
-    answer: NamesAnswer
+    answer: A
     until: float
 
 
-class Rankings:
+class Rankings(Generic[A]):
     """Asks for rankings, each once at a time, and keeps the latest of each. `clock` is in seconds."""
 
     def __init__(
         self,
-        ask: Callable[[bytes], Awaitable[tuple[str, bytes]]],
+        ask: Callable[[bytes], Awaitable[A]],
         clock: Callable[[], float],
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._ask = ask
         self._clock = clock
         self._patience_s = patience_s
-        self._under_way: dict[bytes, Asked] = {}
-        self._latest: dict[bytes, _Ranked] = {}
+        self._under_way: dict[bytes, asyncio.Future[A]] = {}
+        self._latest: dict[bytes, _Ranked[A]] = {}
 
-    async def ranking(self, query: bytes) -> NamesAnswer | None:
+    async def ranking(self, query: bytes) -> A | None:
         """Returns a ranking; the latest if the new one takes long, None if there is none. Raises what asking raises."""
         latest = self._latest.get(query)
         now = self._clock()
@@ -76,13 +56,13 @@ class Rankings:
         if asked is not None:
             await asyncio.wait({asked}, timeout=self._patience_s)
             if asked.done():
-                return READ_NAMES(asked.result()[1])
+                return asked.result()
         return None if latest is None else latest.answer
 
-    def _ended(self, query: bytes, began: float, asked: Asked) -> None:
+    def _ended(self, query: bytes, began: float, asked: asyncio.Future[A]) -> None:
         del self._under_way[query]
         if not asked.cancelled() and asked.exception() is None:
             if len(self._latest) >= MOST:
                 self._latest.clear()
             now = self._clock()
-            self._latest[query] = _Ranked(READ_NAMES(asked.result()[1]), now + SERVES * (now - began))
+            self._latest[query] = _Ranked(asked.result(), now + SERVES * (now - began))

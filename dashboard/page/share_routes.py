@@ -10,7 +10,7 @@ from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.raw_path_routes import raw_query
 from dashboard.page.page_routes import Clock, html, page_route
 from dashboard.page.pages import Pages
-from dashboard.page.subject import PageSubject
+from dashboard.page.subject import PageSubject, link_or_group
 from dashboard.page.templates import Templates
 from dashboard.page.view import view_of
 from dashboard.pictures.picture_routes import svg_of_badge, svg_of_curve
@@ -37,18 +37,18 @@ def share_routes(
     router = APIRouter(route_class=page_route(templates))
 
     async def subject(request: Request) -> PageSubject:
-        found = await shared(str(request.path_params["signed"]))
-        if found is None:
+        kind_and_name = await shared(str(request.path_params["signed"]))
+        if kind_and_name is None:
             raise NotShared("this address is not good: its time has ended, it was revoked, or it is incomplete")
-        return pages.subject(*found)
+        return link_or_group(*kind_and_name)
 
     @router.get("/share/{signed}/curve.svg", include_in_schema=False)
     async def shared_curve(request: Request) -> Response:
-        return await svg_of_curve(raw_query(request), (await subject(request)).asked_curve)
+        return await svg_of_curve(raw_query(request), pages.curve_of(await subject(request)))
 
     @router.get("/share/{signed}/badge.svg", include_in_schema=False)
     async def shared_badge(request: Request) -> Response:
-        return await svg_of_badge(raw_query(request), (await subject(request)).asked_total)
+        return await svg_of_badge(raw_query(request), pages.total_of(await subject(request)))
 
     @router.get("/share/{signed}", include_in_schema=False)
     async def share(request: Request) -> Response:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from clickcurve.answers import CurveAnswer, PointAnswer, ValuesAnswer
 from clickcurve.visible import visible
-from dashboard.answers import READ_VALUES, READ_VISITORS, CurveAnswer, Divided, PointAnswer, ValuesAnswer
 from dashboard.page.chart import LOW, Chart, make_chart
 from dashboard.page.subject import PageSubject
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import PERCENT, with_commas
+from dashboard.questions import BrokenDown
 
 SHOWN = 10
 _DAY_S = 86_400
@@ -61,12 +62,11 @@ class Visits:
     chart: Chart | None
 
 
-async def value_tables(divided: Divided, subject: PageSubject, view: PageView) -> list[ValueTable]:
+async def value_tables(broken_down: BrokenDown, subject: PageSubject, view: PageView) -> list[ValueTable]:
     """Asks for each dimension, in the order of the settings. Raises what the questions raise."""
     query = view.total_query + b"&limit=%d" % SHOWN
-    about = divided.subject(subject.stored, subject.name)
-    answers = await asyncio.gather(*(divided.queries.by(about, each, query) for each in divided.dimensions))
-    return [value_table(READ_VALUES(body)) for _, body in answers]
+    asked = (broken_down.questions.by(subject.asked, each, query) for each in broken_down.dimensions)
+    return [value_table(answer) for answer in await asyncio.gather(*asked)]
 
 
 def value_table(answer: ValuesAnswer) -> ValueTable:
@@ -102,10 +102,9 @@ def value_table(answer: ValuesAnswer) -> ValueTable:
     )
 
 
-async def visits(divided: Divided, subject: PageSubject, view: PageView, now: int) -> Visits:
+async def visits(broken_down: BrokenDown, subject: PageSubject, view: PageView, now: int) -> Visits:
     """Asks for the visitors of the view's range."""
-    about = divided.subject(subject.stored, subject.name)
-    answer = READ_VISITORS((await divided.queries.visitors(about, view.total_query))[1])
+    answer = await broken_down.questions.visitors(subject.asked, view.total_query)
     points = [
         PointAnswer(
             day.start, day.end, day.at_least, "open" if day.end > now else "complete", day.end - day.start > _DAY_S

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from xml.sax.saxutils import escape, quoteattr
 
+from clickcurve.answers import TotalAnswer, as_json
 from clickcurve.visible import visible
-from dashboard.answers import TotalAnswer
 from dashboard.pictures.axes import short
 
 LABEL = "clicks"
@@ -26,7 +25,7 @@ def message_of(total: TotalAnswer) -> str:
 def badge_json(total: TotalAnswer, label: str) -> bytes:
     """Returns a badge as the endpoint of shields.io has it."""
     badge = {"schemaVersion": 1, "label": label, "message": message_of(total), "color": _COLOUR}
-    return json.dumps({**badge, "cacheSeconds": CACHE_S}, ensure_ascii=False, separators=(",", ":")).encode()
+    return as_json({**badge, "cacheSeconds": CACHE_S})
 
 
 def badge_svg(total: TotalAnswer, label: str) -> bytes:

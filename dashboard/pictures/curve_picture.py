@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
+from clickcurve.answers import CurveAnswer, PointAnswer
 from clickcurve.visible import visible
-from dashboard.answers import CurveAnswer, PointAnswer
 from dashboard.pictures.axes import day_and_time, round_steps, short, time_marks, with_commas
 from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape
 

@@ -10,15 +10,17 @@ from urllib.parse import unquote_plus
 
 from fastapi import APIRouter, Request, Response
 
+from clickcurve.answers import CurveAnswer, TotalAnswer
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.extras import extra_for
+from clickcurve.keys import Subject, group_subject, link_subject
 from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
 from clickcurve.waiting import in_thread
-from dashboard.answers import READ_CURVE, READ_TOTAL, Answers, CurveAnswer, Question, TotalAnswer
 from dashboard.pictures.badge import LABEL, badge_json, badge_svg
 from dashboard.pictures.colours import THEMES
 from dashboard.pictures.curve_picture import draw_curve
 from dashboard.pictures.svg import AUTO, CONTENT_POLICY, svg_file
+from dashboard.questions import AskCurve, AskTotal, Questions
 
 SVG, PNG = "image/svg+xml", "image/png"
 WIDTHS, HEIGHTS = (100, 4_000), (50, 2_000)
@@ -30,81 +32,68 @@ _THEMES = (AUTO, *THEMES)
 
 @dataclass(frozen=True, slots=True)
 class PicturedKind:
-    """What pictures are drawn of, links or groups: its paths, and how a path's name leads to questions."""
+    """What pictures are drawn of, links or groups: its paths, and which subject a path names."""
 
     word: str
     path: str
     name: dict[str, Any]  # the parameter in the path, for the OpenAPI page
-    curve: Callable[[Request], Question]
-    total: Callable[[Request], Question]
+    subject: Callable[[Request], Subject]
 
 
-def picture_routes(answers: Answers) -> APIRouter:
+def picture_routes(questions: Questions) -> APIRouter:
     """Makes the router."""
     router = APIRouter(route_class=RawPathRoute, tags=["pictures"])
-    links = PicturedKind(
-        "link",
-        "/v1/links/{key}",
-        _KEY,
-        lambda request: partial(answers.curve, key_of_path(request)),
-        lambda request: partial(answers.total, key_of_path(request)),
-    )
-    groups = PicturedKind(
-        "group",
-        "/v1/groups/{name}",
-        _GROUP,
-        lambda request: partial(answers.group_curve, group_of_path(request)),
-        lambda request: partial(answers.group_total, group_of_path(request)),
-    )
+    links = PicturedKind("link", "/v1/links/{key}", _KEY, lambda request: link_subject(key_of_path(request)))
+    groups = PicturedKind("group", "/v1/groups/{name}", _GROUP, lambda request: group_subject(group_of_path(request)))
     for kind in (links, groups):
-        _add_routes(router, kind)
+        _add_routes(router, kind, questions)
     return router
 
 
-def _add_routes(router: APIRouter, kind: PicturedKind) -> None:
+def _add_routes(router: APIRouter, kind: PicturedKind, questions: Questions) -> None:
     of_curves, of_badges = [kind.name, *_OF_CURVES], [kind.name, *_OF_BADGES]
     curve, badge = f"A {kind.word}'s curve as a picture", f"A {kind.word}'s total as a badge"
 
     @router.get(kind.path + "/curve.svg", **_picture(curve, SVG, of_curves))
     async def curve_svg(request: Request) -> Response:
         """Bars of hits per time: what is kept in wide buckets is drawn at its count per step, so it is no peak."""
-        return await svg_of_curve(raw_query(request), kind.curve(request))
+        return await svg_of_curve(raw_query(request), partial(questions.curve, kind.subject(request)))
 
     @router.get(kind.path + "/curve.png", **_picture("The same as pixels", PNG, of_curves))
     async def curve_png(request: Request) -> Response:
         """Text and lines grow with the picture: twice the usual size is the usual picture for print."""
-        look, found = await _curve(raw_query(request), kind.curve(request))
-        return Response(await in_thread("drawing a picture", _curve_png, found, look), media_type=PNG)
+        look, answer = await _curve(raw_query(request), partial(questions.curve, kind.subject(request)))
+        return Response(await in_thread("drawing a picture", _curve_png, answer, look), media_type=PNG)
 
     @router.get(kind.path + "/badge.svg", **_picture(badge, SVG, of_badges))
     async def badge_picture(request: Request) -> Response:
         """The total of the range, of all time without one, in short: 12,345 hits are `12k`."""
-        return await svg_of_badge(raw_query(request), kind.total(request))
+        return await svg_of_badge(raw_query(request), partial(questions.total, kind.subject(request)))
 
     @router.get(kind.path + "/badge.json", **_picture("The same for badge services", _JSON, of_badges))
     async def badge_of_service(request: Request) -> Response:
         """The shape of the endpoint badge of shields.io."""
-        label, total = await _badge(raw_query(request), kind.total(request))
+        label, total = await _badge(raw_query(request), partial(questions.total, kind.subject(request)))
         return Response(badge_json(total, label), media_type=_JSON)
 
 
 # --- pictures as answers ----------------------------------------------------------------------------------------------
-async def svg_of_curve(query: bytes, ask: Question) -> Response:
+async def svg_of_curve(query: bytes, ask: AskCurve) -> Response:
     """Returns the picture of a curve; what the query says of its look is not asked for."""
     look, curve = await _curve(query, ask)
     body = await _drawn_beside(curve, lambda: svg_file(draw_curve(curve, look.width, look.height), look.theme))
     return Response(body, media_type=SVG, headers={"Content-Security-Policy": CONTENT_POLICY})
 
 
-async def svg_of_badge(query: bytes, ask: Question) -> Response:
+async def svg_of_badge(query: bytes, ask: AskTotal) -> Response:
     """Returns the badge of a total."""
     label, total = await _badge(query, ask)
     return Response(badge_svg(total, label), media_type=SVG, headers={"Content-Security-Policy": CONTENT_POLICY})
 
 
-async def _badge(query: bytes, ask: Question) -> tuple[str, TotalAnswer]:
+async def _badge(query: bytes, ask: AskTotal) -> tuple[str, TotalAnswer]:
     own, rest = split_query(query, ("label",), _OF_BADGES)
-    return _label(own), READ_TOTAL((await ask(rest))[1])
+    return _label(own), await ask(rest)
 
 
 # --- what a picture shall look like -----------------------------------------------------------------------------------
@@ -143,7 +132,7 @@ def split_query(
     return found, b"&".join(rest)
 
 
-async def _curve(query: bytes, ask: Question) -> tuple[PictureLook, CurveAnswer]:
+async def _curve(query: bytes, ask: AskCurve) -> tuple[PictureLook, CurveAnswer]:
     own, rest = split_query(query, ("w", "h", "theme", "format"), _OF_CURVES)
     if "format" in own:
         raise ParameterInvalid(
@@ -154,7 +143,7 @@ async def _curve(query: bytes, ask: Question) -> tuple[PictureLook, CurveAnswer]
         names = ", ".join(_THEMES)
         raise ParameterInvalid(f"theme {theme!r} is not known", field="theme", value=theme, rule=f"one of {names}")
     look = PictureLook(_pixels_of("w", own, WIDTHS, USUAL[0]), _pixels_of("h", own, HEIGHTS, USUAL[1]), theme)
-    return look, READ_CURVE((await ask(rest))[1])
+    return look, await ask(rest)
 
 
 def _pixels_of(name: str, given: Mapping[str, str], bounds: tuple[int, int], usual: int) -> int:

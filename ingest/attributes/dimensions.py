@@ -1,4 +1,4 @@
-"""The dimensions by which hits can be divided, and the caps of what is kept of each."""
+"""The dimensions of a breakdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles as numbers, in the order of their coming: a hit's words are then one integer, in a batch or in a buffer."""
+"""Profiles as numbers, in the order of their coming: one integer for all attributes of a hit."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ NO_NAME: Final = ""  # of a bot that is one because the shortener says so
 TAGS = 4
 TAGS_RULE = f"an object of at most {TAGS} strings of 1 to {TAG_BYTES} bytes, by names that the settings know"
 # What the caches hold at most, in memory only: 10 MB of addresses, 24 MB of agents, 27 MB of the longest referrers that
-# are kept, and some 600 bytes for each profile.
+# are memo, and some 600 bytes for each profile.
 ADDRESSES_KEPT = 65_536
 ADDRESS_CHARACTERS = 64
 AGENTS_KEPT = 8_192
@@ -90,7 +90,7 @@ def _object_of(pairs: object) -> object:
 
 
 class ProfileReader:
-    """Makes profiles for these dimensions; with none it only checks words. `bot_name` names the bot of an agent.
+    """Makes profiles for these dimensions; with none it only checks attributes. `bot_name` names the bot of an agent.
 
     salts: by the start of a UTC day, under which its visitors are hashed; they are replaced elsewhere as days pass.
     None: visitors are not counted. Without dimensions they are not, either.
@@ -107,7 +107,7 @@ class ProfileReader:
         self._given = tuple(dimensions)
         self.dimensions = tuple(name for name in dimensions if name != BOT)
         self.salts = salts if self.dimensions else None
-        self._says_nothing = Profile(self.dimensions, ("",) * len(self.dimensions), known=True)
+        self._only_visitor = Profile(self.dimensions, ("",) * len(self.dimensions), known=True)
         self._with_known_visitor: dict[Profile, Profile] = {}
         self._country_of = country_of
         self._own_hosts = own_hosts
@@ -119,11 +119,11 @@ class ProfileReader:
         self.ignored = self._ignored_fields()
         self._bot_name = bot_name
         self._bots: dict[str, Profile] = {}
-        self._divided = frozenset(self.dimensions)
+        self._dimension_set = frozenset(self.dimensions)
         self._addresses = Memo(self._country_of_address, ADDRESSES_KEPT, ADDRESS_CHARACTERS)
         self._referrers = Memo(self._host_of, REFERRERS_KEPT, REFERRER_CHARACTERS)
         self._agents = Memo(self._agent_of, AGENTS_KEPT, AGENT_CHARACTERS)
-        self._said_by_others = Memo(self._read_others, PROFILES_KEPT, OTHERS_CHARACTERS)
+        self._of_others = Memo(self._read_others, PROFILES_KEPT, OTHERS_CHARACTERS)
         self._known = Memo(self._made, PROFILES_KEPT, OTHERS_CHARACTERS)
         self._texts = {name: Memo(_if_given(read), PROFILES_KEPT, OTHERS_CHARACTERS) for name, read in _TEXTS.items()}
         self._utms = Memo(_of_utm, PROFILES_KEPT, OTHERS_CHARACTERS)
@@ -132,7 +132,7 @@ class ProfileReader:
         self._judged = Memo(self._judged_agent, AGENTS_KEPT, AGENT_CHARACTERS)
 
     def useful_fields(self) -> list[str]:
-        """Returns the fields of words that say something of what is divided, or of visitors; the agent for bots too."""
+        """Returns the fields that a dimension or the count of visitors uses; the agent for bots too."""
         agents = self.wants_agents or self.wants_bots or self.salts is not None
         named = ("ref", "ip", "country", "lang", "source", "utm", "tags", "visitor")
         return [*(name for name in named if name not in self.ignored), *(["ua"] if agents else [])]
@@ -144,8 +144,8 @@ class ProfileReader:
     def use_countries(self, country_of: CountryOf) -> None:
         """Finds countries by another file from now on."""
         self._country_of = country_of
-        for kept in (self._addresses, self._known):
-            kept.clear()
+        for memo in (self._addresses, self._known):
+            memo.clear()
 
     def _wants(self, *names: str) -> bool:
         return not set(names).isdisjoint(self.dimensions)
@@ -165,18 +165,18 @@ class ProfileReader:
         return tuple(name for name, is_wanted in wanted.items() if not is_wanted)
 
     def bot(self, agent: object) -> Profile | None:
-        """Returns the profile of a bot's hit, its name; None if bots are not divided."""
+        """Returns the profile of a bot's hit, its name; None if there is no dimension of bots."""
         if not self.wants_bots:
             return None
         name = self._bot_name(agent) if isinstance(agent, str) else NO_NAME
         return self._bots.setdefault(name, Profile((BOT,), (cut(name),)))  # as many as there are patterns
 
-    def profile(self, words: tuple[object, ...]) -> Profile | None:
+    def profile(self, fields: tuple[object, ...]) -> Profile | None:
         """Returns the profile of a person's hit, given its AttributeFields; None if none is of these dimensions.
 
         Raises HitRejected.
         """
-        ip, ref, ua, *others = words
+        ip, ref, ua, *others = fields
         try:
             return self._known[self._addresses[ip], self._referrers[ref], self._agents[ua], *others]
         except TypeError:  # an object or a list where a text should be
@@ -222,22 +222,22 @@ class ProfileReader:
             found["ref"] = list(map(self._referrers.__getitem__, hits.ref))
         if "ip" in given:
             found["country"] = list(map(self._addresses.__getitem__, hits.ip))
-        for name, kept in self._texts.items():
+        for name, memo in self._texts.items():
             if name in given:
-                values = list(map(kept.__getitem__, getattr(hits, name)))
+                values = list(map(memo.__getitem__, getattr(hits, name)))
                 found[name] = first_given(values, found[name]) if name in found else values
         for field, prefix, of_object in (("utm", UTM_, self._utms), ("tags", TAG, self._tagged)):
             if field in given:
-                said = list(map(of_object.__getitem__, map(pairs_of, getattr(hits, field))))
+                of_hits = list(map(of_object.__getitem__, map(pairs_of, getattr(hits, field))))
                 names = [name for name in self.dimensions if name.startswith(prefix)]
-                found |= {name: [each.get(name) for each in said] for name in names}
+                found |= {name: [each.get(name) for each in of_hits] for name in names}
         return found
 
-    def _made(self, said: tuple[object, ...]) -> Profile | None:
+    def _made(self, read: tuple[object, ...]) -> Profile | None:
         """Returns the profile of country, host and agent, and the other fields as they are."""
-        country, host, agent, *others = said
+        country, host, agent, *others = read
         try:
-            found = dict(self._said_by_others[tuple(others)])
+            found = dict(self._of_others[tuple(others)])
         except TypeError:  # an object or a list, which cannot be looked up
             found = dict(self._read_others(tuple(others)))
         if country is not None:
@@ -246,7 +246,7 @@ class ProfileReader:
             found["ref"] = host  # type: ignore[assignment]
         if agent is not None:
             found["browser"], found["os"], found["device"] = agent  # type: ignore[misc]
-        if self._divided.isdisjoint(found):
+        if self._dimension_set.isdisjoint(found):
             return None
         return Profile(self.dimensions, tuple([found.get(name, UNKNOWN) for name in self.dimensions]))
 
@@ -261,7 +261,7 @@ class ProfileReader:
     def with_known_visitor(self, profile: Profile | None) -> Profile:
         """Returns the profile of a hit whose visitor is known; None: it says nothing else."""
         if profile is None:
-            return self._says_nothing
+            return self._only_visitor
         found = self._with_known_visitor.get(profile)
         if found is None:
             if len(self._with_known_visitor) >= PROFILES_KEPT:
@@ -273,7 +273,7 @@ class ProfileReader:
         if value is None:
             return None
         host = intern(referrer_of(value, self._own_hosts))  # one text for all pages of a host, in the buffer too
-        return host if "ref" in self._divided else UNKNOWN  # so that profiles that are kept are few
+        return host if "ref" in self._dimension_set else UNKNOWN  # so that profiles that are memo are few
 
     def _country_of_address(self, value: object) -> str | None:
         if value is None:
@@ -289,7 +289,7 @@ class ProfileReader:
         if self._agent_reader is None:  # 0.4 s and 40 MB, which a server without agents is spared
             self._agent_reader = AgentReader()
         found = self._agent_reader.read(agent)
-        return Agent(*[value if name in self._divided else UNKNOWN for name, value in found._asdict().items()])
+        return Agent(*[value if name in self._dimension_set else UNKNOWN for name, value in found._asdict().items()])
 
     def _of_tags(self, value: object) -> Mapping[str, str]:
         if value is None:
@@ -322,5 +322,5 @@ def _of_utm(value: object) -> Mapping[str, str]:
     return {} if value is None else {UTM_ + name: cut(text) for name, text in utm_of(_object_of(value)).items()}
 
 
-# Checks the words of hits where nothing is divided by them.
+# Checks attributes where no dimension is counted.
 NO_DIMENSIONS: Final = ProfileReader((), country_reader(OFF), frozenset())

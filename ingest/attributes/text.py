@@ -1,4 +1,4 @@
-"""The rules that all words of a hit share: no control characters, and a bound on what is kept of a value."""
+"""The rules that all attributes of a hit share: no control characters, and a bound on what is kept of a value."""
 
 from __future__ import annotations
 

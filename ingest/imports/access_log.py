@@ -25,7 +25,7 @@ from clickcurve.keys import KEY_BYTES
 from clickcurve.times import iso_seconds
 from ingest.batch import Counts, sum_counts
 from ingest.hit import Judge
-from ingest.imports.log_attributes import NOTHING, LineWords, LogWords
+from ingest.imports.log_attributes import NOTHING, LineAttributes, LogAttributes
 
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 SHOWN_BAD_LINES = 5
@@ -69,7 +69,7 @@ class LogSums:
     bad: int = 0
     first_bad: list[BadLine] = field(default_factory=list)
     # Hits that say something, which are in none of the counts above: by minute, key, whether a bot, and what they say.
-    wordy: Counter[tuple[int, str, bool, LineWords]] = field(default_factory=Counter)
+    with_attributes: Counter[tuple[int, str, bool, LineAttributes]] = field(default_factory=Counter)
 
     def note_bad(self, line: int, reason: str, text: str) -> None:
         self.bad += 1
@@ -79,11 +79,13 @@ class LogSums:
 
 
 class AccessLog:
-    """Reads one log. `is_bot` judges an agent; `statuses` are those that count; `words` reads what hits say."""
+    """Reads one log. `is_bot` judges an agent; `statuses` are those that count; `attributes` reads those of lines."""
 
-    def __init__(self, is_bot: Judge, statuses: Collection[int] = REDIRECTS, words: LogWords | None = None) -> None:
+    def __init__(
+        self, is_bot: Judge, statuses: Collection[int] = REDIRECTS, attributes: LogAttributes | None = None
+    ) -> None:
         self._is_bot = is_bot
-        self.words = words or LogWords()
+        self.attributes = attributes or LogAttributes()
         self._wanted = {f" {status:03} ": status in statuses for status in range(1000)}
         self._minutes: dict[str, int] = {}
         self._keys: dict[str, str] = {}
@@ -96,19 +98,25 @@ class AccessLog:
             # Bytes that are not UTF-8 become lone surrogates, which no key may hold: only their own line is lost.
             text = data.decode("utf-8", "surrogateescape")
             lines = text.removesuffix("\n").split("\n")
-            if self.words.wanted:
-                self._read_wordy_lines(lines, reading)
+            if self.attributes.wanted:
+                self._read_with_attributes(lines, reading)
             else:
                 self._read_lines(lines, "\\" not in text, reading)
             reading.people_hits, reading.bot_hits = sum_counts(reading.people), sum_counts(reading.bots)
-            bots = sum(count for (_, _, bot, _), count in reading.wordy.items() if bot)
+            bots = sum(count for (_, _, bot, _), count in reading.with_attributes.items() if bot)
             reading.bot_hits += bots
-            reading.people_hits += reading.wordy.total() - bots
+            reading.people_hits += reading.with_attributes.total() - bots
         return reading
 
-    def _read_wordy_lines(self, lines: list[str], reading: LogSums) -> None:
-        """Reads lines as `_read_lines` does, and what they say beside."""
-        minutes, wanted, keys, agents, words = self._minutes, self._wanted, self._keys, self._agents, self.words
+    def _read_with_attributes(self, lines: list[str], reading: LogSums) -> None:
+        """Reads lines as `_read_lines` does, and their attributes."""
+        minutes, wanted, keys, agents, attributes = (
+            self._minutes,
+            self._wanted,
+            self._keys,
+            self._agents,
+            self.attributes,
+        )
         reading.lines += len(lines)
         for number, line in enumerate(lines, 1):
             parts = line.split('"', 6)
@@ -118,8 +126,8 @@ class AccessLog:
                     key = keys.get(parts[1]) or self._key(parts[1])
                     if key:
                         bot = agents[parts[5]] if parts[5] in agents else self._agent(parts[5])
-                        said = words.of_parts(parts[0], parts[3], parts[5], parts[1], bot)
-                        reading.wordy[minute, key, bot, said] += 1
+                        line_attributes = attributes.of_parts(parts[0], parts[3], parts[5], parts[1], bot)
+                        reading.with_attributes[minute, key, bot, line_attributes] += 1
                         continue
             self._read_odd(number, line, reading)
 
@@ -158,18 +166,18 @@ class AccessLog:
             reading.skipped[found] += 1
         else:
             minute, key, bot = found
-            if self.words.wanted and (said := self._said_oddly(line, bot)) is not NOTHING:
-                reading.wordy[minute, key, bot, said] += 1
+            if self.attributes.wanted and (line_attributes := self._odd_attributes(line, bot)) is not NOTHING:
+                reading.with_attributes[minute, key, bot, line_attributes] += 1
                 return
             by_key = (reading.bots if bot else reading.people).setdefault(minute, {})
             by_key[key] = by_key.get(key, 0) + 1
 
-    def _said_oddly(self, line: str, bot: bool) -> LineWords:
+    def _odd_attributes(self, line: str, bot: bool) -> LineAttributes:
         line = line.removesuffix("\r")
         if not line.startswith("{"):
-            return self.words.of_line(line, bot)
+            return self.attributes.of_line(line, bot)
         seen = _json_line.decode(line)
-        return self.words.of_parts(seen.address(), seen.referrer(), seen.agent(), seen.target(), bot)
+        return self.attributes.of_parts(seen.address(), seen.referrer(), seen.agent(), seen.target(), bot)
 
     def parse(self, line: str) -> LogHit | str:
         """Reads one line, slowly: a hit, or the reason why it is skipped; raises LineBad for any other line."""

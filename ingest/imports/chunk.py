@@ -2,7 +2,7 @@
 
 A body is NDJSON, or a JSON array, of three kinds of objects, which may be mixed:
 
-    {"key", "ts", "count", "bot"}     hits of one minute, summed; with the fields of words, if they say the same
+    {"key", "ts", "count", "bot"}     hits of one minute, summed; with their attributes, if these are the same
     {"key", "opening"}                a count without dates
     {"key", "total", "buckets", ...}  a link's past, see history_line.py; with "group" for "key" a group's
 
@@ -193,9 +193,9 @@ class ChunkReader:
             sums.refuse(named, total if isinstance(total, int) and total > 0 else 1, "history")
             return
         if history.is_group:
-            sums.add_group_history(group_key(history.key), history.people, history.bots, history.words)
+            sums.add_group_history(group_key(history.key), history.people, history.bots, history.values)
         else:
-            sums.add_history(history.key, history.people, history.bots, history.opening, history.words)
+            sums.add_history(history.key, history.people, history.bots, history.opening, history.values)
 
 
 def _decoded(form: Form, piece: bytes, sums: RequestSums) -> Iterator[None] | None:

@@ -74,15 +74,15 @@ class HistoryLine(msgspec.Struct):
 class History:
     """What a line adds: minute start -> count (> 0) of people and of bots, and the opening.
 
-    key: that of a link, or the name of a group. words: (dimension, start of an hour, value, count) of the breakdown, as
-    BreakdownDelta has them.
+    key: that of a link, or the name of a group. values: (dimension, start of an hour, value, count) of the breakdown,
+    as BreakdownDelta has them.
     """
 
     key: str
     opening: int = 0
     people: dict[int, int] = field(default_factory=dict)
     bots: dict[int, int] = field(default_factory=dict)
-    words: list[tuple[str, int, str, int]] = field(default_factory=list)
+    values: list[tuple[str, int, str, int]] = field(default_factory=list)
     is_group: bool = False
 
     def add(self, minute: int, people: int, bots: int) -> None:
@@ -144,7 +144,7 @@ def history_steps(line: bytes, moment: Moment, ladder: Ladder, wide: Wide) -> Ge
         ):
             at = until  # one hit has one minute
         _add_bucket(history, bucket, at, max(at, until))
-    yield from _word_steps(history, values.by or {}, moment)
+    yield from _value_steps(history, values.by or {}, moment)
     return history
 
 
@@ -159,7 +159,7 @@ def _name_of(values: HistoryLine) -> str:
     return values.group
 
 
-def _word_steps(
+def _value_steps(
     history: History, by: Mapping[str, Sequence[tuple[_When, _When, dict[str, int], int, int]]], moment: Moment
 ) -> Generator[None, None, None]:
     """Adds a breakdown; raises HitRejected for one that cannot be."""
@@ -179,7 +179,7 @@ def _word_steps(
                 if value not in (CUT_OFF, CUT_SLACK) and cut(text_of(value, "by", BY_RULE, VALUE_BYTES)) != value:
                     raise HitRejected("a value is too long", field="by", value=shown(value), rule=BY_RULE)
                 if _count("by", count):
-                    history.words.append((name, start, value, count))
+                    history.values.append((name, start, value, count))
                     recorded += count if value != CUT_SLACK else 0
         counted = sum((history.bots if name == BOT else history.people).values())
         if recorded > counted:

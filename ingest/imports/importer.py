@@ -23,7 +23,7 @@ from ingest.batch import SourceStep
 from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, LogSums, count_fields
 from ingest.imports.chunk import Chunk, DatedHit
 from ingest.imports.fingerprint import PREFIX_BYTES, Likeness
-from ingest.imports.log_attributes import LogWords
+from ingest.imports.log_attributes import LogAttributes
 from ingest.imports.retry import Sender
 from ingest.imports.source import CHUNK_BYTES, Cutter, SourceChanged, SourceLines, SourceUnreadable, Stream, open_reader
 from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, KeptOffset, Taken
@@ -35,10 +35,10 @@ MOVES = 20  # how often another import of the same source may come between, in o
 Openable = Path | io.BufferedReader
 
 
-def _hits_with_attributes(reading: LogSums, words: LogWords) -> list[DatedHit]:
+def _hits_with_attributes(reading: LogSums, attributes: LogAttributes) -> list[DatedHit]:
     return [
-        DatedHit(key=key, ts=minute, count=count, bot=bot, **words.fields(said))  # type: ignore[arg-type]
-        for (minute, key, bot, said), count in reading.wordy.items()
+        DatedHit(key=key, ts=minute, count=count, bot=bot, **attributes.fields(line_attributes))  # type: ignore[arg-type]
+        for (minute, key, bot, line_attributes), count in reading.with_attributes.items()
     ]
 
 
@@ -213,7 +213,7 @@ class Importer:
             for member in range(FAMILY_MEMBERS):
                 name = f"{family}-{member}"
                 kept = await self._sender.offset(name)
-                self._log.words.use(kept.fields)
+                self._log.attributes.use(kept.fields)
                 if kept.offset == 0:
                     free = free or name
                     break
@@ -275,7 +275,7 @@ class Importer:
         if summary.kind is SourceKind.log:
             reading = self._log.read(lines.data)
             chunk = Chunk(
-                step, reading.people, reading.bots, with_attributes=_hits_with_attributes(reading, self._log.words)
+                step, reading.people, reading.bots, with_attributes=_hits_with_attributes(reading, self._log.attributes)
             )
         else:
             reading = LogSums(lines=lines.data.count(b"\n") + (bool(lines.data) and not lines.ended))

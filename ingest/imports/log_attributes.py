@@ -22,8 +22,8 @@ _MAX_KNOWN = 65_536  # addresses, referrers or queries kept; then the dict start
 _NO_FIELDS: dict[str, object] = {}
 
 
-class LineWords(NamedTuple):
-    """What a line says, as the log has it; "" where it says nothing, or is not asked."""
+class LineAttributes(NamedTuple):
+    """The attributes of a line, as the log has them; "" where one is absent or not wanted."""
 
     before: str = ""  # the address, and what else stands before the time
     referrer: str = ""
@@ -31,11 +31,11 @@ class LineWords(NamedTuple):
     query: str = ""
 
 
-NOTHING = LineWords()
+NOTHING = LineAttributes()
 
 
-class LogWords:
-    """Turns what lines say into fields of hits. only: the fields to fill; None: all that are wanted."""
+class LogAttributes:
+    """Turns the attributes of lines into fields of hits. only: the fields to fill; None: all that are wanted."""
 
     def __init__(self, only: Collection[str] | None = None) -> None:
         self._only = frozenset(OF_LINES if only is None else only)
@@ -50,37 +50,37 @@ class LogWords:
         self._wants_query = not self.wanted.isdisjoint(("source", "utm"))
         self._campaigns.clear()
 
-    def of_parts(self, before: str, referrer: str, agent: str, request: str, bot: bool) -> LineWords:
+    def of_parts(self, before: str, referrer: str, agent: str, request: str, bot: bool) -> LineAttributes:
         """Returns what is wanted of a line that was split already."""
         agent = agent if "ua" in self.wanted else ""
         if bot:
-            return LineWords(agent=agent) if agent else NOTHING
+            return LineAttributes(agent=agent) if agent else NOTHING
         query = request.partition("?")[2] if self._wants_query else ""
-        return LineWords(
+        return LineAttributes(
             before.partition(" ")[0] if "ip" in self.wanted else "",
             referrer if "ref" in self.wanted else "",
             agent,
             query.partition(" ")[0],
         )
 
-    def of_line(self, line: str, bot: bool) -> LineWords:
-        """Returns what is wanted of a line of text; a line of another format says nothing."""
+    def of_line(self, line: str, bot: bool) -> LineAttributes:
+        """Returns what is wanted of a line of text; a line of another format has none."""
         parts = parse_log_line(line)
         if parts is None:
             return NOTHING
         _, target = split_request(parts.request)
         return self.of_parts(parts.before, parts.referrer or "", parts.agent or "", target, bot)
 
-    def fields(self, words: LineWords) -> dict[str, object]:
-        """Returns what is said as fields of a hit."""
-        found = dict(self._campaign(words.query)) if words.query else {}
-        if words.before and (address := self._address(words.before)):
-            found["ip"] = address
-        if words.referrer and (host := self._host(words.referrer)):
-            found["ref"] = host
-        if words.agent not in ("", "-"):
-            found["ua"] = utf8_text(unescape(words.agent))
-        return found
+    def fields(self, line: LineAttributes) -> dict[str, object]:
+        """Returns the attributes of a line as fields of a hit."""
+        fields = dict(self._campaign(line.query)) if line.query else {}
+        if line.before and (address := self._address(line.before)):
+            fields["ip"] = address
+        if line.referrer and (host := self._host(line.referrer)):
+            fields["ref"] = host
+        if line.agent not in ("", "-"):
+            fields["ua"] = utf8_text(unescape(line.agent))
+        return fields
 
     def _address(self, text: str) -> str:
         known = self._addresses.get(text)
@@ -110,14 +110,14 @@ class LogWords:
 
     def _campaign_fields(self, query: str) -> dict[str, object]:
         source, utm = campaign_of_query(utf8_text(query))
-        found: dict[str, object] = {}
+        fields: dict[str, object] = {}
         with suppress(HitRejected):
             if source and "source" in self.wanted:
-                found["source"] = source_of(source)
+                fields["source"] = source_of(source)
         with suppress(HitRejected):
             if utm and "utm" in self.wanted:
-                found["utm"] = utm_of(utm)
-        return found or _NO_FIELDS
+                fields["utm"] = utm_of(utm)
+        return fields or _NO_FIELDS
 
 
 def _note_known(known: dict[str, str], text: str, value: str) -> None:

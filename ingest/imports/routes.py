@@ -71,7 +71,7 @@ def import_routes(
     async def import_offset(source: SourceName) -> Response:
         """`{"source", "position", "tail", "fields"}`; position 0 for an unknown source.
 
-        `fields`: those of a hit's words that say something here.
+        `fields`: those attributes of a hit that are counted here.
         421: another worker keeps its offset; ask again over a new connection.
         """
         kept = await intake.source(source)
@@ -90,7 +90,7 @@ def import_routes(
     ) -> Response:
         """Body: NDJSON or a JSON array of `{"key", "ts", "count", "bot"}`, `{"key", "opening"}` or lines of an export.
 
-        The first kind may have the words of a hit: `ref`, `ip`, `ua` and so on.
+        The first kind may have the attributes of a hit: `ref`, `ip`, `ua` and so on.
 
         A receipt with the new `position`. 409: the source stands elsewhere, at `value`. 421: another worker keeps it.
         """

@@ -98,8 +98,8 @@ class HttpTarget:
             answer = await self._client.get(f"/v1/import/{source}")
         except httpx.TransportError as error:
             raise _unreachable(error) from error
-        said = _checked(answer)
-        return KeptOffset(int(said["position"]), str(said["tail"]), tuple(map(str, said.get("fields", ()))))
+        answered = _checked(answer)
+        return KeptOffset(int(answered["position"]), str(answered["tail"]), tuple(map(str, answered.get("fields", ()))))
 
     async def send(self, chunk: Chunk) -> Taken:
         step = chunk.step
@@ -115,9 +115,9 @@ class HttpTarget:
             raise _unreachable(error) from error
         except httpx.TransportError as error:
             raise JournalUnknown(f"the connection broke: {error or type(error).__name__}") from error
-        said = _checked(answer)
-        reasons = tuple(str(item["reason"]) for item in said["items"][:SHOWN_REFUSALS])
-        return Taken(int(said["counted"]), int(said["late"]), int(said["refused"]), reasons)
+        answered = _checked(answer)
+        reasons = tuple(str(item["reason"]) for item in answered["items"][:SHOWN_REFUSALS])
+        return Taken(int(answered["counted"]), int(answered["late"]), int(answered["refused"]), reasons)
 
     async def reconnect(self) -> None:
         await self._client.aclose()
@@ -133,14 +133,14 @@ def _unreachable(error: httpx.TransportError) -> StoreUnavailable:
 
 def _checked(answer: httpx.Response) -> Mapping[str, Any]:
     """Returns the JSON of a success; raises the error that another status stands for."""
-    said: Any = None
+    answered: Any = None
     try:
-        said = answer.json()
+        answered = answer.json()
     except ValueError:
-        said = None
-    if answer.is_success and isinstance(said, dict):
-        return said
-    problem = said if isinstance(said, dict) else {}
+        answered = None
+    if answer.is_success and isinstance(answered, dict):
+        return answered
+    problem = answered if isinstance(answered, dict) else {}
     detail = str(problem.get("detail") or f"{answer.request.url} answered {answer.status_code}")
     if answer.status_code == 409:
         raise ImportOutOfStep(detail, value=int(problem.get("value", 0)))
@@ -173,19 +173,19 @@ class OwnerTarget:
         ladder: Ladder,
         moment: Callable[[], Moment],
         wide: Wide = Wide.refuse,
-        hit_words: ProfileReader = NO_DIMENSIONS,
+        attribute_reader: ProfileReader = NO_DIMENSIONS,
     ) -> None:
         self._owner = owner
-        self._hit_words = hit_words
+        self._attribute_reader = attribute_reader
         self._reader = ChunkReader(ladder, wide)
         self._moment = moment
 
     async def offset(self, source: str) -> KeptOffset:
         kept = await self._owner.source(source)
-        return KeptOffset(kept.position, kept.tail, tuple(self._hit_words.useful_fields()))
+        return KeptOffset(kept.position, kept.tail, tuple(self._attribute_reader.useful_fields()))
 
     async def send(self, chunk: Chunk) -> Taken:
-        sums = RequestSums(self._moment(), reader=self._hit_words)
+        sums = RequestSums(self._moment(), reader=self._attribute_reader)
         for _ in self._reader.read(chunk, sums):
             await asyncio.sleep(0)
         try:

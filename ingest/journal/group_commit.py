@@ -18,12 +18,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Generic, Protocol, TypeVar
 
 from clickcurve.buckets.errors import JournalBehind
-from ingest.batch import Batch, encode_batch, encode_singles
-from ingest.hit import Hit
-from ingest.hit_sums import batch_of_hits
 
 GROUP_FULL = 512  # members at which a group is committed at once
 MAX_TURNS = 64  # turns of the loop for which a group may grow, some 2 ms under load
@@ -33,7 +30,8 @@ ANSWER_TURNS = 2  # of the loop, from a request's bytes or its commit to its ans
 WAITING_SINGLES = 100_000  # single hits that may wait for a slow disk; more are answered 429
 WAITING_BYTES = 256 * 1024 * 1024  # bytes of batches that may wait
 
-SingleHit: TypeAlias = str | Hit  # the key of a person's hit now, or any hit without an id
+H = TypeVar("H")  # a hit that comes alone
+B = TypeVar("B")  # a batch of hits
 
 
 class Appends(Protocol):
@@ -45,31 +43,28 @@ class Appends(Protocol):
 
 
 @dataclass(slots=True)
-class Group:
+class Group(Generic[H, B]):
     """The requests that are committed together.
 
-    keys: of the single hits, which share one future. hits: single ones with words or another time, which share it as
-    well and become one batch: each as a batch of its own took twice as long. batches: each with whether it is visible,
-    and its future.
+    keys: of people's single hits of now. hits: other single ones. All of these share one future. batches: each with
+    whether it is visible, and its future.
     """
 
     keys: list[str] = field(default_factory=list)
-    hits: list[Hit] = field(default_factory=list)
+    hits: list[H] = field(default_factory=list)
     singles_done: asyncio.Future[None] | None = None
-    batches: list[tuple[Batch, bool, asyncio.Future[None] | None]] = field(default_factory=list)
+    batches: list[tuple[B, bool, asyncio.Future[None] | None]] = field(default_factory=list)
     payloads: list[bytes] = field(default_factory=list)  # those of the batches
     payload_bytes: int = 0
 
     def members(self) -> int:
         return len(self.keys) + len(self.hits) + len(self.batches)
 
-    def sum_hits(self) -> None:
-        """Makes one batch of the hits, when no more come."""
-        if self.hits:
-            batch = batch_of_hits(self.hits)
-            self.batches.append((batch, False, None))
-            self.payloads.append(encode_batch(batch))
-            self.payload_bytes += len(self.payloads[-1])
+    def add_payload(self, batch: B, payload: bytes, visible: bool, done: asyncio.Future[None] | None) -> None:
+        """Adds a batch, and what the journal holds of it."""
+        self.batches.append((batch, visible, done))
+        self.payloads.append(payload)
+        self.payload_bytes += len(payload)
 
     def futures(self) -> list[asyncio.Future[None]]:
         waiting = [done for _, _, done in self.batches if done is not None]
@@ -77,10 +72,12 @@ class Group:
 
 
 # Called on the loop after the sync, with the minute of the single hits and the accept stamp: the group counts now.
-Committed = Callable[[Group, int, int], None]
+Committed = Callable[[Group[H, B], int, int], None]
+# Called on the loop when no more requests join, with the minute of the single hits; returns their payloads.
+Closed = Callable[[Group[H, B], int], Sequence[bytes]]
 
 
-class GroupCommit:
+class GroupCommit(Generic[H, B]):
     """Gathers requests into groups and commits them one after the other."""
 
     def __init__(
@@ -88,15 +85,17 @@ class GroupCommit:
         journal: Appends,
         clock: Callable[[], float],
         stamp: Callable[[], int],
-        committed: Committed,
+        close: Closed[H, B],
+        committed: Committed[H, B],
         thread: Executor,
     ) -> None:
         self._journal = journal
         self._clock = clock
         self._stamp = stamp
+        self._close = close
         self._committed = committed
         self._thread = thread
-        self._group = Group()
+        self._group: Group[H, B] = Group()
         self._armed = False
         self._turns = 0
         self._seen = 0
@@ -104,7 +103,7 @@ class GroupCommit:
         self._idle: list[asyncio.Future[None]] = []  # waiting for the commit under way, in order
 
     # --- joining -------------------------------------------------------------------------------------------------
-    def add_single(self, hit: SingleHit) -> asyncio.Future[None]:
+    def add_single(self, hit: str | H) -> asyncio.Future[None]:
         """Adds one person's hit now by its key, or another hit; returns the future that these share."""
         group = self._group
         if len(group.keys) + len(group.hits) >= WAITING_SINGLES:
@@ -120,18 +119,15 @@ class GroupCommit:
             self._arm()
         return done
 
-    def add_batch(self, batch: Batch, visible: bool) -> asyncio.Future[None]:
-        """Adds a batch; returns its future. `visible` goes with it to `committed`."""
+    def add_batch(self, batch: B, payload: bytes, visible: bool) -> asyncio.Future[None]:
+        """Adds a batch, encoded; returns its future. `visible` goes with it to `committed`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        payload = encode_batch(batch)
         group = self._group
         if group.payload_bytes and group.payload_bytes + len(payload) > WAITING_BYTES:
             raise JournalBehind(
                 f"{group.payload_bytes} bytes of batches are waiting for the disk; try again in a second"
             )
-        group.batches.append((batch, visible, done))
-        group.payloads.append(payload)
-        group.payload_bytes += len(payload)
+        group.add_payload(batch, payload, visible, done)
         if not self._armed:
             self._arm()
         return done
@@ -157,10 +153,9 @@ class GroupCommit:
 
     def _commit(self) -> None:
         group, self._group = self._group, Group()
-        group.sum_hits()
         accepted_us = self._stamp()
         minute = int(self._clock()) // 60 * 60  # not from the stamp, which never steps back with the clock
-        payloads = [encode_singles(minute, group.keys), *group.payloads] if group.keys else group.payloads
+        payloads = [*self._close(group, minute), *group.payloads]
         if self._journal.sync_s > SLOW_SYNC_S or group.payload_bytes > LARGE_GROUP_BYTES:
             self._busy = True
             loop = asyncio.get_running_loop()
@@ -174,14 +169,14 @@ class GroupCommit:
         else:
             self._settle(group, minute, accepted_us)
 
-    def _written(self, group: Group, minute: int, accepted_us: int, error: BaseException | None) -> None:
+    def _written(self, group: Group[H, B], minute: int, accepted_us: int, error: BaseException | None) -> None:
         if error is None:
             self._settle(group, minute, accepted_us)
         else:
             _fail(group, error)
         self._release()
 
-    def _settle(self, group: Group, minute: int, accepted_us: int) -> None:
+    def _settle(self, group: Group[H, B], minute: int, accepted_us: int) -> None:
         self._committed(group, minute, accepted_us)
         for done in group.futures():
             if not done.done():
@@ -238,7 +233,7 @@ class GroupCommit:
             self._release()
 
 
-def _fail(group: Group, error: BaseException) -> None:
+def _fail(group: Group[H, B], error: BaseException) -> None:
     for done in group.futures():
         if not done.done():
             done.set_exception(error)

@@ -23,7 +23,7 @@ def class_of_rule(broken: str | None) -> str:
 
 @dataclass(slots=True)
 class IngestCounters:
-    """Numbers since the process began: sums of counts, as in receipts, where nothing else is said."""
+    """Numbers since the process began: sums of counts, as in receipts, unless another meaning is given."""
 
     singles: int = 0  # requests answered as one counted hit
     batches: int = 0  # all other requests that got a receipt
@@ -32,7 +32,7 @@ class IngestCounters:
     duplicate: int = 0
     late: int = 0
     refused: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REFUSAL_CLASSES, 0))
-    ignored: dict[str, int] = field(default_factory=dict)  # hits with a field that says nothing of what is divided
+    ignored: dict[str, int] = field(default_factory=dict)  # hits with a field that no dimension uses
     rejected: dict[int, int] = field(default_factory=dict)  # requests without a receipt, by status
     unanswered: int = 0  # connections closed because the outcome is unknown
     disconnected: int = 0  # clients that left in the middle of a body

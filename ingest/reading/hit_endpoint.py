@@ -3,7 +3,7 @@
 A web framework's routing and validation cost more than a hit, so the server calls `HitRoutes` in front of it for
 every path that `serves` says yes to; all methods of those paths are answered here. One hit now, by path or by a JSON
 object with nothing but a key, goes to the owner without a batch and is answered with constant bytes. Most of those do
-not even come here: a connection that knows the head of such a request already asks for `single` and `counted` alone.
+not even come here: connections answer them without ASGI, by `single` and `COUNTED` alone (`server/http/fast_path.py`).
 
 All others take one way: the bytes of a body become hits as read (`body.py`), these are judged (`ingest/hit.py`) and
 summed (`request_sums.py`), the sums become a batch for the owner, and its answer makes the receipt (`receipt.py`).
@@ -52,7 +52,7 @@ HITS = b"/v1/hits"
 HIT = b"/v1/hits/"
 
 # With one of these headers a request is more than one plain hit.
-_ODD = frozenset((b"transfer-encoding", b"content-encoding", b"idempotency-key", b"expect"))
+NOT_PLAIN = frozenset((b"transfer-encoding", b"content-encoding", b"idempotency-key", b"expect"))
 _PLAIN_PATH = re.compile(rb"/v1/hits/[!-$&-.0-~]{1,256}").fullmatch
 _JSON = b"application/json"
 COUNTED = answer(200, ONE_COUNTED)
@@ -307,7 +307,7 @@ class HitRoutes:
 
 def is_plain(headers: Mapping[bytes, bytes]) -> bool:
     """Tells whether no header makes a request more than one plain hit."""
-    return _ODD.isdisjoint(headers)
+    return NOT_PLAIN.isdisjoint(headers)
 
 
 def is_short_json(headers: Mapping[bytes, bytes]) -> bool:

@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import cast
 
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
+from clickcurve.times import YEARS
 from ingest.attributes.columns import columns_of_hits, given_fields
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, SourceStep
@@ -134,7 +135,7 @@ class RequestSums:
         """Returns the seconds of some hits; None for a time that no hit may have."""
         if {*map(type, sent)} == {int}:
             seconds = cast(Sequence[int], sent)
-            if min(seconds) >= 0 and max(seconds) <= self.moment.latest:
+            if min(seconds) >= YEARS.stop and max(seconds) <= self.moment.latest:
                 return seconds
         now = self.moment.now
         return [now if ts is None else second_of(ts) if is_time(ts, self.moment) else None for ts in sent]

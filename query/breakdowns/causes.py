@@ -80,7 +80,7 @@ def _without(span: TimeSpan, other: TimeSpan) -> list[TimeSpan]:
 
 def count_spans(row: BreakdownRow, spans: Sequence[TimeSpan], dimension: str) -> int:
     """Counts the hits of spans of whole kept buckets: people, or bots for the dimension of bots."""
-    return sum(sum(between(row.row, span, series_of(dimension))) for span in spans)
+    return sum(sum(between(row.counts, span, series_of(dimension))) for span in spans)
 
 
 def find_causes(
@@ -136,11 +136,11 @@ def _sum_values(
     other = slack = unsure = 0
     for start, end in spans:
         part = divided(row.breakdown, dimension, start, end, ladder)
-        (rest,) = row.rest(dimension, (start, end), since)
+        (missing,) = row.without_value(dimension, (start, end), since)
         counts.update(part.values)
-        if rest.not_given or rest.unsure:
-            counts[NOT_GIVEN] += rest.not_given
-        other, slack, unsure = other + part.other, slack + min(part.slack, part.other), unsure + rest.unsure
+        if missing.not_given or missing.unsure:
+            counts[NOT_GIVEN] += missing.not_given
+        other, slack, unsure = other + part.other, slack + min(part.slack, part.other), unsure + missing.unsure
     return _Values(counts, other, slack, unsure)
 
 

@@ -36,14 +36,14 @@ from clickcurve.budget import ROWS, spend
 from clickcurve.keys import breakdown_of, counts_key
 from clickcurve.waiting import in_thread
 from query.breakdowns.unrecorded import BreakdownRow
-from query.reader import naming, stored, unstored, what_it_is
+from query.reader import naming, stored, what_it_is, with_pending
 from storage.contract import StoredLink
 
 TRIES = 4
 AT_ONCE_BYTES = 30_000  # that are read and merged without leaving the event loop: up to 5 ms
 
 
-class Elsewhere(Protocol):
+class OtherWorkers(Protocol):
     """Owners in other processes, with what they hold of a stored key."""
 
     async def pending(self, key: str) -> Sequence[Pending]: ...
@@ -65,9 +65,9 @@ class BreakdownReader:
         pending_breakdowns: Callable[[str], Sequence[PendingBreakdown]],
         ladder: Callable[[], Ladder],
         capped: BoundedLadder,
-        elsewhere: Elsewhere | None = None,
+        other_workers: OtherWorkers | None = None,
     ) -> None:
-        self._elsewhere = elsewhere
+        self._other_workers = other_workers
         self._rows = rows
         self._pending = pending
         self._pending_breakdowns = pending_breakdowns
@@ -83,9 +83,9 @@ class BreakdownReader:
         await spend(ROWS)
         words_key = breakdown_of(stored_key)
         others: tuple[Sequence[Pending], Sequence[PendingBreakdown]] = (), ()
-        if self._elsewhere is not None:  # asked at once, so that each answers for one moment
+        if self._other_workers is not None:  # asked at once, so that each answers for one moment
             others = await asyncio.gather(
-                self._elsewhere.pending(stored_key), self._elsewhere.pending_breakdowns(words_key)
+                self._other_workers.pending(stored_key), self._other_workers.pending_breakdowns(words_key)
             )
         pending = [*others[0], *self._pending(stored_key)]
         said = [*others[1], *self._pending_breakdowns(words_key)]
@@ -97,7 +97,7 @@ class BreakdownReader:
         except RowCorrupt as error:
             raise naming(error, stored_key, counts) from error
         day = max([found.row.fold_day, *(each.head.fold_day for each in words.owners)])
-        row = fold(unstored(pending, found.marks, found.row, ladder), day, ladder)
+        row = fold(with_pending(found.row, pending, found.marks, ladder), day, ladder)
         hours_only = start is not None and self._are_hours_from(start, day, ladder)
         merged = partial(self._merged, words, said, erased_at, day, only, hours_only)
         breakdown = merged() if words.size() <= AT_ONCE_BYTES else await in_thread("merging a breakdown", merged)

@@ -21,8 +21,8 @@ from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Row
 
 
-class Rest(NamedTuple):
-    """The hits of a span that recorded nothing.
+class WithoutValue(NamedTuple):
+    """The hits of a span that recorded no value.
 
     not_given  hits that certainly gave no value. unrecorded: those that may have come before the dimension was on.
     unsure  how many of the unrecorded may be hits that gave no value.
@@ -40,7 +40,7 @@ class BreakdownRow:
     settled  False: they changed each time they were read, so they are of different moments.
     """
 
-    row: Row
+    counts: Row
     breakdown: Breakdown
     ladder: Ladder
     of_breakdown: Ladder
@@ -50,7 +50,7 @@ class BreakdownRow:
         """Returns the shortest span around [start, end) that cuts no kept bucket; an empty span stays as it is."""
         if start >= end:
             return start, end
-        return common_span(start, end, self.row.fold_day, self.of_breakdown, self.ladder)
+        return common_span(start, end, self.counts.fold_day, self.of_breakdown, self.ladder)
 
     def whole_days(self, start: int, end: int) -> tuple[int, int]:
         """Returns the shortest span of whole UTC days around [start, end) that cuts no kept bucket."""
@@ -59,25 +59,25 @@ class BreakdownRow:
     def is_edge(self, t: int) -> bool:
         """Returns whether a kept bucket begins at t, in both."""
         return t == END_OF_TIME or all(
-            ladder.kept(t, self.row.fold_day)[0] == t for ladder in (self.of_breakdown, self.ladder)
+            ladder.kept(t, self.counts.fold_day)[0] == t for ladder in (self.of_breakdown, self.ladder)
         )
 
-    def rest(self, dimension: str, edges: Sequence[int], since: int) -> list[Rest]:
-        """Returns the rest of each [edges[i], edges[i + 1]), for a dimension that was switched on at `since`.
+    def without_value(self, dimension: str, edges: Sequence[int], since: int) -> list[WithoutValue]:
+        """Returns the hits without a value in each [edges[i], edges[i + 1]); the dimension was switched on at `since`.
 
         The edges ascend and cut no kept bucket; no hit at or after `since` was counted before the dimension was on. A
         recorded hit is a counted one: only rows of different moments can say anything else.
         """
-        found = [Rest()] * max(0, len(edges) - 1)
+        found = [WithoutValue()] * max(0, len(edges) - 1)
         if not found or edges[0] == edges[-1]:
             return found
         parts = self._with_edges_around(since, edges)
-        counted = between(self.row, parts, series_of(dimension))
+        counted = between(self.counts, parts, series_of(dimension))
         recorded = recorded_between(self.breakdown, dimension, parts)
         for start, end, hits, said in zip(parts, parts[1:], counted, recorded, strict=False):
             point = bisect_right(edges, start) - 1
-            more = self._rest_of(dimension, start, end, since, max(hits, said), said)
-            found[point] = Rest(*map(sum, zip(found[point], more, strict=True)))
+            more = self._without_value_of(dimension, start, end, since, max(hits, said), said)
+            found[point] = WithoutValue(*map(sum, zip(found[point], more, strict=True)))
         return found
 
     def _with_edges_around(self, since: int, edges: Sequence[int]) -> Sequence[int]:
@@ -86,22 +86,22 @@ class BreakdownRow:
             return edges
         return sorted({*edges, *self.whole_span(since, since + 1)})
 
-    def _rest_of(self, dimension: str, start: int, end: int, since: int, hits: int, said: int) -> Rest:
+    def _without_value_of(self, dimension: str, start: int, end: int, since: int, hits: int, said: int) -> WithoutValue:
         plain = hits - said
         if not self.settled:  # what was not recorded may have said something that was not read
-            return Rest(0, plain, plain)
+            return WithoutValue(0, plain, plain)
         if start >= since:
-            return Rest(plain, 0, 0)
+            return WithoutValue(plain, 0, 0)
         if end <= since:
-            return Rest(0, plain, 0)
+            return WithoutValue(0, plain, 0)
         certainly, perhaps = self._counted_before(dimension, start, since)
         unrecorded = min(plain, perhaps)
-        return Rest(plain - unrecorded, unrecorded, unrecorded - max(0, min(plain, certainly - said)))
+        return WithoutValue(plain - unrecorded, unrecorded, unrecorded - max(0, min(plain, certainly - said)))
 
     def _counted_before(self, dimension: str, start: int, since: int) -> tuple[int, int]:
         """Returns how many hits were counted in [start, since), at least and at most: rows of counts are finer."""
-        low, high = self.ladder.kept(since, self.row.fold_day)
-        certainly, more = between(self.row, (start, low, since if since == low else high), series_of(dimension))
+        low, high = self.ladder.kept(since, self.counts.fold_day)
+        certainly, more = between(self.counts, (start, low, since if since == low else high), series_of(dimension))
         return certainly, certainly + more
 
 

@@ -1,12 +1,37 @@
-"""What the OpenAPI page says of the read routes: parameters, shapes and examples.
+"""What the OpenAPI page says of the routes that answer questions: their parameters, answers and examples.
 
-Routes of the framework get it as keywords; hot paths, which are answered in front of it, as finished paths.
+The schemas of answers are made from their classes, and the examples are answers.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from clickcurve.answers import (
+    CurveAnswer,
+    GroupsAnswer,
+    KeyCount,
+    LinksAnswer,
+    NotShown,
+    PointAnswer,
+    Problem,
+    RowAnswer,
+    SummaryAnswer,
+    Tabular,
+    TotalAnswer,
+    ValueAnswer,
+    ValueCurveAnswer,
+    ValuePointAnswer,
+    ValuesAnswer,
+    VisitorDay,
+    VisitorsAnswer,
+    as_csv,
+)
 from clickcurve.keys import GROUP_RULE, KEY_RULE, OUTCOMES
 from clickcurve.problem import MEDIA_TYPE
 from clickcurve.times import TIME_RULE
@@ -16,23 +41,12 @@ from query.sums import BODY_BYTES, MAX_KEYS
 
 Schema = dict[str, Any]
 
-INTEGER: Schema = {"type": "integer"}
-BOOLEAN: Schema = {"type": "boolean"}
 TEXT: Schema = {"type": "string"}
-TIME: Schema = {"type": "integer", "description": "epoch seconds"}
-
-
-def or_null(schema: Schema) -> Schema:
-    return {**schema, "type": [schema["type"], "null"]}
-
-
-def shape(properties: dict[str, Schema]) -> Schema:
-    return {"type": "object", "required": list(properties), "properties": properties}
 
 
 def parameter(name: str, description: str, schema: Schema | None = None, example: Any = None) -> Schema:
-    found: Schema = {"name": name, "in": "query", "description": description, "schema": schema or TEXT}
-    return found if example is None else {**found, "example": example}
+    query: Schema = {"name": name, "in": "query", "description": description, "schema": schema or TEXT}
+    return query if example is None else {**query, "example": example}
 
 
 KEY: Schema = {
@@ -43,7 +57,7 @@ KEY: Schema = {
     "schema": TEXT,
     "example": "spring-sale",
 }
-GROUP: Schema = {
+_GROUP: Schema = {
     "name": "name",
     "in": "path",
     "required": True,
@@ -70,7 +84,7 @@ BOTS = parameter(
     {"type": "string", "enum": ["exclude", "include", "only"], "default": "exclude"},
 )
 FORMAT = parameter("format", "Default: what `Accept` prefers, else JSON.", {"type": "string", "enum": ["json", "csv"]})
-_CURVE_FORMAT = parameter(
+CURVE_FORMAT = parameter(
     "format",
     "Default: what `Accept` prefers, else JSON. `rows`: flat JSON, a list of `time`, `end`, `count` and `state`.",
     {"type": "string", "enum": [*CURVE_FORMATS]},
@@ -82,9 +96,7 @@ _SORT = parameter(
 )
 _PREFIX = parameter("prefix", "With `sort=key`: only keys that begin so.")
 _AFTER = parameter("after", "With `sort=key`: only keys after this one, the `after` of the page before.")
-_LIMIT = parameter(
-    "limit", "How many links.", {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": DEFAULT_TOP}
-)
+_LIMIT = parameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": DEFAULT_TOP})
 
 _EVENT: Schema = {
     "name": "event",
@@ -107,249 +119,258 @@ _CALLER = parameter(
     example="ip=203.0.113.7",
 )
 
-KEY_SHAPE: dict[str, Schema] = {
-    "key": {**TEXT, "description": "null for all links together", "type": ["string", "null"]}
+
+_DIMENSION: Schema = {
+    "name": "dimension",
+    "in": "path",
+    "required": True,
+    "description": "One of the dimensions that the settings name, such as `ref` or `country`.",
+    "schema": TEXT,
+    "example": "ref",
 }
-_BOUNDS: dict[str, Schema] = {
-    "at_least": {**INTEGER, "description": "hits that are certainly in the range"},
-    "at_most": {**INTEGER, "description": "the same and those in kept buckets that the range cuts"},
-    "exact": {**BOOLEAN, "description": "do the bounds meet"},
-}
-TOTAL_SHAPE = shape(
-    KEY_SHAPE
-    | {"from": or_null(TIME), "to": or_null(TIME)}
-    | {"total": {**or_null(INTEGER), "description": "null unless exact"}}
-    | _BOUNDS
+_VALUES = parameter(
+    "limit",
+    'How many values; `""`, the hits that gave none, is listed beside them.',
+    {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": DEFAULT_TOP},
 )
-_POINT_SHAPE = shape(
-    {
-        "start": TIME,
-        "end": TIME,
-        "count": INTEGER,
-        "state": {"type": "string", "enum": ["complete", "partial", "open"]},
-    }
+_ONE_VALUE = parameter("value", "This value alone, also one that is not kept. Empty: hits that gave none.")
+_VALUE: Schema = {
+    **parameter("value", "The value. Empty: hits that gave none.", TEXT, "news.example"),
+    "required": True,
+}
+_RANGE = [FROM, TO, LAST]
+_TOTAL = [*_RANGE, TZ, BOTS]
+_CURVE = [*_RANGE, STEP, TZ, BOTS, CURVE_FORMAT]
+_LIST = [_SORT, *_RANGE, _PREFIX, _AFTER, _LIMIT, TZ, BOTS, FORMAT]
+
+# --- examples ---------------------------------------------------------------------------------------------------------
+_TOTAL_EXAMPLE = TotalAnswer("spring-sale", 1772323200, 1772409600, 42, 42, 42, True)
+_CURVE_EXAMPLE = CurveAnswer(
+    key="spring-sale",
+    start=1772402400,
+    end=1772409600,
+    step="1h",
+    tz="UTC",
+    first_hit=1772323260,
+    total=4,
+    at_least=4,
+    at_most=4,
+    exact=True,
+    points=[PointAnswer(1772402400, 1772406000, 3, "complete"), PointAnswer(1772406000, 1772409600, 1, "open")],
 )
-_POINT_SHAPE["properties"]["wide"] = {**BOOLEAN, "description": "true: wider than its step, as no finer is kept"}
-CURVE_SHAPE = shape(
-    KEY_SHAPE
-    | {"from": TIME, "to": TIME, "step": TEXT, "tz": TEXT}
-    | {
-        "first_hit": {
-            **or_null(TIME),
-            "description": "start of the minute of the first hit; before it, zeros mean nothing yet",
-        }
-    }
-    | {"total": {**INTEGER, "description": "sum of the points"}}
-    | _BOUNDS
-    | {"points": {"type": "array", "items": _POINT_SHAPE, "description": "tile the range: each end is the next start"}}
+_SUMMARY_EXAMPLE = SummaryAnswer(
+    key="spring-sale",
+    lifetime=1042,
+    today=4,
+    yesterday=12,
+    last_7d=42,
+    last_30d=42,
+    bots=7,
+    first_hit=1772323260,
+    last_hit=1772407680,
+    opening=1000,
+    exact=True,
 )
-_ROWS_SHAPE: Schema = {
-    "type": "array",
-    "items": shape({"time": TEXT, "end": TEXT, "count": INTEGER, "state": TEXT}),
-    "description": "with `format=rows`",
-}
-CURVE_OR_ROWS: Schema = {"oneOf": [CURVE_SHAPE, _ROWS_SHAPE]}
-SUMMARY_SHAPE = shape(
-    {"key": TEXT}
-    | dict.fromkeys(("lifetime", "today", "yesterday", "last_7d", "last_30d"), INTEGER)
-    | {"bots": {**INTEGER, "description": "lifetime count of bots, whatever `bots` says"}}
-    | {"first_hit": or_null(TIME), "last_hit": or_null(TIME)}
-    | {"opening": {**INTEGER, "description": "imported without dates: part of the lifetime, of no curve"}}
-    | {"exact": {**BOOLEAN, "description": "false where a day begins inside a kept bucket, which then counts whole"}}
+_LISTED = [KeyCount("spring-sale", 1042), KeyCount("docs", 7)]
+_VALUES_EXAMPLE = ValuesAnswer(
+    key="spring-sale",
+    dimension="ref",
+    start=1771804800,
+    end=1772409600,
+    total=1042,
+    values=[ValueAnswer("news.example", 600, 605), ValueAnswer("", 300, 300)],
+    shown=2,
+    not_shown=NotShown(81, 120),
+    other=22,
+    unrecorded=0,
+    exact=False,
 )
-TOP_SHAPE = shape(
-    {"from": or_null(TIME), "to": or_null(TIME)}
-    | {"links": {"type": "array", "items": shape({"key": TEXT, "count": INTEGER})}}
+_VALUE_CURVE_EXAMPLE = ValueCurveAnswer(
+    key="spring-sale",
+    dimension="ref",
+    value="news.example",
+    start=1772402400,
+    end=1772409600,
+    step="1h",
+    tz="UTC",
+    first_hit=1772323260,
+    at_least=4,
+    at_most=5,
+    exact=False,
+    points=[
+        ValuePointAnswer(1772402400, 1772406000, 3, 4, "complete"),
+        ValuePointAnswer(1772406000, 1772409600, 1, 1, "open"),
+    ],
 )
-TOP_SHAPE["properties"]["after"] = {
-    **or_null(TEXT),
-    "description": "with `sort=key`: the key to go on after, null at the end",
-}
-PROBLEM_SHAPE: Schema = {
-    "type": "object",
-    "required": ["title", "detail"],
-    "properties": {"title": TEXT, "detail": TEXT, "field": TEXT, "value": {}, "rule": TEXT},
-}
-
-TOTAL_EXAMPLE = {
-    "key": "spring-sale",
-    "from": 1772323200,
-    "to": 1772409600,
-    "total": 42,
-    "at_least": 42,
-    "at_most": 42,
-    "exact": True,
-}
-_POINTS_EXAMPLE = [
-    {"start": 1772402400, "end": 1772406000, "count": 3, "state": "complete"},
-    {"start": 1772406000, "end": 1772409600, "count": 1, "state": "open"},
-]
-CURVE_EXAMPLE = {
-    "key": "spring-sale",
-    "from": 1772402400,
-    "to": 1772409600,
-    "step": "1h",
-    "tz": "UTC",
-    "first_hit": 1772323260,
-    "total": 4,
-    "at_least": 4,
-    "at_most": 4,
-    "exact": True,
-    "points": _POINTS_EXAMPLE,
-}
-SUMMARY_EXAMPLE = {
-    "key": "spring-sale",
-    "lifetime": 1042,
-    "today": 4,
-    "yesterday": 12,
-    "last_7d": 42,
-    "last_30d": 42,
-    "bots": 7,
-    "first_hit": 1772323260,
-    "last_hit": 1772407680,
-    "opening": 1000,
-    "exact": True,
-}
-TOP_EXAMPLE = {
-    "from": 1771804800,
-    "to": 1772409600,
-    "links": [{"key": "spring-sale", "count": 1042}, {"key": "docs", "count": 7}],
-}
-_PROBLEM_EXAMPLE = {
-    "title": "invalid parameter",
-    "detail": "step '1x' is not known",
-    "field": "step",
-    "value": "1x",
-    "rule": "one of 1m, 5m, 1h, 1d, 1w, 1mo, native or auto",
-}
-
-
-def route(
-    summary: str, parameters: list[Schema], shape: Schema, example: Any, csv: str | None = None
-) -> dict[str, Any]:
-    content: Schema = {"application/json": {"schema": shape, "example": example}}
-    if csv is not None:
-        content["text/csv"] = {"schema": TEXT, "example": csv}
-    return {
-        "summary": summary,
-        "responses": {200: {"description": "The answer", "content": content}, **_REFUSED},
-        "openapi_extra": {"parameters": parameters},
-    }
-
-
-def with_refusals(found: dict[str, Any], meanings: dict[int, str]) -> dict[str, Any]:
-    """Returns a route that may answer with further statuses, and what each means."""
-    more = {
-        status: {"description": meaning, "content": {MEDIA_TYPE: {"schema": PROBLEM_SHAPE}}}
-        for status, meaning in meanings.items()
-    }
-    return {**found, "responses": {**found["responses"], **more}}
-
-
-def with_body(found: dict[str, Any], content: Schema) -> dict[str, Any]:
-    """Returns a route that reads a body of JSON."""
-    found = with_refusals(found, {400: "The body cannot be read", 413: f"More than {BODY_BYTES:,} bytes"})
-    body = {"required": True, "content": {"application/json": content}}
-    return {**found, "openapi_extra": {**found["openapi_extra"], "requestBody": body}}
-
-
-def _of_event(found: dict[str, Any]) -> dict[str, Any]:
-    return with_refusals(found, {404: "No rule is for the event, and none was"})
-
-
-_REFUSED: dict[int | str, dict[str, Any]] = {
-    422: {
-        "description": "A parameter is wrong, unknown or given twice",
-        "content": {MEDIA_TYPE: {"schema": PROBLEM_SHAPE, "example": _PROBLEM_EXAMPLE}},
-    },
-    503: {
-        "description": "The store cannot answer now",
-        "content": {MEDIA_TYPE: {"schema": PROBLEM_SHAPE}},
-    },
-}
-CURVE_CSV = "start,end,count,state\n1772402400,1772406000,3,complete\n1772406000,1772409600,1,open\n"
-TOP_CSV = "key,count\nspring-sale,1042\ndocs,7\n"
-IN_TOTAL = [FROM, TO, LAST, TZ, BOTS]
-IN_CURVE = [FROM, TO, LAST, STEP, TZ, BOTS, _CURVE_FORMAT]
-
-LIMIT_TOTAL = _of_event(
-    route(
-        "How much was asked of the limiter's event, or admitted",
-        [_EVENT, _OUTCOME, _CALLER, *IN_TOTAL],
-        TOTAL_SHAPE,
-        {**TOTAL_EXAMPLE, "key": "login"},
-    )
+_VISITORS_EXAMPLE = VisitorsAnswer(
+    key="spring-sale",
+    visitor_days=31,
+    at_least=31,
+    at_most=31,
+    exact=True,
+    days=[VisitorDay(1772323200, 1772409600, 31, 31, 31, True)],
+    unknown=2,
 )
-LIMIT_CURVE = _of_event(
-    route(
-        "The curve of what was asked of the limiter's event, or admitted",
-        [_EVENT, _OUTCOME, _CALLER, *IN_CURVE],
-        CURVE_OR_ROWS,
-        {**CURVE_EXAMPLE, "key": "login"},
-        CURVE_CSV,
-    )
+_PROBLEM_EXAMPLE = Problem(
+    title="invalid parameter",
+    status=422,
+    detail="step '1x' is not known",
+    field="step",
+    value="1x",
+    rule="one of 1m, 5m, 1h, 1d, 1w, 1mo, native or auto",
 )
-SUMMARY = route("A link at a glance", [KEY, TZ, BOTS], SUMMARY_SHAPE, SUMMARY_EXAMPLE)
-IN_LIST = [_SORT, LAST, _PREFIX, _AFTER, _LIMIT, TZ, BOTS, FORMAT]
-LINKS = route(
-    "The links with the most hits, or all links in the order of their keys",
-    IN_LIST,
-    TOP_SHAPE,
-    TOP_EXAMPLE,
-    TOP_CSV,
-)
-_SUM_BODY = shape({"keys": {"type": "array", "items": TEXT, "maxItems": MAX_KEYS}})
-SUM = with_body(
-    route(
-        "The curve of a set of links",
-        IN_CURVE,
-        CURVE_OR_ROWS,
-        {**CURVE_EXAMPLE, "key": None},
-        CURVE_CSV,
+
+
+# --- routes -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class SubjectPath:
+    """Where the subjects of a kind stand in paths.
+
+    kind  its segment, empty for all links. noun: for ids; of: for sentences. name: the parameter in the path, if any.
+    key: the name in examples.
+    """
+
+    kind: str
+    noun: str
+    of: str
+    name: Schema | None
+    key: str | None
+
+    def with_question(self, what: str) -> str:
+        """Returns the path of a question, with its parameters in braces."""
+        name = None if self.name is None else f"{{{self.name['name']}}}"
+        what = re.sub("^by", "by/{dimension}", what)
+        return "/".join(part for part in ("/v1", self.kind, name, what) if part)
+
+
+LINK = SubjectPath("links", "link", "of a link", KEY, "spring-sale")
+GROUP = SubjectPath("groups", "group", "of a group", _GROUP, "spring")
+ALL_LINKS = SubjectPath("", "all", "of all links, erased ones included", None, None)
+LIMIT = SubjectPath("limits", "limit", "of what was asked of the limiter's event, or admitted", _EVENT, "login")
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A question of any subject: what the page says of it. refusals: further statuses, and what each means."""
+
+    summary: str
+    parameters: list[Schema]
+    example: Any
+    refusals: Mapping[int, str] | None = None
+
+
+_NO_DIMENSION = {404: "Hits are not broken down by this dimension; `rule` names those by which they are"}
+_SHAPES: Mapping[str, _Shape] = {
+    "": _Shape("A {noun} at a glance", [TZ, BOTS], _SUMMARY_EXAMPLE),
+    "total": _Shape("The total {of}, in a range or in all time", _TOTAL, _TOTAL_EXAMPLE),
+    "curve": _Shape("The curve {of}", _CURVE, _CURVE_EXAMPLE),
+    "links": _Shape(
+        "The links with the most hits, or all links in the order of their keys",
+        _LIST,
+        LinksAnswer(1771804800, 1772409600, _LISTED, True),
     ),
-    {"schema": _SUM_BODY, "example": {"keys": ["spring-sale", "docs"]}},
-)
+    "groups": _Shape(
+        "The groups with the most hits, or all groups in the order of their names",
+        _LIST,
+        GroupsAnswer(1771804800, 1772409600, _LISTED, True),
+    ),
+    "by": _Shape(
+        "The hits {of}, by the values of a dimension",
+        [_DIMENSION, _ONE_VALUE, *_RANGE, TZ, _VALUES, FORMAT],
+        _VALUES_EXAMPLE,
+        _NO_DIMENSION,
+    ),
+    "by/curve": _Shape(
+        "One value {of} along time",
+        [_DIMENSION, _VALUE, *_RANGE, STEP, TZ, FORMAT],
+        _VALUE_CURVE_EXAMPLE,
+        _NO_DIMENSION,
+    ),
+    "visitors": _Shape("The visitors {of} by day", [*_RANGE, TZ], _VISITORS_EXAMPLE),
+}
+_EVENT_REFUSED = {404: "No rule is for the event, and none was"}
+
+
+def describe_question(path: SubjectPath, what: str) -> Schema:
+    """Returns the operation of a question as the document has it."""
+    shape = _SHAPES[what]
+    name = f"list_{what}" if what in ("links", "groups") else f"{path.noun}_{what or 'summary'}"
+    own = [] if path.name is None else [path.name]
+    more = [_OUTCOME, _CALLER] if path is LIMIT else []
+    example = msgspec.structs.replace(shape.example, key=path.key) if hasattr(shape.example, "key") else shape.example
+    return {
+        "tags": ["reading"],
+        "summary": shape.summary.format(noun=path.noun, of=path.of),
+        "operationId": re.sub(r"\W", "_", f"{name}{path.with_question(what)}_get"),
+        "parameters": [*own, *more, *shape.parameters],
+        "responses": {
+            "200": _answer(example),
+            **{
+                str(status): each
+                for status, each in refusals({**(shape.refusals or {}), **(_EVENT_REFUSED if more else {})}).items()
+            },
+        },
+    }
+
+
+def _answer(example: Any) -> Schema:
+    """Returns the description of an answer: its schema, and this example in its media types."""
+    schema = schema_of(type(example))
+    if isinstance(example, CurveAnswer):
+        rows = {"type": "array", "items": schema_of(RowAnswer), "description": "with `format=rows`"}
+        schema = {"oneOf": [schema, rows]}
+    content: Schema = {"application/json": {"schema": schema, "example": msgspec.to_builtins(example)}}
+    if isinstance(example, Tabular):
+        content["text/csv"] = {"schema": TEXT, "example": as_csv(example).decode()}
+    return {"description": "The answer", "content": content}
+
+
+def refusals(meanings: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
+    """Returns the answers of a question that is refused: those of every question, and further ones."""
+    problem = {"schema": schema_of(Problem)}
+    wrong = {**problem, "example": msgspec.to_builtins(_PROBLEM_EXAMPLE)}
+    return {
+        422: {"description": "A parameter is wrong, unknown or given twice", "content": {MEDIA_TYPE: wrong}},
+        503: {"description": "The store cannot answer now", "content": {MEDIA_TYPE: problem}},
+        **{status: {"description": meaning, "content": {MEDIA_TYPE: problem}} for status, meaning in meanings.items()},
+    }
+
+
+def schema_of(answer: type) -> Schema:
+    """Returns the reference to the schema of an answer."""
+    return {"$ref": f"#/components/schemas/{answer.__name__}"}
+
+
+def schemas() -> dict[str, Schema]:
+    """Returns the schemas of all answers, by name."""
+    answers = [type(shape.example) for shape in _SHAPES.values()]
+    _, found = msgspec.json.schema_components(
+        [*answers, RowAnswer, Problem], ref_template="#/components/schemas/{name}"
+    )
+    return found
+
+
+_KEYS: Schema = {
+    "type": "object",
+    "required": ["keys"],
+    "properties": {"keys": {"type": "array", "items": TEXT, "maxItems": MAX_KEYS}},
+}
+SUM: dict[str, Any] = {
+    "summary": "The curve of a set of links",
+    "responses": {
+        200: _answer(msgspec.structs.replace(_CURVE_EXAMPLE, key=None)),
+        **refusals({400: "The body cannot be read", 413: f"More than {BODY_BYTES:,} bytes"}),
+    },
+    "openapi_extra": {
+        "parameters": _CURVE,
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": _KEYS, "example": {"keys": ["spring-sale", "docs"]}}},
+        },
+    },
+}
 DELETE: dict[str, Any] = {
     "summary": "Erase a link: what was counted for it until now is gone",
-    "responses": {204: {"description": "Gone, also if it was never there"}, **_REFUSED},
+    "responses": {204: {"description": "Gone, also if it was never there"}, **refusals({})},
     "openapi_extra": {"parameters": [KEY]},
-}
-
-
-def hot_path(operation_id: str, found: dict[str, Any]) -> Schema:
-    """Returns a route as the document has it, for a path that the framework does not know."""
-    operation = {
-        "tags": ["reading"],
-        "summary": found["summary"],
-        "operationId": operation_id,
-        "parameters": found["openapi_extra"]["parameters"],
-        "responses": {str(status): answer for status, answer in found["responses"].items()},
-    }
-    return {"get": operation}
-
-
-# What `query.http.hot_endpoint` answers everywhere. The ids are those that the framework would give.
-HOT_PATHS: dict[str, Schema] = {
-    "/v1/links/{key}/total": hot_path(
-        "link_total_v1_links__key__total_get",
-        route("A link's total, for a range or its life", [KEY, *IN_TOTAL], TOTAL_SHAPE, TOTAL_EXAMPLE),
-    ),
-    "/v1/links/{key}/curve": hot_path(
-        "link_curve_v1_links__key__curve_get",
-        route("A link's curve", [KEY, *IN_CURVE], CURVE_OR_ROWS, CURVE_EXAMPLE, CURVE_CSV),
-    ),
-    "/v1/total": hot_path(
-        "all_total_v1_total_get",
-        route("The total of all links, erased ones included", IN_TOTAL, TOTAL_SHAPE, {**TOTAL_EXAMPLE, "key": None}),
-    ),
-    "/v1/curve": hot_path(
-        "all_curve_v1_curve_get",
-        route(
-            "The curve of all links, erased ones included",
-            IN_CURVE,
-            CURVE_OR_ROWS,
-            {**CURVE_EXAMPLE, "key": None},
-            CURVE_CSV,
-        ),
-    ),
 }

@@ -1,7 +1,6 @@
-"""The read routes of links that the framework answers, and the one that erases a link.
+"""The routes of this part that are no plain question: the sum of a set of links, and erasing a link.
 
-Paths are matched raw, so that a key may hold an encoded slash or be called `total`; parameters are read by
-`query.parameters`, so that a misspelt one is refused and not ignored. Totals and curves: `query.http.hot_endpoint`.
+Paths are matched raw, so that a key may hold an encoded slash. Questions: `query.http.query_endpoint`.
 """
 
 from __future__ import annotations
@@ -10,40 +9,24 @@ from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.buckets.errors import BodyTooLarge
+from clickcurve.asgi import read_bounded
 from clickcurve.raw_path_routes import RawPathRoute, key_of_path, raw_query
 from query.http import openapi
-from query.http.hot_endpoint import accepts_csv
-from query.queries import Content, Limits, Queries
+from query.http.content import written
+from query.queries import Queries
 from query.sums import BODY_BYTES, keys_to_sum
 
 
-def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Limits) -> APIRouter:
+def routes(queries: Queries, erase: Callable[[str], Awaitable[None]]) -> APIRouter:
     """Makes the router. erase is the owner's: the link is gone from the store when it returns, or it raises."""
     router = APIRouter(route_class=RawPathRoute, tags=["reading"])
 
-    @router.get("/v1/links/{key}", **openapi.SUMMARY)
-    async def link_summary(request: Request) -> Response:
-        return as_response(await queries.summary(key_of_path(request), raw_query(request)))
-
-    @router.get("/v1/links", **openapi.LINKS)
-    async def list_links(request: Request) -> Response:
-        return as_response(await queries.links(raw_query(request), wants_csv(request)))
-
     @router.post("/v1/sum", **openapi.SUM)
     async def sum_of_links(request: Request) -> Response:
-        keys = keys_to_sum(await _body_of(request))
-        return as_response(await queries.sum(keys, raw_query(request), wants_csv(request)))
-
-    @router.get("/v1/limits/{event}/curve", **openapi.LIMIT_CURVE)
-    async def limit_curve(request: Request) -> Response:
-        return as_response(
-            await queries.limit_curve(key_of_path(request, "event"), raw_query(request), limits, wants_csv(request))
-        )
-
-    @router.get("/v1/limits/{event}/total", **openapi.LIMIT_TOTAL)
-    async def limit_total(request: Request) -> Response:
-        return as_response(await queries.limit_total(key_of_path(request, "event"), raw_query(request), limits))
+        keys = keys_to_sum(await read_bounded(request.stream(), BODY_BYTES))
+        query = raw_query(request)
+        media, body = written(await queries.sum(keys, query), query, request.scope["headers"])
+        return Response(body, headers={"content-type": media, "vary": "accept"})
 
     @router.delete("/v1/links/{key}", status_code=204, **openapi.DELETE)
     async def erase_link(request: Request) -> Response:
@@ -53,25 +36,3 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]], limits: Li
         return Response(status_code=204)
 
     return router
-
-
-async def _body_of(request: Request) -> bytes:
-    pieces: list[bytes] = []
-    room = BODY_BYTES
-    async for piece in request.stream():
-        room -= len(piece)
-        if room < 0:
-            raise BodyTooLarge(f"the body has more than {BODY_BYTES:,} bytes", rule=f"at most {BODY_BYTES:,} bytes")
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-def wants_csv(request: Request) -> bool:
-    """Returns whether the caller prefers CSV to JSON."""
-    return accepts_csv(request.scope["headers"])
-
-
-def as_response(content: Content) -> Response:
-    """Returns an answer as the framework sends it."""
-    media, body = content
-    return Response(body, headers={"content-type": media, "vary": "accept"})

@@ -17,11 +17,11 @@ from typing import TypeAlias
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import EMPTY, Pending, Row
 from clickcurve.waiting import in_thread, locked
-from query.lists.kind import Kind
-from query.lists.other_workers import AskElsewhere, by_stored_key
+from query.lists.key_kind import KeyKind
+from query.lists.other_workers import AskOtherWorkers, by_stored_key
 from query.lists.steps import Buffered, in_steps
 from query.parameters import Parameters
-from query.reader import HEAD, stored, unstored
+from query.reader import HEAD, stored, with_pending
 from query.total import lifetime
 from storage.contract import StoredLink
 
@@ -40,24 +40,24 @@ class KeyList:
     """Answers `GET /v1/links?sort=key`, or the same of groups.
 
     in_order and ladder are the store's; pending is the owner's, of a stored key; buffered the keys for which it has
-    any; elsewhere asks other workers.
+    any; other_workers asks for theirs.
     """
 
     def __init__(
         self,
-        kind: Kind,
+        kind: KeyKind,
         in_order: InOrder,
         pending: Callable[[str], Sequence[Pending]],
         buffered: Buffered,
         ladder: Callable[[], Ladder],
-        elsewhere: AskElsewhere,
+        other_workers: AskOtherWorkers,
     ) -> None:
         self._kind = kind
         self._in_order = in_order
         self._pending = pending
         self._buffered = buffered
         self._ladder = ladder
-        self._elsewhere = elsewhere
+        self._other_workers = other_workers
         self._reading = asyncio.Lock()  # one page at a time: on a cluster each reads all keys
 
     async def page(self, parameters: Parameters, now: int) -> KeyPage:
@@ -77,7 +77,7 @@ class KeyList:
 
     async def _first_pending(self, prefix: str, start: str, many: int) -> dict[str, Sequence[Pending]]:
         """Returns the pending hits of the first so many keys that have any."""
-        others = {self._name(stored): held for stored, held in by_stored_key(await self._elsewhere()).items()}
+        others = {self._name(stored): held for stored, held in by_stored_key(await self._other_workers()).items()}
         keys = chain(chain.from_iterable(self._buffered()), others)
         first: list[str] = []
         async for some in in_steps(keys):
@@ -112,7 +112,7 @@ class KeyList:
                 if _counts(whole.row):
                     found[key] = whole.row
         for key, several in pending.items():
-            row = unstored(several, marks.get(key, {}), found.get(key, EMPTY), ladder)
+            row = with_pending(found.get(key, EMPTY), several, marks.get(key, {}), ladder)
             if _counts(row):
                 found[key] = row
         return nsmallest(wanted, found.items())

@@ -10,22 +10,22 @@ from clickcurve.buckets.row import Pending
 Stamp: TypeAlias = tuple[str, int, int]
 
 
-class HeldElsewhere(NamedTuple):
+class WorkerPending(NamedTuple):
     """What one worker has accepted and not flushed, by stored key; stamp: another one after each of its flushes."""
 
     stamp: Stamp
     pending: Mapping[str, Sequence[Pending]]
 
 
-AskElsewhere: TypeAlias = Callable[[], Awaitable[Sequence[HeldElsewhere]]]
+AskOtherWorkers: TypeAlias = Callable[[], Awaitable[Sequence[WorkerPending]]]
 
 
-async def nobody() -> Sequence[HeldElsewhere]:
+async def nobody() -> Sequence[WorkerPending]:
     """Returns what other workers hold where there are none, or where they are not asked."""
     return ()
 
 
-def by_stored_key(held: Iterable[HeldElsewhere]) -> dict[str, list[Pending]]:
+def by_stored_key(held: Iterable[WorkerPending]) -> dict[str, list[Pending]]:
     """Returns the pending hits of several workers by stored key."""
     found: dict[str, list[Pending]] = {}
     for each in held:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import smtplib
 import ssl
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from email.utils import formatdate
+from threading import Thread
 from urllib.parse import unquote, urlsplit
 
 from server.alerts.webhook import NotDelivered
 from server.settings.values import is_loopback
 
-TIMEOUT_S = 20.0
+EXCHANGE_S = 60.0  # for a whole mail
+STEP_S = 20.0  # for one answer of the mail server
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,11 @@ class MailServer:
 
     async def send(self, mail: Mail) -> None:
         """Sends a mail; raises NotDelivered."""
-        await asyncio.to_thread(self._send, mail)
+        try:
+            async with asyncio.timeout(EXCHANGE_S):
+                await _in_own_thread(lambda: self._send(mail))
+        except TimeoutError:
+            raise NotDelivered(f"the mail server: not done within {EXCHANGE_S:g} s", field="smtp") from None
 
     def _send(self, mail: Mail) -> None:
         if not self.address:
@@ -56,9 +64,9 @@ class MailServer:
         tls = ssl.create_default_context()
         server: smtplib.SMTP
         if parts.scheme == "smtps":
-            server = smtplib.SMTP_SSL(host, parts.port or 465, timeout=TIMEOUT_S, context=tls)
+            server = smtplib.SMTP_SSL(host, parts.port or 465, timeout=STEP_S, context=tls)
         else:
-            server = smtplib.SMTP(host, parts.port or 25, timeout=TIMEOUT_S)
+            server = smtplib.SMTP(host, parts.port or 25, timeout=STEP_S)
         try:
             server.ehlo()
             secure = parts.scheme == "smtps"
@@ -85,3 +93,29 @@ class MailServer:
         written["Auto-Submitted"] = "auto-generated"
         written.set_content(mail.text)
         return written
+
+
+async def _in_own_thread(work: Callable[[], None]) -> None:
+    """Runs what blocks in a thread of its own: neither the store nor the end of the process waits for it."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def settle(error: Exception | None) -> None:
+        if done.done():
+            return  # nobody waits any more
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        error: Exception | None = None
+        try:
+            work()
+        except Exception as raised:
+            error = raised
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(settle, error)
+
+    Thread(target=run, daemon=True, name="mail").start()
+    await done

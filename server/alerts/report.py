@@ -61,7 +61,7 @@ class WeeklyReport:
         return Mail(f"report-{start}", self._to, f"Clickcurve: hits from {week}", text, end)
 
     async def _hits(self, stored: str, start: int, end: int) -> str:
-        span = (await self._queries.total_in(stored, start, end)).span
+        span = await self._queries.total_in(stored, start, end)
         return f"{span.at_most:,}" if span.exact else f"{span.at_least:,} to {span.at_most:,}"
 
 

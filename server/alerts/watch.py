@@ -26,7 +26,7 @@ from server.settings.alerts import Alert
 # After each failure, as the Standard Webhooks specification has it; a restart begins again with the first.
 PAUSES_S = (5, 60, 300, 1_800, 7_200, 18_000, 36_000)
 GIVE_UP_S = 3 * 86_400
-AT_ONCE = 10  # alerts that are judged and said side by side
+AT_ONCE = 10  # alerts that are judged side by side
 _NOTHING = Span(0, 0, 0)
 
 
@@ -68,17 +68,30 @@ class AlertWatch:
         self._new_id = new_id
         self._retries: dict[str, _Retry] = {}
         self._few = asyncio.Semaphore(AT_ONCE)
+        self._under_way: dict[str, asyncio.Task[None]] = {}  # alert -> what says its last change
         self.messages: Counter[str] = Counter()
         self.firing: dict[str, bool] = {}
 
     async def visit(self) -> None:
-        """Judges each alert once; raises the first error, when all were tried."""
+        """Judges each alert once; raises the first error, when all were tried.
+
+        What there is to say is said by a task of each alert, so that one receiver that hangs holds up no other alert.
+        """
         found = await asyncio.gather(*map(self._visit_one, self._alerts), return_exceptions=True)
         errors = [each for each in found if isinstance(each, BaseException)]
         if errors:
             raise errors[0]
 
+    async def close(self) -> None:
+        """Ends what is under way; the next start says it again."""
+        under_way = list(self._under_way.values())
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
     async def _visit_one(self, alert: Alert) -> None:
+        if alert.name in self._under_way:
+            return
         async with self._few:
             try:
                 entry = await self._ledger.read(alert.source)
@@ -86,7 +99,7 @@ class AlertWatch:
                     entry = await self._judge(alert, entry)
                 self.firing[alert.name] = entry.noted.firing
                 if entry.noted.due:
-                    await self._say(alert, entry)
+                    self._under_way[alert.name] = asyncio.create_task(self._say_last(alert, entry))
             except (ImportElsewhere, ImportOutOfStep):
                 self.firing.pop(alert.name, None)  # another node keeps this alert, and says what there is to say
 
@@ -106,14 +119,27 @@ class AlertWatch:
     async def _counted(self, alert: Alert, now: int) -> Counted:
         length_s = alert.condition.length_s
         end = span_end(now)
-        last = (await self._queries.total_in(alert.stored, max(0, end - length_s), end)).span
+        last = await self._queries.total_in(alert.stored, max(0, end - length_s), end)
         before = _NOTHING
         if alert.condition.compares and end > length_s:
             span = max(0, end - 2 * length_s), end - length_s
-            before = (await self._queries.total_in(alert.stored, *span)).span
+            before = await self._queries.total_in(alert.stored, *span)
         return Counted(last, before, await self._queries.first_hit(alert.stored))
 
     # --- saying -------------------------------------------------------------------------------------------------------
+    async def _say_last(self, alert: Alert, entry: LedgerEntry) -> None:
+        """Says the last change of an alert. What fails here, the next visit tries again."""
+        try:
+            await self._say(alert, entry)
+        except (ImportElsewhere, ImportOutOfStep):
+            self.firing.pop(alert.name, None)
+        except ClickcurveError as error:
+            log.warning("alert not noted as delivered", extra={"alert": alert.name, "reason": error.detail})
+        except Exception:
+            log.exception("alert failed", extra={"alert": alert.name})
+        finally:
+            del self._under_way[alert.name]
+
     async def _say(self, alert: Alert, entry: LedgerEntry) -> None:
         """Says the last change where it was not said yet, unless it failed a short while ago."""
         noted = entry.noted

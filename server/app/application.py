@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 
+from clickcurve.answers import as_json
 from clickcurve.asgi import SAFE, Answer, Application, answer
 from clickcurve.buckets.ladder import minutes_since
+from clickcurve.keys import link_subject
 from clickcurve.limiter.http.routes import DecisionService, limit_routes
-from dashboard.answers import Divided
 from dashboard.pictures.picture_routes import picture_routes
+from dashboard.questions import BrokenDown
 from ingest.hit import Moment
 from ingest.imports.routes import import_routes
 from ingest.owner import Owner
@@ -20,16 +22,13 @@ from ingest.reading.body_budget import BodyBudget
 from ingest.reading.bots import bot_judge
 from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
-from query.breakdowns.queries import BreakdownQueries, Subject
+from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.reader import BreakdownReader
-from query.http.breakdown_routes import breakdown_routes, switched_off_routes
-from query.http.group_routes import group_routes
-from query.http.hot_endpoint import HotQueries
-from query.http.openapi import HOT_PATHS
-from query.http.openapi_breakdowns import HOT_PATHS_OF_VALUES
+from query.http.query_endpoint import QueryEndpoint
+from query.http.questions import Questions
 from query.http.routes import routes as query_routes
-from query.lists.kind import GROUP, LINK
-from query.lists.lists import Lists
+from query.lists.key_kind import GROUP, LINK
+from query.lists.listing import Listing
 from query.lists.other_workers import nobody
 from query.queries import Limits, Queries
 from query.reader import Reader
@@ -44,7 +43,7 @@ from server.compat.otlp import otlp_routes
 from server.compat.plausible import plausible_routes
 from server.compat.prometheus.routes import prometheus_routes
 from server.http.docs_page import CONTENT_POLICY, docs_page
-from server.http.gateway import Gateway, ShortWay, made_safe
+from server.http.gateway import FastRoute, Gateway, made_safe
 from server.http.health_routes import Readiness
 from server.http.health_routes import router as server_routes
 from server.http.host_and_origin_guard import HostAndOriginGuard
@@ -112,15 +111,11 @@ def create_app(
 
     app = _without_routes()
     counting.problems.install(app)
-    app.include_router(query_routes(queries, erase, limit_history))
-    app.include_router(group_routes(queries))
+    app.include_router(query_routes(queries, erase))
     breakdowns: BreakdownQueries | None = None
     if attributes.dimensions:
         breakdowns = _breakdowns(pending, store, clock, attributes, peers)
-        app.include_router(breakdown_routes(breakdowns, attributes.visitors))
-        page = replace(page, divided=Divided(breakdowns, attributes.dimensions, attributes.visitors, Subject))
-    else:
-        app.include_router(switched_off_routes())
+        page = replace(page, broken_down=BrokenDown(breakdowns, attributes.dimensions, attributes.visitors))
     app.include_router(picture_routes(queries))
     include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock)
     app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room, attributes.reader))
@@ -132,17 +127,18 @@ def create_app(
     app.include_router(plausible_routes(HitSender(hits)))
     app.include_router(otlp_routes(HitSender(hits)))
     app.include_router(server_routes(readiness, metrics))
-    describe(app, HOT_PATHS if breakdowns is None else {**HOT_PATHS, **HOT_PATHS_OF_VALUES})
+    questions = Questions(queries, breakdowns, limit_history, attributes.visitors)
+    describe(app, questions.paths())
     app.add_api_route("/docs", _docs(app), include_in_schema=False)
-    reads_first: Application = HotQueries(queries, breakdowns, counting.problems.answer, made_safe(app))
+    reads_first: Application = QueryEndpoint(questions, counting.problems.answer, made_safe(app))
     total = ask_total(queries)
     if peers is not None:
         reads_first, total = naming_unreachable(reads_first), asking_all(total)
-    ways = [
-        ShortWay("POST", "/v1/limit/", "", service.answer),
-        ShortWay("GET", "/v1/links/", "/total", total),
+    fast_routes = [
+        FastRoute("POST", "/v1/limit/", "", service.answer),
+        FastRoute("GET", "/v1/links/", "/total", total),
     ]
-    return Gateway(gate, counting.problems, hits, reads_first, limiter, host_and_origin_guard, ways)
+    return Gateway(gate, counting.problems, hits, reads_first, limiter, host_and_origin_guard, fast_routes)
 
 
 def _without_routes() -> FastAPI:
@@ -157,11 +153,10 @@ def _without_routes() -> FastAPI:
 
 
 def ask_total(queries: Queries) -> Callable[[str, bytes], Awaitable[Answer]]:
-    """Makes the short way of the total of a link over its life."""
+    """Makes the fast route of the total of a link over its life."""
 
     async def lifetime(key: str, _: bytes) -> Answer:
-        media, body = await queries.total(key, b"")
-        return answer(200, body, media.encode(), SAFE)
+        return answer(200, as_json(await queries.total(link_subject(key), b"")), more=SAFE)
 
     return lifetime
 
@@ -181,7 +176,7 @@ def make_queries(
     # Of links there can be too many to ask others for all that they hold; groups are few.
     asked = nobody if peers is None else peers.groups
     links, groups = (
-        Lists(kind, store, pending.pending, buffered, lambda: pending.flushes, others)
+        Listing(kind, store, pending.pending, buffered, lambda: pending.flushes, others)
         for kind, buffered, others in (
             (LINK, pending.buffered_links, nobody),
             (GROUP, pending.buffered_groups, asked),

@@ -64,5 +64,6 @@ class BackgroundRequests:
 
     async def close(self) -> None:
         """Stops listening and hands over what has come."""
+        await self._watch.close()
         self._statsd.close()
         await self._statsd.hand_over()

@@ -103,9 +103,9 @@ LIMITS: Mapping[str, Limit] = {
     "drained_s": Limit(
         connection.DRAINED_S, "seconds for the rest of a body whose request is answered", "the connection is closed"
     ),
-    "refused_s": Limit(
-        connection.REFUSED_S,
-        "seconds for a client whose request cannot be read to end its side",
+    "ended_s": Limit(
+        connection.ENDED_S,
+        "seconds for a client to end its side after the last answer of a connection",
         "the connection is closed",
     ),
     "keep_alive_s": Limit(connection.KEEP_ALIVE_S, "seconds without a request", "the connection is closed"),

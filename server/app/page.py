@@ -10,16 +10,18 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from clickcurve.answers import CurveAnswer
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
-from dashboard.answers import Divided
 from dashboard.page.login_routes import login_routes
 from dashboard.page.page_routes import page_routes, problem_page
 from dashboard.page.pages import NodeFacts, Pages
 from dashboard.page.share_routes import share_routes
 from dashboard.page.templates import Templates
+from dashboard.questions import BrokenDown
+from query.parameters import LIMIT_CURVE
 from query.queries import Limits, Queries
 from server.clock import monotonic
 from server.http import tokens
@@ -37,7 +39,8 @@ _PREFIX = "clickcurve_"
 class PageSources:
     """What the page shows beside answers.
 
-    store: what kind it is. flush_s: what a worker that was not heard may hold. divided: None where no hits are divided.
+    store: what kind it is. flush_s: what a worker that was not heard may hold. broken_down: None where no hits
+    are broken down.
     """
 
     gate: Gate
@@ -45,7 +48,7 @@ class PageSources:
     metrics: Metrics
     store: str
     flush_s: float
-    divided: Divided | None = None
+    broken_down: BrokenDown | None = None
 
 
 def include_page(
@@ -59,8 +62,9 @@ def include_page(
     """Adds the page's routes to the application."""
     gate, templates = sources.gate, Templates()
 
-    async def limit_curve(event: str, query: bytes) -> tuple[str, bytes]:
-        return await queries.limit_curve(event, query, limits)
+    async def limit_curve(event: str, query: bytes) -> CurveAnswer:
+        subject = await queries.limit_subject(event, query, limits, LIMIT_CURVE)
+        return await queries.curve(subject, query, LIMIT_CURVE)
 
     def check(token: str) -> None:
         gate.check(tokens.Scope.read, b"Bearer " + token.encode("latin-1", "replace"))
@@ -74,7 +78,7 @@ def include_page(
     def missing_s() -> float:
         return sources.flush_s if some_unreachable() else 0
 
-    pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, sources.divided)
+    pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, sources.broken_down)
     app.include_router(page_routes(pages, templates, clock, signed_in, missing_s))
     app.include_router(share_routes(pages, templates, clock, shared, missing_s))
     app.include_router(login_routes(templates, check, gate.needs_tokens))

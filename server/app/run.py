@@ -15,9 +15,9 @@ import uvloop
 from server.app.shutdown import Signals
 from server.app.startup import running
 from server.app.worker import Worker
-from server.http import fast_lane
 from server.http.address_connections import AddressConnections
 from server.http.connection import DRAIN_S
+from server.http.fast_path import FastPath, fast_connection_class
 from server.http.host_and_origin_guard import answering_pages
 from server.logs import log
 from server.process import systemd
@@ -94,8 +94,8 @@ def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], No
     config = uvicorn.Config(
         answering_pages(worker.gateway, settings.cors_origins, worker.problems, worker.gateway.answers),
         loop="uvloop",
-        http=fast_lane.lane_class(
-            fast_lane.FastLane(worker.gateway),
+        http=fast_connection_class(
+            FastPath(worker.gateway),
             worker.connections_refused,
             AddressConnections(worker.limiter.addresses, settings.address_connections),
             connections_max=fitting_connections(),

@@ -66,7 +66,7 @@ async def shut_down(worker: Worker) -> None:
         closing.result()
     except ClickcurveError as error:
         log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
-    worker.peers.close()
+    await worker.peers.close()
     worker.store.close()
     log.info("stopped", extra={"journal": worker.name, "hits_left": worker.owner.status.buffered_hits})
 

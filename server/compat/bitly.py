@@ -11,13 +11,13 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from clickcurve.answers import JSON, as_json
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
 from clickcurve.keys import link_key
 from clickcurve.raw_path_routes import RawPathRoute, key_of_path
 from query.breakdowns.queries import BreakdownQueries
 from query.parameters import MAX_TOP, Parameters, Window, moment
-from query.queries import JSON, Queries
-from query.serialize import compact
+from query.queries import Queries
 from query.steps import STEPS
 from query.zones import UTC_ZONE, Unit
 from server.compat.forms import Form, read_form
@@ -55,9 +55,9 @@ def bitly_routes(queries: Queries, breakdowns: BreakdownQueries | None) -> APIRo
             end=unit.after(at, UTC_ZONE),
             limit=form.number("size", _USUAL_SIZE, 1, MAX_TOP),
         )
-        found = await breakdowns.values_in(link_key(key_of_path(request)), _FACETS[facet], parameters)
+        listed = await breakdowns.values_in(link_key(key_of_path(request)), _FACETS[facet], parameters)
         none = _DIRECT if facet == "referrers" else ""
-        metrics = [{"value": value or none, "clicks": bounds.at_least} for value, bounds in found.values]
+        metrics = [{"value": each.value or none, "clicks": each.at_least} for each in listed.values]
         return _bitly_json({**_asked_part(form, units, at), "facet": facet, "metrics": metrics})
 
     return router
@@ -100,4 +100,4 @@ def _bitly_time(t: int) -> str:
 
 
 def _bitly_json(said: dict[str, Any]) -> Response:
-    return Response(compact(said), headers={"content-type": JSON})
+    return Response(as_json(said), headers={"content-type": JSON})

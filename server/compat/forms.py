@@ -7,7 +7,8 @@ from urllib.parse import parse_qs
 
 from fastapi import Request
 
-from clickcurve.buckets.errors import BodyTooLarge, MediaTypeUnsupported, ParameterInvalid
+from clickcurve.asgi import read_bounded
+from clickcurve.buckets.errors import MediaTypeUnsupported, ParameterInvalid
 
 FORM_BYTES = 128 << 10  # to decode as many percent signs as fit takes 10 ms
 _FORM = "application/x-www-form-urlencoded"
@@ -48,7 +49,7 @@ async def read_form(request: Request) -> Form:
     found = _values_in(query)
     if request.method == "POST":
         media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        body = await read_small_body(request)
+        body = await read_bounded(request.stream(), FORM_BYTES)
         if body and media not in (_FORM, ""):
             raise MediaTypeUnsupported(f"{media} is no form", field="Content-Type", value=media, rule=_FORM)
         for name, values in _values_in(body).items():
@@ -62,13 +63,3 @@ def _values_in(text: bytes) -> dict[str, list[str]]:
     except (UnicodeDecodeError, ValueError) as error:
         detail = f"the parameters cannot be read: {error}"
         raise ParameterInvalid(detail, field="query", rule="percent-encoded UTF-8, name=value") from None
-
-
-async def read_small_body(request: Request, most: int = FORM_BYTES) -> bytes:
-    """Reads a body; raises BodyTooLarge for more than so many bytes."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > most:
-            raise BodyTooLarge(f"the body has more than {most:,} bytes", rule=f"at most {most} bytes")
-    return bytes(body)

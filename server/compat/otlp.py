@@ -17,10 +17,10 @@ from fastapi import APIRouter, Request, Response
 from msgspec import Raw
 from msgspec.json import Decoder
 
+from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable, MediaTypeUnsupported
 from clickcurve.budget import Cost, spend
 from clickcurve.problem import MEDIA_TYPE, shown
-from server.compat.forms import read_small_body
 from server.compat.hit_sender import HitSender, SentHits
 
 PATH = "/v1/metrics"
@@ -116,7 +116,7 @@ def otlp_routes(sender: HitSender) -> APIRouter:
         if media != "application/json" or coding != "identity":
             detail = "metrics are read as plain JSON: set OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/json, no compression"
             raise MediaTypeUnsupported(detail, field="Content-Type", value=media, rule="application/json")
-        found = await _read_export(await read_small_body(request, MOST_BYTES))
+        found = await _read_export(await read_bounded(request.stream(), MOST_BYTES))
         if found.hits:
             sent = await sender.send(found.hits)
             if sent.status not in (200, 422):

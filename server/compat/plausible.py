@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import msgspec
 from fastapi import APIRouter, Request, Response
 
+from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable
 from clickcurve.problem import MEDIA_TYPE
 from ingest.attributes.campaign import campaign_of_query
-from server.compat.forms import read_small_body
 from server.compat.hit_sender import HitSender
 
 PATH = "/api/event"
@@ -30,7 +30,7 @@ def plausible_routes(sender: HitSender) -> APIRouter:
 
     @router.post(PATH)
     async def event(request: Request) -> Response:
-        hit = _hit_of(_event_in(await read_small_body(request, MOST_BYTES)), request)
+        hit = _hit_of(_event_in(await read_bounded(request.stream(), MOST_BYTES)), request)
         sent = await sender.send([hit])
         if sent.status == 200:
             return Response("ok", 202, headers={"content-type": "text/plain; charset=utf-8"})

@@ -16,8 +16,9 @@ import math
 import socket
 import struct
 from collections import Counter
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import httptools
 from uvicorn._types import ASGI3Application
@@ -25,7 +26,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from clickcurve.asgi import FIELDS
 from server.http.address_connections import AddressConnections
-from server.http.request_head import RequestRefused, check_head, check_length, refusal, too_long
+from server.http.request_head import RequestRefused, check_cookies, check_head, check_length, refusal, too_long
 from server.settings.table import HEAD_S, SLOWEST_BYTES_S
 
 CONNECTIONS = 10_000  # of a worker at once
@@ -34,7 +35,7 @@ PACE_S = 60  # over which the rate of a body that comes, and of an answer that i
 KEEP_ALIVE_S = 75  # without a request
 DRAINED_S = 30  # for the rest of a body whose request is answered
 DRAINED_BYTES = 64 * 1024 * 1024  # of it
-REFUSED_S = 5  # for a client to end its side, after an answer that ends the connection
+ENDED_S = 5  # for a client to end its side, after an answer that ends the connection
 LOOK_S = 5
 DRAIN_S = 5  # for requests under way at a stop
 
@@ -43,9 +44,11 @@ _CALLER_FULL = refusal(
     429, "too many connections", "your address has too many open here; nothing was counted", retry_after_s=1
 )
 _CODED = b"transfer-encoding"
+_CONTINUE = b"100-continue"
 _UNREADABLE = RequestRefused(400, "what came cannot be read as a request")
 _BYTES_ACKED = struct.Struct("=Q")
 _AT_BYTES_ACKED = 120  # in the kernel's struct tcp_info
+Fields: TypeAlias = Mapping[bytes, bytes]  # of a head: by name, in lower case
 
 
 class Wait(NamedTuple):
@@ -56,6 +59,16 @@ class Wait(NamedTuple):
     progress: int
     within_s: float
     least: float
+
+
+class _Answers(asyncio.Transport):
+    """What a request writes its answer to: the connection, which it can only ask to end."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self.write = connection.transport.write  # type: ignore[method-assign]
+        self.is_closing = connection.transport.is_closing  # type: ignore[method-assign]
+        self.close = connection.end  # type: ignore[method-assign]
 
 
 class Connection(HttpToolsProtocol):
@@ -71,13 +84,15 @@ class Connection(HttpToolsProtocol):
     keep_alive_s: float = KEEP_ALIVE_S
     drained_s: float = DRAINED_S
     drained_bytes = DRAINED_BYTES
-    refused_s: float = REFUSED_S
+    ended_s: float = ENDED_S
     look_s: float = LOOK_S
     drain_s: float = DRAIN_S
 
     _in_headers = False
     _is_broken = False  # what came cannot be read on
-    _is_ended = False  # our side, for that; the client's is waited for
+    _is_ended = False  # our side, after the last answer; the client's is waited for
+    _has_client_ended = False  # its side
+    _is_stopping = False  # the server
     _read_bytes = 0  # of the last read
     _begun_bytes = 0  # of the read that a head began in
     _head_bytes = 0  # read for it since
@@ -92,6 +107,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.answers = _Answers(self)
         self._caller = self.callers.name(self.client)
         if len(self.connections) > self.connections_max:
             self._turn_away("full", _FULL)
@@ -108,10 +124,15 @@ class Connection(HttpToolsProtocol):
 
     # --- reading ------------------------------------------------------------------------------------------------
     def on_message_begin(self) -> None:
-        super().on_message_begin()
+        self.url = b""
+        self.headers = []
         self._in_headers = True
         self._begun_bytes = self._read_bytes
         self._head_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_headers:  # else a trailer, which means nothing here and is checked by nothing
+            self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade():
@@ -121,11 +142,23 @@ class Connection(HttpToolsProtocol):
         odd_fields = len(fields) < len(self.headers) or b"host" not in fields or _CODED in fields
         if odd_fields or version != "1.1" or b"#" in self.url:
             check_head(version, self.url, self.headers)
-        self.scope[FIELDS] = fields  # type: ignore[literal-required]
+        if b"cookie" in fields:
+            check_cookies(self.headers)
         if self._begun_bytes + self._head_bytes > self.header_bytes:
             check_length(self.url, self.headers, self.header_bytes)
         self._in_headers = False
+        self.begin_request(fields, version)
+
+    def begin_request(self, fields: Fields, version: str) -> None:
+        """Begins to answer the request whose head has come, and is good."""
+        url, headers = self.url, self.headers
+        super().on_message_begin()  # makes the scope
+        self.url, self.headers = url, headers
+        self.scope["headers"] = headers
+        self.scope[FIELDS] = fields  # type: ignore[literal-required]
+        self.expect_100_continue = any(name == b"expect" and value.lower() == _CONTINUE for name, value in headers)
         super().on_headers_complete()
+        self.cycle.transport = self.answers
 
     def on_message_complete(self) -> None:
         if not self.parser.should_upgrade():
@@ -133,7 +166,7 @@ class Connection(HttpToolsProtocol):
             self.cycle.more_body = False  # uvicorn leaves it where the answer was first: the client would seem to stall
 
     def data_received(self, data: bytes) -> None:
-        if self._is_broken:
+        if self._is_broken or self._is_ended:
             self._drained_bytes += len(data)
             if self._drained_bytes > self.drained_bytes:
                 self.transport.abort()
@@ -141,7 +174,10 @@ class Connection(HttpToolsProtocol):
         self._read_bytes = len(data)
         self._head_bytes += self._read_bytes
         try:
-            self._feed(data)
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                self._feed_without_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             why = error.__context__
             self._refuse(why if isinstance(why, RequestRefused) else _UNREADABLE)
@@ -162,18 +198,19 @@ class Connection(HttpToolsProtocol):
             if self._drained_bytes > self.drained_bytes:
                 self._let_go("drained")
 
-    def _feed(self, data: bytes) -> None:
-        """Parses what was received; a request that asks for another protocol is parsed again as plain HTTP."""
+    def _feed_without_upgrade(self, rest: bytes) -> None:
+        """Parses again, as plain HTTP, a request that asks for another protocol; `rest` is what follows its head."""
         while True:
+            if self.parser.get_method() == b"CONNECT":
+                raise httptools.HttpParserError("this is no proxy")
+            data = self._head_without_upgrade() + rest
+            self._read_bytes = len(data)
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
             try:
                 self.parser.feed_data(data)
-            except httptools.HttpParserUpgrade as upgrade:
-                if self.parser.get_method() == b"CONNECT":
-                    raise httptools.HttpParserError("this is no proxy") from None
-                data = self._head_without_upgrade() + data[upgrade.args[0] :]
-                self._read_bytes = len(data)
-                self.parser = httptools.HttpRequestParser(self)
-                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
+            except httptools.HttpParserUpgrade as upgrade:  # of another request behind it
+                rest = data[upgrade.args[0] :]
             else:
                 return
 
@@ -200,15 +237,29 @@ class Connection(HttpToolsProtocol):
             cycle.keep_alive = False
             return
         if cycle is None or not (cycle.more_body and cycle.response_started):
-            self.transport.write(refusal(why.status, HTTPStatus(why.status).phrase.lower(), why.detail))
+            title = HTTPStatus(why.status).phrase.lower()
+            self.transport.write(refusal(why.status, title, why.detail, field=why.field, rule=why.rule))
         if cycle is not None and cycle.more_body:
             cycle.disconnected = True
             cycle.message_event.set()
-        self._is_ended = True
-        self._drained_bytes = 0
-        self.transport.write_eof()  # to close with bytes unread is a reset, which takes the answer from the client
+        self._end_our_side()
 
     # --- ends ---------------------------------------------------------------------------------------------------
+    def end(self) -> None:
+        """Ends the connection after its last answer, or at once if that is not whole."""
+        if self._has_client_ended or self._is_stopping or not self._answering.response_complete:
+            self.transport.close()
+            return
+        self.pipeline.clear()
+        self.flow.resume_reading()
+        self._end_our_side()
+
+    def _end_our_side(self) -> None:
+        """Ends our side alone: to close with bytes unread is a reset, which takes the answer (RFC 9112, 9.6)."""
+        self._is_ended = True
+        self._drained_bytes = 0
+        self.transport.write_eof()
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answering = cycle
         task = self.loop.create_task(cycle.run_asgi(app))
@@ -217,15 +268,16 @@ class Connection(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Answers a client that has ended its side after whole requests; lets go of one within a body."""
-        if self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
+        if self._is_ended or self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
             return False
+        self._has_client_ended = True
         self.cycle.keep_alive = False
         return True
 
     def on_response_complete(self) -> None:
         """Goes on with the next request that was sent ahead: as uvicorn does, without its timer."""
         self.server_state.total_requests += 1
-        if self.transport.is_closing():
+        if self._is_ended or self.transport.is_closing():
             return
         self.flow.resume_reading()
         if self.pipeline:
@@ -241,6 +293,7 @@ class Connection(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Lets a request under way be answered at a stop; cuts it off shortly before uvicorn would, with an error."""
+        self._is_stopping = True
         super().shutdown()
         if not self.transport.is_closing():
             self.loop.call_later(0.9 * self.drain_s, self.transport.abort)
@@ -267,9 +320,9 @@ class Connection(HttpToolsProtocol):
         if self.transport.get_write_buffer_size():
             return Wait("answer", None, self._taken_bytes(), self.pace_s, least)
         if self._is_ended:
-            return Wait("refused", None, 0, self.refused_s, math.inf)
+            return Wait("ended", None, 0, self.ended_s, math.inf)
         if self._in_headers or cycle is None:
-            return Wait("head", self.scope, 0, self.head_s, math.inf)
+            return Wait("head", self.headers, 0, self.head_s, math.inf)
         if cycle.more_body and cycle.response_complete:
             return Wait("drained", cycle, 0, self.drained_s, math.inf)
         if cycle.more_body and not self.flow.read_paused:
@@ -285,7 +338,7 @@ class Connection(HttpToolsProtocol):
         return int(_BYTES_ACKED.unpack_from(found, _AT_BYTES_ACKED)[0])
 
     def _let_go(self, what: str) -> None:
-        if what in ("idle", "refused"):
+        if what in ("idle", "ended"):
             self.transport.close()
         else:
             self.refused[what] += 1

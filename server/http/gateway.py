@@ -25,26 +25,26 @@ from server.workers.unreachable import naming_noted
 
 LIMIT = b"/v1/limit/"
 REFUSED = "rate limit exceeded"
-BEGINS = 12  # bytes of a request by which the short ways are told apart
+PREFIX_BYTES = 8  # of a path, by which the fast routes are told apart
 
 
-class ShortWay:
+class FastRoute:
     """A question with one name in its path, `before` and `after` it, which is answered without a scope.
 
     `ask` takes the name and the body. It gives the answer that `framework` would, or raises what that would refuse.
     """
 
     def __init__(self, method: str, before: str, after: str, ask: Callable[[str, bytes], Awaitable[Answer]]) -> None:
-        self.method, self.before, self.after, self.ask = method, before, after, ask
-        begin, end = re.escape(f"{method} {before}"), re.escape(f"{after} HTTP/1.1")
-        self.line = re.compile(f"{begin}([A-Za-z0-9._~-]{{1,256}}){end}".encode()).fullmatch
-        self.begins = f"{method} {before}".encode()[:BEGINS]
+        self.method, self.ask = method.encode(), ask
+        self.match = re.compile(f"{re.escape(before)}([A-Za-z0-9._~-]{{1,256}}){re.escape(after)}".encode()).fullmatch
+        self.prefix = before.encode()[:PREFIX_BYTES]
+        self.example = f"{before}x{after}"
 
 
 class Gateway:
     """The application that the server runs. `answers` counts answers by status, but for those of `hits`.
 
-    ways: short ones past the framework, for connections that know what the door lets in.
+    fast_routes: past the framework, for connections that answer without ASGI what `lets_in` allows.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Gateway:
         framework: Application,
         limiter: ServerLimiter | None = None,
         host_and_origin_guard: HostAndOriginGuard | None = None,
-        ways: Sequence[ShortWay] = (),
+        fast_routes: Sequence[FastRoute] = (),
     ) -> None:
         self._limiter = limiter
         self._host_and_origin_guard = (
@@ -65,7 +65,7 @@ class Gateway:
         self._problems = problems
         self.hits = hits
         self._framework = framework
-        self.ways = ways
+        self.fast_routes = fast_routes
         self.answers: Counter[int] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -125,7 +125,7 @@ class Gateway:
             raise error
 
     async def refuse_question(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a question that came a short way and failed, as a request that came all the way."""
+        """Answers a question of a fast route that failed, as a request that came all the way."""
         response = self._problems.answer(error)
         self.answers[response.status_code] += 1
         await naming_noted(response)(scope, receive, send)

@@ -25,6 +25,7 @@ from server.settings.values import is_loopback
 from server.workers.unreachable import HEADER, OLD_HEADER
 
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))
+_OUR_SITE = (None, b"same-origin", b"none")  # `Sec-Fetch-Site`: no browser, our own page, a person's own wish
 _KNOWN = 100  # Host headers that are remembered as good
 _SHOWN = (
     HEADER,
@@ -113,7 +114,7 @@ class HostAndOriginGuard:
         """Raises ForeignPage if a page of another site sends this, as far as its headers tell."""
         origin = headers.get(b"origin")
         if origin is None:
-            is_ours = headers.get(b"sec-fetch-site") != b"cross-site"
+            is_ours = headers.get(b"sec-fetch-site") in _OUR_SITE
         else:
             origin = origin.lower()
             host = headers.get(b"host", b"").lower()

@@ -1,7 +1,7 @@
 """What /openapi.json says beyond what the framework finds by itself: hot paths, tokens, and errors as they are.
 
-What is answered in front of the framework is described by hand, as finished paths: hits here, questions in
-`query.http.openapi` and `query.http.openapi_breakdowns`. Tests hold that their examples are what the server answers.
+What is answered in front of the framework is described as finished paths: hits here, questions in
+`query.http.openapi`. Tests hold that their examples are what the server answers.
 """
 
 from __future__ import annotations
@@ -18,25 +18,13 @@ from ingest.attributes.visitor import GROUPS, VISITOR_PATTERN
 from ingest.hit import COUNT_MAX, ID_CHARACTERS
 from ingest.reading.content_encoding import BODY_BYTES
 from ingest.reading.receipt import RECEIPT_ITEMS
+from query.http.openapi import schemas as answer_schemas
 from server.http.tokens import Scope, scope_of
 from server.workers.unreachable import HEADER
 
 Schema = dict[str, Any]
 
 _PROBLEM_REF: Schema = {"$ref": "#/components/schemas/Problem"}
-_PROBLEM: Schema = {
-    "title": "Problem",
-    "type": "object",
-    "required": ["title", "status", "detail"],
-    "properties": {
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string", "description": "What is wrong, in a sentence."},
-        "field": {"type": "string", "description": "What is to blame, where it is one thing."},
-        "value": {"description": "What was given for it."},
-        "rule": {"type": "string", "description": "The rule that it breaks."},
-    },
-}
 _RECEIPT: Schema = {
     "title": "Receipt",
     "type": "object",
@@ -243,26 +231,28 @@ _FOUND_WITHIN: dict[tuple[str, str], tuple[int, ...]] = {
 }
 
 
-def describe(app: FastAPI, hot: Mapping[str, Schema]) -> None:
-    """Makes /openapi.json complete; it is built when it is first asked for. hot: paths that the app does not answer."""
-    found: list[Schema] = []
+def describe(app: FastAPI, questions: Mapping[str, Schema]) -> None:
+    """Makes /openapi.json complete; it is built when it is first asked for. questions: paths in front of the app."""
+    built: list[Schema] = []
 
     def document() -> Schema:
-        if not found:
-            found.append(_completed(FastAPI.openapi(app), hot))
-        return found[0]
+        if not built:
+            built.append(_completed(FastAPI.openapi(app), questions))
+        return built[0]
 
     app.openapi = document  # type: ignore[method-assign]
 
 
-def _completed(document: Schema, hot: Mapping[str, Schema]) -> Schema:
-    paths = {**_HIT_PATHS, **hot, **document["paths"]}
+def _completed(document: Schema, questions: Mapping[str, Schema]) -> Schema:
+    paths: dict[str, Schema] = {}
+    for path, methods in (*_HIT_PATHS.items(), *questions.items(), *document["paths"].items()):
+        paths[path] = {**paths.get(path, {}), **methods}
     document = json.loads(json.dumps({**document, "paths": paths}))  # a copy: below it is changed
     components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    schemas.update({"Problem": _PROBLEM, "Receipt": _RECEIPT, "Hit": _HIT})
+    schemas.update({**answer_schemas(), "Receipt": _RECEIPT, "Hit": _HIT})
     document["paths"]["/v1/import/{source}"]["post"]["requestBody"] = _CHUNK
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, methods in document["paths"].items():

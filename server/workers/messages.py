@@ -12,14 +12,14 @@ from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, PendingBreak
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.row import Delta, Pending
 from clickcurve.keys import FIRST_GROUP, group_key, is_breakdown
-from query.lists.other_workers import HeldElsewhere, Stamp
+from query.lists.other_workers import Stamp, WorkerPending
 
 NUMBERS_MOST = 100_000  # in one answer, some 1.5 MB; the keys after that are left out, and the answer says so
 
 # Asks for what is held of all groups. No group has the empty name, so it is no other row's.
 ALL_GROUPS = FIRST_GROUP
 
-AnyPending = Pending | PendingBreakdown | HeldElsewhere  # of a breakdown's key the second, of ALL_GROUPS the third
+AnyPending = Pending | PendingBreakdown | WorkerPending  # of a breakdown's key the second, of ALL_GROUPS the third
 
 
 class Asked(Protocol):
@@ -95,10 +95,10 @@ class PendingGroups(msgspec.Struct):
         """Returns how many numbers it has, nearly."""
         return sum(1 + sum(part.size() for part in parts) for parts in self.said.values())
 
-    def held(self, worker: str, connection: int) -> HeldElsewhere:
+    def held(self, worker: str, connection: int) -> WorkerPending:
         """Returns it as what the worker holds, heard over its connection of this number."""
         stamp: Stamp = (worker, connection, self.flushes)
-        return HeldElsewhere(stamp, {key: [part.counts() for part in parts] for key, parts in self.said.items()})
+        return WorkerPending(stamp, {key: [part.counts() for part in parts] for key, parts in self.said.items()})
 
 
 # Of one key: its pending hits; why it cannot be read; None: nothing that holds.

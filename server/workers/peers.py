@@ -5,8 +5,8 @@ row's key, and reads the row when they have answered. An answer is what the work
 least number that the flush which moves it can get. The row's marks then decide, as for own pending hits: whatever is
 flushed meanwhile counts once.
 
-A worker that takes longer than WAIT_S, or is not there, is named as unheard. What it said last of the row still counts,
-for the marks decide about that too. It is not waited for again until it has answered.
+A worker that takes longer than WAIT_S, or is not there, is named as unreachable. Its last answer for the row still
+counts, for the marks decide about that too. It is not waited for again until it has answered.
 
 One question to a worker is under way at a time. Keys that come meanwhile go together into the next one.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import cast
 
@@ -23,7 +24,7 @@ from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.row import Pending
 from clickcurve.keys import breakdown_key, counts_key, link_key, link_of
-from query.lists.other_workers import HeldElsewhere
+from query.lists.other_workers import WorkerPending
 from server.data_folder import journal_folder, peers_folder
 from server.workers.messages import (
     ALL_GROUPS,
@@ -45,82 +46,42 @@ KNOWN_MOST = 10_000  # keys of which it is remembered what a worker said last
 LENGTH_BYTES = 4
 
 
-class Framed(asyncio.Protocol):
-    """One end of a connection, as messages: four bytes of length, then MessagePack."""
-
-    def __init__(self) -> None:
-        self.transport: asyncio.Transport | None = None
-        self._received = bytearray()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's are none of asyncio's classes
-        self._received.clear()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.transport = None
-
-    def data_received(self, data: bytes) -> None:
-        received = self._received
-        received += data
-        while len(received) >= LENGTH_BYTES:
-            end = LENGTH_BYTES + int.from_bytes(received[:LENGTH_BYTES])
-            if len(received) < end:
-                return
-            message = bytes(received[LENGTH_BYTES:end])
-            del received[:end]
-            self.message_received(message)
-
-    def message_received(self, message: bytes) -> None:
-        raise NotImplementedError
-
-    def send(self, message: object) -> None:
-        """Sends a message, unless the connection is gone."""
-        if self.transport is not None:
-            packed = ENCODER.encode(message)
-            self.transport.write(len(packed).to_bytes(LENGTH_BYTES) + packed)
+async def read_message(reader: asyncio.StreamReader) -> bytes:
+    """Returns the next message: four bytes of length, then MessagePack. Raises OSError or EOFError at the end."""
+    return await reader.readexactly(int.from_bytes(await reader.readexactly(LENGTH_BYTES)))
 
 
-class Answering(Framed):
-    """The end that is asked. Questions are answered in their order: the other end asks one at a time."""
+def write_message(writer: asyncio.StreamWriter, message: object) -> None:
+    """Sends a message of MessagePack with its length in front."""
+    packed = ENCODER.encode(message)
+    writer.write(len(packed).to_bytes(LENGTH_BYTES) + packed)
 
-    def __init__(self, asked: Asked, open_ones: set[Answering]) -> None:
-        super().__init__()
-        self._asked = asked
-        self._open_ones = open_ones
-        self._erasing: asyncio.Task[None] | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self._open_ones.add(self)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        super().connection_lost(error)
-        self._open_ones.discard(self)
-
-    def message_received(self, message: bytes) -> None:
-        question = QUESTIONS.decode(message)
-        if question.erased:
-            self._erasing = asyncio.ensure_future(self._erase(question))
-        else:
-            self.send(answer_of(self._asked, question.keys))
-
-    async def _erase(self, question: Wanted) -> None:
-        for link in question.erased:
-            await self._asked.erased_elsewhere(link)
-        self.send(answer_of(self._asked, question.keys))
+async def answer_questions(asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers the questions of a connection in their order, until it ends."""
+    try:
+        while True:
+            question = QUESTIONS.decode(await read_message(reader))
+            for link in question.erased:
+                await asked.erased_elsewhere(link)
+            write_message(writer, answer_of(asked, question.keys))
+    except (OSError, EOFError):
+        return  # the other worker has ended, or has been killed
+    finally:
+        writer.close()
 
 
 class Waiter:
-    """What several workers say of one key. It is done when each has answered, or is given up."""
+    """The answers of several workers for one key. It is done when each has answered, or is given up."""
 
     def __init__(self, workers: int) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.found: list[AnyPending] = []
-        self.unheard: list[str] = []
+        self.unreachable: list[str] = []
         self.damaged: str | None = None
         self._left = workers
 
-    def heard(self, pending: Sequence[AnyPending]) -> None:
+    def answered(self, pending: Sequence[AnyPending]) -> None:
         self.found += pending
         self._left -= 1
         if not self._left and not self.done.done():
@@ -128,149 +89,156 @@ class Waiter:
 
     def missed(self, name: str, known: Sequence[AnyPending]) -> None:
         """Takes what the worker said before in place of an answer."""
-        self.unheard.append(name)
-        self.heard(known)
+        self.unreachable.append(name)
+        self.answered(known)
 
 
-class Peer(Framed):
-    """Another worker, and the end that asks it. `name` is its journal's, `path` that of its socket."""
+class Peer:
+    """Another worker, and the questions to it. `name` is its journal's, `path` that of its socket."""
 
     def __init__(self, name: str, path: str) -> None:
-        super().__init__()
         self._name = name
         self._path = path
         self._wanted: dict[str, list[Waiter]] = {}  # for the next question
         self._erased: dict[str, list[Waiter]] = {}
-        self._asked: tuple[dict[str, list[Waiter]], list[Waiter]] | None = None  # the question under way
-        self._known: dict[str, list[AnyPending]] = {}  # what it said last, where that was something
+        self._asked: tuple[dict[str, list[Waiter]], dict[str, list[Waiter]]] = {}, {}  # the question under way
+        self._known: dict[str, list[AnyPending]] = {}  # its last answers, where they held something
         self._late = False
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._connection = 0  # its number: a worker that is started again has another
-        self._timer: asyncio.TimerHandle | None = None
-        self._connecting: asyncio.Task[None] | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self._connection += 1
+        self._exchange: asyncio.Task[None] | None = None
 
     def ask(self, key: str, waiter: Waiter) -> None:
         if self._late:
             waiter.missed(self._name, self._known.get(key, ()))
             return
-        if not self._wanted and not self._erased:
-            asyncio.get_running_loop().call_soon(self._ask)  # the keys of one turn of the loop go together
         self._wanted.setdefault(key, []).append(waiter)
+        self._begin()
 
     def tell_erased(self, link: str, waiter: Waiter) -> None:
-        """Tells the worker that a link was erased; a late one hears it when it is back."""
+        """Tells the worker that a link was erased; a late one is told when it answers again."""
         self._known.pop(link_key(link), None)
         self._known.pop(breakdown_key(link), None)
-        if not self._wanted and not self._erased:
-            asyncio.get_running_loop().call_soon(self._ask)
         waiters = self._erased.setdefault(link, [])
         if self._late:
             waiter.missed(self._name, ())
         else:
             waiters.append(waiter)
+        self._begin()
 
-    def _ask(self) -> None:
-        if self._asked is not None or not (self._wanted or self._erased):
-            return
-        if self.transport is None:
-            if self._connecting is None:
-                self._connecting = asyncio.ensure_future(self._connect())
-            return
-        question = Wanted(list(self._wanted), list(self._erased))
-        self._asked = self._wanted, [each for waiters in self._erased.values() for each in waiters]
-        self._wanted, self._erased = {}, {}
-        self.send(question)
-        self._timer = asyncio.get_running_loop().call_later(WAIT_S, self._give_up)
+    def _begin(self) -> None:
+        """Begins to ask in the next turn of the loop, so that the keys of one turn go together."""
+        if self._exchange is None:
+            self._exchange = asyncio.create_task(self._ask_all())
 
-    async def _connect(self) -> None:
+    async def _ask_all(self) -> None:
+        """Asks one question after the other while there is something to ask."""
         try:
-            await asyncio.get_running_loop().create_unix_connection(lambda: self, self._path)
-        except OSError:  # not there: it was not started yet, or has died
-            self._miss_wanted()
-            self._erased = {}  # the flush that its start begins with hears of it from the store
+            while self._wanted or self._erased:
+                streams = await self._connected()
+                if streams is None:  # not there: it was not started yet, or has died
+                    self._miss_wanted()
+                    self._erased = {}  # the flush that its start begins with hears of it from the store
+                    return
+                self._asked, self._wanted, self._erased = (self._wanted, self._erased), {}, {}
+                await self._ask_once(*streams)
         finally:
-            self._connecting = None
-        self._ask()
+            self._exchange = None
 
-    def message_received(self, message: bytes) -> None:
-        assert self._asked is not None
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        if self._streams is not None and not (self._streams[0].at_eof() or self._streams[1].is_closing()):
+            return self._streams
+        self._disconnect()
+        try:
+            self._streams = await asyncio.open_unix_connection(self._path)
+        except OSError:
+            return None
+        self._connection += 1
+        return self._streams
+
+    async def _ask_once(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Asks the question under way and hands its answer on. One that is late is given up, but still awaited."""
         wanted, erased = self._asked
-        self._end_question()
-        for (key, waiters), said in zip(wanted.items(), ANSWERS.decode(message), strict=True):
-            self._said(key, waiters, said)
-        for waiter in erased:
-            waiter.heard(())
-        self._ask()
+        timer = asyncio.get_running_loop().call_later(WAIT_S, self._give_up)
+        try:
+            write_message(writer, Wanted(list(wanted), list(erased)))
+            answers = ANSWERS.decode(await read_message(reader))
+        except (OSError, EOFError):
+            self._disconnect()
+            self._miss_asked()
+            return
+        finally:
+            timer.cancel()
+            self._late = False
+        wanted, erased = self._asked
+        for (key, waiters), said in zip(wanted.items(), answers, strict=True):
+            self._answer(key, waiters, said)
+        for waiters in erased.values():
+            for waiter in waiters:
+                waiter.answered(())
 
-    def _said(self, key: str, waiters: list[Waiter], said: Said) -> None:
+    def _answer(self, key: str, waiters: list[Waiter], said: Said) -> None:
         known = self._known.pop(key, [])
         if said is None:
-            self._keep(key, known)
+            self._remember(key, known)
             for waiter in waiters:
                 waiter.missed(self._name, known)
             return
         pending = self._pending_of(said)
-        self._keep(key, pending)
+        self._remember(key, pending)
         for waiter in waiters:
             if isinstance(said, str):
                 waiter.damaged = said
-            waiter.heard(pending)
+            waiter.answered(pending)
 
     def _pending_of(self, said: list[PendingRows] | PendingGroups | str) -> list[AnyPending]:
         if isinstance(said, PendingGroups):
             return [said.held(self._name, self._connection)]
         return [] if isinstance(said, str) else [part.pending() for part in said]
 
-    def _keep(self, key: str, pending: list[AnyPending]) -> None:
+    def _remember(self, key: str, pending: list[AnyPending]) -> None:
         if pending:
             self._known[key] = pending
             if len(self._known) > KNOWN_MOST:
                 del self._known[next(iter(self._known))]
 
-    def _end_question(self) -> None:
-        self._asked = None
-        self._late = False
-        if self._timer is not None:
-            self._timer.cancel()
-
     def _give_up(self) -> None:
-        """Answers all that wait without this worker. Its own answer is still awaited, and ends that."""
-        assert self._asked is not None
+        """Answers all that wait without this worker, until its own answer comes."""
         self._late = True
-        wanted = self._asked[0]
+        wanted, erased = self._asked
         self._miss_asked()
-        self._asked = {key: [] for key in wanted}, []
+        self._asked = {key: [] for key in wanted}, {link: [] for link in erased}
         self._miss_wanted()
 
     def _miss_asked(self) -> None:
-        if self._asked is not None:
-            wanted, erased = self._asked
-            self._miss(wanted)
-            for waiter in erased:
-                waiter.missed(self._name, ())
+        self._miss(*self._asked)
 
     def _miss_wanted(self) -> None:
         """Gives up what was not asked yet, but tells of the erasures all the same."""
         wanted, self._wanted = self._wanted, {}
-        self._miss(wanted)
-        for waiters in self._erased.values():
-            for waiter in waiters:
-                waiter.missed(self._name, ())
-            waiters.clear()
+        self._miss(wanted, self._erased)
+        self._erased = {link: [] for link in self._erased}
 
-    def _miss(self, wanted: dict[str, list[Waiter]]) -> None:
+    def _miss(self, wanted: dict[str, list[Waiter]], erased: dict[str, list[Waiter]]) -> None:
         for key, waiters in wanted.items():
             for waiter in waiters:
                 waiter.missed(self._name, self._known.get(key, ()))
+        for waiters in erased.values():
+            for waiter in waiters:
+                waiter.missed(self._name, ())
 
-    def connection_lost(self, error: Exception | None) -> None:
-        super().connection_lost(error)
-        self._miss_asked()
-        self._end_question()
-        self._ask()
+    def close(self) -> list[asyncio.Task[None]]:
+        """Asks nothing any more and closes the connection; returns what ends by that."""
+        self._disconnect()
+        if self._exchange is None:
+            return []
+        self._exchange.cancel()
+        return [self._exchange]
+
+    def _disconnect(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
 
 
 class Peers:
@@ -281,7 +249,7 @@ class Peers:
         self._number = number
         self._workers = workers
         self._others: list[Peer] = []
-        self._answering: set[Answering] = set()
+        self._answering: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._server: asyncio.Server | None = None
         self._handle = -1  # of the folder, while it listens
         self.incomplete_answers = 0  # questions for which some worker was not reached
@@ -299,8 +267,16 @@ class Peers:
                 self._others.append(Peer(name, self._path(number)))
         own = Path(self._path(self._number))
         own.unlink(missing_ok=True)  # of a worker that was killed: the journal's lock lets one live at a time
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(lambda: Answering(asked, self._answering), str(own))
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = cast(asyncio.Task[None], asyncio.current_task())
+            self._answering[task] = writer
+            try:
+                await answer_questions(asked, reader, writer)
+            finally:
+                del self._answering[task]
+
+        self._server = await asyncio.start_unix_server(answer, str(own))
         own.chmod(0o600)
 
     def _path(self, number: int) -> str:
@@ -314,9 +290,9 @@ class Peers:
         """Returns the same of a breakdown."""
         return cast(list[PendingBreakdown], await self._ask_all(key))
 
-    async def groups(self) -> list[HeldElsewhere]:
+    async def groups(self) -> list[WorkerPending]:
         """Returns what the other workers hold of all groups. Raises RowCorrupt if one has quarantined hits."""
-        return cast(list[HeldElsewhere], await self._ask_all(ALL_GROUPS))
+        return cast(list[WorkerPending], await self._ask_all(ALL_GROUPS))
 
     async def _ask_all(self, key: str) -> list[AnyPending]:
         waiter = Waiter(len(self._others))
@@ -325,9 +301,9 @@ class Peers:
         await waiter.done
         if waiter.damaged is not None:
             raise RowCorrupt(waiter.damaged, field="key", value=link_of(counts_key(key)))
-        if waiter.unheard:
+        if waiter.unreachable:
             self.incomplete_answers += 1
-            for name in waiter.unheard:
+            for name in waiter.unreachable:
                 note_unreachable(name)
         return waiter.found
 
@@ -338,13 +314,14 @@ class Peers:
             each.tell_erased(link, waiter)
         await waiter.done
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Answers nobody any more."""
         if self._server is None:
             return
         self._server.close()
-        for each in (*self._answering, *self._others):
-            if each.transport is not None:
-                each.transport.close()
+        for writer in self._answering.values():
+            writer.close()
+        ending = [*self._answering, *chain.from_iterable(each.close() for each in self._others)]
+        await asyncio.gather(*ending, return_exceptions=True)
         Path(self._path(self._number)).unlink(missing_ok=True)
         os.close(self._handle)

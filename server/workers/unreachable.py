@@ -12,7 +12,7 @@ from clickcurve.asgi import Answer, Application, Headers, Message, Receive, Scop
 
 HEADER = "Clickcurve-Unreachable-Workers"
 OLD_HEADER = "Clickcurve-Unheard"  # its name until 0.2; sent beside it for one version
-Ask = Callable[[str, bytes], Awaitable[Answer]]  # as of a short way
+Ask = Callable[[str, bytes], Awaitable[Answer]]  # as of a fast route
 # Of the request under way. Between the worker that does not answer and the head of the answer lie the store's reader,
 # the questions and their encoders, none of which has any use for it.
 _unreachable: ContextVar[set[str] | None] = ContextVar("unreachable", default=None)
@@ -56,7 +56,7 @@ def naming_noted(app: Application) -> Application:
 
 
 def asking_all(ask: Ask) -> Ask:
-    """Makes answers of a short way name the workers that were not reached; its errors are left to `naming_noted`."""
+    """Makes answers of a fast route name the workers that were not reached; its errors are left to `naming_noted`."""
 
     async def named(name: str, body: bytes) -> Answer:
         _unreachable.set(set())

@@ -61,6 +61,7 @@ def read(door: str, text: str) -> int | None:
     [
         ("20251001", OCTOBER),
         ("2025-10-01", OCTOBER),
+        ("2025-10", OCTOBER),
         ("2025-10-01T00:00", OCTOBER),
         ("2025-10-01 00:00:00", OCTOBER),
         ("20251001T000000Z", OCTOBER),
@@ -80,6 +81,9 @@ def read(door: str, text: str) -> int | None:
         ("2025-10-01x00:00", None),
         ("2025-10-01T00:00+05:30:15", None),
         ("20251301", None),
+        ("2025-13", None),
+        ("2025", None),
+        ("9999.5", None),
         ("00000000", None),
         ("86400000", None),
         ("1759276800000", None),

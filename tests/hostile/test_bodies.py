@@ -152,7 +152,7 @@ def test_a_body_of_too_many_values_is_refused_with_413_that_says_how_many_fit(do
 def test_refused_values_after_the_thousandth_are_counted_exactly(door: str) -> None:
     odd = [b"0", b"null", b'"x"', b"[]"]
     odd += [b'{"key":"","ts":5}', b'{"key":"a","ts":-1,"count":7}', b'{"key":"a","ts":"x"}']
-    odd += [b'{"key":"a","ts":9999999999,"count":3}', b'{"key":"a","ts":5,"count":0}', b'{"key":"a","ts":5,"bot":1}']
+    odd += [b'{"key":"a","ts":9999999999,"count":3}', b'{"key":"a","count":0,"ts":0}', b'{"key":"a","ts":0,"bot":1}']
     good = b'{"key":"a","ts":%d,"count":2}' % TODAY
     values = [*odd, good] * 300
     for body, media in ((b"[" + b",".join(values) + b"]", JSON), (b"\n".join(values), LINES)):
@@ -291,6 +291,41 @@ def test_bodies_that_hold_memory_without_sending_make_room_for_one_that_sends(do
         assert {reply.status for reply in replies} == {200, 429}
         assert doors.intake.people.total() + doors.intake.singles.total() == 2 + [r.status for r in replies].count(200)
         assert doors.room.used == 0
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("trickles", [False, True], ids=["still", "trickling"])
+def test_an_honest_body_waits_a_second_for_still_ones_and_four_for_ones_that_trickle(trickles: bool) -> None:
+    """They came in one burst, so their mean rate stays high for long: with 1 MiB each it was 16 s."""
+
+    async def run() -> None:
+        doors = Doors(waiting_bytes=16 * MIB)
+        slow: list[tuple[asyncio.Queue[bytes | None], asyncio.Task[Reply]]] = []
+        for _ in range(20):
+            pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+            pieces.put_nowait(PADDED[: FREE_BYTES + 1])
+            pieces.put_nowait(PADDED[FREE_BYTES + 1 :])
+            slow.append((pieces, asyncio.create_task(doors.post("hits", pieces, JSON))))
+        honest = b"[" + b" " * (2 * MIB) + b'{"key":"a","ts":%d}]' % TODAY
+        await turns()
+        assert (await doors.post("hits", whole(honest), JSON)).status == 429
+        for _ in range(8 if trickles else 2):
+            doors.now += 0.5
+            if trickles:
+                for pieces, _ in slow:
+                    pieces.put_nowait(b" ")
+            await turns()
+        assert (await doors.post("hits", whole(honest), JSON)).status == 200
+        for pieces, _ in slow:
+            pieces.put_nowait(b"]")
+            pieces.put_nowait(None)
+        assert {(await task).status for _, task in slow} == {200, 429}
+        assert doors.room.used == 0
+
+    async def turns() -> None:
+        for _ in range(30):
+            await asyncio.sleep(0)
 
     asyncio.run(run())
 

@@ -139,6 +139,11 @@ CASES: dict[str, tuple[bytes, list[int]]] = {
     "the preface of HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", [400]),
     "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", [400]),
     "a line of a proxy": (b"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n" + LAST, [400]),
+    # --- cookies ---
+    "a cookie": (post(b"Cookie: a=b; c=\"d\""), [200]),
+    "a backslash in a cookie": (post(b'Cookie: a="\\"'), [400]),
+    "cookies that are too long": (post(*[b"Cookie: a=" + b"b" * 4_095] * 2), [431]),
+    "a cookie in a trailer": (chunked(b"0\r\nCookie: a=\"\\\"\r\n\r\n"), [200]),
     # --- targets and methods ---
     "an absolute target": (get(b"GET http://localhost/x HTTP/1.1", A_HOST), [200]),
     "an absolute target without a path": (get(b"GET http://localhost HTTP/1.1", A_HOST), [400]),

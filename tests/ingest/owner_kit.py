@@ -41,7 +41,7 @@ async def read_words(store: Store, nodes: list[OwnerProcess], key: str | None, n
     stored = ALL_LINKS if key is None else link_key(key) if group_of(key) is None else key
     found = await reader.read(stored, now, DIVIDED)
     assert found.settled, "no flush runs beside this"
-    return found.row.lifetime, values_of(found.breakdown)
+    return found.counts.lifetime, values_of(found.breakdown)
 
 
 def counts(minute: int, hits: dict[str, int]) -> Counts:

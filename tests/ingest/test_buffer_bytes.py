@@ -118,7 +118,7 @@ def test_the_bytes_counted_are_those_that_a_buffer_and_its_flush_take(fill: Call
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert any(stored) or turned.any_words()
+    assert any(stored) or turned.any_attributes()
     assert 0.8 * taken <= buffer.bytes_held() <= 2.0 * taken, f"{buffer.bytes_held():,} of {taken:,}"
 
 
@@ -131,7 +131,7 @@ def test_hits_of_known_keys_take_nothing_more() -> None:
         buffer.add_singles(MINUTE, keys, n)
         buffer.add_batch(Batch(people={MINUTE: dict.fromkeys(keys, 7)}), n, False)
     assert buffer.bytes_held() == once
-    assert sum(buffer.people.of("link-5").values()) == 81
+    assert sum(buffer.links.people.of("link-5").values()) == 81
 
 
 def open_owner(folder: Path, store: FaultyStore, bytes_max: int) -> Owner:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clickcurve.keys import link_key
 from ingest.batch import Batch, Identified, encode_batch
 from ingest.buffer import Buffer, replay
 from ingest.deduplication import Deduplication
+from ingest.flush import Pace
+from ingest.journal.journal import Journal
 from ingest.journal.segment_format import Frame
-from ingest.owner import ID_WINDOW_S
+from ingest.owner import ID_WINDOW_S, Owner
 from storage.memory_store import MemoryStore
+from tests.ingest.owner_kit import read
 
 KEYS = ("a", "b")
+NOW = 1_772_000_040
 MINUTE, LATE_BEFORE = 120, 60
 STEPS = st.lists(
     st.one_of(
@@ -89,3 +96,47 @@ def test_no_id_is_known_before_it_came_though_a_clock_has_begun_in_1970() -> Non
             return judged.duplicates
 
     assert asyncio.run(story()) == frozenset()
+
+
+@pytest.mark.parametrize("visible", [True, False])
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_an_id_that_is_used_again_once_it_is_forgotten_counts_both_times(visible: bool, is_refused: bool) -> None:
+    """Both may wait for the same flush; another owner can have claimed the second use alone."""
+    batches = [Batch(identified=[Identified("x", {MINUTE: {key: 1}}, {})]) for key in KEYS]
+    buffer = Buffer(LATE_BEFORE)
+    for at, batch in enumerate(batches, 1):
+        buffer.add_batch(batch, at, visible)
+    again = replay([Frame(at, encode_batch(batch)) for at, batch in enumerate(batches, 1)], {}, LATE_BEFORE)
+    for found in (buffer, again):
+        for _ in range(2):  # as a flush that is tried again does
+            found.decide({"x"} if is_refused else set())
+            assert [sum(found.delta(key).people.values()) for key in KEYS] == [1, 0 if is_refused else 1]
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_no_hit_is_lost_whose_id_is_used_again_two_days_later_before_a_flush(tmp_path: Path, is_killed: bool) -> None:
+    now, store = [NOW], MemoryStore()
+
+    def opened() -> Owner:
+        pace = Pace(lambda: 0.0, 15.0, lambda: False)
+        return Owner(Journal.open(tmp_path), store, lambda: float(now[0]), lambda: "token", pace, "here", alone=True)
+
+    async def story() -> None:
+        owner = opened()
+        counted = 0
+        for key, hours in (("a", 0), ("b", 50), ("b", 51)):
+            now[0] = NOW + hours * 3_600
+            named = Identified("x", {now[0] // 60 * 60: {key: 1}}, {})
+            counted += not await owner.accept(Batch(identified=[named]))
+        assert counted == 2, "the third is a repeat of the second"
+        if is_killed:
+            await owner.release()
+            owner = opened()
+        await owner.flush()
+        for key in KEYS:
+            assert (await read(store, [], link_key(key), now[0])).lifetime == 1
+        named = Identified("x", {now[0] // 60 * 60: {"a": 1}}, {})
+        assert await owner.accept(Batch(identified=[named])) == {"x"}
+        await owner.close()
+
+    asyncio.run(story())

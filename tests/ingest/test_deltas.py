@@ -14,9 +14,10 @@ from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, group_key, link_key
 from ingest.batch import Batch
 from ingest.buffer import Buffer
+from ingest.counts import ENTRIES_PER_PAUSE
 from ingest.deltas import DeltasByKey
 from ingest.flushed_rows import NOTHING
-from ingest.slot_counts import ENTRIES_PER_PAUSE
+from tests.selection import examples
 
 MINUTE = 1_800_000_000
 MANY = 100_000
@@ -42,7 +43,7 @@ counts = st.dictionaries(keys, st.integers(1, 5), max_size=30)
 MORE = {f"{n * 7919 % 1_500:04d}": 1 for n in range(1_500)}  # keys of more than one range
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(counts, counts, counts, st.sets(keys, max_size=5), st.sampled_from([{}, MORE]))
 def test_ranges_hold_every_key_once_in_order_and_each_key_adds_what_was_counted(
     people: dict[str, int], late: dict[str, int], others: dict[str, int], more: set[str], many: dict[str, int]
@@ -65,13 +66,13 @@ def test_ranges_hold_every_key_once_in_order_and_each_key_adds_what_was_counted(
 
 def test_a_group_that_bots_alone_named_keeps_their_hits() -> None:
     buffer, spring = Buffer(MINUTE), group_key("spring")
-    buffer.other_bots.add({MINUTE: {spring: 3}}, MINUTE)
+    buffer.others.bots.add({MINUTE: {spring: 3}}, MINUTE)
     assert DeltasByKey.of(buffer, no_pause).take(spring) == Delta({}, {MINUTE: 3})
 
 
 def test_what_was_counted_and_taken_back_adds_nothing() -> None:
     buffer = filled({"a": 2, "b": 1}, {"a": 4}, {})
-    buffer.people.add({MINUTE: {"a": 2}, MINUTE - 60: {"a": 4}}, MINUTE, -1)
+    buffer.links.people.add({MINUTE: {"a": 2}, MINUTE - 60: {"a": 4}}, MINUTE, -1)
     turned = DeltasByKey.of(buffer, no_pause)
     assert turned.take(link_key("a")) is NOTHING
     assert turned.take(link_key("b")) == Delta({MINUTE: 1}, {})
@@ -98,11 +99,11 @@ def test_no_step_of_a_large_buffer_holds_the_event_loop_for_long() -> None:
 
     assert longest_step_s(sort) < LONGEST_STEP_S
     assert longest_step_s(buffer.drain) < LONGEST_STEP_S
-    assert not any(buffer.people.slots.values()) and not buffer.people.late
+    assert not any(buffer.links.people.slots.values()) and not buffer.links.people.late
 
 
 def test_a_buffer_is_let_go_in_small_steps() -> None:
     buffer = filled({f"link-{n}": 1 for n in range(10 * ENTRIES_PER_PAUSE)}, {}, {})
     left: list[int] = []
-    buffer.drain(lambda: left.append(len(buffer.people.slots[MINUTE])))
+    buffer.drain(lambda: left.append(len(buffer.links.people.slots[MINUTE])))
     assert left == [n * ENTRIES_PER_PAUSE for n in range(9, -1, -1)]

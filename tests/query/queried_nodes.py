@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+from clickcurve.answers import as_json
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import CLICKS, Ladder, fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import EMPTY, Delta, Pending, apply, next_due
 from clickcurve.buckets.upper_bounds import upper_bounds_of
-from clickcurve.keys import ALL_LINKS, group_key, link_key, link_of
-from query.lists.kind import GROUP, LINK, Kind
-from query.lists.lists import Lists
+from clickcurve.keys import ALL, ALL_LINKS, Subject, group_key, group_subject, link_key, link_of, link_subject
+from query.lists.key_kind import GROUP, LINK, KeyKind
+from query.lists.listing import Listing
 from query.queries import Queries
 from query.reader import Reader
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow, Store
@@ -90,7 +91,7 @@ class FakeOwner:
         buffers = [self._buffer] if self._taken is None else [self._taken, self._buffer]
         return [Pending(self.number, partial(getattr, b, "flush"), b.delta(key)) for b in buffers if b.has(key)]
 
-    def buffered(self, kind: Kind) -> list[dict[str, int]]:
+    def buffered(self, kind: KeyKind) -> list[dict[str, int]]:
         keys = self._buffer.keys() | (self._taken.keys() if self._taken else set())
         names = {name: self.pending(key) for key in keys if (name := kind.name_of(key)) is not None}
         return [{name: _most(each.delta)} for name, several in names.items() for each in several]
@@ -152,7 +153,7 @@ class QueriedNodes:
         mine = self.owners[0]
         self.reader = Reader(self.store.rows, mine.pending, mine.revisit, self.store.ladder)
         self.links, self.groups = (
-            Lists(kind, self.store, mine.pending, partial(mine.buffered, kind), lambda: mine.flushes)
+            Listing(kind, self.store, mine.pending, partial(mine.buffered, kind), lambda: mine.flushes)
             for kind in (LINK, GROUP)
         )
         self.queries = Queries(self.reader, self.links, self.groups, lambda: self.now + 0.5)
@@ -199,26 +200,35 @@ class QueriedNodes:
 
     # --- asking, as a caller does --------------------------------------------------------------------------------
     def total(self, key: str | None, query: str = "") -> dict[str, Any]:
-        return _decoded(self.queries.total(key, query.encode()))
+        return decoded(self.queries.total(subject(key), query.encode()))
 
     def curve(self, key: str | None, query: str = "") -> dict[str, Any]:
-        return _decoded(self.queries.curve(key, query.encode()))
+        return decoded(self.queries.curve(subject(key), query.encode()))
 
     def summary(self, key: str, query: str = "") -> dict[str, Any]:
-        return _decoded(self.queries.summary(key, query.encode()))
+        return decoded(self.queries.summary(link_subject(key), query.encode()))
 
     def top(self, query: str = "") -> dict[str, Any]:
-        return _decoded(self.queries.links(query.encode()))
+        return decoded(self.queries.links(query.encode()))
 
     def top_groups(self, query: str = "") -> dict[str, Any]:
-        return _decoded(self.queries.groups(query.encode()))
+        return decoded(self.queries.groups(query.encode()))
 
     def group(self, name: str, question: str = "", query: str = "") -> dict[str, Any]:
-        ask = {"": self.queries.group_summary, "total": self.queries.group_total, "curve": self.queries.group_curve}
-        return _decoded(ask[question](name, query.encode()))
+        ask: dict[str, Callable[[Subject, bytes], Coroutine[Any, Any, object]]] = {
+            "": self.queries.summary,
+            "total": self.queries.total,
+            "curve": self.queries.curve,
+        }
+        return decoded(ask[question](group_subject(name), query.encode()))
 
     def sum(self, keys: list[str], query: str = "") -> dict[str, Any]:
-        return _decoded(self.queries.sum(keys, query.encode()))
+        return decoded(self.queries.sum(keys, query.encode()))
+
+
+def subject(key: str | None) -> Subject:
+    """A link, or all links (None)."""
+    return ALL if key is None else link_subject(key)
 
 
 class Limits:
@@ -240,8 +250,6 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(coroutine)
 
 
-def _decoded(answer: Coroutine[Any, Any, tuple[str, bytes]]) -> dict[str, Any]:
-    media, body = run(answer)
-    assert media == "application/json"
-    decoded: dict[str, Any] = json.loads(body)
-    return decoded
+def decoded(answer: Coroutine[Any, Any, object]) -> dict[str, Any]:
+    """What a program reads of an answer."""
+    return dict(json.loads(as_json(run(answer))))

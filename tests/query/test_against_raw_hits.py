@@ -16,6 +16,7 @@ from clickcurve.buckets.ranges import Bots
 from query.steps import STEPS, auto_step
 from query.zones import Fixed, Unit, Zone, zone
 from tests.query.queried_nodes import QueriedNodes
+from tests.selection import examples
 
 DAY_S = 86_400
 ZONES = [
@@ -172,7 +173,7 @@ def expected_bounds(nodes: QueriedNodes, question: Question) -> tuple[int, int]:
     return certain, possible
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600))
 @given(st.data())
 def test_every_curve_and_total_agrees_with_the_raw_hits(data: st.DataObject) -> None:
     nodes = data.draw(worlds())
@@ -191,7 +192,7 @@ def test_every_curve_and_total_agrees_with_the_raw_hits(data: st.DataObject) -> 
     assert life["exact"] and life["from"] is None and life["to"] is None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(worlds(), st.sampled_from(ZONES), st.sampled_from(list(Bots)), st.sampled_from([*STEPS, "auto"]))
 def test_the_summary_is_the_curve_of_the_same_days(nodes: QueriedNodes, tz: str, bots: Bots, step: str) -> None:
     ahead = [hit for hit in nodes.hits if hit.t > nodes.now - nodes.now % 60 + 59]

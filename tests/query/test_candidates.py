@@ -13,11 +13,11 @@ from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import Pending
 from clickcurve.buckets.upper_bounds import MOST, upper_bounds_in
 from ingest.batch import Batch
-from query.lists.kind import LINK
-from query.lists.lists import Lists
+from query.lists.key_kind import LINK
+from query.lists.listing import Listing
 from query.parameters import parse_parameters
 from retention.run import run_pass
-from storage.sqlite import candidates
+from storage.sqlite import rankings
 from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
 from testing.owner_process import OwnerProcess, TrackedDisk
@@ -45,10 +45,10 @@ class RankedOwners:
         return [table for owner in self.owners for table in owner.buffered_links()]
 
     async def top(self, query: str, *, walked: bool) -> list[tuple[str, int]]:
-        lists = Lists(LINK, self.store, self.pending, self.buffered, lambda: 0)
-        lists.top._ranked = None if walked else lists.top._ranked
+        lists = Listing(LINK, self.store, self.pending, self.buffered, lambda: 0)
+        lists.rankings._ranked = None if walked else lists.rankings._ranked
         parameters = parse_parameters(dict(part.split("=") for part in query.split("&") if part))
-        return (await lists.top.top(parameters, self.now)).links
+        return (await lists.rankings.best(parameters, self.now)).links
 
 
 async def stepped(nodes: RankedOwners, drawn: random.Random) -> None:
@@ -79,8 +79,8 @@ def test_leaders_rank_as_all_rows_do_and_keep_their_law(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = random.Random(seed)
-    monkeypatch.setattr(candidates, "KEPT", drawn.randrange(1, 12))
-    monkeypatch.setattr(candidates, "ROOM", drawn.randrange(0, 8))
+    monkeypatch.setattr(rankings, "KEPT", drawn.randrange(1, 12))
+    monkeypatch.setattr(rankings, "ROOM", drawn.randrange(0, 8))
 
     async def live() -> None:
         nodes = RankedOwners(tmp_path, owners=1 + seed % 2)
@@ -115,8 +115,8 @@ def test_links_that_count_more_than_a_weight_can_hold_are_told_apart(tmp_path: P
 
 def test_leaders_tell_alone_where_enough_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 300 links, among which many are equal, for a tenth of what is kept; day after day, with a year behind."""
-    monkeypatch.setattr(candidates, "KEPT", 50)
-    monkeypatch.setattr(candidates, "ROOM", 10)
+    monkeypatch.setattr(rankings, "KEPT", 50)
+    monkeypatch.setattr(rankings, "ROOM", 10)
     drawn = random.Random(3)
 
     async def live() -> None:
@@ -128,11 +128,11 @@ def test_leaders_tell_alone_where_enough_are_kept(tmp_path: Path, monkeypatch: p
                 keys = {f"k{min(drawn.randrange(300), drawn.randrange(300)):03}" for _ in range(60)}
                 await owner.accept(Batch({minute: dict.fromkeys(keys, 1)}))
             await owner.flush()
-            lists = Lists(LINK, nodes.store, nodes.pending, nodes.buffered, lambda: 0)
-            lists.top._walk = None  # type: ignore[assignment]  # nothing is walked
+            lists = Listing(LINK, nodes.store, nodes.pending, nodes.buffered, lambda: 0)
+            lists.rankings._walk = None  # type: ignore[assignment]  # nothing is walked
             for span in SPANS[:-1]:
                 parameters = parse_parameters(dict(part.split("=") for part in f"{span}&limit=5".split("&") if part))
-                found = (await lists.top.top(parameters, nodes.now)).links
+                found = (await lists.rankings.best(parameters, nodes.now)).links
                 assert found == await nodes.top(f"{span}&limit=5", walked=True)
             nodes.now += DAY_S
         await owner.close()

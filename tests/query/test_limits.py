@@ -11,7 +11,8 @@ from fastapi import FastAPI, Request, Response
 
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.keys import caller_key, limit_key
-from query.http.hot_endpoint import HotQueries
+from query.http.query_endpoint import QueryEndpoint
+from query.http.questions import Questions
 from query.http.routes import routes
 from tests.query.queried_nodes import Limits, QueriedNodes
 from tests.query.test_routes import refuse
@@ -26,13 +27,13 @@ class Node:
     def __init__(self) -> None:
         self.nodes = QueriedNodes(now=NOW)
         app = FastAPI()
-        app.include_router(routes(self.nodes.queries, self._erase, Limits("login", "quiet")))
+        app.include_router(routes(self.nodes.queries, self._erase))
 
         async def on_error(request: Request, error: Exception) -> Response:
             return refuse(error)
 
         app.add_exception_handler(ClickcurveError, on_error)
-        self.app = HotQueries(self.nodes.queries, None, refuse, app)
+        self.app = QueryEndpoint(Questions(self.nodes.queries, None, Limits("login", "quiet")), refuse, app)
 
     async def _erase(self, key: str) -> None:
         self.nodes.erase(key)

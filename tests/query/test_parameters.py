@@ -72,7 +72,6 @@ def test_an_unknown_parameter_names_those_that_are_known(nodes: QueriedNodes) ->
         "limit=1.0",
         "limit=٣",
         "sort=keys",
-        "from=1",
         "prefix=a",
         "after=a",
         "sort=hits&prefix=a",
@@ -136,7 +135,7 @@ def test_the_range_and_step_that_are_meant(nodes: QueriedNodes, query: str, star
 
 
 def test_an_end_alone_for_a_link_without_hits_before_it_is_an_empty_curve(nodes: QueriedNodes) -> None:
-    for key, end in (("unknown", NOW), ("k", 1000)):
+    for key, end in (("unknown", NOW), ("k", 10_000)):
         curve = nodes.curve(key, f"to={end}")
         assert (curve["from"], curve["to"], curve["points"]) == (end, end, [])
         assert (curve["total"], curve["exact"]) == (0, True)

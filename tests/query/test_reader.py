@@ -12,6 +12,7 @@ from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import Pending
+from clickcurve.keys import link_subject
 from query import reader
 from query.queries import Queries
 from query.reader import MergedLinks, Reader, stored
@@ -255,7 +256,7 @@ def test_an_answer_is_the_same_whatever_was_asked_before() -> None:
             mine = nodes.owners[0]
             anew = Reader(nodes.store.rows, mine.pending, mine.revisit, nodes.store.ladder)
             asked = Queries(anew, nodes.links, nodes.groups, lambda: nodes.now + 0.5)
-            assert run(nodes.queries.curve("k", query)) == run(asked.curve("k", query))
+            assert run(nodes.queries.curve(link_subject("k"), query)) == run(asked.curve(link_subject("k"), query))
 
 
 def test_the_links_that_were_read_last_are_kept_up_to_a_number_of_buckets(decoded: list[bytes]) -> None:

@@ -16,10 +16,11 @@ from starlette.responses import JSONResponse
 from clickcurve.asgi import Receive, Scope, Send
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
 from clickcurve.budget import ROWS, RequestTooCostly, spend
-from clickcurve.keys import limit_key
-from query.http.group_routes import group_routes
-from query.http.hot_endpoint import HotQueries, accepts_csv
-from query.http.openapi import HOT_PATHS
+from clickcurve.keys import limit_key, link_subject
+from query.http.content import accepts_csv
+from query.http.openapi import schemas
+from query.http.query_endpoint import QueryEndpoint
+from query.http.questions import Questions
 from query.http.routes import routes
 from storage.contract import StoredLink
 from tests.query.queried_nodes import Limits, QueriedNodes
@@ -46,21 +47,21 @@ class Node:
     def __init__(self, nodes: QueriedNodes) -> None:
         self.nodes = nodes
         self.app = FastAPI()
-        self.app.include_router(routes(nodes.queries, self._erase, Limits()))
-        self.app.include_router(group_routes(nodes.queries))
+        self.app.include_router(routes(nodes.queries, self._erase))
 
         async def on_error(request: Request, error: Exception) -> Response:
             return refuse(error)
 
         self.app.add_exception_handler(ClickcurveError, on_error)
-        self.hot = HotQueries(nodes.queries, None, refuse, self.app)
+        self.questions = Questions(nodes.queries, None, Limits())
+        self.endpoint = QueryEndpoint(self.questions, refuse, self.app)
 
     async def _erase(self, key: str) -> None:
         self.nodes.erase(key)
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         async def asked() -> httpx.Response:
-            transport = httpx.ASGITransport(app=self.hot)
+            transport = httpx.ASGITransport(app=self.endpoint)
             async with httpx.AsyncClient(transport=transport, base_url="http://node") as client:
                 return await client.request(method, path, **options)
 
@@ -145,6 +146,7 @@ def test_the_answers_have_the_documented_members(node: Node) -> None:
         "from": None,
         "to": None,
         "links": [{"key": "k" * 1024, "count": len(KEYS)}],
+        "exact": True,
     }
 
 
@@ -237,9 +239,11 @@ def test_a_store_that_cannot_answer_is_503(node: Node) -> None:
         assert node.get(path).status_code == 503
 
 
-def test_values_go_to_the_next_application_where_hits_are_not_divided(node: Node) -> None:
-    for path in ("/v1/links/k/by/ref", "/v1/by/ref"):
-        assert node.get(path).json() == {"detail": "Not Found"}
+def test_a_server_that_breaks_no_hits_down_says_which_setting_would(node: Node) -> None:
+    for path in ("/v1/links/k/by/ref", "/v1/by/ref", "/v1/groups/g/by/ref/curve", "/v1/links/k/visitors"):
+        answer = node.get(path)
+        assert (answer.status_code, answer.json()["field"]) == (404, "breakdown_dimensions")
+        assert path not in node.questions.paths()
 
 
 def test_what_is_not_http_goes_to_the_next_application() -> None:
@@ -248,8 +252,8 @@ def test_what_is_not_http_goes_to_the_next_application() -> None:
     async def following(scope: Any, receive: Any, send: Any) -> None:
         seen.append(scope["type"])
 
-    hot = HotQueries(QueriedNodes().queries, None, refuse, following)
-    call: Callable[..., Awaitable[None]] = hot
+    questions = Questions(QueriedNodes().queries, None, Limits())
+    call: Callable[..., Awaitable[None]] = QueryEndpoint(questions, refuse, following)
     asyncio.run(asyncio.wait_for(_wait(call({"type": "lifespan"}, None, None)), 5))
     assert seen == ["lifespan"]
 
@@ -259,8 +263,9 @@ async def _wait(awaitable: Awaitable[None]) -> None:
 
 
 def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_described_shape(node: Node) -> None:
-    paths = {**HOT_PATHS, **node.app.openapi()["paths"]}
-    described = {(method, path) for path, methods in paths.items() for method in methods}
+    paths = node.questions.paths()
+    both = (*paths.items(), *node.app.openapi()["paths"].items())
+    described = {(method, path) for path, methods in both for method in methods}
     assert described == {
         ("get", "/v1/links/{key}/total"),
         ("get", "/v1/links/{key}/curve"),
@@ -294,7 +299,8 @@ def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_desc
     for path, answer in answers.items():
         described_answer = paths[path]["get"]["responses"]["200"]["content"]["application/json"]
         shape = described_answer["schema"]
-        assert list(answer.json()) == shape.get("oneOf", [shape])[0]["required"]  # a curve's other shape: rows
+        name = shape.get("oneOf", [shape])[0]["$ref"].rpartition("/")[2]  # a curve's other shape: rows
+        assert list(answer.json()) == schemas()[name]["required"]
         assert list(described_answer["example"]) == list(answer.json())
         names = [each["name"] for each in paths[path]["get"]["parameters"]]
         refused = node.get(answer.request.url.path + "?nonsense=1").json()["rule"]
@@ -308,7 +314,7 @@ def test_each_request_has_a_budget_of_its_own_and_its_rows_and_points_count(node
 
     async def following(scope: Scope, receive: Receive, send: Send) -> None:
         for _ in range(2):
-            await node.nodes.queries.curve("k", b"last=60m&step=1m")
+            await node.nodes.queries.curve(link_subject("k"), b"last=60m&step=1m")
         used = 0
         with suppress(RequestTooCostly):
             while True:
@@ -317,7 +323,7 @@ def test_each_request_has_a_budget_of_its_own_and_its_rows_and_points_count(node
         left.append(used)
         await JSONResponse({})(scope, receive, send)
 
-    node.hot = HotQueries(node.nodes.queries, None, refuse, following)
+    node.endpoint = QueryEndpoint(node.questions, refuse, following)
     for _ in range(2):
         node.get("/elsewhere")
     assert left == [ROWS.most - 1] * 2

@@ -11,15 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clickcurve.answers import as_csv
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.ranges import Bots
-from query.lists import top
-from query.lists.kind import LINK
+from query.lists import rankings
+from query.lists.key_kind import LINK
 from query.parameters import Parameters
 from storage.contract import StoredLink
 from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
 from tests.query.queried_nodes import QueriedNodes, run
+from tests.selection import examples
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
 DAY_S = 86_400
@@ -68,18 +70,18 @@ def test_a_range_is_whole_units_and_counts_as_the_summary_does() -> None:
         assert answer["links"][0]["count"] == nodes.summary("k", f"tz={tz}")["last_30d"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.booleans(), st.integers(0, 2**32), st.integers(0, 8), st.integers(1, 6), st.sampled_from(["", "last=2d&"]))
 def test_every_ranking_agrees_with_the_raw_hits(walked: bool, seed: int, spare: int, limit: int, span: str) -> None:
     """However few links are kept or read at once, and whatever was flushed, taken or erased since."""
     drawn = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(top, "_KEPT", limit + spare)
-        patch.setattr(top, "_READS", 1)
+        patch.setattr(rankings, "_KEPT", limit + spare)
+        patch.setattr(rankings, "_READS", 1)
         nodes = QueriedNodes(now=NOW)
         if walked:
-            patch.setattr(nodes.links.top, "_ranked", None)
-        patch.setattr(nodes.links.top, "_kind", LINK._replace(page=3))
+            patch.setattr(nodes.links.rankings, "_ranked", None)
+        patch.setattr(nodes.links.rankings, "_kind", LINK._replace(page=3))
         since = NOW // DAY_S * DAY_S - DAY_S if span else None
         for _ in range(30):
             match drawn.choice(["hit", "hit", "hit", "ask", "ask", "begin", "complete", "erase"]):
@@ -110,7 +112,7 @@ def counted_walks(nodes: QueriedNodes) -> list[str | None]:
         walks.append(after)
         return walk(after, limit, since_day)
 
-    nodes.links.top._walk, nodes.links.top._ranked = counting, None
+    nodes.links.rankings._walk, nodes.links.rankings._ranked = counting, None
     return walks
 
 
@@ -144,8 +146,8 @@ def test_questions_at_the_same_time_share_one_walk() -> None:
     nodes.flush()
     walks = counted_walks(nodes)
 
-    async def ask_many() -> list[top.Top]:
-        return await asyncio.gather(*(nodes.links.top.top(Parameters(), NOW) for _ in range(10)))
+    async def ask_many() -> list[rankings.RankedKeys]:
+        return await asyncio.gather(*(nodes.links.rankings.best(Parameters(), NOW) for _ in range(10)))
 
     assert {tuple(found.links) for found in run(ask_many())} == {(("a", 1),)}
     assert len(walks) == 1
@@ -168,25 +170,25 @@ def test_what_happens_during_a_walk_is_not_forgotten(what: str) -> None:
             nodes.flush() if what == "flush" else nodes.erase("b")
         return found
 
-    nodes.links.top._walk, nodes.links.top._ranked = meanwhile, None
-    assert run(nodes.links.top.top(Parameters(), NOW)).links[0] == ("a", 11)
+    nodes.links.rankings._walk, nodes.links.rankings._ranked = meanwhile, None
+    assert run(nodes.links.rankings.best(Parameters(), NOW)).links[0] == ("a", 11)
     expected = [("a", 11), ("b", 1), ("c", 1)] if what == "flush" else [("a", 11), ("c", 1)]
-    assert run(nodes.links.top.top(Parameters(), NOW)).links == expected
+    assert run(nodes.links.rankings.best(Parameters(), NOW)).links == expected
 
 
 @pytest.mark.parametrize("turns", range(1, 12))
 def test_a_flush_while_the_pending_hits_are_gathered_loses_none(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(top, "_READS", 1)
+    monkeypatch.setattr(rankings, "_READS", 1)
     nodes = QueriedNodes(now=NOW)
     for key in "abc":
         nodes.hit(key, NOW)
     nodes.flush()
     nodes.top()
 
-    async def asked() -> top.Top:
+    async def asked() -> rankings.RankedKeys:
         nodes.hit("a", NOW)
         nodes.hit("b", NOW)
-        asking = asyncio.create_task(nodes.links.top.top(Parameters(), NOW))
+        asking = asyncio.create_task(nodes.links.rankings.best(Parameters(), NOW))
         for _ in range(turns):
             await asyncio.sleep(0)
         nodes.flush()
@@ -199,8 +201,7 @@ def test_csv_quotes_keys_that_need_it_and_keeps_them_as_they_are() -> None:
     nodes = QueriedNodes(now=NOW)
     for count, key in enumerate(['say "hi", all', "line\nbreak", "=1+1", "plain"], start=1):
         nodes.hit(key, NOW, count)
-    media, body = run(nodes.queries.links(b"format=csv"))
-    assert media == "text/csv; charset=utf-8"
+    body = as_csv(run(nodes.queries.links(b"format=csv")))
     assert body.decode() == 'key,count\nplain,4\n=1+1,3\n"line\nbreak",2\n"say ""hi"", all",1\n'
 
 
@@ -224,11 +225,11 @@ def test_a_database_ranks_as_the_raw_hits_do(seed: int, tmp_path: Path) -> None:
             nodes.hit(f"k{drawn.randrange(70)}", nodes.now, drawn.randrange(1, 30))
         for span in spans:
             query = f"{span}limit={drawn.choice([1, 3, 20, 100])}&bots={drawn.choice(list(Bots))}"
-            nodes.links.top.forget_rankings()
+            nodes.links.rankings.forget_rankings()
             found = nodes.top(query)
-            nodes.links.top.forget_rankings()
+            nodes.links.rankings.forget_rankings()
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(nodes.links.top, "_ranked", None)
+                patch.setattr(nodes.links.rankings, "_ranked", None)
                 assert found == nodes.top(query)
         nodes.now += drawn.choice([60, 3_600, DAY_S, 40 * DAY_S])
     assert verify(store, CLICKS).broken == []

@@ -13,8 +13,8 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from clickcurve.asgi import SAFE, Answer, answer
-from clickcurve.buckets.errors import BodyTooLarge, ReservationEnded, ReservationUnknown
+from clickcurve.asgi import SAFE, Answer, answer, read_bounded
+from clickcurve.buckets.errors import ReservationEnded, ReservationUnknown
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import Settled
 from clickcurve.limiter.decision import Decision
@@ -126,7 +126,7 @@ def limit_routes(service: DecisionService) -> APIRouter:
         """Decides a hit of the event under all of its rules, and counts it if it may pass. The body has the features
         that the rules ask for, as text, and `cost`, `peek`, `explain` and `reserve` if they are wanted."""
         limiter.events[event]
-        found = await service.answer(event, await _read_bounded(request))
+        found = await service.answer(event, await read_bounded(request.stream(), BODY_BYTES))
         response = Response(found.body["body"], found.status)
         response.raw_headers = found.start["headers"]
         return response
@@ -134,7 +134,9 @@ def limit_routes(service: DecisionService) -> APIRouter:
     @router.post("/v1/limit/{event}/{reservation}/commit", summary="It passed", responses=_ENDED, openapi_extra=_COMMIT)
     async def commit(event: str, reservation: str, request: Request) -> Response:
         """Ends a reservation: it stays counted. With a `cost`, only so much of it does."""
-        return await ended(event, reservation, read_commit(await _read_bounded(request)), "committed")
+        return await ended(
+            event, reservation, read_commit(await read_bounded(request.stream(), BODY_BYTES)), "committed"
+        )
 
     @router.post("/v1/limit/{event}/{reservation}/cancel", summary="It never was", responses=_ENDED)
     async def cancel(event: str, reservation: str) -> Response:
@@ -160,14 +162,3 @@ def limit_routes(service: DecisionService) -> APIRouter:
         return JSONResponse({"reservation": reservation, "state": state})
 
     return router
-
-
-async def _read_bounded(request: Request) -> bytes:
-    pieces: list[bytes] = []
-    size = 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > BODY_BYTES:
-            raise BodyTooLarge(f"a question has at most {BODY_BYTES} bytes", rule=f"at most {BODY_BYTES} bytes")
-        pieces.append(piece)
-    return b"".join(pieces)

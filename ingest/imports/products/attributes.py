@@ -61,7 +61,7 @@ def hour_values(row: Mapping[str, str], total: int) -> HourValues:
     Kutt writes `null` where a value came later in an hour than the first one. So what the values do not add up to is of
     unknown values; a dimension that has more hits than the hour is left out.
     """
-    divided = {
+    by_dimension = {
         "ref": _sums_by_value(
             (_host(name.replace("[dot]", ".")), count) for name, count in _counts_in(row.get("referrers"))
         ),
@@ -70,7 +70,7 @@ def hour_values(row: Mapping[str, str], total: int) -> HourValues:
         "os": _column_counts(row, _SYSTEMS),
     }
     found = []
-    for dimension, values in divided.items():
+    for dimension, values in by_dimension.items():
         missing = total - sum(values.values())
         if values and missing >= 0:
             found.append((dimension, values, missing))

@@ -9,7 +9,7 @@ from ingest.imports.products.takeover import Judge, Takeover, key_of_address
 _WIDTHS_S = {"minute": MINUTE_S, "hour": HOUR_S, "day": DAY_S}
 
 
-def read_bitly(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
+def read_bitly(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
     """Reads clicks by minute, hour or day, and counts of all time; returns whether it is one of these."""
     known = False
     for n, value in enumerate(file.values):
@@ -19,13 +19,13 @@ def read_bitly(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
         known = True
         key = key_of_address(value.get("bitlink"))
         if "total_clicks" in value and value.get("units", -1) == -1:
-            found.total(key, value["total_clicks"], where)
+            takeover.total(key, value["total_clicks"], where)
         width_s = _WIDTHS_S.get(str(value.get("unit", "day")))
         entries = value.get("link_clicks", [])
         if entries and width_s is None:
-            found.note_bad(where, f"clicks by {value.get('unit')}; ask Bitly for days")
+            takeover.note_bad(where, f"clicks by {value.get('unit')}; ask Bitly for days")
             continue
         for entry in entries if isinstance(entries, list) else ():
             one = entry if isinstance(entry, dict) else {}
-            found.bucket(one.get("date"), width_s or DAY_S, key, one.get("clicks"), where)
+            takeover.bucket(one.get("date"), width_s or DAY_S, key, one.get("clicks"), where)
     return known

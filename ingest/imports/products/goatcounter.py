@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from clickcurve.buckets.ladder import HOUR_S
 from ingest.imports.products.attributes import visit_fields
-from ingest.imports.products.tables import ExportFile, lines_of
+from ingest.imports.products.tables import ExportFile, objects_of
 from ingest.imports.products.takeover import Judge, Takeover, key_of_address
 
 _PATH = "2Path"
 
 
-def read_goatcounter(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
+def read_goatcounter(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
     """Reads page views one by one, or hours of paths; returns whether it is one of these."""
     if file.has(_PATH, "Date"):
         for line, row in file.rows():
@@ -18,18 +18,21 @@ def read_goatcounter(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
             # Of the schemes h and o (apps) a referrer is an address; the others are names.
             is_address = row.get("Referrer scheme", "") in ("h", "o")
             country = row.get("Location", "").partition("-")[0]
-            said = visit_fields(bot, row.get("UserAgent"), row.get("Referrer") if is_address else None, country)
-            found.visit(row["Date"], _key_of_path(row[_PATH], row.get("Event") == "1"), bot, (file.name, line), said)
+            attributes = visit_fields(bot, row.get("UserAgent"), row.get("Referrer") if is_address else None, country)
+            takeover.visit(
+                row["Date"], _key_of_path(row[_PATH], row.get("Event") == "1"), bot, (file.name, line), attributes
+            )
         return True
-    if not {"paths.jsonl", "hit_stats.jsonl"} <= file.parts.keys():
+    paths, hours = file.part("paths.jsonl"), file.part("hit_stats.jsonl")
+    if paths is None or hours is None:
         return False
     keys = {
-        path.get("id"): _key_of_path(str(path.get("path", "")), path.get("event") is True)
-        for path in lines_of("paths.jsonl", file.parts["paths.jsonl"])
+        str(path.get("id")): _key_of_path(str(path.get("path", "")), path.get("event") is True)
+        for path in objects_of("paths.jsonl", paths)
     }
-    for n, hour in enumerate(lines_of("hit_stats.jsonl", file.parts["hit_stats.jsonl"]), 1):
+    for n, hour in enumerate(objects_of("hit_stats.jsonl", hours), 1):
         where = ("hit_stats.jsonl", n)
-        found.bucket(hour.get("hour"), HOUR_S, keys.get(hour.get("path_id"), ""), hour.get("count"), where)
+        takeover.bucket(hour.get("hour"), HOUR_S, keys.get(str(hour.get("path_id")), ""), hour.get("count"), where)
     return True
 
 

@@ -17,10 +17,10 @@ from ingest.imports.products.tables import ExportFile
 from ingest.imports.products.takeover import Judge, Takeover
 
 
-def read_kutt(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
-    """Reads links with their counts; returns whether it is that. Visits: `read_kutt_visits`."""
+def read_kutt(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
+    """Reads a Kutt link export; returns False if the file is something else. Visits: `read_kutt_visits`."""
     if file.has("id", "address", "visit_count"):
-        found.totals_in(file, "address", "visit_count")
+        takeover.totals_in(file, "address", "visit_count")
         return True
     known = file.has("link_id", "created_at", "total")
     for value in file.values:
@@ -28,11 +28,11 @@ def read_kutt(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
         for n, link in enumerate(listed if isinstance(listed, list) else ()):
             if isinstance(link, dict) and "visit_count" in link:
                 known = True
-                found.total(str(link.get("address") or ""), link["visit_count"], (file.name, n))
+                takeover.total(str(link.get("address") or ""), link["visit_count"], (file.name, n))
     return known
 
 
-def read_kutt_visits(files: Sequence[ExportFile], found: Takeover) -> None:
+def read_kutt_visits(files: Sequence[ExportFile], takeover: Takeover) -> None:
     """Reads the hours of the table of visits, whose links another file names."""
     keys = {row["id"]: row["address"] for file in files if file.has("id", "address") for _, row in file.rows()}
     for file in files:
@@ -40,5 +40,5 @@ def read_kutt_visits(files: Sequence[ExportFile], found: Takeover) -> None:
             for line, row in file.rows():
                 where = (file.name, line)
                 total = row.get("total")
-                said = hour_values(row, whole_count(total) or 0)
-                found.bucket(row["created_at"], HOUR_S, keys.get(row["link_id"], ""), total, where, said)
+                values = hour_values(row, whole_count(total) or 0)
+                takeover.bucket(row["created_at"], HOUR_S, keys.get(row["link_id"], ""), total, where, values)

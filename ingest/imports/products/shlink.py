@@ -9,24 +9,24 @@ from ingest.imports.products.tables import ExportFile
 from ingest.imports.products.takeover import Judge, Takeover, key_of_address
 
 
-def read_shlink(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
+def read_shlink(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
     """Reads visits with the address visited, or links with their counts; returns whether it is one of these."""
     if file.has("Date", "Visited URL"):
         for line, row in file.rows():
             bot = bool(row.get("Potential bot", "").strip())
-            said = visit_fields(bot, row.get("User agent"), row.get("Referer"))
-            found.visit(row["Date"], key_of_address(row.get("Visited URL")), bot, (file.name, line), said)
+            attributes = visit_fields(bot, row.get("User agent"), row.get("Referer"))
+            takeover.visit(row["Date"], key_of_address(row.get("Visited URL")), bot, (file.name, line), attributes)
         return True
     if file.has("shortCode", "visits"):
-        found.totals_in(file, "shortCode", "visits")
+        takeover.totals_in(file, "shortCode", "visits")
         return True
     known = False
     for value in file.values:
-        known = _read_answer(value, found, file.name) or known
+        known = _read_answer(value, takeover, file.name) or known
     return known
 
 
-def _read_answer(value: Any, found: Takeover, name: str) -> bool:
+def _read_answer(value: Any, takeover: Takeover, name: str) -> bool:
     """Reads an answer of the API: visits, or short URLs."""
     if not isinstance(value, dict):
         return False
@@ -37,14 +37,18 @@ def _read_answer(value: Any, found: Takeover, name: str) -> bool:
             bot = one.get("potentialBot") is True
             place = one.get("visitLocation")
             country = place.get("countryCode") if isinstance(place, dict) else None
-            said = visit_fields(bot, one.get("userAgent"), one.get("referer"), country)
-            found.visit(one.get("date"), key_of_address(one.get("visitedUrl")), bot, (name, n), said)
+            attributes = visit_fields(bot, one.get("userAgent"), one.get("referer"), country)
+            takeover.visit(one.get("date"), key_of_address(one.get("visitedUrl")), bot, (name, n), attributes)
         return True
     if isinstance(links, dict) and isinstance(links.get("data"), list):
         for n, link in enumerate(links["data"]):
             one = link if isinstance(link, dict) else {}
-            summary = one.get("visitsSummary")
-            total = summary.get("total") if isinstance(summary, dict) else one.get("visitsCount")
-            found.total(str(one.get("shortCode") or ""), total, (name, n))
+            key, summary = str(one.get("shortCode") or ""), one.get("visitsSummary")
+            if isinstance(summary, dict) and "nonBots" in summary:
+                takeover.total(key, summary["nonBots"], (name, n), of_people=True)
+            else:
+                takeover.total(
+                    key, summary.get("total") if isinstance(summary, dict) else one.get("visitsCount"), (name, n)
+                )
         return True
     return False

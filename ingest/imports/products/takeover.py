@@ -29,11 +29,11 @@ class Visit(NamedTuple):
     second: int
     key: str
     bot: bool
-    said: Fields = ()
+    attributes: Fields = ()
 
     def line(self) -> dict[str, object]:
         """Returns it as an object of an import."""
-        return {"key": self.key, "ts": self.second, **({"bot": True} if self.bot else {}), **dict(self.said)}
+        return {"key": self.key, "ts": self.second, **({"bot": True} if self.bot else {}), **dict(self.attributes)}
 
 
 class CountedSpan(NamedTuple):
@@ -43,13 +43,13 @@ class CountedSpan(NamedTuple):
     end: int
     key: str
     people: int
-    said: HourValues = ()
+    values: HourValues = ()
 
     def line(self) -> dict[str, object]:
         """Returns it as a line of history."""
         by = {
-            dimension: [[self.start, self.end, dict(sorted(values.items())), missing, missing]]
-            for dimension, values, missing in self.said
+            dimension: [[self.start, self.end, dict(sorted(counts.items())), missing, missing]]
+            for dimension, counts, missing in self.values
         }
         line: dict[str, object] = {"key": self.key, "buckets": [[self.start, self.end, self.people, 0]]}
         return line | ({"by": by} if by else {})
@@ -57,38 +57,45 @@ class CountedSpan(NamedTuple):
 
 @dataclass(slots=True)
 class Takeover:
-    """What was read of one or several files of a product. totals: links' counts of all time."""
+    """What was read of one or several files of a product.
+
+    totals: links' counts of all time, of people and bots; people: of people alone, where the product tells them apart.
+    """
 
     visits: list[Visit] = field(default_factory=list)
     buckets: list[CountedSpan] = field(default_factory=list)
     totals: dict[str, int] = field(default_factory=dict)
+    people: dict[str, int] = field(default_factory=dict)
     bad: int = 0
     first_bad: list[BadLine] = field(default_factory=list)
 
-    def visit(self, when: object, key: str, bot: bool, where: Place, said: Fields = ()) -> None:
+    def visit(self, when: object, key: str, bot: bool, where: Place, attributes: Fields = ()) -> None:
         """Adds one visit, or notes why it is none."""
         second = second_of(when)
         if second is None or not key:
             self.note_bad(where, f"no time: {when!r}" if key else "no link")
             return
-        self.visits.append(Visit(second, key, bot, said))
+        self.visits.append(Visit(second, key, bot, attributes))
 
-    def bucket(self, start: object, width_s: int, key: str, count: object, where: Place, said: HourValues = ()) -> None:
+    def bucket(
+        self, start: object, width_s: int, key: str, count: object, where: Place, values: HourValues = ()
+    ) -> None:
         """Adds a count of people with a beginning and a length."""
         begin, number = second_of(start), whole_count(count)
         if begin is None or number is None or not key:
             self.note_bad(where, "no time, count or link")
         elif number:
             begin -= begin % width_s
-            self.buckets.append(CountedSpan(begin, begin + width_s, key, number, said))
+            self.buckets.append(CountedSpan(begin, begin + width_s, key, number, values))
 
-    def total(self, key: str, count: object, where: Place) -> None:
+    def total(self, key: str, count: object, where: Place, of_people: bool = False) -> None:
         """Sets a link's count of all time; the greatest, if there are several."""
+        totals = self.people if of_people else self.totals
         number = whole_count(count)
         if number is None or not key:
             self.note_bad(where, "no count or link")
         elif number:
-            self.totals[key] = max(number, self.totals.get(key, 0))
+            totals[key] = max(number, totals.get(key, 0))
 
     def totals_in(self, file: ExportFile, key: str, count: str) -> None:
         """Sets the counts of all time that a table has in one column, of the links in another."""
@@ -101,11 +108,17 @@ class Takeover:
             self.first_bad.append(BadLine(where[1], reason, where[0]))
 
     def openings(self) -> dict[str, int]:
-        """Returns what the totals have beyond visits and buckets, by link, in the order of keys."""
-        dated = Counter(visit.key for visit in self.visits)
+        """Returns what the totals have beyond visits and buckets, by link, in the order of keys.
+
+        It counts as people: a count without dates is one of people only.
+        """
+        people = Counter(visit.key for visit in self.visits if not visit.bot)
         for bucket in self.buckets:
-            dated[bucket.key] += bucket.people
-        return {key: total - dated[key] for key, total in sorted(self.totals.items()) if total > dated[key]}
+            people[bucket.key] += bucket.people
+        bots = Counter(visit.key for visit in self.visits if visit.bot)
+        beyond = {key: total - people[key] - bots[key] for key, total in self.totals.items()}
+        beyond |= {key: total - people[key] for key, total in self.people.items()}
+        return {key: count for key, count in sorted(beyond.items()) if count > 0}
 
     def history(self) -> Iterator[bytes]:
         """Yields the lines of history, each with its newline, in the order of time."""

@@ -9,22 +9,22 @@ from ingest.imports.products.tables import ExportFile
 from ingest.imports.products.takeover import Judge, Takeover, key_of_address
 
 
-def read_yourls(file: ExportFile, found: Takeover, is_bot: Judge) -> bool:
+def read_yourls(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
     """Reads clicks one by one, or links with their counts; returns whether it is one of these."""
     if file.has("click_time", "shorturl"):
         for line, row in file.rows():
             bot = is_bot(row["user_agent"]) if row.get("user_agent") else False
-            said = visit_fields(bot, row.get("user_agent"), row.get("referrer"), row.get("country_code"))
-            found.visit(row["click_time"], row.get("shorturl", ""), bot, (file.name, line), said)
+            attributes = visit_fields(bot, row.get("user_agent"), row.get("referrer"), row.get("country_code"))
+            takeover.visit(row["click_time"], row.get("shorturl", ""), bot, (file.name, line), attributes)
         return True
     if file.has("keyword", "clicks"):
-        found.totals_in(file, "keyword", "clicks")
+        takeover.totals_in(file, "keyword", "clicks")
         return True
     known = False
     for value in file.values:
         for n, link in enumerate(_links_of(value)):
             known = True
-            found.total(key_of_address(link.get("shorturl")), link.get("clicks"), (file.name, n))
+            takeover.total(key_of_address(link.get("shorturl")), link.get("clicks"), (file.name, n))
     return known
 
 

@@ -21,7 +21,7 @@ from ingest.hit import Moment
 from ingest.imports.access_log import REDIRECTS, AccessLog
 from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind
-from ingest.imports.log_attributes import LogWords
+from ingest.imports.log_attributes import LogAttributes
 from ingest.imports.products.products import PRODUCTS, read_product
 from ingest.imports.retry import TRIES, Sender
 from ingest.imports.target import TIMEOUT_S, HttpTarget, OwnerTarget, Target
@@ -88,8 +88,8 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
         raise Failed("--follow takes one file", USAGE)
     if given["follow"] and files[0] == STDIN:
         raise Failed("--follow takes a file; standard input is read to its end anyway", USAGE)
-    words = LogWords(_fields_of(given.pop("dimensions"), given["no_visitors"]))
-    log = AccessLog(bot_judge(), REDIRECTS if statuses is None else _statuses(statuses), words)
+    attributes = LogAttributes(_fields_of(given.pop("dimensions"), given["no_visitors"]))
+    log = AccessLog(bot_judge(), REDIRECTS if statuses is None else _statuses(statuses), attributes)
     local = settings.origins["data"].startswith("flag")
     with data_folder.held(settings.data, settings.store, "clickcurve import") if local else nullcontext():
         all_fine = asyncio.run(_import(settings, local, files, log, **given, hint=statuses is not None))
@@ -202,10 +202,10 @@ async def _folder(settings: Settings, wide: Wide, visitors: bool) -> AsyncIterat
     async with owning(settings, 1) as (owner, store):
         dividing = Attributes(settings, store, clock.now)
         await dividing.begin(holds_hits=False)
-        hit_words = dividing.reader if visitors else dividing.reader.without_visitors()
+        attribute_reader = dividing.reader if visitors else dividing.reader.without_visitors()
         flushing = asyncio.create_task(_flush_now_and_then(owner.flush, settings.flush_s))
         try:
-            yield OwnerTarget(owner, store.ladder(), moment, wide, hit_words)
+            yield OwnerTarget(owner, store.ladder(), moment, wide, attribute_reader)
         finally:
             flushing.cancel()
             with suppress(asyncio.CancelledError):

@@ -153,7 +153,7 @@ class SeriesReader:
             return [node_text(pattern.text)]
         asked = Parameters(limit=MAX_TOP) if span is None else Parameters(start=span.start, end=span.end, limit=MAX_TOP)
         listed = await breakdowns.values_in(stored, dimension, asked)
-        return [value for value, _ in listed.values if await pattern.matches(value)]
+        return [each.value for each in listed.values if await pattern.matches(each.value)]
 
     async def greatest(self, path: str, span: AskedSpan, n: int) -> list[CountSeries] | None:
         """Returns the n links with the most hits; None for a path that does not mean all links."""

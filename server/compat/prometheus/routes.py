@@ -241,8 +241,8 @@ class _Pickers:
         for key in keys:
             stored = link_key(key) if key else ALL_LINKS
             listed = await breakdowns.values_in(stored, dimension, Parameters(limit=MAX_TOP))
-            found += [(key, value) for value, _ in listed.values if await is_wanted(value)]
-            if listed.hidden and not self.warnings:
+            found += [(key, each.value) for each in listed.values if await is_wanted(each.value)]
+            if listed.not_shown.values and not self.warnings:
                 self.warnings.append(f"of the values the {MAX_TOP:,} greatest are here")
         return found
 

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar, cast
 from zoneinfo import ZoneInfo
 
 import httpx
+import msgspec
 import pytest
 from fastapi import FastAPI
 
+from clickcurve.answers import CurveAnswer, KeyCount, LinksAnswer, TotalAnswer, ValuesAnswer
 from clickcurve.buckets.errors import ParameterInvalid, StoreUnavailable
-from dashboard.answers import READ_VALUES, Answers, Divided, TotalAnswer
+from clickcurve.keys import ALL
 from dashboard.page.cards import cards, change, moved
 from dashboard.page.page_routes import page_routes
 from dashboard.page.pages import NodeFacts, Pages
-from dashboard.page.rankings import MOST, NamesAnswer, Rankings
-from dashboard.page.subject import GROUP, LINK, all_links
+from dashboard.page.rankings import MOST, Rankings
+from dashboard.page.subject import GROUP, LINK, link_or_group
 from dashboard.page.templates import Templates
 from dashboard.page.values import value_table
 from dashboard.page.view import PageView, view_of
-from query.breakdowns.queries import Subject
+from dashboard.questions import BrokenDown, Questions
 from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
 from tests.query.queried_nodes import QueriedNodes
 
@@ -40,15 +42,15 @@ def run(coroutine: Awaitable[T]) -> T:
     return asyncio.run(awaited())
 
 
-def pages_of(nodes: Any, divided: Divided | None = None) -> Pages:
-    async def limit_curve(event: str, query: bytes) -> tuple[str, bytes]:
+def pages_of(nodes: Any, broken_down: BrokenDown | None = None) -> Pages:
+    async def limit_curve(event: str, query: bytes) -> CurveAnswer:
         raise AssertionError("no rule, no question")
 
-    return Pages(nodes.queries, limit_curve, dict, lambda: NodeFacts({}, {}, "memory", "0"), lambda: 0.0, divided)
+    return Pages(nodes.queries, limit_curve, dict, lambda: NodeFacts({}, {}, "memory", "0"), lambda: 0.0, broken_down)
 
 
 def one(pages: Pages, kind: str, name: str, view: PageView, now: int) -> Awaitable[Any]:
-    return pages.one(pages.subject(kind, name), view, now)
+    return pages.one(link_or_group(kind, name), view, now)
 
 
 # --- totals beside the span before -----------------------------------------------------------------------------------
@@ -56,7 +58,7 @@ def test_a_span_is_beside_the_same_part_of_the_span_before() -> None:
     nodes = QueriedNodes(now=NOW)
     for ago_s, count in ((60, 1), (HOUR_S + 60, 10), (DAY_S + 5 * HOUR_S, 1_000), (DAY_S - 8 * HOUR_S, 109)):
         nodes.hit("k", NOW - ago_s, count)
-    found = {card.name: card for card in run(cards(all_links(nodes.queries), PageView(), NOW))}
+    found = {card.name: card for card in run(cards(partial(nodes.queries.total, ALL), PageView(), NOW))}
     assert (found["Now"].count, found["Now"].before, found["Now"].change) == ("1", "10", "\u221290\u00a0%")
     assert found["Today"].count == "11"
     assert found["Today"].before == "1,000", "yesterday until this time, so without the evening"
@@ -99,18 +101,18 @@ class Slow:
     def __init__(self) -> None:
         self.asked = 0
         self.now = 0.0
-        self.answers: list[asyncio.Future[tuple[str, bytes]]] = []
+        self.answers: list[asyncio.Future[LinksAnswer]] = []
 
-    async def __call__(self, query: bytes) -> tuple[str, bytes]:
+    async def __call__(self, query: bytes) -> LinksAnswer:
         self.asked += 1
         self.answers.append(asyncio.get_running_loop().create_future())
         return await self.answers[-1]
 
     def answer(self, key: str) -> None:
-        self.answers[-1].set_result(("", json.dumps({"links": [{"key": key, "count": 1}]}).encode()))
+        self.answers[-1].set_result(LinksAnswer(None, None, [KeyCount(key, 1)], True))
 
 
-def keys(found: NamesAnswer | None) -> list[str] | None:
+def keys(found: LinksAnswer | None) -> list[str] | None:
     return None if found is None else [each.key for each in found.links]
 
 
@@ -198,17 +200,17 @@ class Down:
     """Answers while the store is down."""
 
     def __getattr__(self, name: str) -> Any:
-        async def ask(*_: object) -> tuple[str, bytes]:
+        async def ask(*_: object) -> Any:
             raise StoreUnavailable("the store does not answer")
 
         return ask
 
 
 def test_a_page_that_cannot_be_answered_now_says_so_and_tries_again() -> None:
-    async def no_curve(event: str, query: bytes) -> tuple[str, bytes]:
+    async def no_curve(event: str, query: bytes) -> CurveAnswer:
         raise AssertionError(event)
 
-    pages = Pages(cast(Answers, Down()), no_curve, dict, lambda: NodeFacts({}, {}, "memory", "0"), lambda: 0.0)
+    pages = Pages(cast(Questions, Down()), no_curve, dict, lambda: NodeFacts({}, {}, "memory", "0"), lambda: 0.0)
     app = FastAPI()
     app.include_router(page_routes(pages, Templates(), lambda: NOW, lambda scope: False, lambda: 0))
 
@@ -234,7 +236,7 @@ def test_each_worker_says_how_it_is_and_what_is_wrong_stands_out() -> None:
     workers = {"journal-1": well, "journal-2": ill}
     states = {"journal-1": "open", "journal-2": "fenced"}
     facts = NodeFacts(workers, states, "sqlite", "1")
-    pages = Pages(cast(Answers, Down()), Down().limit_curve, dict, lambda: facts, float)
+    pages = Pages(cast(Questions, Down()), Down().limit_curve, dict, lambda: facts, float)
     text = Templates().render("node.html", root="", view=PageView(), signed_in=False, shared=False, **pages.node())
     first, second = (re.sub(r"\s+", " ", part) for part in text.split("journal-2"))
     for words in ("<dd>yes</dd>", '"good">up</dd>', "<dd>none yet</dd>", "3 KiB of 1,024 MiB", "9 MiB of 512 MiB"):
@@ -265,8 +267,8 @@ def rendered(values: dict[str, Any], **more: Any) -> str:
 
 @pytest.mark.parametrize(("kind", "name"), [(LINK, "k"), (GROUP, "g")])
 def test_a_page_shows_what_hits_said_when_the_server_divides_them(wordy: WordyNodes, kind: str, name: str) -> None:
-    divided = Divided(wordy.breakdowns, tuple(SINCE), True, Subject)
-    values = run(one(pages_of(wordy, divided), kind, name, PageView(), NOW))
+    broken_down = BrokenDown(wordy.breakdowns, tuple(SINCE), True)
+    values = run(one(pages_of(wordy, broken_down), kind, name, PageView(), NOW))
     assert [table.title for table in values["tables"]] == ["Referrers", "Countries", "Devices"]
     text = rendered(values)
     assert "Visitors" in text and "visitor-days" in text
@@ -275,8 +277,8 @@ def test_a_page_shows_what_hits_said_when_the_server_divides_them(wordy: WordyNo
 
 
 def test_parts_of_a_table_are_the_total(wordy: WordyNodes) -> None:
-    divided = Divided(wordy.breakdowns, tuple(SINCE), False, Subject)
-    values: Any = run(one(pages_of(wordy, divided), LINK, "k", PageView(), NOW))
+    broken_down = BrokenDown(wordy.breakdowns, tuple(SINCE), False)
+    values: Any = run(one(pages_of(wordy, broken_down), LINK, "k", PageView(), NOW))
     asked = wordy.by("k", "ref", "last=30d&limit=10")
     (table,) = [each for each in values["tables"] if each.dimension == "ref"]
     certain = [int(row.count.partition(" to ")[0].replace(",", "")) for row in table.rows]
@@ -285,10 +287,15 @@ def test_parts_of_a_table_are_the_total(wordy: WordyNodes) -> None:
 
 
 def test_without_divisions_or_words_there_is_no_such_section(wordy: WordyNodes) -> None:
-    divided = Divided(wordy.breakdowns, tuple(SINCE), False, Subject)
-    for pages, name in ((pages_of(wordy), "k"), (pages_of(wordy, divided), "silent")):
+    broken_down = BrokenDown(wordy.breakdowns, tuple(SINCE), False)
+    for pages, name in ((pages_of(wordy), "k"), (pages_of(wordy, broken_down), "silent")):
         values = run(one(pages, LINK, name, PageView(), NOW))
         assert values["tables"] == [] and "Who and from where" not in rendered(values)
+
+
+def values_answer(parts: dict[str, object]) -> ValuesAnswer:
+    whole = {"key": None, "from": None, "to": None, "shown": 0, "exact": True}
+    return msgspec.convert({**whole, **parts}, ValuesAnswer)
 
 
 def test_bounds_of_a_value_are_both_shown() -> None:
@@ -296,7 +303,7 @@ def test_bounds_of_a_value_are_both_shown() -> None:
         "dimension": "tag.team", "total": 30, "other": 4, "unrecorded": 0, "not_shown": {"values": 1_200, "count": 9},
         "values": [{"value": "a", "at_least": 10, "at_most": 14}, {"value": "", "at_least": 7, "at_most": 7}],
     }  # fmt: skip
-    table = value_table(READ_VALUES(json.dumps(body).encode()))
+    table = value_table(values_answer(body))
     assert [(row.text, row.count) for row in table.rows] == [
         ("a", "10 to 14"),
         ("(not given)", "7"),
@@ -313,12 +320,12 @@ def test_bounds_of_a_value_are_both_shown() -> None:
 def test_a_share_claims_neither_all_nor_nothing_of_what_is_nearly_so(count: int, total: int, share: str) -> None:
     body = {"dimension": "ref", "total": total, "other": 0, "unrecorded": 0, "not_shown": {"values": 0, "count": 0}}
     values = [{"value": "a", "at_least": count, "at_most": count}]
-    (row,) = value_table(READ_VALUES(json.dumps({**body, "values": values}).encode())).rows
+    (row,) = value_table(values_answer({**body, "values": values})).rows
     assert row.share == f"{share}\u00a0%"
 
 
 def test_all_links_together_show_what_hits_said_but_not_beside_a_search(wordy: WordyNodes) -> None:
-    pages = pages_of(wordy, Divided(wordy.breakdowns, tuple(SINCE), True, Subject))
+    pages = pages_of(wordy, BrokenDown(wordy.breakdowns, tuple(SINCE), True))
     values: Any = run(pages.overview(PageView(), NOW))
     assert [table.title for table in values["tables"]] == ["Referrers", "Countries", "Devices"]
     assert values["visits"].count != "0"

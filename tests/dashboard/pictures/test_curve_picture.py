@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from dashboard.answers import READ_CURVE, CurveAnswer, PointAnswer
+from clickcurve.answers import CurveAnswer, PointAnswer, PointState
+from clickcurve.keys import link_subject
 from dashboard.pictures.axes import round_steps, short, time_marks, with_commas
 from dashboard.pictures.colours import DARK, LIGHT
 from dashboard.pictures.curve_picture import bars_of, draw_curve, draw_spark, legend_of, step_words
@@ -27,6 +28,10 @@ DAY_S = 86_400
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+def point(start: int, end: int, count: int, state: PointState = "complete") -> PointAnswer:
+    return PointAnswer(start, end, count, state)
+
+
 def curve(points: list[PointAnswer], step: str = "1d", key: str | None = "k", first: int | None = 0) -> CurveAnswer:
     total = sum(point.count for point in points)
     start, end = (points[0].start, points[-1].end) if points else (0, 0)
@@ -34,7 +39,7 @@ def curve(points: list[PointAnswer], step: str = "1d", key: str | None = "k", fi
 
 
 def asked(nodes: QueriedNodes, query: str) -> CurveAnswer:
-    return READ_CURVE(run(nodes.queries.curve("k", query.encode()))[1])
+    return run(nodes.queries.curve(link_subject("k"), query.encode()))
 
 
 def boxes(picture: Picture, part: str) -> list[Box]:
@@ -76,7 +81,7 @@ def test_points_that_share_a_bar_keep_their_sum(steady: QueriedNodes, step: str)
 
 def test_a_month_of_any_length_is_one_month_high() -> None:
     starts = [int(datetime(2026, month, 1, tzinfo=UTC).timestamp()) for month in (1, 2, 3, 4)]
-    points = [PointAnswer(start, end, 100) for start, end in pairwise(starts)]
+    points = [point(start, end, 100) for start, end in pairwise(starts)]
     assert [bar.rate for bar in bars_of(curve(points, "1mo"), 100)] == [100, 100, 100]
 
 
@@ -84,17 +89,17 @@ def test_what_the_ends_of_a_range_leave_of_a_step_is_no_peak() -> None:
     """All time by week, looked at on a Monday two minutes past midnight: its two hits were 10,080 a week."""
     week = 7 * DAY_S
     points = [
-        PointAnswer(week - 60, week, 3),
-        PointAnswer(week, 2 * week, 70),
-        PointAnswer(2 * week, 2 * week + 120, 2, "open"),
+        point(week - 60, week, 3),
+        point(week, 2 * week, 70),
+        point(2 * week, 2 * week + 120, 2, "open"),
     ]
     assert [bar.rate for bar in bars_of(curve(points, "1w"), 100_000)] == [3, 70, 2]
     assert [bar.rate for bar in bars_of(curve(points, "1w"), 2)] == [73 / 2, 2]
 
 
 def test_what_is_cut_or_not_over_looks_so_and_is_explained() -> None:
-    states = ("partial", "complete", "open", "open")
-    points = [PointAnswer(n * DAY_S, (n + 1) * DAY_S, 5 if n < 3 else 0, state) for n, state in enumerate(states)]
+    states: tuple[PointState, ...] = ("partial", "complete", "open", "open")
+    points = [point(n * DAY_S, (n + 1) * DAY_S, 5 if n < 3 else 0, state) for n, state in enumerate(states)]
     picture = draw_curve(curve(points), 800, 300)
     assert [len(boxes(picture, part)) for part in ("partial", "bar", "open")] == [1, 1, 1]
     (ahead,) = boxes(picture, "ahead")
@@ -104,26 +109,26 @@ def test_what_is_cut_or_not_over_looks_so_and_is_explained() -> None:
 
 
 def test_before_the_first_hit_the_ground_differs() -> None:
-    points = [PointAnswer(n * DAY_S, (n + 1) * DAY_S, n // 2) for n in range(4)]
+    points = [point(n * DAY_S, (n + 1) * DAY_S, n // 2) for n in range(4)]
     assert [box.right for box in boxes(draw_curve(curve(points, first=2 * DAY_S), 800, 300), "early")] == [0.5]
     assert [box.right for box in boxes(draw_curve(curve(points, first=None), 800, 300), "early")] == [1]
     assert boxes(draw_curve(curve(points, first=0), 800, 300), "early") == []
 
 
 def test_two_curves_that_are_compared_have_one_scale() -> None:
-    much, little = (curve([PointAnswer(0, DAY_S, count)]) for count in (900, 90))
+    much, little = (curve([point(0, DAY_S, count)]) for count in (900, 90))
     ((alone,), (beside,)) = (boxes(draw_curve(little, 400, 200, beside=each), "bar") for each in (None, much))
     assert beside.bottom - beside.top < (alone.bottom - alone.top) / 8
 
 
 def test_one_hit_among_a_million_is_seen() -> None:
-    points = [PointAnswer(0, DAY_S, 1_000_000), PointAnswer(DAY_S, 2 * DAY_S, 1), PointAnswer(2 * DAY_S, 3 * DAY_S, 0)]
+    points = [point(0, DAY_S, 1_000_000), point(DAY_S, 2 * DAY_S, 1), point(2 * DAY_S, 3 * DAY_S, 0)]
     assert [box.bottom - box.top >= 1 for box in boxes(draw_curve(curve(points), 800, 300), "bar")] == [True, True]
 
 
 @pytest.mark.parametrize("size", [(100, 50), (100, 2_000), (4_000, 50), (300, 100)])
 def test_every_size_and_every_curve_can_be_drawn(size: tuple[int, int]) -> None:
-    points = [PointAnswer(n * 60, (n + 1) * 60, n % 7) for n in range(10_000)]
+    points = [point(n * 60, (n + 1) * 60, n % 7) for n in range(10_000)]
     for each in (curve(points, "1m"), curve(points[:1], "1m"), curve([], first=None), curve(points[:7], "5m")):
         picture = draw_curve(each, *size)
         ElementTree.fromstring(svg_file(picture, "auto"))
@@ -146,7 +151,7 @@ HOSTILE = [
 @pytest.mark.parametrize("key", HOSTILE)
 def test_a_key_stays_text(key: str) -> None:
     """Whatever a stranger calls a link, the file is well-formed and holds one element of each text."""
-    picture = draw_curve(curve([PointAnswer(0, 60, 1)], "1m", key), 800, 300)
+    picture = draw_curve(curve([point(0, 60, 1)], "1m", key), 800, 300)
     for written in (svg_file(picture, "auto"), svg_file(draw_curve(curve([], key=key), 100, 50), "dark")):
         tree = ElementTree.fromstring(written)
         tags = {element.tag.removeprefix(SVG) for element in tree.iter()}
@@ -157,16 +162,16 @@ def test_a_key_stays_text(key: str) -> None:
 
 
 def test_a_page_gets_places_in_parts_of_its_width_and_no_style() -> None:
-    picture = draw_curve(curve([PointAnswer(0, 60, 1), PointAnswer(60, 120, 2)], "1m"), 800, 300, titled=False)
+    picture = draw_curve(curve([point(0, 60, 1), point(60, 120, 2)], "1m"), 800, 300, titled=False)
     written = svg_inline(picture, "curve")
     assert 'x="50%"' in written and "style" not in written and "viewBox" not in written
-    spark = svg_inline(draw_spark(curve([PointAnswer(0, 60, 1)], "1m"), 100, 24), "spark")
+    spark = svg_inline(draw_spark(curve([point(0, 60, 1)], "1m"), 100, 24), "spark")
     assert "aria-hidden=true" in spark and "<text" not in spark
 
 
 def test_pixels_are_those_of_the_shapes() -> None:
     """Two bars, the second half as high: the colours stand where the shapes are, at both scales and in both themes."""
-    points = [PointAnswer(0, DAY_S, 10), PointAnswer(DAY_S, 2 * DAY_S, 5)]
+    points = [point(0, DAY_S, 10), point(DAY_S, 2 * DAY_S, 5)]
     picture = draw_curve(curve(points), 400, 200)
     for theme, looks in (("light", LIGHT), ("dark", DARK)):
         for scale in (1, 3):
@@ -242,6 +247,6 @@ def test_days_begin_at_midnight_of_the_zone_also_where_a_clock_changes() -> None
 
 
 def test_a_step_is_said_in_words() -> None:
-    points = [PointAnswer(0, 3_600, 1)]
+    points = [point(0, 3_600, 1)]
     said = [step_words(curve(points, step)) for step in ("1m", "15m", "1h", "1d", "3mo", "1y", "native")]
     assert said == ["per minute", "per 15 minutes", "per hour", "per day", "per 3 months", "per year", "per hour"]

@@ -16,9 +16,9 @@ from starlette.responses import JSONResponse
 
 from clickcurve.buckets.errors import ClickcurveError
 from dashboard.pictures.picture_routes import picture_routes
-from query.http.group_routes import group_routes
-from query.http.hot_endpoint import HotQueries
-from tests.query.queried_nodes import QueriedNodes
+from query.http.query_endpoint import QueryEndpoint
+from query.http.questions import Questions
+from tests.query.queried_nodes import Limits, QueriedNodes
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
 KEY = "a/b <c>"
@@ -33,7 +33,7 @@ def refused(error: Exception) -> Response:
 
 
 @pytest.fixture(scope="module")
-def node() -> HotQueries:
+def node() -> QueryEndpoint:
     nodes = QueriedNodes(now=NOW)
     for minutes in range(0, 60 * 24 * 40, 7):
         nodes.hit(KEY, NOW - minutes * 60, 3, groups=(GROUP,))
@@ -41,16 +41,15 @@ def node() -> HotQueries:
     nodes.fold()
     app = FastAPI()
     app.include_router(picture_routes(nodes.queries))
-    app.include_router(group_routes(nodes.queries))
 
     async def on_error(request: Request, error: Exception) -> Response:
         return refused(error)
 
     app.add_exception_handler(ClickcurveError, on_error)
-    return HotQueries(nodes.queries, None, refused, app)
+    return QueryEndpoint(Questions(nodes.queries, None, Limits()), refused, app)
 
 
-def get(node: HotQueries, path: str) -> httpx.Response:
+def get(node: QueryEndpoint, path: str) -> httpx.Response:
     async def asked() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=node), base_url="http://node") as client:
             return await client.get(path)
@@ -59,7 +58,7 @@ def get(node: HotQueries, path: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize("query", ["", "?last=30d&step=1h&tz=Asia/Kathmandu", "?from=0&step=1mo", "?step=1m&last=1h"])
-def test_a_curve_is_an_svg_that_says_what_the_json_says(node: HotQueries, query: str) -> None:
+def test_a_curve_is_an_svg_that_says_what_the_json_says(node: QueryEndpoint, query: str) -> None:
     answer = get(node, f"{PATH}/curve.svg{query}")
     assert answer.status_code == 200 and answer.headers["content-type"] == "image/svg+xml"
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
@@ -70,7 +69,7 @@ def test_a_curve_is_an_svg_that_says_what_the_json_says(node: HotQueries, query:
     assert (tree.attrib["width"], tree.attrib["height"]) == ("800", "300")
 
 
-def test_a_group_has_pictures_and_badges_as_a_link_has(node: HotQueries) -> None:
+def test_a_group_has_pictures_and_badges_as_a_link_has(node: QueryEndpoint) -> None:
     found = get(node, f"{GROUP_PATH}/curve?last=7d").json()
     tree = ElementTree.fromstring(get(node, f"{GROUP_PATH}/curve.svg?last=7d&w=500").content)
     assert tree.attrib["aria-label"].startswith(f"{GROUP}: {found['total']:,} hits, ") and tree.attrib["width"] == "500"
@@ -83,13 +82,13 @@ def test_a_group_has_pictures_and_badges_as_a_link_has(node: HotQueries) -> None
 
 
 @pytest.mark.parametrize("kind", ["curve.svg", "curve.png", "badge.svg", "badge.json"])
-def test_a_wrong_picture_of_a_group_is_refused(node: HotQueries, kind: str) -> None:
+def test_a_wrong_picture_of_a_group_is_refused(node: QueryEndpoint, kind: str) -> None:
     for path, field in (("/v1/groups/" + "g" * 65, "group"), (f"{GROUP_PATH}", "tz")):
         answer = get(node, f"{path}/{kind}?tz=Mars")
         assert (answer.status_code, answer.json()["field"]) == (422, field)
 
 
-def test_size_and_theme_are_as_asked(node: HotQueries) -> None:
+def test_size_and_theme_are_as_asked(node: QueryEndpoint) -> None:
     tree = ElementTree.fromstring(get(node, f"{PATH}/curve.svg?w=500&h=200&theme=dark").content)
     assert tree.attrib["viewBox"] == "0 0 500 200"
     image = Image.open(BytesIO(get(node, f"{PATH}/curve.png?w=1600&h=600&theme=dark").content))
@@ -97,7 +96,7 @@ def test_size_and_theme_are_as_asked(node: HotQueries) -> None:
     assert image.convert("RGB").getpixel((1599, 599)) == (0x15, 0x18, 0x1C)
 
 
-def test_the_largest_curve_can_be_drawn(node: HotQueries) -> None:
+def test_the_largest_curve_can_be_drawn(node: QueryEndpoint) -> None:
     answer = get(node, f"{PATH}/curve.svg?from={NOW - 9_000 * 60 - 86_400 * 6}&step=5m&w=4000&h=2000")
     assert answer.status_code == 200
     assert len(answer.content) < 500_000
@@ -121,19 +120,19 @@ def test_the_largest_curve_can_be_drawn(node: HotQueries) -> None:
         ("last=1d&from=0", "last"),
     ],
 )
-def test_what_is_wrong_is_refused_by_name(node: HotQueries, query: str, field: str) -> None:
+def test_what_is_wrong_is_refused_by_name(node: QueryEndpoint, query: str, field: str) -> None:
     for kind in ("svg", "png"):
         answer = get(node, f"{PATH}/curve.{kind}?{query}")
         assert (answer.status_code, answer.json()["field"]) == (422, field)
 
 
-def test_a_refused_parameter_is_told_what_a_picture_takes(node: HotQueries) -> None:
+def test_a_refused_parameter_is_told_what_a_picture_takes(node: QueryEndpoint) -> None:
     curve, badge = (get(node, f"{PATH}/{file}?colour=red").json()["rule"] for file in ("curve.svg", "badge.json"))
     assert curve == "one of from, to, last, tz, bots, step, w, h, theme"
     assert badge == "one of from, to, last, tz, bots, label"
 
 
-def test_a_badge_has_the_total_in_short(node: HotQueries) -> None:
+def test_a_badge_has_the_total_in_short(node: QueryEndpoint) -> None:
     total = get(node, f"{PATH}/total").json()["total"]
     message = f"{total // 1000}k"
     assert get(node, f"{PATH}/badge.json").json() == {
@@ -148,7 +147,7 @@ def test_a_badge_has_the_total_in_short(node: HotQueries) -> None:
     assert ElementTree.fromstring(answer.content).attrib["aria-label"] == f"visits of <b>\\x00: {message}"
 
 
-def test_a_badge_of_a_cut_range_has_both_bounds(node: HotQueries) -> None:
+def test_a_badge_of_a_cut_range_has_both_bounds(node: QueryEndpoint) -> None:
     span = f"from={NOW - 86_400 * 30 + 1_800}&to={NOW}"
     found = get(node, f"{PATH}/total?{span}").json()
     assert not found["exact"]
@@ -160,13 +159,13 @@ def test_a_badge_of_a_cut_range_has_both_bounds(node: HotQueries) -> None:
 
 
 @pytest.mark.parametrize(("query", "field"), [("label=" + "x" * 65, "label"), ("step=1d", "step"), ("tz=Mars", "tz")])
-def test_a_wrong_badge_is_refused(node: HotQueries, query: str, field: str) -> None:
+def test_a_wrong_badge_is_refused(node: QueryEndpoint, query: str, field: str) -> None:
     for kind in ("svg", "json"):
         answer = get(node, f"{PATH}/badge.{kind}?{query}")
         assert (answer.status_code, answer.json()["field"]) == (422, field)
 
 
-def test_rows_are_the_points_as_a_flat_list(node: HotQueries) -> None:
+def test_rows_are_the_points_as_a_flat_list(node: QueryEndpoint) -> None:
     points: list[dict[str, Any]] = get(node, f"{PATH}/curve?last=3d&step=1d").json()["points"]
     answer = get(node, f"{PATH}/curve?last=3d&step=1d&format=rows")
     assert answer.headers["content-type"] == "application/json"
@@ -176,6 +175,6 @@ def test_rows_are_the_points_as_a_flat_list(node: HotQueries) -> None:
     assert rows[0]["time"] == "2026-02-27T00:00:00Z" and rows[-1]["end"] == "2026-03-02T00:00:00Z"
 
 
-def test_a_list_of_links_has_no_rows(node: HotQueries) -> None:
+def test_a_list_of_links_has_no_rows(node: QueryEndpoint) -> None:
     assert get(node, "/v1/curve?format=rows").status_code == 200
     assert get(node, "/v1/total?format=rows").status_code == 422

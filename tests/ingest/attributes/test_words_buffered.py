@@ -27,7 +27,7 @@ from ingest.batch import (
     encode_batch,
 )
 from ingest.buffer import Buffer, replay
-from ingest.buffered_words import PROFILE_BYTES, WORDS_BYTES
+from ingest.counts import KEY_PROFILE_BYTES, PROFILE_BYTES
 from ingest.hit import Hit
 from ingest.hit_sums import HitSums, batch_of_hits
 from ingest.journal.segment_format import Frame
@@ -112,7 +112,9 @@ def check_groups(buffer: Buffer, hits: list[SentHit]) -> None:
             minutes[hit.minute] += hit.hits
         assert buffer.delta_of_breakdown(breakdown_of(stored)).values == values_of(named)
         assert buffer.delta_of_row(stored) == Delta(minutes, {})
-    assert {*chain.from_iterable(buffer.groups())} >= {group_of(stored) for hit in hits for stored in hit.groups}
+    assert {*chain.from_iterable(buffer.counted_groups())} >= {
+        group_of(stored) for hit in hits for stored in hit.groups
+    }
 
 
 @given(steps, st.integers(0, 10), st.permutations(range(10)))
@@ -193,9 +195,9 @@ def test_profiles_and_words_count_in_the_bound_on_memory() -> None:
             buffer.add_batch(batch_of_hits([Hit("a", MINUTE, 1, None, False, profile)]), at + 1, visible=True)
         assert buffer.entries() == 1 + len(set(profiles) - {None})
         sizes.append(buffer.bytes_held())
-    assert sizes[1] - sizes[0] > PROFILE_BYTES + WORDS_BYTES
+    assert sizes[1] - sizes[0] > PROFILE_BYTES + KEY_PROFILE_BYTES
     assert sizes[2] == sizes[1]
-    assert sizes[3] - sizes[2] > PROFILE_BYTES + WORDS_BYTES
+    assert sizes[3] - sizes[2] > PROFILE_BYTES + KEY_PROFILE_BYTES
 
 
 def test_a_batch_without_words_has_the_bytes_that_it_always_had() -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from ingest.imports.access_log import AccessLog
-from ingest.imports.log_attributes import OF_LINES, LogWords
+from ingest.imports.log_attributes import OF_LINES, LogAttributes
 from ingest.reading.bots import bot_judge
 
 IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 Safari"
@@ -35,13 +35,13 @@ JSON_LINE = {
 
 def said(text: str, *wanted: str, only: list[str] | None = None) -> Counter[str]:
     """What these lines say: fields as JSON -> hits."""
-    log = AccessLog(bot_judge(), words=LogWords(only))
-    log.words.use(wanted or OF_LINES)
+    log = AccessLog(bot_judge(), attributes=LogAttributes(only))
+    log.attributes.use(wanted or OF_LINES)
     sums = log.read(text.encode())
     assert sums.people_hits + sums.bot_hits + sums.bad + sum(sums.skipped.values()) == sums.lines
     found: Counter[str] = Counter()
-    for (_, _, _, words), count in sums.wordy.items():
-        found[json.dumps(log.words.fields(words), sort_keys=True)] += count
+    for (_, _, _, words), count in sums.with_attributes.items():
+        found[json.dumps(log.attributes.fields(words), sort_keys=True)] += count
     return found
 
 
@@ -76,7 +76,7 @@ def test_only_what_is_wanted_is_filled() -> None:
     assert said(line("a?qr"), "ref") == fields(ref="news.example")
     assert said(line("a?qr"), "source", "utm") == fields(source="qr")
     assert said(line(), "ref", "ua", only=["ua", "ip"]) == fields(ua=IPHONE)
-    log = AccessLog(bot_judge(), words=LogWords([]))
-    log.words.use(OF_LINES)
+    log = AccessLog(bot_judge(), attributes=LogAttributes([]))
+    log.attributes.use(OF_LINES)
     sums = log.read(line().encode())
-    assert (sums.wordy.total(), sums.people_hits) == (0, 1)
+    assert (sums.with_attributes.total(), sums.people_hits) == (0, 1)

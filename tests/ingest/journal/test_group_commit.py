@@ -14,7 +14,8 @@ import pytest
 from ingest.attributes.profile import Profile
 from ingest.batch import Batch, decode_batch
 from ingest.hit import Hit
-from ingest.journal.group_commit import GroupCommit, SingleHit
+from ingest.hit_sums import close_group
+from ingest.journal.group_commit import GroupCommit
 
 
 class Appended:
@@ -34,13 +35,13 @@ def test_a_turn_that_is_given_up_is_passed_on(cancelled: tuple[int, ...]) -> Non
     """Cancelled in the very step in which the turn before ends, as at a stop."""
     had = []
 
-    async def turn(commits: GroupCommit, name: int) -> None:
+    async def turn(commits: GroupCommit[Hit, Batch], name: int) -> None:
         async with commits.exclusive():
             had.append(name)
 
     async def story() -> None:
         with ThreadPoolExecutor(1) as thread:
-            commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, lambda *_: None, thread)
+            commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, close_group, lambda *_: None, thread)
             async with commits.exclusive():
                 waiting = [asyncio.ensure_future(turn(commits, name)) for name in range(3)]
                 await asyncio.sleep(0)
@@ -57,7 +58,7 @@ def test_a_turn_that_is_given_up_is_passed_on(cancelled: tuple[int, ...]) -> Non
 def test_a_turn_that_is_given_up_just_as_it_comes_is_passed_on(cancelled: int) -> None:
     async def story() -> None:
         with ThreadPoolExecutor(1) as thread:
-            commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, lambda *_: None, thread)
+            commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, close_group, lambda *_: None, thread)
 
             async def turn() -> None:
                 async with commits.exclusive():
@@ -76,7 +77,9 @@ def test_a_turn_that_is_given_up_just_as_it_comes_is_passed_on(cancelled: int) -
 def test_the_loop_calls_back_when_the_hits_that_it_has_at_hand_are_answered() -> None:
     async def story() -> None:
         with ThreadPoolExecutor(1) as thread:
-            commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, lambda *_: told.append("committed"), thread)
+            commits = GroupCommit(
+                Appended(), lambda: 0.0, lambda: 1, close_group, lambda *_: told.append("committed"), thread
+            )
             told: list[str] = []
 
             async def request() -> None:
@@ -97,7 +100,7 @@ def test_single_hits_that_say_something_are_one_batch_of_their_group() -> None:
     """So they are summed, written and counted once: as a batch of its own each took twice the time."""
     said = [Profile(("ref",), (host,)) for host in ("a.example", "b.example", "a.example")]
     hits = [Hit("launch", 60, 1, None, False, profile) for profile in said]
-    sent: list[SingleHit] = [*hits, "other", Hit("b", 120, 1, None, bot=True)]
+    sent: list[str | Hit] = [*hits, "other", Hit("b", 120, 1, None, bot=True)]
     counted: list[Batch] = []
 
     async def story() -> None:
@@ -107,6 +110,7 @@ def test_single_hits_that_say_something_are_one_batch_of_their_group() -> None:
                 journal,
                 lambda: 0.0,
                 lambda: 1,
+                close_group,
                 lambda group, *_: counted.extend(batch for batch, _, _ in group.batches),
                 thread,
             )

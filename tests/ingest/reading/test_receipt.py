@@ -164,7 +164,7 @@ def test_every_hit_is_in_the_sums_once_and_every_failure_in_the_items(
             "refused": {"ts": NOW + 999},
             "id": {"id": f"new-{place}"},
             "again": {"id": "again"},
-            "known": {"id": f"known-{place}", "ts": 5},
+            "known": {"id": f"known-{place}", "ts": 0},
         }
         hits.append({"key": "a", "count": count} | extras[kind])
     headers = {"idempotency_key": "name"} if named else {}

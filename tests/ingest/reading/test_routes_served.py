@@ -21,15 +21,15 @@ from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.receipt import ONE_COUNTED
 from server.http.address_connections import AddressConnections
 from server.http.connection import Connection
-from server.http.fast_lane import lane_class
+from server.http.fast_path import FastPath, fast_connection_class
 from server.http.gateway import Gateway
 from server.http.problems import Problems
 from server.http.tokens import Gate
 from tests.ingest.http_kit import NOW, MemoryIntake, is_bot, minutes_since
-from tests.server.http.connection_kit import NO_TOKENS, EagerLane
+from tests.server.http.connection_kit import NO_TOKENS
 
-Http = Literal["httptools", "h11", "lane"]
-each_http = pytest.mark.parametrize("http", ["httptools", "h11", "lane"])
+Http = Literal["httptools", "h11", "fast path"]
+each_http = pytest.mark.parametrize("http", ["httptools", "h11", "fast path"])
 DEADLINE_S = 20
 
 
@@ -76,16 +76,16 @@ class Served:
 
 
 def below_asgi(routes: HitRoutes) -> type[Connection]:
-    """Connections of the server that answer plain hits in the lane."""
-    door = Gateway(Gate(NO_TOKENS, lambda: 0.0), Problems(), routes, routes)
-    return lane_class(EagerLane(door), Counter(), AddressConnections(addresses("")))
+    """Connections of the server, which answer plain hits without ASGI."""
+    gateway = Gateway(Gate(NO_TOKENS, lambda: 0.0), Problems(), routes, routes)
+    return fast_connection_class(FastPath(gateway), Counter(), AddressConnections(addresses("")))
 
 
 @asynccontextmanager
 async def serving(http: Http, **options: Any) -> AsyncIterator[Served]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         app = Served(listening.getsockname()[1], **options)
-        way: Any = below_asgi(app.routes) if http == "lane" else http
+        way: Any = below_asgi(app.routes) if http == "fast path" else http
         config = uvicorn.Config(app, http=way, lifespan="off", log_config=None, ws="none", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve(sockets=[listening]))

@@ -25,7 +25,7 @@ minutes = st.sampled_from([MINUTE, MINUTE - 60, MINUTE - 120, LATE, LATE - 60])
 
 
 def held(buffer: Buffer) -> object:
-    people = buffer.people
+    people = buffer.links.people
     return people.slots, people.late, people.sums, people.entries, people.bytes_held, buffer.since_us, buffer.until_us
 
 

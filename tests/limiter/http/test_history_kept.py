@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,13 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clickcurve.answers import CurveAnswer, TotalAnswer
 from clickcurve.buckets.errors import EventUnknown
 from clickcurve.buckets.ladder import CLICKS
-from clickcurve.keys import OUTCOMES
+from clickcurve.keys import ALL, OUTCOMES
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
-from query.lists.kind import GROUP, LINK
-from query.lists.lists import Lists
+from query.lists.key_kind import GROUP, LINK
+from query.lists.listing import Listing
+from query.parameters import LIMIT_CURVE, LIMIT_TOTAL
 from query.queries import Queries
 from query.reader import Reader
 from server.limiter.history import LimitHistory
@@ -30,6 +31,7 @@ from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
 from testing.owner_process import OwnerProcess, TrackedDisk
 from tests.query.queried_nodes import Limits
+from tests.selection import examples
 
 START = 1_772_000_000
 EVENTS = ("login", "shorten", "shadowed")
@@ -102,7 +104,7 @@ class RecordedLimiter:
     def queries(self) -> Queries:
         owner = self.node.owner
         store, buffered = self.store, owner.buffered_links
-        links, groups = (Lists(kind, store, owner.pending, buffered, lambda: 0) for kind in (LINK, GROUP))
+        links, groups = (Listing(kind, store, owner.pending, buffered, lambda: 0) for kind in (LINK, GROUP))
         return Queries(Reader(store.rows, owner.pending, owner.revisit, store.ladder), links, groups, lambda: self.now)
 
     async def check(self) -> None:
@@ -110,14 +112,14 @@ class RecordedLimiter:
         for event in EVENTS:
             for outcome in OUTCOMES:
                 query = f"outcome={outcome}&from={START // 60 * 60}&to={int(self.now) + 60}&step=native".encode()
-                curve = json.loads((await queries.limit_curve(event, query, Limits(*EVENTS)))[1])
-                assert curve["key"] == event
-                for point in curve["points"]:
-                    assert point["count"] == self.decided(event, outcome, point["start"], point["end"])
-                life = json.loads((await queries.limit_total(event, f"outcome={outcome}".encode(), Limits(*EVENTS)))[1])
-                assert life["total"] == curve["total"] == self.decided(event, outcome, 0, int(self.now) + 60)
-        assert json.loads((await queries.total(None, b""))[1])["total"] == 0
-        assert json.loads((await queries.links(b""))[1])["links"] == []
+                curve = await curve_of(queries, event, query)
+                assert curve.key == event
+                for point in curve.points:
+                    assert point.count == self.decided(event, outcome, point.start, point.end)
+                life = await total_of(queries, event, f"outcome={outcome}".encode(), Limits(*EVENTS))
+                assert life.total == curve.total == self.decided(event, outcome, 0, int(self.now) + 60)
+        assert (await queries.total(ALL, b"")).total == 0
+        assert (await queries.links(b"")).links == []
 
     def decided(self, event: str, outcome: str, start: int, end: int) -> int:
         return sum(
@@ -126,7 +128,7 @@ class RecordedLimiter:
 
 
 @pytest.mark.parametrize("kind", STORES)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(history=st.lists(steps, max_size=40))
 def test_the_curve_equals_what_was_decided(kind: str, history: list[tuple[str, str, int]]) -> None:
     async def story(folder: Path) -> None:
@@ -172,9 +174,19 @@ def test_an_event_without_a_rule_is_answered_if_it_has_a_history(tmp_path: Path)
         await recorded.step("hit", "login", 9)  # more than can ever pass: asked, never admitted
         await recorded.hand_over()
         for outcome, total in (("asked", 9), ("admitted", 0)):
-            answer = await recorded.queries().limit_total("login", f"outcome={outcome}".encode(), Limits())
-            assert json.loads(answer[1])["total"] == total
+            queries = recorded.queries()
+            answer = await total_of(queries, "login", f"outcome={outcome}".encode(), Limits())
+            assert answer.total == total
         with pytest.raises(EventUnknown, match=r"'shorten'.*known: other"):
-            await recorded.queries().limit_total("shorten", b"", Limits("other"))
+            await recorded.queries().limit_subject("shorten", b"", Limits("other"), LIMIT_TOTAL)
 
     asyncio.run(story())
+
+
+async def curve_of(queries: Queries, event: str, query: bytes) -> CurveAnswer:
+    subject = await queries.limit_subject(event, query, Limits(*EVENTS), LIMIT_CURVE)
+    return await queries.curve(subject, query, LIMIT_CURVE)
+
+
+async def total_of(queries: Queries, event: str, query: bytes, limits: Limits) -> TotalAnswer:
+    return await queries.total(await queries.limit_subject(event, query, limits, LIMIT_TOTAL), query, LIMIT_TOTAL)

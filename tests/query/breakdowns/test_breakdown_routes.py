@@ -12,10 +12,9 @@ from fastapi import FastAPI
 
 from clickcurve.asgi import Receive, Scope, Send
 from ingest.reading.hit_endpoint import HitRoutes
-from query.http.breakdown_routes import breakdown_routes
-from query.http.group_routes import group_routes
-from query.http.hot_endpoint import HotQueries
-from query.http.openapi_breakdowns import HOT_PATHS_OF_VALUES
+from query.http.openapi import schemas
+from query.http.query_endpoint import QueryEndpoint
+from query.http.questions import Questions
 from query.http.routes import routes
 from server.http.gateway import Gateway, made_safe
 from server.http.problems import Problems
@@ -46,10 +45,9 @@ class Served:
         problems = Problems()
         self.app = FastAPI()
         problems.install(self.app)
-        self.app.include_router(routes(nodes.queries, self._erase, Limits()))
-        self.app.include_router(group_routes(nodes.queries))
-        self.app.include_router(breakdown_routes(nodes.breakdowns, visitors))
-        reads_first = HotQueries(nodes.queries, nodes.breakdowns, problems.answer, made_safe(self.app))
+        self.app.include_router(routes(nodes.queries, self._erase))
+        self.questions = Questions(nodes.queries, nodes.breakdowns, Limits(), visitors)
+        reads_first = QueryEndpoint(self.questions, problems.answer, made_safe(self.app))
         self.door = Gateway(Gate(tokens, lambda: 0.0), problems, cast(HitRoutes, NoHits()), reads_first)
 
     async def _erase(self, key: str) -> None:
@@ -272,13 +270,12 @@ def test_a_token_needs_the_scope_to_read(nodes: WordyNodes, tmp_path: Path) -> N
 
 
 def test_the_page_of_routes_has_them_with_their_problems(served: Served) -> None:
-    paths = {**HOT_PATHS_OF_VALUES, **served.app.openapi()["paths"]}
+    paths = served.questions.paths()
     for path in ("/v1/links/{key}/by/{dimension}", "/v1/by/{dimension}/curve"):
         assert {"200", "404", "422", "503"} <= set(paths[path]["get"]["responses"])
     example = paths["/v1/links/{key}/by/{dimension}"]["get"]["responses"]["200"]["content"]["application/json"]
-    assert list(example["example"]) == list(BY_REF) == example["schema"]["required"]
-    shape = paths["/v1/links/{key}/visitors"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
-    assert list(served.get("/v1/links/k/visitors").json()) == shape["required"]
+    assert list(example["example"]) == list(BY_REF) == schemas()["ValuesAnswer"]["required"]
+    assert list(served.get("/v1/links/k/visitors").json()) == schemas()["VisitorsAnswer"]["required"]
 
 
 def test_a_server_that_keeps_no_visitors_has_no_route_for_them(nodes: WordyNodes, tmp_path: Path) -> None:

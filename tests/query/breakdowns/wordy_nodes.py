@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from clickcurve.answers import as_csv
 from clickcurve.buckets.breakdowns.breakdown import (
     BREAKDOWN,
     BoundedLadder,
@@ -27,14 +27,15 @@ from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, Ladder, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, Pending, apply, next_due
 from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, group_key, link_key, link_of
-from query.breakdowns.queries import ALL, BreakdownQueries, Subject
+from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.reader import BreakdownReader
-from query.lists.kind import GROUP, LINK
-from query.lists.lists import Lists
+from query.lists.key_kind import GROUP, LINK
+from query.lists.listing import Listing
 from query.queries import Queries
 from query.reader import Reader
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow
 from storage.memory_store import MemoryStore
+from tests.query.queried_nodes import decoded, subject
 
 
 @dataclass(frozen=True)
@@ -172,11 +173,6 @@ class WordyOwner:
         self.complete()
 
 
-def subject(key: str | None) -> Subject:
-    """The row of a link, or of all links (None)."""
-    return ALL if key is None else Subject(link_key(key), key)
-
-
 class WordyNodes:
     """Ask owner 1's node; hits may go to any owner. `since` says when each dimension was switched on."""
 
@@ -199,7 +195,7 @@ class WordyNodes:
         mine = self.owners[0]
         self.reader = BreakdownReader(self.store.rows, mine.pending, mine.pending_breakdowns, self.store.ladder, capped)
         self.breakdowns = BreakdownQueries(self.reader, tuple(since), since.__getitem__, lambda: self.now + 0.5)
-        links, groups = (Lists(kind, self.store, mine.pending, tuple, lambda: mine.flushes) for kind in (LINK, GROUP))
+        links, groups = (Listing(kind, self.store, mine.pending, tuple, lambda: mine.flushes) for kind in (LINK, GROUP))
         reader = Reader(self.store.rows, mine.pending, lambda keys: None, self.store.ladder)
         self.queries = Queries(reader, links, groups, lambda: self.now + 0.5)
 
@@ -235,26 +231,17 @@ class WordyNodes:
 
     # --- asking, as a caller does --------------------------------------------------------------------------------
     def by(self, key: str | None, dimension: str, query: str = "") -> dict[str, Any]:
-        media, body = asyncio.run(self.breakdowns.by(subject(key), dimension, query.encode()))
-        assert media == "application/json"
-        answer: dict[str, Any] = json.loads(body)
-        return answer
+        return decoded(self.breakdowns.by(subject(key), dimension, query.encode()))
 
     def by_csv(self, key: str | None, dimension: str, query: str = "") -> list[list[str]]:
-        media, body = asyncio.run(self.breakdowns.by(subject(key), dimension, query.encode(), accepts_csv=True))
-        assert media.startswith("text/csv")
-        return list(csv.reader(io.StringIO(body.decode(), newline="")))
+        answer = asyncio.run(self.breakdowns.by(subject(key), dimension, query.encode()))
+        return list(csv.reader(io.StringIO(as_csv(answer).decode(), newline="")))
 
     def curve(self, key: str | None, dimension: str, query: str) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(
-            asyncio.run(self.breakdowns.curve(subject(key), dimension, query.encode()))[1]
-        )
-        return answer
+        return decoded(self.breakdowns.curve(subject(key), dimension, query.encode()))
 
     def visitors(self, key: str, query: str = "") -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(asyncio.run(self.breakdowns.visitors(subject(key), query.encode()))[1])
-        return answer
+        return decoded(self.breakdowns.visitors(subject(key), query.encode()))
 
     def total(self, key: str | None, query: str = "") -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(asyncio.run(self.queries.total(key, query.encode()))[1])
-        return answer
+        return decoded(self.queries.total(subject(key), query.encode()))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import socketserver
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 
 
 class Hooks(ThreadingHTTPServer):
@@ -36,6 +36,39 @@ class _Hook(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # as the library names it
         pass
+
+
+class HostileReceiver(socketserver.ThreadingTCPServer):
+    """Sends `pieces` to each connection as fast as they are taken, for ever if they never end."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, pieces: Callable[[], Iterator[bytes]]) -> None:
+        super().__init__(("127.0.0.1", 0), _Endless)
+        self.pieces = pieces
+        self.sent_bytes = 0
+        self.closing = Event()
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    def server_close(self) -> None:
+        self.closing.set()
+        super().server_close()
+
+
+class _Endless(socketserver.BaseRequestHandler):
+    server: HostileReceiver
+
+    def handle(self) -> None:
+        with suppress(OSError):
+            for piece in self.server.pieces():
+                self.request.sendall(piece)
+                self.server.sent_bytes += len(piece)
+                if self.server.closing.is_set():
+                    return
 
 
 class MailBox(socketserver.ThreadingTCPServer):

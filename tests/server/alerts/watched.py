@@ -47,10 +47,6 @@ class MemorySteps:
         return frozenset()
 
 
-class Killed(BaseException):
-    """The process was killed here."""
-
-
 @dataclass
 class Receiver:
     """Takes webhooks and mails. `faults`: what happens to the next ones, "fail" or "killed after"; then all is well."""
@@ -69,7 +65,7 @@ class Receiver:
             _, _, message_id, body = given
             self.posts.append((message_id, body))
         if fault == "killed after":
-            raise Killed
+            raise asyncio.CancelledError  # the process was killed here
 
 
 class WatchedNode:
@@ -100,7 +96,12 @@ class WatchedNode:
     def visit(self, after_s: int = 0) -> list[str]:
         """Judges once, so many seconds later; returns the ids of what has arrived so far."""
         self.nodes.now += after_s
-        asyncio.run(self.watch.visit())
+
+        async def judge_and_say() -> None:
+            await self.watch.visit()
+            await asyncio.gather(*self.watch._under_way.values(), return_exceptions=True)
+
+        asyncio.run(judge_and_say())
         return [message_id for message_id, _ in self.receiver.posts]
 
 

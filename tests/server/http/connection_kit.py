@@ -12,34 +12,16 @@ import uvicorn
 
 from clickcurve.limiter.http.address import addresses
 from ingest.reading.hit_endpoint import HitRoutes
-from server.http import fast_lane
 from server.http.address_connections import AddressConnections
 from server.http.connection import Connection, connection_class
-from server.http.fast_lane import FastLane, lane_class
-from server.http.gateway import Gateway, ShortWay
+from server.http.fast_path import FastPath, fast_connection_class
+from server.http.gateway import FastRoute, Gateway
 from server.http.problems import Problems
 from server.http.tokens import Gate
 from tests.ingest.http_kit import NOW, MemoryIntake, is_bot, minutes_since
 from tests.server.http.test_connection import echo
 
 NO_TOKENS = Path("/nowhere/tokens.json")
-
-
-class EagerLane(FastLane):
-    """A lane that knows each head at first sight, where the real one waits for the second."""
-
-    def __init__(self, door: Gateway) -> None:
-        super().__init__(door)
-        self.heads_of_hits = EagerHeads(door, "POST", "/v1/hits")
-        eager = [(way, EagerHeads(door, way.method, way.before)) for way, _ in self.ways.values()]
-        self.ways = {way.begins: (way, heads) for way, heads in eager}
-
-
-class EagerHeads(fast_lane._Heads):
-    def known(self, lines: bytes) -> Any:
-        super().known(lines)
-        super().known(lines)
-        return super().known(lines)
 
 
 class HeldIntake(MemoryIntake):
@@ -66,15 +48,16 @@ class Transport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 5), "sockname": ("127.0.0.1", 8080)})
         self.written = bytearray()
-        self.closing = self.paused = self.ended = False
+        self.closing = self.half_closed = self.paused = self.ended = False
         self.kept: list[bytes] = []
 
     def write(self, data: Any) -> None:
-        assert not self.closing, "uvloop would leave it out"
+        assert not (self.closing or self.half_closed), "uvloop would leave it out"
         self.written += data
 
     def write_eof(self) -> None:
         """Ends our side; the client's is waited for."""
+        self.half_closed = True
 
     def is_closing(self) -> bool:
         return self.closing
@@ -95,14 +78,17 @@ class Transport(asyncio.Transport):
 
 
 class Server:
-    """What the connections of one worker share. lane: a class of lanes, None for none. framework: what answers the rest
-    of requests, by the problems given to it, and the short ways past it."""
+    """What the connections of one worker share.
+
+    fast: whether they have the fast path. framework: what answers the rest of requests, by the problems given to it,
+    and the fast routes past it.
+    """
 
     def __init__(
         self,
-        lane: type[FastLane] | None,
+        fast: bool,
         tokens: Path = NO_TOKENS,
-        framework: Callable[[Problems], tuple[Any, list[ShortWay]]] = lambda _: (echo, []),
+        framework: Callable[[Problems], tuple[Any, list[FastRoute]]] = lambda _: (echo, []),
         **bounds: Any,
     ) -> None:
         self.now = 0.0
@@ -111,17 +97,17 @@ class Server:
         self.gate = Gate(tokens, lambda: self.now)
         self.problems = Problems()
         limiter: Any = bounds.pop("limiter", None)
-        rest, ways = framework(self.problems)
-        self.door = Gateway(self.gate, self.problems, self.hits, rest, limiter, ways=ways)
+        rest, fast_routes = framework(self.problems)
+        self.gateway = Gateway(self.gate, self.problems, self.hits, rest, limiter, fast_routes=fast_routes)
         self.refused: Counter[str] = Counter()
-        self.lane = None if lane is None else lane(self.door)
+        self.fast_path = FastPath(self.gateway) if fast else None
         shared = self.refused, AddressConnections(addresses(""))
         self.kind: type[Connection]
-        if self.lane is None:
+        if self.fast_path is None:
             self.kind = connection_class(*shared, **bounds)
         else:
-            self.kind = lane_class(self.lane, *shared, **bounds)
-        self.config = uvicorn.Config(cast(Any, self.door), http=self.kind, lifespan="off", log_config=None)
+            self.kind = fast_connection_class(self.fast_path, *shared, **bounds)
+        self.config = uvicorn.Config(cast(Any, self.gateway), http=self.kind, lifespan="off", log_config=None)
         self.config.load()
         self.state = uvicorn.Server(self.config).server_state
 
@@ -136,7 +122,7 @@ class Server:
             "bots": dict(self.intake.bots),
             "ids": self.intake.ids,
             "counters": self.hits.counters,
-            "answers": dict(self.door.answers),
+            "answers": dict(self.gateway.answers),
             "problems": dict(self.problems.refused),
             "tokens": self.gate.refused,
             "connections": dict(self.refused),
@@ -154,9 +140,9 @@ class Wired:
         self.connection.connection_made(self.transport)
 
     @property
-    def in_lane(self) -> bool:
+    def is_fast(self) -> bool:
         """Tells whether the last request was answered, or is, below ASGI."""
-        return type(self.connection.cycle).__name__ == "_LaneCycle"
+        return type(self.connection.cycle).__name__ == "_FastCycle"
 
     def feed(self, data: bytes) -> None:
         """Gives it what was received, as long as it reads."""

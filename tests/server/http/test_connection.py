@@ -14,7 +14,7 @@ import uvicorn
 
 from clickcurve.limiter.http.address import addresses
 from server.http.address_connections import AddressConnections
-from server.http.fast_lane import FastLane, lane_class
+from server.http.fast_path import FastPath, fast_connection_class
 from server.http.gateway import Gateway
 
 Scope = dict[str, Any]
@@ -52,10 +52,10 @@ async def echo(scope: Scope, receive: Callable[[], Any], send: Callable[[Any], A
 
 
 class Nobody:
-    """Stands for a front door that lets nothing into the lane: all goes the way of `Connection`."""
+    """Stands for a gateway that lets nothing in: all goes the way of `Connection`."""
 
     hits = None
-    ways = ()
+    fast_routes = ()
 
     def changes(self) -> int:
         return 0
@@ -74,8 +74,8 @@ async def listening(
     """The port of a server with these bounds, which counts what it refuses."""
     config = uvicorn.Config(
         application,
-        http=lane_class(
-            FastLane(cast(Gateway, Nobody())),
+        http=fast_connection_class(
+            FastPath(cast(Gateway, Nobody())),
             Counter() if refused is None else refused,
             callers or AddressConnections(addresses("")),
             **bounds,
@@ -220,7 +220,7 @@ def test_what_follows_a_request_that_cannot_be_read_does_not_reset_its_answer(ba
 
 
 @pytest.mark.parametrize(
-    "bounds", [{"refused_s": 0.1, "look_s": 0.05}, {"drained_bytes": 100_000}], ids=["time", "bytes"]
+    "bounds", [{"ended_s": 0.1, "look_s": 0.05}, {"drained_bytes": 100_000}], ids=["time", "bytes"]
 )
 def test_a_client_that_goes_on_after_such_an_answer_is_let_go_of(bounds: dict[str, float]) -> None:
     async def main() -> None:
@@ -242,7 +242,7 @@ def test_an_answer_that_takes_long_is_waited_for_when_what_follows_cannot_be_rea
 
     async def main() -> bytes:
         slow = Slow()
-        async with listening(refused, slow, refused_s=0.05, look_s=0.02) as port:
+        async with listening(refused, slow, ended_s=0.05, look_s=0.02) as port:
             reading = asyncio.create_task(until_closed(port, GOOD % 1 + b"\0\r\n\r\n"))
             while not refused:
                 await asyncio.sleep(0)
@@ -255,6 +255,46 @@ def test_an_answer_that_takes_long_is_waited_for_when_what_follows_cannot_be_rea
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------
+LAST = b"POST /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc"
+
+
+@pytest.mark.parametrize("last", [LAST, LAST.replace(b"/1.1", b"/1.0"), GOOD % 1 + LAST], ids=["1.1", "1.0", "second"])
+def test_what_follows_the_last_request_of_a_connection_does_not_reset_its_answer(last: bytes) -> None:
+    async def main() -> None:
+        async with listening() as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(last)
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+            for _ in range(50):  # no reset while the client sends on
+                writer.write(GOOD % 9 + b"x" * 10_000)
+                await writer.drain()
+            rest = await asyncio.wait_for(reader.read(), 10)
+            assert (head + rest).count(b"HTTP/1.1 200") == last.count(b" /")
+            assert rest.endswith(b"3")
+            writer.close()
+            await writer.wait_closed()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "bounds", [{"ended_s": 0.1, "look_s": 0.05}, {"drained_bytes": 100_000}], ids=["time", "bytes"]
+)
+def test_a_client_that_goes_on_after_its_last_request_is_let_go_of(bounds: dict[str, float]) -> None:
+    async def main() -> None:
+        async with listening(None, echo, None, **bounds) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(LAST)
+            assert (await asyncio.wait_for(reader.read(), 10)).startswith(b"HTTP/1.1 200")
+            with pytest.raises(ConnectionError):
+                while True:
+                    writer.write(b"x" * 1_000)
+                    await writer.drain()
+            writer.close()
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
 def test_a_client_that_has_closed_its_side_is_answered() -> None:
     async def main() -> None:
         for pieces, answers in ((GOOD % 1, 1), (b"".join(GOOD % n for n in range(3)), 3), (GOOD % 1 + b"GET /", 1)):

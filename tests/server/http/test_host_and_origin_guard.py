@@ -74,6 +74,11 @@ def test_many_names_are_not_all_remembered() -> None:
         ({"sec_fetch_site": "cross-site"}, True),
         ({"sec_fetch_site": "same-origin"}, False),
         ({"sec_fetch_site": "none"}, False),
+        ({"sec_fetch_site": "same-site"}, True),
+        ({"sec_fetch_site": "CROSS-SITE"}, True),
+        ({"sec_fetch_site": "same-origin, cross-site"}, True),
+        ({"sec_fetch_site": ""}, True),
+        ({"origin": "http://localhost:8080", "sec_fetch_site": "same-site"}, False),
         ({"origin": "http://evil.example", "sec_fetch_site": "same-origin"}, True),
     ],
 )

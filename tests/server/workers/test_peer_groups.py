@@ -1,4 +1,4 @@
-"""Lists of groups at one of several workers: each accepted hit of all is there, whatever is flushed meanwhile."""
+"""Listing of groups at one of several workers: each accepted hit of all is there, whatever is flushed meanwhile."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from hypothesis import given
 
 from clickcurve.keys import group_key
+from query.lists.key_kind import GROUP
 from query.lists.key_list import KeyPage
-from query.lists.kind import GROUP
-from query.lists.lists import Lists
-from query.lists.other_workers import HeldElsewhere
-from query.lists.top import Top
+from query.lists.listing import Listing
+from query.lists.other_workers import WorkerPending
+from query.lists.rankings import RankedKeys
 from query.parameters import LINKS, Parameters, parse_parameters, parse_query
 from server.workers.messages import ALL_GROUPS, NUMBERS_MOST, PendingGroups
 from server.workers.peers import Peers
@@ -27,7 +27,7 @@ BY_HITS, BY_NAME = (
 )
 
 
-def counts(found: Top | KeyPage) -> dict[str, int]:
+def counts(found: RankedKeys | KeyPage) -> dict[str, int]:
     return dict(found.links)
 
 
@@ -53,7 +53,7 @@ def test_a_list_has_the_hits_of_all_workers_whatever_is_flushed_meanwhile(
             elif step != "complete" and not owner.is_flushing:
                 owner.begin(NOW) if step == "begin" else owner.flush(NOW)
 
-    async def elsewhere() -> Sequence[HeldElsewhere]:
+    async def elsewhere() -> Sequence[WorkerPending]:
         answers = [said(each, ALL_GROUPS)[0] for each in neighbours]
         play(steps_between)
         held = [each.held(f"journal-{n}", 1) for n, each in enumerate(answers) if isinstance(each, PendingGroups)]
@@ -61,7 +61,7 @@ def test_a_list_has_the_hits_of_all_workers_whatever_is_flushed_meanwhile(
         return held
 
     mine = nodes.owners[0]
-    lists = Lists(GROUP, nodes.store, mine.pending, lambda: mine.buffered(GROUP), lambda: mine.flushes, elsewhere)
+    lists = Listing(GROUP, nodes.store, mine.pending, lambda: mine.buffered(GROUP), lambda: mine.flushes, elsewhere)
 
     def ask(parameters: Parameters) -> dict[str, int]:
         return counts(asyncio.run(lists.list(parameters, NOW)))
@@ -110,16 +110,15 @@ def test_a_worker_that_was_started_again_has_another_stamp(data: Path) -> None:
         await second.listen(Neighbour(nodes.owners[1]))
         (before,) = await first.groups()
         assert [each.delta.people for each in before.pending[group_key("g")]] == [{NOW: 5}]
-        for each in (*second._answering, *first._others):
-            assert each.transport is not None
-            each.transport.abort()  # as a kill does it
-        second.close()
+        for writer in second._answering.values():
+            writer.transport.abort()  # as a kill does it
+        await second.close()
         again = Peers(data, 2, 2)
         await again.listen(Neighbour(nodes.owners[1]))
         (after,) = await first.groups()
         assert after.pending.keys() == before.pending.keys() and after.stamp != before.stamp
-        first.close()
-        again.close()
+        await first.close()
+        await again.close()
 
     data.mkdir()
     asyncio.run(main())

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 
 import httpx
@@ -20,10 +20,11 @@ from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.row import Delta, Pending
 from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
-from query.lists.kind import GROUP
+from query.lists.key_kind import GROUP
 from query.reader import Reader
-from server.workers.messages import NUMBERS_MOST, Said, answer_of
-from server.workers.peers import Answering, Peers
+from server.workers import peers
+from server.workers.messages import NUMBERS_MOST, Asked, Said, answer_of
+from server.workers.peers import Peers
 from storage.contract import StoredLink
 from testing.client import Clickcurve
 from testing.server import RunningServer
@@ -172,8 +173,8 @@ def two_workers(data: Path, play: Play) -> None:
         try:
             await play(first, neighbour, nodes.owners[1])
         finally:
-            first.close()
-            second.close()
+            await first.close()
+            await second.close()
         assert list((data / "peers").iterdir()) == []
 
     data.mkdir()
@@ -185,14 +186,13 @@ def counts(pending: Sequence[Pending]) -> int:
 
 
 def test_questions_of_one_turn_go_together_and_are_answered_each(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    questions: list[bytes] = []
-    received = Answering.message_received
+    questions: list[Iterable[str]] = []
 
-    def counted(self: Answering, message: bytes) -> None:
-        questions.append(message)
-        received(self, message)
+    def counted(asked: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
+        questions.append(keys)
+        return answer_of(asked, keys)
 
-    monkeypatch.setattr(Answering, "message_received", counted)
+    monkeypatch.setattr(peers, "answer_of", counted)
 
     async def play(first: Peers, neighbour: Neighbour, owner: FakeOwner) -> None:
         keys = [KEY, link_key("other"), ALL_LINKS, KEY]
@@ -238,13 +238,13 @@ def test_what_a_worker_said_last_counts_until_it_is_stored_while_it_is_not_there
         mine = nodes.owners[0]
         reader = Reader(nodes.store.rows, mine.pending, mine.revisit, lambda: CLICKS, first.pending)
         assert (await reader.row(KEY, NOW)).lifetime == 5
-        second.close()
+        await second.close()
         assert (await reader.row(KEY, NOW)).lifetime == 5
         nodes.hit("k", NOW, 1, owner=2)
         nodes.owners[1].flush(NOW)
         assert (await reader.row(KEY, NOW)).lifetime == 6
         assert first.incomplete_answers == 3
-        first.close()
+        await first.close()
 
     data.mkdir()
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""A hit in the lane while something else happens: to tokens and limits, to its client, to the server."""
+"""A hit on the fast path while something else happens: to tokens and limits, to its client, to the server."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import pytest
 
 from clickcurve.buckets.errors import JournalBehind, JournalBroken, JournalUnknown
 from ingest.reading.receipt import ONE_COUNTED
-from server.http.fast_lane import FastLane
 from server.http.tokens import RECHECK_S, Scope, add_token, remove_token
-from tests.server.http.connection_kit import EagerLane, Server, Wired
-from tests.server.http.test_fast_lane import HIT, JSON, hit
+from tests.server.http.connection_kit import Server, Wired
+from tests.server.http.test_fast_path import HIT, JSON, hit
 
 
 # --- what a head is let in for may end --------------------------------------------------------------------------------
@@ -24,17 +23,17 @@ def test_a_token_that_is_revoked_lets_nothing_in(tmp_path: Path) -> None:
     reading = add_token(file, "page", (Scope.read,), 0)
 
     async def main() -> None:
-        server = Server(EagerLane, tokens=file)
+        server = Server(True, tokens=file)
         wired = server.connect()
         with_token = hit(b"/v1/hits/a", b"Authorization: Bearer " + token.encode())
         for _ in range(2):
-            assert (await wired.ask(with_token)).startswith(b"HTTP/1.1 200") and wired.in_lane
+            assert (await wired.ask(with_token)).startswith(b"HTTP/1.1 200") and wired.is_fast
         for refused, status in ((HIT, 401), (hit(b"/v1/hits/a", b"Authorization: Bearer " + reading.encode()), 403)):
             other = server.connect()
-            assert (await other.ask(refused)).startswith(b"HTTP/1.1 %d" % status) and not other.in_lane
+            assert (await other.ask(refused)).startswith(b"HTTP/1.1 %d" % status) and not other.is_fast
         remove_token(file, token.split("_")[1])
         server.now += RECHECK_S
-        assert (await wired.ask(with_token)).startswith(b"HTTP/1.1 401") and not wired.in_lane
+        assert (await wired.ask(with_token)).startswith(b"HTTP/1.1 401") and not wired.is_fast
         assert server.intake.singles == {"a": 2}
         assert server.gate.refused == {"missing": 1, "unknown": 1, "scope": 1}
 
@@ -43,9 +42,9 @@ def test_a_token_that_is_revoked_lets_nothing_in(tmp_path: Path) -> None:
 
 def test_the_first_token_of_a_server_that_runs_is_asked_for(tmp_path: Path) -> None:
     async def main() -> None:
-        server = Server(EagerLane, tokens=tmp_path / "tokens.json")
+        server = Server(True, tokens=tmp_path / "tokens.json")
         wired = server.connect()
-        assert (await wired.ask(HIT)).startswith(b"HTTP/1.1 200") and wired.in_lane
+        assert (await wired.ask(HIT)).startswith(b"HTTP/1.1 200") and wired.is_fast
         add_token(tmp_path / "tokens.json", "a", (Scope.admin,), 0)
         server.now += RECHECK_S
         assert (await wired.ask(HIT)).startswith(b"HTTP/1.1 401")
@@ -59,12 +58,12 @@ def test_a_limit_of_writes_that_is_switched_on_is_asked() -> None:
 
     async def main() -> None:
         limiter = Limiter()
-        server = Server(EagerLane, limiter=limiter)
+        server = Server(True, limiter=limiter)
         wired = server.connect()
-        for limits, in_lane in ((False, True), (True, False), (False, True)):
+        for limits, fast in ((False, True), (True, False), (False, True)):
             limiter.limits_writes = limits
             wired.feed(HIT)
-            assert wired.in_lane is in_lane
+            assert wired.is_fast is fast
             await wired.settle()
             wired = server.connect()
 
@@ -73,8 +72,8 @@ def test_a_limit_of_writes_that_is_switched_on_is_asked() -> None:
 
 # --- a hit under way --------------------------------------------------------------------------------------------------
 def held(*pieces: bytes) -> tuple[Server, Wired]:
-    """A connection with a hit in the lane that is not in the journal yet, after which the pieces came."""
-    server = Server(EagerLane)
+    """A connection with a hit on the fast path that is not in the journal yet, after which the pieces came."""
+    server = Server(True)
     server.intake.holds = True
     wired = server.connect()
     for piece in (HIT, *pieces):
@@ -93,7 +92,7 @@ def test_what_comes_while_a_hit_is_under_way_is_answered_after_it() -> None:
         assert server.intake.singles == {"launch": 3}
         assert server.state.total_requests == 4
         await wired.ask(HIT)
-        assert wired.in_lane
+        assert wired.is_fast
 
     asyncio.run(main())
 
@@ -136,8 +135,8 @@ def test_a_client_that_leaves_is_counted_and_not_answered() -> None:
 def test_a_hit_that_is_refused_is_answered_as_through_asgi(
     error: Exception, before: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main(lane: type[FastLane] | None) -> Any:
-        server = Server(lane)
+    async def main(fast: bool) -> Any:
+        server = Server(fast)
         wired = server.connect()
         server.intake.failure = error
         if before:
@@ -152,9 +151,9 @@ def test_a_hit_that_is_refused_is_answered_as_through_asgi(
 
     if before and isinstance(error, ZeroDivisionError):
         return
-    in_lane, through_asgi = asyncio.run(main(EagerLane)), asyncio.run(main(None))
-    assert in_lane == through_asgi
-    assert in_lane[0][0].startswith(b"HTTP/1.1 %d" % getattr(error, "status", 500))
+    fast, through_asgi = asyncio.run(main(True)), asyncio.run(main(False))
+    assert fast == through_asgi
+    assert fast[0][0].startswith(b"HTTP/1.1 %d" % getattr(error, "status", 500))
 
 
 def test_an_unknown_outcome_closes_the_connection_without_a_byte() -> None:
@@ -182,7 +181,7 @@ def test_a_group_that_is_given_up_closes_the_connection_without_a_byte() -> None
 
 def test_a_client_that_takes_no_answers_is_not_answered_on_and_on() -> None:
     async def main() -> None:
-        server = Server(EagerLane)
+        server = Server(True)
         wired = server.connect()
         wired.connection.pause_writing()
         for _ in range(3):
@@ -196,7 +195,7 @@ def test_a_client_that_takes_no_answers_is_not_answered_on_and_on() -> None:
 
 def test_a_connection_with_hits_now_and_then_is_not_taken_for_idle() -> None:
     async def main() -> None:
-        wired = Server(EagerLane).connect()
+        wired = Server(True).connect()
         await wired.ask(HIT)
         first = wired.connection._waits_for()
         await wired.ask(HIT)
@@ -211,14 +210,14 @@ def test_a_connection_with_hits_now_and_then_is_not_taken_for_idle() -> None:
 HEAD, BODY = JSON[: -len(b'{"key":"launch"}')], b'{"key":"launch"}'
 
 
-def test_a_hit_whose_body_comes_with_the_next_read_is_answered_in_the_lane() -> None:
+def test_a_hit_whose_body_comes_with_the_next_read_is_answered_without_asgi() -> None:
     async def main() -> None:
-        server = Server(EagerLane)
+        server = Server(True)
         wired = server.connect()
         for _ in range(2):
             assert await wired.ask(HEAD) == b""
             assert (await wired.ask(BODY)).endswith(ONE_COUNTED)
-            assert wired.in_lane
+            assert wired.is_fast
         assert server.intake.singles == {"launch": 2}
 
     asyncio.run(main())
@@ -226,13 +225,13 @@ def test_a_hit_whose_body_comes_with_the_next_read_is_answered_in_the_lane() -> 
 
 def test_a_body_in_more_reads_or_with_more_behind_it_is_read_by_the_parser() -> None:
     async def main() -> None:
-        server = Server(EagerLane)
+        server = Server(True)
         wired = server.connect()
         for pieces in ((HEAD, BODY[:3], BODY[3:]), (HEAD + BODY[:3], BODY[3:]), (HEAD, BODY + HIT)):
             answers = 0
             for piece in pieces:
                 answers += (await wired.ask(piece)).count(b"HTTP/1.1 200")
-            assert answers == 1 + (pieces[-1].endswith(HIT)) and not wired.in_lane
+            assert answers == 1 + (pieces[-1].endswith(HIT)) and not wired.is_fast
         assert server.intake.total == 4
 
     asyncio.run(main())
@@ -240,8 +239,8 @@ def test_a_body_in_more_reads_or_with_more_behind_it_is_read_by_the_parser() -> 
 
 @pytest.mark.parametrize("end", ["eof", "loss", "shutdown"])
 def test_a_head_whose_body_never_comes_ends_as_through_asgi(end: str) -> None:
-    async def main(lane: type[FastLane] | None) -> Any:
-        server = Server(lane)
+    async def main(fast: bool) -> Any:
+        server = Server(fast)
         wired = server.connect()
         await wired.ask(JSON)
         await wired.ask(HEAD)
@@ -254,4 +253,4 @@ def test_a_head_whose_body_never_comes_ends_as_through_asgi(end: str) -> None:
             found += await wired.ask(BODY)
         return found, before, wired.transport.closing, server.counted()
 
-    assert asyncio.run(main(EagerLane)) == asyncio.run(main(None))
+    assert asyncio.run(main(True)) == asyncio.run(main(False))

@@ -17,12 +17,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from ingest.reading.receipt import ONE_COUNTED
-from server.http import fast_lane
+from server.http import fast_path
 from server.http.connection import Connection
-from server.http.fast_lane import HEADS, FastLane
-from server.http.request_head import read_fields
+from server.http.fast_path import ADMITTED
 from tests.hostile.test_framing import CASES
-from tests.server.http.connection_kit import EagerLane, Server
+from tests.selection import examples
+from tests.server.http.connection_kit import Server
 
 HOST = b"Host: localhost:8080\r\n"
 HIT = b"POST /v1/hits/launch HTTP/1.1\r\n" + HOST + b"\r\n"
@@ -34,7 +34,8 @@ def hit(path: bytes = b"/v1/hits/launch", *fields: bytes, body: bytes = b"", met
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
-JSON = hit(b"/v1/hits", b"Content-Type: application/json", body=b'{"key":"launch"}')
+BODY = b'{"key":"launch"}'
+JSON = hit(b"/v1/hits", b"Content-Type: application/json", body=BODY)
 
 
 # --- what it leans on -------------------------------------------------------------------------------------------------
@@ -47,9 +48,9 @@ def test_the_internals_of_uvicorn_are_those_that_it_was_written_for() -> None:
     }
     used = set(re.findall(r"\bcycle\.(\w+)", inspect.getsource(HttpToolsProtocol)))
     used |= set(re.findall(r"(?:\bcycle|_answering)\.(\w+)", inspect.getsource(Connection)))
-    lane_cycle = fast_lane._LaneCycle()
-    # body, run_asgi and send belong to requests with an application, or with a body that is still to come.
-    assert {name for name in used if not hasattr(lane_cycle, name)} == {"body"}
+    fast_cycle = fast_path._FastCycle()
+    # These belong to requests with an application, or with a body that is still to come.
+    assert {name for name in used if not hasattr(fast_cycle, name)} == {"body", "run_asgi", "transport"}
     for name in ("total_requests", "default_headers", "connections", "tasks"):
         assert hasattr(ServerState(), name)
     made_of = inspect.getsource(HttpToolsProtocol.__init__)
@@ -58,66 +59,41 @@ def test_the_internals_of_uvicorn_are_those_that_it_was_written_for() -> None:
     assert httptools_impl.STATUS_LINE[200] == b"HTTP/1.1 200 OK\r\n"
 
 
-# --- heads ------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "lines",
-    [
-        b"\r\nHost: a\r\n\r\n",
-        b"\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
-        b"\r\nhost:a\r\nCONTENT-LENGTH:  12\r\nConnection: keep-alive\r\n\r\n",
-    ],
-)
-def test_fields_are_those_of_the_parser(lines: bytes) -> None:
-    fields = read_fields(lines)
-    assert fields is not None
-    assert fields[b"host"] == b"a"
-    assert fields.get(b"content-length", b"0") in (b"0", b"12")
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        b"",
-        b"\r\n\r\n",
-        b"\r\nHost: a\r\n",
-        b"\r\nX: y\r\n\r\n",
-        b"\r\nHost: a\r\nHost: a\r\n\r\n",
-        b"\r\nHost: a\r\nX: y\r\nx: z\r\n\r\n",
-        b"\r\nHost: a\r\nConnection: close\r\n\r\n",
-        b"\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
-        b"\r\nHost: a\r\nContent-Length: 12345\r\n\r\n",
-        b"\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
-        b"\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
-        b"\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"\r\nHost: a\n\nPOST / HTTP/1.1\r\nHost: a\r\n\r\n",
-        b"\r\nHost: a\nContent-Length: 3\r\n\r\n",
-        b"\r\nHost: a\0\r\n\r\n",
-        b"\r\nHost: a\r\n X: y\r\n\r\n",
-    ],
-)
-def test_what_is_not_one_head_as_it_says_is_not_known(lines: bytes) -> None:
-    assert read_fields(lines) is None
-
-
-def test_a_head_is_known_from_its_third_coming_on_and_few_are_kept() -> None:
+# --- which requests ---------------------------------------------------------------------------------------------------
+def test_a_head_that_differs_each_time_is_no_reason_to_go_through_asgi() -> None:
     async def main() -> None:
-        server = Server(FastLane)
+        server = Server(True)
         wired = server.connect()
-        seen = []
-        for _ in range(4):
-            assert (await wired.ask(HIT)).startswith(b"HTTP/1.1 200 OK\r\n")
-            seen.append(wired.in_lane)
-        assert seen == [False, False, True, True]
-        assert server.intake.singles == {"launch": 4}
-        lane = server.lane
-        assert lane is not None
-        for number in range(3 * HEADS):
-            for _ in range(2):
-                await wired.ask(hit(b"/v1/hits/launch", b"X: %d" % number))
-            await wired.ask(hit(b"/v1/hits/launch", b"Once: %d" % number))
-        assert 0 < len(lane.heads_of_hits) <= HEADS
-        assert len(lane.heads_of_hits._once) <= HEADS
-        assert server.state.total_requests == 4 + 9 * HEADS
+        for number in range(20):
+            for raw in (hit(b"/v1/hits/launch", *of_a_proxy(number)), hit(b"/v1/hits", *of_a_proxy(number), body=BODY)):
+                assert (await wired.ask(raw)).startswith(b"HTTP/1.1 200 OK\r\n")
+                assert wired.is_fast
+        assert server.intake.singles == {"launch": 40}
+        assert server.state.total_requests == 40
+
+    asyncio.run(main())
+
+
+def of_a_proxy(number: int) -> tuple[bytes, ...]:
+    """Header lines that a proxy adds, with values of one request."""
+    return (
+        b"traceparent: 00-%032x-%016x-01" % (number, number),
+        b"X-Request-ID: %x" % number,
+        b"X-Forwarded-For: 203.0.113.%d, 10.0.0.1" % number,
+        b"X-Forwarded-For: 10.0.0.2",
+    )
+
+
+def test_callers_that_were_let_in_are_remembered_and_few_are_kept() -> None:
+    async def main() -> None:
+        server = Server(True)
+        fast_path, wired = server.fast_path, server.connect()
+        assert fast_path is not None
+        for number in range(2 * ADMITTED + 5):
+            await wired.ask(hit(b"/v1/hits/launch", b"Authorization: %d" % number))
+            assert wired.is_fast
+            assert 0 < len(fast_path.hit_callers) <= ADMITTED
+        assert len(fast_path.hit_callers) == 5
 
     asyncio.run(main())
 
@@ -128,6 +104,16 @@ NOT_PLAIN = {
     "a slash": hit(b"/v1/hits/a/b"),
     "no key": hit(b"/v1/hits/"),
     "a long key": hit(b"/v1/hits/" + b"x" * 257),
+    "an absolute target": hit(b"http://localhost:8080/v1/hits/a"),
+    "a connection that ends": hit(b"/v1/hits/a", b"Connection: close"),
+    "a connection that stays in HTTP/1.0": hit(b"/v1/hits/a", b"Connection: keep-alive").replace(b"/1.1", b"/1.0"),
+    "a proxy's connection that ends": hit(b"/v1/hits/a", b"Proxy-Connection: close"),
+    "two types": hit(b"/v1/hits", b"Content-Type: application/json", b"Content-Type: text/plain", body=BODY),
+    "two tokens": hit(b"/v1/hits/a", b"Authorization: a", b"authorization: b"),
+    "a cookie": hit(b"/v1/hits/a", b"Cookie: a=b"),
+    "a length and chunks": hit(b"/v1/hits", b"Transfer-Encoding: chunked", body=BODY),
+    "chunks with a trailer": hit(b"/v1/hits/a", b"Transfer-Encoding: chunked") + b"0\r\nX: y\r\n\r\n",
+    "a long length": hit(b"/v1/hits", body=BODY + b" " * 9_990),
     "another version": HIT.replace(b"HTTP/1.1", b"HTTP/1.0"),
     "another method": hit(b"/v1/hits/a", method=b"PUT"),
     "HEAD": hit(b"/v1/hits/a", method=b"HEAD"),
@@ -153,6 +139,12 @@ NOT_PLAIN = {
 PLAIN = {
     "by path": HIT,
     "all characters": hit(b"/v1/hits/aZ09-._~"),
+    "fields of a proxy": hit(b"/v1/hits/launch", *of_a_proxy(7)),
+    "JSON with fields of a proxy": hit(b"/v1/hits", *of_a_proxy(8), body=BODY),
+    "an upgrade": hit(b"/v1/hits", b"Connection: upgrade", b"Upgrade: h2c", body=BODY),  # a wish that is not granted
+    "names in capitals": hit(b"/v1/hits", b"CONTENT-TYPE: application/json", b"CONNECTION: Keep-Alive", body=BODY),
+    "a length with zeros": hit(b"/v1/hits", body=BODY).replace(b"Length: 16", b"Length: 0016"),
+    "a length within blanks": hit(b"/v1/hits", body=BODY).replace(b"Length: 16", b"Length: \t16  "),
     "a length of 0": hit(b"/v1/hits/launch", b"Content-Length: 0"),
     "other fields": hit(b"/v1/hits/launch", b"User-Agent: x", b"Accept: */*", b"Connection: keep-alive", b"X-A: \xe4"),
     "JSON": JSON,
@@ -163,11 +155,11 @@ PLAIN = {
 }
 
 
-def after_it(lane: type[FastLane] | None, *pieces: bytes, ends: bool = False) -> tuple[bytes, bool, dict[str, object]]:
+def after_it(fast: bool, *pieces: bytes, ends: bool = False) -> tuple[bytes, bool, dict[str, object]]:
     """What is written for these pieces, each when the one before is answered; whether it closes; what was counted."""
 
     async def main() -> tuple[bytes, bool, dict[str, object]]:
-        server = Server(lane)
+        server = Server(fast)
         wired = server.connect()
         for piece in pieces:
             await wired.ask(piece)
@@ -181,26 +173,26 @@ def after_it(lane: type[FastLane] | None, *pieces: bytes, ends: bool = False) ->
 @pytest.mark.parametrize("name", NOT_PLAIN)
 def test_all_but_plain_hits_go_through_asgi(name: str) -> None:
     async def main() -> None:
-        server = Server(EagerLane)
+        server = Server(True)
         for _ in range(2):
             wired = server.connect()
             assert await wired.ask(NOT_PLAIN[name])
-            assert not wired.in_lane
+            assert not wired.is_fast
 
     asyncio.run(main())
-    assert after_it(EagerLane, NOT_PLAIN[name], HIT) == after_it(None, NOT_PLAIN[name], HIT)
+    assert after_it(True, NOT_PLAIN[name], HIT) == after_it(False, NOT_PLAIN[name], HIT)
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_plain_hits_are_answered_as_through_asgi(name: str) -> None:
     async def main() -> None:
-        wired = Server(EagerLane).connect()
+        wired = Server(True).connect()
         for _ in range(2):
             assert (await wired.ask(PLAIN[name])).endswith(ONE_COUNTED)
-            assert wired.in_lane
+            assert wired.is_fast
 
     asyncio.run(main())
-    assert after_it(EagerLane, PLAIN[name] * 2, PLAIN[name]) == after_it(None, PLAIN[name] * 2, PLAIN[name])
+    assert after_it(True, PLAIN[name] * 2, PLAIN[name]) == after_it(False, PLAIN[name] * 2, PLAIN[name])
 
 
 # --- any bytes --------------------------------------------------------------------------------------------------------
@@ -209,11 +201,11 @@ FRAMED = [
 ]
 
 
-def outcome(lane: type[FastLane] | None, raw: bytes, cuts: list[tuple[int, bool]], ends: bool) -> Any:
+def outcome(fast: bool, raw: bytes, cuts: list[tuple[int, bool]], ends: bool) -> Any:
     """What comes of the bytes in pieces: after some all is answered before the next comes, after others nothing."""
 
     async def main() -> Any:
-        server = Server(lane)
+        server = Server(fast)
         wired = server.connect()
         begin = 0
         for at, waits in [*sorted(cuts), (len(raw), True)]:
@@ -229,7 +221,7 @@ def outcome(lane: type[FastLane] | None, raw: bytes, cuts: list[tuple[int, bool]
 
 
 @given(data=st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_random_cuts_of_mixed_requests_are_answered_and_counted_alike(data: st.DataObject) -> None:
     whole = st.sampled_from([*PLAIN.values()] * 3 + [*NOT_PLAIN.values(), *FRAMED])
     parts = data.draw(st.lists(whole, min_size=1, max_size=6))
@@ -238,14 +230,23 @@ def test_random_cuts_of_mixed_requests_are_answered_and_counted_alike(data: st.D
     places = st.sampled_from(edges) | st.integers(0, len(raw)) if edges else st.integers(0, len(raw))
     cuts = data.draw(st.lists(st.tuples(places, st.booleans()), max_size=8))
     ends = data.draw(st.booleans())
-    assert outcome(EagerLane, raw, cuts, ends) == outcome(None, raw, cuts, ends)
+    assert outcome(True, raw, cuts, ends) == outcome(False, raw, cuts, ends)
 
 
 def test_heads_that_differ_by_a_few_bytes_from_known_ones_are_read_as_by_the_parser() -> None:
     chance = random.Random(5)
-    odd = [b"\r\n", b"\n", b"\r", b" ", b"\t", b"\0", b":", b"0", b"Content-Length: 1\r\n", b"Expect: 100-continue\r\n"]
-    for _ in range(400):
-        raw = bytearray(chance.choice([HIT, JSON, PLAIN["other fields"], PLAIN["a length of 0"]]))
+    odd = [b"\r\n", b"\n", b"\r", b" ", b"\t", b"\0", b":", b"0", b"+", b",", b";"]
+    odd += [b"Content-Length: 1\r\n", b"Content-Length: 16\r\n", b"Expect: 100-continue\r\n", b" folded: x\r\n"]
+    odd += [b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n", b"Host: evil\r\n", b"Upgrade: h2c\r\n"]
+    for number in range(600):
+        of = [
+            HIT,
+            JSON,
+            PLAIN["other fields"],
+            PLAIN["a length of 0"],
+            hit(b"/v1/hits", *of_a_proxy(number), body=BODY),
+        ]
+        raw = bytearray(chance.choice(of))
         for _ in range(chance.randint(1, 3)):
             at = chance.randrange(len(raw))
             kind = chance.randrange(4)
@@ -256,4 +257,4 @@ def test_heads_that_differ_by_a_few_bytes_from_known_ones_are_read_as_by_the_par
             else:
                 raw[at:at] = chance.choice(odd)
         pieces = [HIT, JSON, bytes(raw), HIT]
-        assert after_it(EagerLane, *pieces, ends=True) == after_it(None, *pieces, ends=True), bytes(raw)
+        assert after_it(True, *pieces, ends=True) == after_it(False, *pieces, ends=True), bytes(raw)

@@ -6,42 +6,43 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from clickcurve.buckets.row import Pending
+from query.lists.key_kind import GROUP, KeyKind
 from query.lists.key_list import KeyList, KeyPage
-from query.lists.kind import GROUP, Kind
-from query.lists.other_workers import AskElsewhere, nobody
+from query.lists.other_workers import AskOtherWorkers, nobody
+from query.lists.rankings import RankedKeys, Rankings
 from query.lists.steps import Buffered
-from query.lists.top import Top, TopLinks
 from query.parameters import BY_KEY, Parameters
 from storage.contract import Store, StoredLink
 
 
-class Lists:
+class Listing:
     """Answers `GET /v1/links`, or `GET /v1/groups`.
 
     pending is the owner's, of a stored key; buffered the names for which it has any, with parts of the most;
-    flushes a number that rises whenever a flush is complete. elsewhere: asks other workers for what they hold of this
-    kind.
+    flushes a number that rises whenever a flush is complete. other_workers: asks for their pending hits of this kind.
     """
 
     def __init__(
         self,
-        kind: Kind,
+        kind: KeyKind,
         store: Store,
         pending: Callable[[str], Sequence[Pending]],
         buffered: Buffered,
         flushes: Callable[[], int],
-        elsewhere: AskElsewhere = nobody,
+        other_workers: AskOtherWorkers = nobody,
     ) -> None:
         self.kind = kind
         walk, ranked = (_walk_of_groups(store), None) if kind is GROUP else (store.walk, store.ranked)
-        self.top = TopLinks(kind, walk, ranked, store.rows, pending, buffered, flushes, store.ladder, elsewhere)
-        self.keys = KeyList(kind, store.in_order, pending, buffered, store.ladder, elsewhere)
+        self.rankings = Rankings(
+            kind, walk, ranked, store.rows, pending, buffered, flushes, store.ladder, other_workers
+        )
+        self.keys = KeyList(kind, store.in_order, pending, buffered, store.ladder, other_workers)
 
-    async def list(self, parameters: Parameters, now: int) -> Top | KeyPage:
+    async def list(self, parameters: Parameters, now: int) -> RankedKeys | KeyPage:
         """Returns names by their hits, or a page of them in their order, as the parameters say."""
         if parameters.sort == BY_KEY:
             return await self.keys.page(parameters, now)
-        return await self.top.top(parameters, now)
+        return await self.rankings.best(parameters, now)
 
 
 def _walk_of_groups(store: Store) -> Callable[[str | None, int, int | None], list[tuple[str, StoredLink]]]:

@@ -13,19 +13,20 @@ from fastapi import FastAPI
 
 from clickcurve.asgi import Application
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
+from clickcurve.keys import Subject
 from clickcurve.limiter.http.address import Addresses
 from clickcurve.limiter.http.routes import DecisionService, limit_routes
-from query.http.hot_endpoint import HotQueries
-from query.queries import Queries
+from query.http.query_endpoint import QueryEndpoint
+from query.http.questions import Questions
+from query.queries import Limits, Queries
 from server.app.application import ask_total
-from server.http.fast_lane import FastLane
-from server.http.gateway import ShortWay, made_safe
+from server.http.gateway import FastRoute, made_safe
 from server.http.problems import Problems
 from server.http.tokens import Scope, add_token
 from server.workers.unreachable import asking_all, naming_unreachable, note_unreachable
 from tests.limiter.http.asgi import limiter
-from tests.server.http.connection_kit import EagerLane, Server
-from tests.server.http.test_fast_lane import HIT, hit
+from tests.server.http.connection_kit import Server
+from tests.server.http.test_fast_path import HIT, hit
 
 
 class Totals:
@@ -39,30 +40,31 @@ class Totals:
     }
     unreachable = ("alone", "nobody")
 
-    async def total(self, key: str, query: bytes) -> tuple[str, bytes]:
+    async def total(self, subject: Subject, query: bytes) -> dict[str, str]:
+        key = subject.name or ""
         await asyncio.sleep(0)
         if key in self.unreachable:
             note_unreachable("journal-2")
             note_unreachable("journal-1")
         if key in self.errors:
             raise self.errors[key]
-        return "application/json", b'{"key":"%s","query":"%s"}' % (key.encode(), query)
+        return {"key": key, "query": query.decode()}
 
 
-def framework(problems: Problems, workers: int = 1) -> tuple[Any, list[ShortWay]]:
+def framework(problems: Problems, workers: int = 1) -> tuple[Any, list[FastRoute]]:
     app = FastAPI()
     problems.install(app)
     rules = {"login": {"by": "user", "rates": "3/m", "status": 403}, "api": {"by": "ip", "rates": "1/m"}}
     service = DecisionService(limiter(rules), Addresses(), "x")
     app.include_router(limit_routes(service))
     queries = cast(Queries, Totals())
-    rest: Application = HotQueries(queries, None, problems.answer, made_safe(app))
+    rest: Application = QueryEndpoint(Questions(queries, None, cast(Limits, None)), problems.answer, made_safe(app))
     total_of = ask_total(queries)
     if workers > 1:
         rest, total_of = naming_unreachable(rest), asking_all(total_of)
     return rest, [
-        ShortWay("POST", "/v1/limit/", "", service.answer),
-        ShortWay("GET", "/v1/links/", "/total", total_of),
+        FastRoute("POST", "/v1/limit/", "", service.answer),
+        FastRoute("GET", "/v1/links/", "/total", total_of),
     ]
 
 
@@ -105,40 +107,40 @@ LONG = {
 def test_questions_are_answered_as_through_the_framework(name: str) -> None:
     raw = (SHORT | LONG)[name]
 
-    async def main(lane: type[FastLane] | None) -> Any:
-        server = Server(lane, framework=framework)
+    async def main(fast: bool) -> Any:
+        server = Server(fast, framework=framework)
         wired = server.connect()
         found = []
         for _ in range(5):
             found.append(await wired.ask(raw))
             was_refused = b"application/problem+json" in found[-1]  # then the answer goes through ASGI
-            assert wired.in_lane is (lane is not None and name in SHORT and not was_refused)
+            assert wired.is_fast is (fast and name in SHORT and not was_refused)
         return found, server.counted(), wired.transport.closing
 
-    in_lane, through_asgi = asyncio.run(main(EagerLane)), asyncio.run(main(None))
-    assert in_lane == through_asgi
-    assert all(in_lane[0])
+    fast, through_asgi = asyncio.run(main(True)), asyncio.run(main(False))
+    assert fast == through_asgi
+    assert all(fast[0])
 
 
 def test_a_total_of_several_workers_names_those_that_were_not_heard() -> None:
-    async def main(lane: type[FastLane] | None) -> Any:
-        server = Server(lane, framework=partial(framework, workers=2))
+    async def main(fast: bool) -> Any:
+        server = Server(fast, framework=partial(framework, workers=2))
         wired = server.connect()
         found = []
         for key in (b"alone", b"launch", b"nobody", b"launch", b"alone"):
             found.append(await wired.ask(total(key)))
-            assert wired.in_lane is (lane is not None and key != b"nobody")
+            assert wired.is_fast is (fast and key != b"nobody")
         return found, server.counted()
 
-    in_lane = asyncio.run(main(EagerLane))
-    assert in_lane == asyncio.run(main(None))
-    named = [b"clickcurve-unreachable-workers: journal-1, journal-2\r\n" in answer for answer in in_lane[0]]
+    fast = asyncio.run(main(True))
+    assert fast == asyncio.run(main(False))
+    named = [b"clickcurve-unreachable-workers: journal-1, journal-2\r\n" in answer for answer in fast[0]]
     assert named == [True, False, True, False, True]
 
 
 def test_what_comes_while_a_question_is_under_way_is_answered_after_it() -> None:
     async def main() -> None:
-        server = Server(EagerLane, framework=framework)
+        server = Server(True, framework=framework)
         wired = server.connect()
         for raw in (SHORT["a total"], HIT, SHORT["a question"]):
             wired.feed(raw)
@@ -160,7 +162,7 @@ def test_each_token_opens_what_its_scope_allows(tmp_path: Path) -> None:
     tokens = {scope: add_token(file, scope.value, (scope,), 0).encode() for scope in (Scope.read, Scope.write)}
 
     async def main() -> dict[Scope, list[bytes]]:
-        server = Server(EagerLane, tokens=file, framework=framework)
+        server = Server(True, tokens=file, framework=framework)
         found: dict[Scope, list[bytes]] = {}
         for scope, token in tokens.items():
             shown = b"Authorization: Bearer " + token
@@ -177,9 +179,9 @@ def test_a_limit_of_writes_is_none_of_questions() -> None:
         limits_writes = True
 
     async def main() -> None:
-        wired = Server(EagerLane, framework=framework, limiter=Limiter()).connect()
+        wired = Server(True, framework=framework, limiter=Limiter()).connect()
         for name in ("a question", "a total"):
             assert (await wired.ask(SHORT[name])).startswith(b"HTTP/1.1 200")
-            assert wired.in_lane
+            assert wired.is_fast
 
     asyncio.run(main())

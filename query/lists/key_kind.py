@@ -11,7 +11,7 @@ from clickcurve.keys import FIRST_GROUP, group_key, group_of, link_key, link_of
 _FIRST_LINKS, _AFTER_OTHERS = "\0\0", "\x01"
 
 
-class Kind(NamedTuple):
+class KeyKind(NamedTuple):
     """Rows that have names.
 
     plural  what they are called in answers. stored_of: name -> stored key. name_of: stored key -> name, None for other
@@ -29,6 +29,6 @@ class Kind(NamedTuple):
         return next((start for start in self.starts if start > stored), None)
 
 
-LINK = Kind("links", link_key, link_of, (_FIRST_LINKS, _AFTER_OTHERS), 100)
+LINK = KeyKind("links", link_key, link_of, (_FIRST_LINKS, _AFTER_OTHERS), 100)
 # There are few, and a store that has no order goes through all of its keys for each page.
-GROUP = Kind("groups", group_key, group_of, (FIRST_GROUP,), 1_000)
+GROUP = KeyKind("groups", group_key, group_of, (FIRST_GROUP,), 1_000)

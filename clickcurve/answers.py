@@ -1,0 +1,309 @@
+"""What each answer holds, stated once: JSON, CSV, rows for tables, the schemas of /openapi.json and the page use it.
+
+A field's name, place and type are those of the JSON. Times are epoch seconds, ranges half-open; a `key` of None is all
+links together. CSV has a line for each of an answer's `lines()`, under the names in its COLUMNS.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, ClassVar, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+Time: TypeAlias = Annotated[int, Meta(description="epoch seconds")]
+Key: TypeAlias = Annotated[str | None, Meta(description="null for all links together")]
+AtLeast: TypeAlias = Annotated[int, Meta(description="hits that are certain")]
+AtMost: TypeAlias = Annotated[int, Meta(description="at_least, and the hits that may belong to it")]
+FirstHit: TypeAlias = Annotated[
+    Time | None, Meta(description="start of the minute of the first hit; before it a zero means: not counted yet")
+]
+After: TypeAlias = Annotated[
+    str | UnsetType | None, Meta(description="with `sort=key`: the key to go on after, null at the end")
+]
+ExactList: TypeAlias = Annotated[
+    bool, Meta(description="false: a kept bucket that the range cuts may count whole in some of the counts")
+]
+Wide: TypeAlias = Annotated[bool, Meta(description="true: longer than its step, because no finer buckets are kept")]
+
+
+# Whether a point's count is final, and wholly of the requested range. complete: it lies in the range, and in the past.
+# partial: the range has only a part of it. open: it has not ended yet. Plain text: an enum takes five times as long to
+# encode.
+PointState: TypeAlias = Literal["complete", "partial", "open"]
+
+
+class Tabular(Struct, frozen=True):
+    """An answer that can be CSV."""
+
+    COLUMNS: ClassVar[Sequence[str]]
+
+    def lines(self) -> Iterable[Sequence[object]]:
+        """Returns the values of each line."""
+        raise NotImplementedError
+
+
+# --- totals and curves ------------------------------------------------------------------------------------------------
+class TotalAnswer(Struct, frozen=True):
+    """A total of [start, end); start and end are None for all time, imported counts without dates included."""
+
+    key: Key
+    start: Time | None = field(name="from")
+    end: Time | None = field(name="to")
+    total: Annotated[int | None, Meta(description="null unless exact")]
+    at_least: AtLeast
+    at_most: AtMost
+    exact: Annotated[bool, Meta(description="at_least is at_most")]
+
+
+class PointAnswer(Struct, frozen=True, gc=False, omit_defaults=True):
+    """One point of a curve, and its whole count."""
+
+    start: Time
+    end: Time
+    count: int
+    state: PointState
+    wide: Wide = False
+
+
+class CurveAnswer(Tabular, frozen=True):
+    """The points of a range, which tile it: each end is the next start. Their counts are the total."""
+
+    COLUMNS = ("start", "end", "count", "state")
+
+    key: Key
+    start: Time = field(name="from")
+    end: Time = field(name="to")
+    step: str
+    tz: str
+    first_hit: FirstHit
+    total: Annotated[int, Meta(description="sum of the points")]
+    at_least: AtLeast
+    at_most: AtMost
+    exact: Annotated[bool, Meta(description="at_least is at_most")]
+    points: list[PointAnswer]
+
+    def lines(self) -> Iterator[Sequence[object]]:
+        """Yields the points for CSV."""
+        return ((each.start, each.end, each.count, each.state) for each in self.points)
+
+    def rows(self) -> list[RowAnswer]:
+        """Returns the points for tables."""
+        return [RowAnswer(_moment(each.start), _moment(each.end), each.count, each.state) for each in self.points]
+
+
+class RowAnswer(Struct, frozen=True, gc=False):
+    """A point of a curve with its times as text: what tables read without being told how."""
+
+    time: datetime
+    end: datetime
+    count: int
+    state: PointState
+
+
+def _moment(t: int) -> datetime:
+    return datetime.fromtimestamp(t, UTC)
+
+
+class SummaryAnswer(Struct, frozen=True):
+    """A link or a group at a glance: its life, and the whole days of its last month, today included."""
+
+    key: str
+    lifetime: int
+    today: int
+    yesterday: int
+    last_7d: int
+    last_30d: int
+    bots: Annotated[int, Meta(description="bots of all time, whatever the parameter `bots` says")]
+    first_hit: FirstHit
+    last_hit: Time | None
+    opening: Annotated[int, Meta(description="imported without dates: part of the lifetime, of no curve")]
+    exact: Annotated[bool, Meta(description="false where a day begins inside a kept bucket, which then counts whole")]
+
+
+# --- lists of links and groups ----------------------------------------------------------------------------------------
+class KeyCount(Struct, frozen=True, gc=False):
+    """A link or a group of a list, and its count."""
+
+    key: str
+    count: int
+
+
+class LinksAnswer(Tabular, frozen=True):
+    """Links by their hits, or in the order of their keys."""
+
+    COLUMNS = ("key", "count")
+
+    start: Time | None = field(name="from")
+    end: Time | None = field(name="to")
+    links: list[KeyCount]
+    exact: ExactList
+    after: After = UNSET
+
+    def lines(self) -> Iterator[Sequence[object]]:
+        """Yields the links for CSV."""
+        return ((each.key, each.count) for each in self.links)
+
+
+class GroupsAnswer(Tabular, frozen=True):
+    """Groups by their hits, or in the order of their names."""
+
+    COLUMNS = ("key", "count")
+
+    start: Time | None = field(name="from")
+    end: Time | None = field(name="to")
+    groups: list[KeyCount]
+    exact: ExactList
+    after: After = UNSET
+
+    def lines(self) -> Iterator[Sequence[object]]:
+        """Yields the groups for CSV."""
+        return ((each.key, each.count) for each in self.groups)
+
+
+# --- breakdowns -------------------------------------------------------------------------------------------------------
+class ValueAnswer(Struct, frozen=True, gc=False):
+    """One value of a dimension, empty for the hits that gave none."""
+
+    value: str
+    at_least: AtLeast
+    at_most: AtMost
+
+
+class NotShown(Struct, frozen=True, gc=False):
+    """How many values an answer does not list, and their hits."""
+
+    values: int
+    count: int
+
+
+class ValuesAnswer(Tabular, frozen=True):
+    """The hits of [start, end) by the values of a dimension.
+
+    The law: the `at_least` of the values + not_shown.count + other + unrecorded == total.
+    """
+
+    COLUMNS = ("value", "at_least", "at_most")
+
+    key: Key
+    dimension: str
+    start: Annotated[Time | None, Meta(description="start of the kept buckets of the range; null: all time")] = field(
+        name="from"
+    )
+    end: Annotated[Time | None, Meta(description="where they end")] = field(name="to")
+    total: Annotated[int, Meta(description="hits of [from, to)")]
+    values: Annotated[list[ValueAnswer], Meta(description="greatest at_least first, ties by name")]
+    shown: Annotated[int, Meta(description="how many values are listed")]
+    not_shown: NotShown
+    other: Annotated[int, Meta(description="hits of values that a full bucket could not keep")]
+    unrecorded: Annotated[int, Meta(description="hits from before the dimension was switched on")]
+    exact: Annotated[bool, Meta(description="all bounds meet, and all hits of [from, to) are in the asked range")]
+
+    def lines(self) -> Iterator[Sequence[object]]:
+        """Yields the values for CSV, and at the end two lines for the hits that have no value."""
+        yield from ((each.value, each.at_least, each.at_most) for each in self.values)
+        yield "(other)", self.other, self.other
+        yield "(unrecorded)", self.unrecorded, self.unrecorded
+
+
+class ValuePointAnswer(Struct, frozen=True, gc=False, omit_defaults=True):
+    """One point of the curve of a value."""
+
+    start: Time
+    end: Time
+    at_least: AtLeast
+    at_most: AtMost
+    state: PointState
+    wide: Wide = False
+
+
+class ValueCurveAnswer(Tabular, frozen=True):
+    """One value of a dimension along time; at_least and at_most are those of the asked range."""
+
+    COLUMNS = ("start", "end", "at_least", "at_most", "state")
+
+    key: Key
+    dimension: str
+    value: str
+    start: Time = field(name="from")
+    end: Time = field(name="to")
+    step: str
+    tz: str
+    first_hit: FirstHit
+    at_least: AtLeast
+    at_most: AtMost
+    exact: Annotated[bool, Meta(description="at_least is at_most")]
+    points: list[ValuePointAnswer]
+
+    def lines(self) -> Iterator[Sequence[object]]:
+        """Yields the points for CSV."""
+        return ((each.start, each.end, each.at_least, each.at_most, each.state) for each in self.points)
+
+
+Visitors: TypeAlias = Annotated[int | None, Meta(description="null unless at_least is at_most")]
+Counted: TypeAlias = Annotated[
+    bool, Meta(description="counted; false: estimated, or several owners counted visitors of the same day")
+]
+
+
+class VisitorDay(Struct, frozen=True, gc=False):
+    """The visitors of one UTC day, or the visitor-days of the days that are kept together."""
+
+    start: Time
+    end: Time
+    visitors: Visitors
+    at_least: int
+    at_most: int
+    exact: Counted
+
+
+class VisitorsAnswer(Struct, frozen=True):
+    """Visitors by day."""
+
+    key: Key
+    visitor_days: Annotated[
+        int | None, Meta(description="the visitors of each day, added up: a visitor of two days is two")
+    ]
+    at_least: int
+    at_most: int
+    exact: Counted
+    days: Annotated[list[VisitorDay], Meta(description="UTC days; older ones by week and month")]
+    unknown: Annotated[int, Meta(description="people's hits of these days that do not tell whose they are")]
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+class Problem(Struct, frozen=True, omit_defaults=True):
+    """Why a request is refused; clickcurve.problem writes it."""
+
+    title: str
+    status: int
+    detail: Annotated[str, Meta(description="what is wrong, in a sentence")]
+    field: Annotated[str | UnsetType, Meta(description="what is to blame, where it is one thing")] = UNSET
+    value: Annotated[object, Meta(description="what was given for it")] = UNSET
+    rule: Annotated[str | UnsetType, Meta(description="the rule that it breaks")] = UNSET
+
+
+# --- as bytes ---------------------------------------------------------------------------------------------------------
+JSON, CSV = "application/json", "text/csv; charset=utf-8"
+
+as_json = msgspec.json.Encoder().encode  # of an answer, or a list of rows
+
+
+def as_csv(answer: Tabular) -> bytes:
+    """Returns a line of names, and one for each line of the answer."""
+    lines = [",".join(map(_csv_field, line)) for line in (answer.COLUMNS, *answer.lines())]
+    return ("\n".join(lines) + "\n").encode()
+
+
+_TO_QUOTE = re.compile(r'[,"\r\n]')
+
+
+def _csv_field(value: object) -> str:
+    """Quotes one field as RFC 4180 says. The text itself is kept: a key that begins with `=` keeps it."""
+    if isinstance(value, int):
+        return str(value)
+    text = str(value)
+    return '"' + text.replace('"', '""') + '"' if _TO_QUOTE.search(text) else text

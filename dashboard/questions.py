@@ -1,0 +1,53 @@
+"""What the page and the pictures ask. The query code answers; a picture shows what a program would be told."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from clickcurve.answers import (
+    CurveAnswer,
+    GroupsAnswer,
+    LinksAnswer,
+    SummaryAnswer,
+    TotalAnswer,
+    ValuesAnswer,
+    VisitorsAnswer,
+)
+from clickcurve.keys import Subject
+
+# Raw query strings in, answers out.
+AskCurve: TypeAlias = Callable[[bytes], Awaitable[CurveAnswer]]
+AskTotal: TypeAlias = Callable[[bytes], Awaitable[TotalAnswer]]
+
+
+class Questions(Protocol):
+    """The questions about hits. `query` is a raw query string."""
+
+    async def curve(self, subject: Subject, query: bytes) -> CurveAnswer: ...
+
+    async def total(self, subject: Subject, query: bytes) -> TotalAnswer: ...
+
+    async def summary(self, subject: Subject, query: bytes) -> SummaryAnswer: ...
+
+    async def links(self, query: bytes) -> LinksAnswer: ...
+
+    async def groups(self, query: bytes) -> GroupsAnswer: ...
+
+
+class BreakdownQuestions(Protocol):
+    """The questions about what hits say."""
+
+    async def by(self, subject: Subject, dimension: str, query: bytes) -> ValuesAnswer: ...
+
+    async def visitors(self, subject: Subject, query: bytes) -> VisitorsAnswer: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenDown:
+    """A server that breaks hits down: by which dimensions, and whether it keeps days of visitors."""
+
+    questions: BreakdownQuestions
+    dimensions: Sequence[str]
+    visitors: bool

@@ -1,0 +1,238 @@
+"""The answers about a breakdown, pure: values of a range with bounds, one value along time, visitors by day.
+
+A range that cuts kept buckets is answered by those buckets whole: nothing is interpolated. So the parts of an
+answer add up to the total of the span that it names, which holds the range.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from clickcurve.answers import (
+    NotShown,
+    PointState,
+    ValueAnswer,
+    ValueCurveAnswer,
+    ValuePointAnswer,
+    ValuesAnswer,
+    VisitorDay,
+    VisitorsAnswer,
+)
+from clickcurve.buckets.breakdowns.answers import (
+    Bounds,
+    divided,
+    value_between,
+    visitor_days,
+    visitors_between,
+)
+from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, BoundedLadder, greatest_values
+from clickcurve.buckets.breakdowns.check import BOT
+from clickcurve.buckets.breakdowns.visitors import VisitorDays
+from clickcurve.buckets.ladder import END_OF_TIME, MINUTE_S
+from clickcurve.buckets.ranges import Bots, between, total
+from query.breakdowns.unrecorded import BreakdownRow, series_of
+from query.grid import Grid
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCounts:
+    """The values of a dimension in a span of whole kept buckets, None for the whole life.
+
+    counts  value -> at least so many hits. slack: the most that a value may have more; unsure: the same of `""`.
+    """
+
+    dimension: str
+    span: tuple[int, int] | None
+    total: int
+    counts: dict[str, int]
+    slack: int
+    unsure: int
+    other: int
+    unrecorded: int
+    exact: bool
+
+    def bounds(self, value: str) -> Bounds:
+        """Returns the bounds of a value's hits, also of one that was never kept."""
+        at_least = self.counts.get(value, 0)
+        return Bounds(at_least, at_least + (self.unsure if value == NOT_GIVEN else self.slack))
+
+    def greatest(self, limit: int) -> list[str]:
+        """Returns the `limit` greatest values, and `""` if it counts."""
+        values = greatest_values(self.counts, limit)
+        return [*values, NOT_GIVEN] if NOT_GIVEN in self.counts and NOT_GIVEN not in values else values
+
+    def answer(self, name: str | None, shown: Sequence[str]) -> ValuesAnswer:
+        """Returns the answer that shows these values and not the others."""
+        values = [ValueAnswer(value, *self.bounds(value)) for value in shown]
+        hidden = len(self.counts) - len([value for value in shown if value in self.counts])
+        hidden_count = sum(self.counts.values()) - sum([each.at_least for each in values])
+        return ValuesAnswer(
+            key=name,
+            dimension=self.dimension,
+            start=None if self.span is None else self.span[0],
+            end=None if self.span is None else self.span[1],
+            total=self.total,
+            values=values,
+            shown=len(values),
+            not_shown=NotShown(hidden, hidden_count),
+            other=self.other,
+            unrecorded=self.unrecorded,
+            exact=self.exact,
+        )
+
+
+def count_values(
+    row: BreakdownRow, dimension: str, span: tuple[int, int] | None, since: int, capped: BoundedLadder
+) -> ValueCounts:
+    """Counts the values of a range, None for the whole life; since: when the dimension was switched on."""
+    start, end = (0, END_OF_TIME) if span is None else row.whole_span(*span)
+    recorded = divided(row.breakdown, dimension, start, end, capped)
+    counts = dict(recorded.values)
+    (missing,) = row.without_value(dimension, (start, end), since)
+    not_given = counts.get(NOT_GIVEN, 0) + missing.not_given
+    if not_given or missing.unsure:
+        counts[NOT_GIVEN] = not_given
+    counted = recorded.recorded + missing.not_given + missing.unrecorded
+    exact = not recorded.slack and not missing.unsure
+    opening = 0
+    if span is None:
+        opening = row.counts.opening if dimension != BOT else 0  # without dates, so from before all dimensions
+    else:
+        exact = exact and total(row.counts, *span, series_of(dimension), row.ladder).at_least == counted
+    return ValueCounts(
+        dimension=dimension,
+        span=None if span is None else (start, end),
+        total=counted + opening,
+        counts=counts,
+        slack=recorded.slack,
+        unsure=missing.unsure,
+        other=recorded.other,
+        unrecorded=missing.unrecorded + opening,
+        exact=exact,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCurve:
+    """One value along time: the bounds of each point of the grid, and those of the asked range."""
+
+    dimension: str
+    value: str
+    grid: Grid
+    open_from: int
+    bounds: list[Bounds]
+    whole: Bounds
+    first: int | None
+
+    def states(self) -> list[PointState]:
+        """Returns one state per point."""
+        return self.grid.states(self.open_from)
+
+    def answer(self, name: str | None) -> ValueCurveAnswer:
+        """Returns the curve as an answer; name None for all links together."""
+        window, edges = self.grid.window, self.grid.edges
+        at_least, at_most = [each.at_least for each in self.bounds], [each.at_most for each in self.bounds]
+        points = list(map(ValuePointAnswer, edges, edges[1:], at_least, at_most, self.states(), self.grid.wide))
+        return ValueCurveAnswer(
+            key=name,
+            dimension=self.dimension,
+            value=self.value,
+            start=window.start,
+            end=window.end,
+            step=window.step.name,
+            tz=window.zone.name,
+            first_hit=self.first,
+            at_least=self.whole.at_least,
+            at_most=self.whole.at_most,
+            exact=self.whole.at_least == self.whole.at_most,
+            points=points,
+        )
+
+
+def curve_of_value(row: BreakdownRow, dimension: str, value: str, since: int, grid: Grid, now: int) -> ValueCurve:
+    """Returns the bounds of a value along a grid of the breakdown's ladder and of the rows' fold day."""
+    grid = _on_edges_of_both(row, grid)
+    bounds = _bounds_along(row, dimension, value, grid.edges, since)
+    at_most = sum([each.at_most for each in bounds])
+    whole = Bounds(sum(_certain(row, dimension, value, since, grid)), at_most)
+    return ValueCurve(dimension, value, grid, grid.open_from(now), bounds, whole, row.counts.first)
+
+
+def _bounds_along(row: BreakdownRow, dimension: str, value: str, edges: Sequence[int], since: int) -> list[Bounds]:
+    bounds = value_between(row.breakdown, dimension, value, edges)
+    if value != NOT_GIVEN:
+        return bounds
+    missing = row.without_value(dimension, edges, since)
+    return [
+        Bounds(each.at_least + without.not_given, each.at_most + without.not_given + without.unsure)
+        for each, without in zip(bounds, missing, strict=True)
+    ]
+
+
+def _certain(row: BreakdownRow, dimension: str, value: str, since: int, grid: Grid) -> list[int]:
+    """Returns the least of the value's hits in points, cut to buckets with hits of the range alone.
+
+    Those are the whole ones, and one that is cut where the link has no hits beyond the cut.
+    """
+    if not grid.edges:
+        return []
+    low, high = grid.window.start, grid.window.end
+    first, last = row.counts.first, row.counts.last
+    if not row.is_edge(low):
+        low = row.whole_span(low, low + 1)[first is None or first < low]
+    if not row.is_edge(high):
+        high = row.whole_span(high, high + 1)[last is not None and last + MINUTE_S <= high]
+    edges = [low, *(edge for edge in grid.edges if low < edge < high), high] if low < high else []
+    return [each.at_least for each in _bounds_along(row, dimension, value, edges, since)]
+
+
+def _on_edges_of_both(row: BreakdownRow, grid: Grid) -> Grid:
+    """Returns the grid without edges inside a bucket of the counts, whose ladder may be the coarser one.
+
+    A point that is made of several is wider than its step.
+    """
+    if not grid.edges or all(map(row.is_edge, grid.edges)):
+        return grid
+    first, last = row.whole_span(grid.edges[0], grid.edges[-1])
+    edges = (first, *(edge for edge in grid.edges if first < edge < last and row.is_edge(edge)), last)
+    wide = []
+    for start, end in pairwise(edges):
+        inside = range(max(0, bisect_left(grid.edges, start)), bisect_left(grid.edges, end))
+        wide.append(
+            start not in grid.edges or end not in grid.edges or any(grid.wide[i] for i in inside) or len(inside) > 1
+        )
+    return replace(grid, edges=edges, wide=tuple(wide), cut=())
+
+
+def list_visitors(
+    row: BreakdownRow, name: str | None, span: tuple[int, int] | None, capped: BoundedLadder
+) -> VisitorsAnswer:
+    """Returns the visitors of the days that a range touches, None for the whole life."""
+    days = visitors_between(row.breakdown, *(span or (0, END_OF_TIME)), capped)
+    whole = visitor_days(days)
+    if span is None:
+        counted, with_visitor = row.counts.lifetime, whole.known
+    else:
+        start, end = row.whole_days(*span)
+        counted = sum(between(row.counts, (start, end), Bots.exclude))
+        with_visitor = visitor_days(visitors_between(row.breakdown, start, end, capped)).known
+    return VisitorsAnswer(
+        key=name,
+        visitor_days=_one_number(whole),
+        at_least=whole.at_least,
+        at_most=whole.at_most,
+        exact=whole.exact,
+        days=[
+            VisitorDay(start, end, _one_number(day), day.at_least, day.at_most, day.exact) for start, end, day in days
+        ],
+        # Of rows of different moments the visitors' hits may be the newer ones.
+        unknown=max(0, counted - with_visitor),
+    )
+
+
+def _one_number(visitors: VisitorDays) -> int | None:
+    """Returns the visitors where the bounds meet."""
+    return visitors.at_most if visitors.at_least == visitors.at_most else None

@@ -1,0 +1,335 @@
+"""Answers requests below ASGI where nothing else is under way: one plain hit, by path or as JSON, and the fast routes.
+
+Scope, cycle and task of a request cost more than the hit. The parser reads each request, as it does for those that go
+through ASGI, and alone decides where one ends. Once a head has come, this asks whether the request may be answered
+without an application. A request that may, whose body turns out to be something else, goes through ASGI after all.
+
+Two header fields decide whether a caller is let in: the token and the host. Pairs that were let in are remembered until
+other tokens are read, or writes are limited.
+
+This leans on uvicorn's `HttpToolsProtocol` and `RequestResponseCycle`; `tests/server/http/test_fast_path.py` names on
+what, and with which version it was tried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections import Counter
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from clickcurve.asgi import Answer, Application, Headers, Scope
+from clickcurve.buckets.errors import JournalUnknown
+from ingest.hit import Hit
+from ingest.reading.hit_endpoint import COUNTED, NOT_PLAIN, is_short_json
+from server.http.address_connections import AddressConnections
+from server.http.connection import Connection, Fields, Wait, connection_class
+from server.http.gateway import PREFIX_BYTES, FastRoute, Gateway
+
+ADMITTED = 256  # pairs of token and host that are remembered, of each kind of request
+HITS = b"/v1/hits"
+CLOSE = b"connection: close\r\n"
+# A page of another site, a cookie, another protocol: the gateway and the connection look closer at these.
+_ODD = NOT_PLAIN | {b"origin", b"sec-fetch-site", b"cookie", b"upgrade", b"trailer"}
+_ONCE = frozenset((b"host", b"authorization", b"content-type", b"content-length"))
+_KEY_IN_PATH = re.compile(rb"/v1/hits/([A-Za-z0-9._~-]{1,256})").fullmatch
+_BODY_DIGITS = 4  # of the length of a question's body
+_SCOPE: Scope = {"type": "http", "method": "POST"}
+# What is asked for: the route of a question, None for a hit; a name: an event, a link, a key ("": in the body); and how
+# many bytes the body has.
+Taken: TypeAlias = tuple[FastRoute | None, str, int]
+
+
+class _Admission:
+    """Which callers may send one kind of request, by their token and the host that they ask for."""
+
+    def __init__(self, gateway: Gateway, method: str, path: str) -> None:
+        self._gateway = gateway
+        self._method = method
+        self._path = path
+        self._admitted: set[tuple[bytes | None, bytes | None]] = set()
+        self._changes = gateway.changes()
+
+    def __len__(self) -> int:
+        return len(self._admitted)
+
+    def admits(self, fields: Fields) -> bool:
+        changes = self._gateway.changes()
+        if changes != self._changes:
+            self._changes = changes
+            self._admitted.clear()
+        caller = fields.get(b"authorization"), fields.get(b"host")
+        if caller in self._admitted:
+            return True
+        if not self._gateway.lets_in(self._method, self._path, fields):
+            return False
+        if len(self._admitted) >= ADMITTED:
+            self._admitted.clear()
+        self._admitted.add(caller)
+        return True
+
+
+class FastPath:
+    """What the connections of a worker share: callers that are let in, and which connections wait for a group."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
+        self.hits = gateway.hits
+        self.hit_callers = _Admission(gateway, "POST", "/v1/hits")
+        self._routes = {
+            route.prefix: (route, _Admission(gateway, route.method.decode(), route.example))
+            for route in gateway.fast_routes
+        }
+        self._group: asyncio.Future[None] | None = None
+        self._waiting: list[FastConnection] = []
+        self._defaults: Sequence[tuple[bytes, bytes]] | None = None
+        self._counted = (b"", b"")
+
+    # --- which requests ---------------------------------------------------------------------------------------------
+    def take(
+        self, method: bytes, target: bytes, headers: Sequence[tuple[bytes, bytes]], fields: Fields
+    ) -> Taken | None:
+        """Returns what a request with this head asks for; None if it has to go through ASGI."""
+        prefix = target[:PREFIX_BYTES]
+        if prefix == HITS:
+            taken, admission = _hit(method, target, fields), self.hit_callers
+        elif prefix in self._routes:
+            route, admission = self._routes[prefix]
+            taken = _question(route, method, target, fields)
+        else:
+            return None
+        if taken is None or not _ODD.isdisjoint(fields):
+            return None
+        if len(fields) < len(headers) and _repeats_one(headers):
+            return None
+        return taken if admission.admits(fields) else None
+
+    # --- hits -------------------------------------------------------------------------------------------------------
+    def count(self, hit: str | Hit, connection: FastConnection) -> None:
+        """Counts a hit, and answers it as soon as its group is in the journal."""
+        group = self.hits.intake.accept_one(hit)
+        if group is not self._group:
+            self._group, self._waiting = group, []
+            group.add_done_callback(partial(self._settle, self._waiting))
+        self._waiting.append(connection)
+
+    def _settle(self, waiting: list[FastConnection], group: asyncio.Future[None]) -> None:
+        if group.cancelled():
+            error: BaseException | None = JournalUnknown("the server stopped while the journal was written")
+        else:
+            error = group.exception()
+        if error is not None:
+            for connection in waiting:
+                connection.refuse(partial(self.gateway.refuse_hit, error))
+            return
+        self.hits.counters.singles += len(waiting)
+        defaults = waiting[0].server_state.default_headers
+        if defaults is not self._defaults:  # uvicorn replaces them each second, for the date
+            self._defaults = defaults
+            self._counted = _bytes_of(COUNTED, defaults), _bytes_of(COUNTED, defaults, CLOSE)
+        stays, ends = self._counted
+        for connection in waiting:
+            connection.answer(stays, ends)
+
+
+def _hit(method: bytes, target: bytes, fields: Fields) -> Taken | None:
+    if method != b"POST":
+        return None
+    if len(target) == len(HITS):
+        return (None, "", int(fields[b"content-length"])) if is_short_json(fields) else None
+    named = _KEY_IN_PATH(target)
+    if named is None or fields.get(b"content-length", b"0") != b"0":
+        return None
+    return None, named[1].decode("ascii"), 0
+
+
+def _question(route: FastRoute, method: bytes, target: bytes, fields: Fields) -> Taken | None:
+    named = route.match(target)
+    length = fields.get(b"content-length", b"0")
+    if named is None or method != route.method or len(length) > _BODY_DIGITS or (method == b"GET" and length != b"0"):
+        return None
+    return route, named[1].decode("ascii"), int(length)
+
+
+def _repeats_one(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Tells whether a field that matters here stands twice."""
+    names = [name for name, _ in headers if name in _ONCE]
+    return len(set(names)) < len(names)
+
+
+def _bytes_of(found: Answer, defaults: Sequence[tuple[bytes, bytes]], last: bytes = b"") -> bytes:
+    """Returns the bytes of an answer: after the server's own headers, with a last line of its head."""
+    headers: Headers = (*defaults, *found.start["headers"])
+    lines = b"".join(b"%s: %s\r\n" % field for field in headers)
+    return bytes(STATUS_LINE[found.status] + lines + last + b"\r\n" + found.body["body"])
+
+
+class _Nobody:
+    """Stands for the event that wakes an application: none waits for a message of a request that has no application."""
+
+    def set(self) -> None:
+        return
+
+
+class _FastCycle:
+    """Stands for a request without an application where a connection looks at the one under way; it has come whole."""
+
+    more_body = False
+    keep_alive = True
+    disconnected = False
+    response_started = False
+    response_complete = False
+    message_event = _Nobody()
+
+
+class FastConnection(Connection):
+    """A connection that answers plain hits and the questions of fast routes without ASGI."""
+
+    fast_path: FastPath
+    _taken: Taken | None = None  # a request whose head has come, and whose body has not
+    _body = b""  # of it
+
+    # --- reading ------------------------------------------------------------------------------------------------
+    def begin_request(self, fields: Fields, version: str) -> None:
+        cycle: RequestResponseCycle | None = self.cycle
+        if (
+            (cycle is None or (cycle.response_complete and not cycle.more_body))
+            and not self.flow.write_paused
+            and version == "1.1"
+            and self.parser.should_keep_alive()
+        ):
+            self._taken = self.fast_path.take(self.parser.get_method(), self.url, self.headers, fields)
+            if self._taken is not None:
+                self._body = b""
+                return
+        super().begin_request(fields, version)
+
+    def on_body(self, body: bytes) -> None:
+        if self._taken is None:
+            super().on_body(body)
+        else:
+            self._body = body
+            if len(body) < self._taken[2]:
+                self._hand_on()
+
+    def on_message_complete(self) -> None:
+        taken, self._taken = self._taken, None
+        if taken is None:
+            super().on_message_complete()
+        elif not self._start(taken, self._body):
+            self._begin_in_asgi()
+            super().on_message_complete()
+
+    def _hand_on(self) -> None:
+        """Goes on through ASGI with a request whose body comes in pieces, or will not come."""
+        if self._taken is not None:
+            self._taken = None
+            self._begin_in_asgi()
+
+    def _begin_in_asgi(self) -> None:
+        super().begin_request(dict(self.headers), "1.1")
+        if self._body:
+            super().on_body(self._body)
+
+    # --- answering ----------------------------------------------------------------------------------------------
+    def _start(self, taken: Taken, body: bytes) -> bool:
+        """Starts to answer a request that has come whole. Returns False if it has to go through ASGI."""
+        route, name, _ = taken
+        cycle: Any = _FastCycle()
+        if route is not None:
+            self.cycle = self._answering = cycle
+            task = self.loop.create_task(self._answer_question(route.ask(name, body)))
+            task.add_done_callback(self.tasks.discard)
+            self.tasks.add(task)
+            return True
+        try:
+            hit = name or self.fast_path.hits.single(body)
+            if hit is None:
+                return False
+            self.cycle = self._answering = cycle
+            self.fast_path.count(hit, self)
+        except Exception as error:  # within the parser, which would take it for a request that cannot be read
+            self.cycle = self._answering = cycle
+            self.refuse(partial(self.fast_path.gateway.refuse_hit, error))
+        return True
+
+    async def _answer_question(self, asked: Awaitable[Answer]) -> None:
+        gateway = self.fast_path.gateway
+        try:
+            found = await asked
+        except Exception as error:
+            self.refuse(partial(gateway.refuse_question, error))
+            return
+        gateway.answers[found.status] += 1
+        defaults = self.server_state.default_headers
+        if self._answering.keep_alive:
+            self.answer(_bytes_of(found, defaults), b"")
+        else:
+            self.answer(b"", _bytes_of(found, defaults, CLOSE))
+
+    def answer(self, stays: bytes, ends: bytes) -> None:
+        """Answers the request under way with these bytes, the second if the connection is to be closed."""
+        cycle = self._answering
+        if cycle.disconnected or self.transport.is_closing():
+            return
+        cycle.response_complete = True
+        if cycle.keep_alive:
+            self.transport.write(stays)
+        else:
+            self.transport.write(ends)
+            self.end()
+        self.on_response_complete()
+
+    def refuse(self, application: Application) -> None:
+        """Answers the request under way through ASGI, by this application: it has failed."""
+        fast_cycle = self._answering
+        if fast_cycle.disconnected:
+            return
+        cycle = RequestResponseCycle(
+            scope=_SCOPE,  # type: ignore[arg-type]
+            transport=self.answers,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=False,
+            keep_alive=fast_cycle.keep_alive,
+            on_response=self.on_response_complete,
+        )
+        cycle.more_body = False
+        if self.cycle is fast_cycle:
+            self.cycle = cycle
+        self._start_asgi_task(cycle, application)  # type: ignore[arg-type]
+
+    # --- ends ---------------------------------------------------------------------------------------------------
+    def eof_received(self) -> bool:  # type: ignore[override]
+        self._hand_on()
+        return super().eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._hand_on()
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        self._hand_on()
+        super().shutdown()
+
+    def _waits_for(self) -> Wait:
+        if self._taken is not None and not self.transport.get_write_buffer_size():
+            return Wait("body", self.headers, 0, self.pace_s, math.inf)
+        return super()._waits_for()
+
+
+def fast_connection_class(
+    fast_path: FastPath, refused: Counter[str], callers: AddressConnections, **bounds: float
+) -> type[Connection]:
+    """Makes a class of connections with this fast path; the rest is as of `connection_class`."""
+    kinds = FastConnection, connection_class(refused, callers, **bounds)
+    return type("FastServerConnection", kinds, {"fast_path": fast_path})
