@@ -30,7 +30,7 @@ from ingest.journal.segment_format import Malformed
 from ingest.reading.body import media_of
 from ingest.reading.bots import bot_judge, bot_namer
 from ingest.reading.content_encoding import coding_of
-from query.http.hot_endpoint import accepts_csv
+from query.http.content import accepts_csv
 from query.parameters import CURVE, parse_parameters, parse_query
 from query.zones import zone
 from server.compat.hit_sender import HitSender
