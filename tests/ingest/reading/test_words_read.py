@@ -295,6 +295,20 @@ def test_visitors_and_groups_are_those_of_the_hits_one_by_one(
         assert decode_batch(encode_batch(batch)) == batch
 
 
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ("2001:db8::1", "2001:0DB8:0:0::0001", " 2001:db8:0::1 "),
+        ("198.51.100.7", "::ffff:198.51.100.7", "::FFFF:c633:6407", "198.51.100.7 "),
+    ],
+)
+@pytest.mark.parametrize("others", [0, 9])  # one by one, and in columns
+def test_an_address_in_any_spelling_is_one_visitor(spellings: tuple[str, ...], others: int) -> None:
+    sent = [{"key": "a", "ip": ip, "ua": IPHONE} for ip in spellings] + [{"key": "b", "source": "qr"}] * others
+    batch = summed(json.dumps(sent).encode(), Media.json, RequestSums(MOMENT, reader=COUNTING)).batch()
+    assert len(visitors_in(batch)) == 1
+
+
 def test_the_same_visitor_is_another_on_another_day_at_another_link_and_under_another_salt() -> None:
     who = who_of(None, "192.0.2.1", IPHONE)
     assert who is not None
