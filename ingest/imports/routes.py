@@ -7,6 +7,7 @@ hits, in one journal record. So a chunk counts once, however often it is sent an
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Annotated, Protocol
 
@@ -22,7 +23,7 @@ from ingest.hit import Moment
 from ingest.imports.chunk import ChunkReader
 from ingest.imports.history_line import Wide
 from ingest.reading.body import Media, media_of
-from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody
+from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody, Step
 from ingest.reading.content_encoding import coding_of
 from ingest.reading.counters import IngestCounters
 from ingest.reading.request_sums import RequestSums
@@ -97,12 +98,15 @@ def import_routes(
         if to <= start:
             raise ParameterInvalid("a chunk ends after its beginning", field="to", value=to, rule=f"more than {start}")
         is_array = _is_array(request)
-        sums = RequestSums(moment(), reader=reader if visitors else without_visitors)
+        chosen = reader if visitors else without_visitors
+        sums = RequestSums(moment(), reader=chosen)
         coding = coding_of(request.headers.get("content-encoding", ""))
 
-        def steps(body: bytes) -> Iterator[None]:
+        def steps(body: bytes) -> Iterator[Step]:
             if coding is not None:
                 body = yield from room.decode(held, body, coding)
+            if chosen.lacks_agents and b"ua" in body:
+                yield asyncio.to_thread(chosen.load_agents)
             yield from ChunkReader(ladder(), wide).read_body(body, sums, is_array)
             counters.body_bytes += len(body)
 
