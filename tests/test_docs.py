@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from server.settings.table import TABLE
-from testing.server import ROOT, RunningServer
-from tests.server.commands import said
+from testing.server import ROOT, RunningServer, run
 
 OWN_PAGES = {"/docs", "/openapi.json"}
 
@@ -25,12 +24,14 @@ def docs() -> str:
 @cache
 def commands() -> list[str]:
     """The program's commands, as its help lists them."""
-    listed = said("--help").partition("Commands:\n")[2]
+    listed = run("--help").stdout.partition("Commands:\n")[2]
     return re.findall(r"^  ([a-z]+)\s", listed, re.MULTILINE)
 
 
 def help_of(*command: str) -> str:
-    return said(*command, "--help")
+    said = run(*command, "--help")
+    assert said.returncode == 0, said.stderr
+    return said.stdout
 
 
 def test_every_command_is_in_the_docs_and_has_help_with_an_example() -> None:

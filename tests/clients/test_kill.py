@@ -15,9 +15,8 @@ from testing.client import Clickcurve
 from testing.program import Program, running
 from testing.server import ROOT, free_port
 from tests.conftest import Serve
-from tests.selection import at
 
-KILLS = at(quick=2, full=3)
+KILLS = 3
 KEYS = [f"key-{number}" for number in range(20)]
 REPORTER = str(ROOT / "tests" / "clients" / "reporter.py")
 WITHIN_S = 60.0

@@ -14,7 +14,6 @@ from clickcurve.buckets.codec import decode_header
 from clickcurve.keys import ALL_LINKS
 from clickcurve.visible import visible
 from ingest.claim import FLUSHES_PER_EPOCH
-from ingest.claim_table import name_in
 from server import clock
 from server.cli.main import Failed
 from server.cli.options import with_settings
@@ -147,7 +146,7 @@ def _cells(record: OwnerRecord, now: int) -> tuple[str, ...]:
         lag,
         host or "-",
         folder or "-",
-        name_in(record) or "-",
+        record.journal or "-",
     )
 
 
@@ -163,7 +162,7 @@ def _owner_json(record: OwnerRecord, now: int) -> dict[str, object]:
         "lag_s": max(0, now - record.begun_at) if record.state == OPEN else None,
         "host": host,
         "folder": folder,
-        "journal": name_in(record),
+        "journal": record.journal,
     }
 
 
